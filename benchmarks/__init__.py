@@ -1,0 +1,1 @@
+"""Benchmarks: stored cases, the registry and the runner."""

@@ -1,0 +1,96 @@
+"""``python -m benchmarks list`` and ``python -m benchmarks run [NAME ...] [--once]``."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import benchmarks.kernels
+import benchmarks.whole  # noqa: F401 (they register themselves)
+from benchmarks.registry import BENCHMARKS, Figure
+
+RESULTS = Path(__file__).parent / "results"
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+@app.command("list")
+def list_() -> None:
+    """Show the benchmarks and what each one answers."""
+    table = Table("name", "question", box=None)
+    for entry in BENCHMARKS.values():
+        table.add_row(entry.name, entry.question)
+    Console().print(table)
+
+
+@app.command()
+def run(
+    names: Annotated[list[str] | None, typer.Argument(help="All of them if none is named.")] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Little data, once: does it still work?")
+    ] = False,
+) -> None:
+    """Run benchmarks, print their figures and keep them in benchmarks/results."""
+    unknown = set(names or ()) - set(BENCHMARKS)
+    if unknown:
+        raise typer.BadParameter(f"{sorted(unknown)[0]}; choose from {', '.join(BENCHMARKS)}")
+    console = Console()
+    found: dict[str, list[Figure]] = {}
+    for name in names or BENCHMARKS:
+        console.print(f"[bold]{name}[/bold]: {BENCHMARKS[name].question}")
+        table = Table("figure", "value", "unit", "bar", "", box=None, padding=(0, 2))
+        found[name] = list(BENCHMARKS[name].run(once))
+        for figure in found[name]:
+            verdict = {None: "", True: "holds", False: "MISSED"}[figure.holds]
+            shown = f"{figure.value:,.2f}" if figure.value < 1000 else f"{figure.value:,.0f}"
+            table.add_row(figure.name, shown, figure.unit, figure.bar, verdict)
+        console.print(table)
+    if not once:
+        console.print(f"kept in {_keep(found)}")
+
+
+def _keep(found: dict[str, list[Figure]]) -> Path:
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"kernels-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    record = {
+        "command": "python -m benchmarks " + " ".join(sys.argv[1:]),
+        "commit": _commit(),
+        "machine": {"processor": _processor(), "system": platform.platform()},
+        "versions": {name: version(name) for name in ("numpy", "numba", "llvmlite")},
+        "figures": {
+            name: [
+                {"name": f.name, "value": f.value, "unit": f.unit, "bar": f.bar} for f in figures
+            ]
+            for name, figures in found.items()
+        },
+    }
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    return path
+
+
+def _commit() -> str | None:
+    told = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], check=False, capture_output=True, text=True
+    )
+    return told.stdout.strip() or None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,98 @@
+"""How fast the inner loops are, as ratios within one run where a ratio makes sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.families import NIC, fabric
+from benchmarks.measure import best_time
+from benchmarks.registry import Figure, benchmark
+from metronome_opt.instance import Job, Phase
+from metronome_opt.kernels.batch import score_nodes
+from metronome_opt.kernels.jobs import demand_of, descend, workspace
+from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+
+SLOTS = 720
+PERIODS = (60, 240, 720)
+RATE = 40_000
+
+
+@benchmark("What does scoring one job on 5,000 nodes cost, next to adding the same numbers up?")
+def score_nodes_ratio(small: bool) -> Iterator[Figure]:
+    """Compare one weight class with ``numpy.sum`` of the array, then more classes with the first."""
+    nodes, repeats = (50, 1) if small else (5000, 30)
+    capacity = np.full(nodes, NIC, dtype=np.int64)
+    for dtype in (np.int32, np.int64):
+        demand = _running_jobs(nodes, dtype)
+        total = best_time(demand.sum, repeats)
+        times = []
+        for period in PERIODS:
+            job = _job(period)
+            times.append(best_time(lambda job=job: score_nodes(demand, capacity, job), repeats))  # type: ignore[misc]
+            yield Figure(f"{dtype.__name__}, period {period}", times[-1] * 1e3, "ms")
+        mean = sum(times) / len(times)
+        yield Figure(f"{dtype.__name__}, numpy.sum", total * 1e3, "ms")
+        bar = "<= 4" if dtype is np.int32 else ""
+        yield Figure(f"{dtype.__name__}, mean / numpy.sum", mean / total, "times", bar)
+    demand = _running_jobs(nodes, np.int32)
+    means = [_mean_time(demand, capacity, classes, repeats) for classes in (1, 2, 3, 4)]
+    yield Figure("first weight class", means[0] * 1e3, "ms")
+    for classes in (2, 3, 4):
+        added = (means[classes - 1] - means[classes - 2]) / means[0]
+        yield Figure(f"weight class {classes}, added / first", added, "times", "<= 1")
+
+
+def _mean_time(demand: Ints, capacity: Ints, classes: int, repeats: int) -> float:
+    layered = np.ascontiguousarray(np.stack([demand] * classes, axis=1))
+    prices = np.arange(1, classes + 1, dtype=np.int64)
+    return sum(
+        best_time(
+            lambda job=_job(period): score_nodes(layered, capacity, job, prices=prices),  # type: ignore[misc]
+            repeats,
+        )
+        for period in PERIODS
+    ) / len(PERIODS)
+
+
+def _job(period: int) -> Job:
+    burst = Phase(start=0, length=period // 4, rate=RATE)
+    return Job(name="arriving", period=period, phases=(burst,), links={})
+
+
+def _running_jobs(nodes: int, dtype: type[np.int32] | type[np.int64]) -> NDArray[np.int64]:
+    """Return the demand of one to three jobs of 40 Gbit/s on each node, shape (nodes, 720)."""
+    draw = np.random.default_rng(0)
+    demand = np.zeros((nodes, SLOTS), dtype=dtype)
+    for node in range(nodes):
+        for _ in range(draw.integers(1, 4)):
+            period = int(draw.choice(PERIODS))
+            length = int(period * draw.uniform(0.1, 0.4))
+            pattern = np.zeros(period, dtype=dtype)
+            pattern[(draw.integers(period) + np.arange(length)) % period] = RATE
+            demand[node] += np.tile(pattern, SLOTS // period)
+    return demand
+
+
+@benchmark("How many jobs a second are scored at all their offsets, on 16 racks of 16 nodes?")
+def job_evaluations(small: bool) -> Iterator[Figure]:
+    """Run coordinate descent, which takes a job away, scores it everywhere and puts it back."""
+    compiled = compile_instance(fabric(4, 4, 20) if small else fabric(16, 16, 120))
+    jobs = len(compiled.instance.jobs)
+    sweeps = 1 if small else 200
+    offsets = np.zeros(jobs, dtype=np.int64)
+    order = np.tile(np.arange(jobs, dtype=np.int64), sweeps)
+    demand, work = demand_of(compiled, offsets), workspace(compiled)
+    seconds = best_time(
+        lambda: descend(compiled.tables, demand, offsets, order, work), 1 if small else 5
+    )
+    uses = len(compiled.tables.use_link)
+    yield Figure("links that can be overloaded, per job", uses / jobs, "")
+    yield Figure("hyperperiod, mean", _mean_hyperperiod(compiled), "slots")
+    yield Figure("evaluations", len(order) / seconds, "a second", ">= 300000")
+
+
+def _mean_hyperperiod(compiled: Compiled) -> float:
+    return float(compiled.tables.hyperperiod.mean())

@@ -1,0 +1,77 @@
+"""When may each training job use the network? Exact schedules for periodic traffic on shared links.
+
+>>> from metronome_opt import load, solve
+>>> problem = load("models/scenarios/paper-24.yaml")
+>>> result = solve(problem.instance, time_limit=5)
+>>> result.to_frame()
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, SolverError
+    from metronome_opt.instance import (
+        Instance,
+        Job,
+        Link,
+        Phase,
+        read_instance,
+        write_instance,
+    )
+    from metronome_opt.result import Event, Result, Stop
+    from metronome_opt.scenario import build_scenario, load, read_scenario
+    from metronome_opt.schedule import Schedule, Status, read_schedule, write_schedule
+    from metronome_opt.solvers import SOLVERS, solve
+    from metronome_opt.verify import check, evaluate
+
+_HOME = {
+    "errors": ("MissingBackendError", "InputError", "MetronomeError", "SolverError"),
+    "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
+    "result": ("Event", "Result", "Stop"),
+    "scenario": ("build_scenario", "load", "read_scenario"),
+    "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
+    "solvers": ("SOLVERS", "solve"),
+    "verify": ("check", "evaluate"),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [  # noqa: RUF022 (in the order in which one meets them)
+    "load",
+    "read_instance",
+    "read_scenario",
+    "build_scenario",
+    "Instance",
+    "Job",
+    "Link",
+    "Phase",
+    "solve",
+    "SOLVERS",
+    "Result",
+    "Event",
+    "Stop",
+    "Status",
+    "Schedule",
+    "evaluate",
+    "check",
+    "read_schedule",
+    "write_schedule",
+    "write_instance",
+    "MetronomeError",
+    "InputError",
+    "MissingBackendError",
+    "SolverError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for: compiled kernels and solvers load late."""
+    if name not in _MODULE:
+        raise AttributeError(f"module 'metronome_opt' has no attribute {name!r}")
+    return getattr(import_module(f"metronome_opt.{_MODULE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,68 @@
+"""The `metronome` command: ``python -m metronome_opt``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from metronome_opt.errors import MetronomeError
+
+_INTERRUPTED = 130
+_BAD_INPUT = 2
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    0: done; 1: no schedule found or verification failed; 2: bad input or usage; 130: interrupted.
+    Whatever goes wrong is one line on standard error.
+    """
+    import typer
+
+    from metronome_opt.cli.app import app
+
+    usage_error: Any = typer.BadParameter.__base__
+    _interrupt_on_terminate()
+    try:
+        status = typer.main.get_command(app).main(
+            args=argv, prog_name="metronome", standalone_mode=False
+        )
+        sys.stdout.flush()
+        return int(status or 0)
+    except MetronomeError as error:
+        return _fail(str(error), error.exit_status)
+    except usage_error as error:
+        return _fail(f"{error.format_message()} (see metronome --help)", _BAD_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", _INTERRUPTED)
+    except MemoryError:
+        return _fail("out of memory; use a smaller instance or coarser slots", 1)
+    except OSError as error:
+        # What is left in the buffer of a full or closed pipe must not be tried again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        reason = error.strerror or type(error).__name__
+        name = error.filename or "standard output"
+        return _fail(f"{name}: cannot be written ({reason})", _BAD_INPUT)
+
+
+def _fail(message: str, status: int) -> int:
+    sys.stderr.write(f"metronome: error: {' '.join(message.split())}\n")
+    return status
+
+
+def _interrupt_on_terminate() -> None:
+    """Treat SIGTERM as Ctrl-C: what was found is still written."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not the main thread: whoever called us handles signals
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+"""The commands. Each reads, calls one function of the library, writes and prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from metronome_opt.cli import options
+from metronome_opt.documents import check_target
+from metronome_opt.result import Result, Stop
+from metronome_opt.scenario import load
+from metronome_opt.schedule import read_schedule, write_schedule
+from metronome_opt.solvers import SOLVERS
+from metronome_opt.solvers import solve as run_solver
+
+app = typer.Typer(
+    name="metronome",
+    help="Decide when periodic training jobs may burst, so that they share links in peace.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"metronome-opt {version('metronome-opt')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    del version
+
+
+@app.command()
+def solve(
+    file: options.Problem,
+    solver: Annotated[str, typer.Option(help=f"One of {', '.join(SOLVERS)}.")] = "auto",
+    time_limit: options.TimeLimit = options.TIME_LIMIT,
+    seed: options.Seed = 0,
+    workers: options.Workers = None,
+    objectives: Annotated[
+        str, typer.Option(help="What to minimise, most important first, separated by commas.")
+    ] = "contention",
+    output: Annotated[Path | None, typer.Option(help="Write the schedule here (JSON).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
+    ] = None,
+    claims: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write claim manifests to this folder.")
+    ] = None,
+    hyperperiod_limit: options.Limit = options.LIMIT,
+    as_json: options.Json = False,
+) -> int:
+    """Find offsets for the jobs of FILE; prints what they bring."""
+    from metronome_opt.cli.progress import progress
+    from metronome_opt.plot import check_suffix
+
+    problem = load(file, hyperperiod_limit=hyperperiod_limit)
+    for target in (output, plot):
+        if target is not None:
+            check_target(target)
+    if plot is not None:
+        check_suffix(plot)
+    with progress(f"{problem.instance.name}: {solver}") as callback:
+        result = run_solver(
+            problem.instance,
+            solver,
+            time_limit=time_limit,
+            seed=seed,
+            workers=workers,
+            objectives=[name.strip() for name in objectives.split(",") if name.strip()],
+            callback=callback,
+        )
+    if output is not None:
+        write_schedule(result.schedule, output)
+    if plot is not None:
+        _draw(result, plot)
+    if claims is not None:
+        from metronome_opt.kubernetes import export_claims
+
+        export_claims(problem.instance, result.schedule, problem.deployment, claims)
+    if as_json:
+        typer.echo(json.dumps(result.schedule.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        _print_result(result, [path for path in (output, plot, claims) if path is not None])
+    return 130 if result.stop is Stop.INTERRUPTED else 0
+
+
+@app.command()
+def verify(
+    instance: options.InstanceFile,
+    schedule: options.ScheduleFile,
+    hyperperiod_limit: options.Limit = options.LIMIT,
+    as_json: options.Json = False,
+) -> int:
+    """Recompute every number that SCHEDULE states; exit 0 only if all are true."""
+    from metronome_opt.verify import check
+
+    problem = load(instance, hyperperiod_limit=hyperperiod_limit)
+    stated = read_schedule(schedule)
+    faults = check(problem.instance, stated)
+    if as_json:
+        rows = [{"place": f.place, "stated": f.stated, "truth": f.truth} for f in faults]
+        typer.echo(json.dumps({"valid": not faults, "false": rows}, indent=2))
+    elif not faults:
+        numbers = len(stated.objectives) + (stated.lower_bound is not None)
+        typer.echo(f"{schedule}: true ({len(stated.offsets)} offsets, {numbers} numbers)")
+    for fault in faults:
+        typer.echo(f"{schedule}: {fault}", err=True)
+    return 1 if faults else 0
+
+
+@app.command()
+def claims(
+    instance: options.InstanceFile,
+    schedule: options.ScheduleFile,
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the manifests.")],
+    group: options.Group = options.GROUP,
+    namespace: options.Namespace = options.NAMESPACE,
+    hyperperiod_limit: options.Limit = options.LIMIT,
+) -> int:
+    """Write SCHEDULE as manifests for a cluster: definitions, capacities and claims."""
+    from metronome_opt.kubernetes import export_claims
+
+    problem = load(instance, hyperperiod_limit=hyperperiod_limit)
+    written = export_claims(
+        problem.instance,
+        read_schedule(schedule),
+        problem.deployment,
+        output,
+        group=group,
+        namespace=namespace,
+    )
+    for path in written:
+        typer.echo(str(path))
+    return 0
+
+
+@app.command()
+def export(
+    file: options.Problem,
+    format_: Annotated[str, typer.Option("--format", help="lp, mps, cpsat or mzn.")],
+    output: Annotated[
+        Path | None, typer.Option(help="Write here.", show_default="standard output")
+    ] = None,
+    hyperperiod_limit: options.Limit = options.LIMIT,
+) -> int:
+    """Write the rotation problem of FILE for other solvers."""
+    from metronome_opt.documents import write_text
+    from metronome_opt.export import export_text
+
+    problem = load(file, hyperperiod_limit=hyperperiod_limit)
+    text = export_text(problem.instance, format_)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(output, text)
+    return 0
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
+        "demo-output"
+    ),
+    time_limit: Annotated[float, typer.Option(min=0, help="Seconds for each exact solver.")] = 12.0,
+    seed: options.Seed = 0,
+) -> int:
+    """Schedule the shipped 24-node scenario: table, pictures, claims."""
+    from metronome_opt.cli.demo import run_demo
+
+    return run_demo(output, time_limit=time_limit, seed=seed)
+
+
+def _draw(result: Result, path: Path) -> None:
+    from metronome_opt.plot import plot_overview, save_figure
+
+    before = result.instance.unshifted
+    save_figure(plot_overview(result.instance, before, result.offsets), path)
+
+
+def _print_result(result: Result, written: list[Path]) -> None:
+    from metronome_opt.report import jobs_table, objectives_table
+    from metronome_opt.verify import evaluate
+
+    instance = result.instance
+    before = evaluate(instance, instance.unshifted)
+    console = Console()
+    console.print(result.summary(), highlight=False)
+    console.print(objectives_table(before, result.evaluation))
+    console.print(jobs_table(result, before))
+    for note in result.notes:
+        Console(stderr=True).print(f"note: {note}", highlight=False)
+    for path in written:
+        console.print(f"wrote {path}", highlight=False)

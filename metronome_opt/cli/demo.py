@@ -1,0 +1,111 @@
+"""``metronome demo``: the shipped scenario through the whole package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from metronome_opt.cli.progress import progress
+from metronome_opt.documents import make_folder
+from metronome_opt.errors import MissingBackendError
+from metronome_opt.instance import write_instance
+from metronome_opt.report import comparison_table, jobs_table
+from metronome_opt.result import Result, Stop
+from metronome_opt.scenario import Problem, data_folder, load
+from metronome_opt.schedule import write_schedule
+from metronome_opt.solvers import solve
+from metronome_opt.verify import check, evaluate
+
+SCENARIO = "paper-24"
+SOLVERS = ("unshifted", "random", "greedy", "cpsat", "milp")
+
+
+def run_demo(folder: Path, *, time_limit: float, seed: int) -> int:
+    """Compare the solvers on the scenario, draw and export the best schedule; return exit status.
+
+    Parameters
+    ----------
+    folder
+        Made if it does not exist; files of an earlier demo are replaced.
+    time_limit
+        Seconds for each exact solver.
+    """
+    console = Console()
+    problem = load(data_folder() / "scenarios" / f"{SCENARIO}.yaml")
+    instance = problem.instance
+    make_folder(folder)
+    console.print(
+        f"{instance.name}: {len(instance.jobs)} jobs, {len(instance.links)} links, slots of "
+        f"{instance.slot_ms} ms; up to {time_limit:g} s for each exact solver",
+        highlight=False,
+    )
+    results, failures = _compare(problem, time_limit, seed)
+    console.print(comparison_table(results, failures))
+    best = min(results, key=lambda result: result.objective)
+    console.print(f"The jobs under the best schedule ({best.schedule.solver}):", highlight=False)
+    console.print(jobs_table(best, evaluate(instance, instance.unshifted)))
+    for line in _write(problem, best, folder):
+        console.print(line, highlight=False, soft_wrap=True)
+    return 130 if any(result.stop is Stop.INTERRUPTED for result in results) else 0
+
+
+def _compare(problem: Problem, time_limit: float, seed: int) -> tuple[list[Result], dict[str, str]]:
+    results: list[Result] = []
+    failures = {}
+    for solver in SOLVERS:
+        with progress(solver) as callback:
+            try:
+                results.append(
+                    solve(
+                        problem.instance,
+                        solver,
+                        time_limit=time_limit,
+                        seed=seed,
+                        callback=callback,
+                    )
+                )
+            except MissingBackendError as error:
+                failures[solver] = str(error)
+        if results and results[-1].stop is Stop.INTERRUPTED:
+            break
+    return results, failures
+
+
+def _write(problem: Problem, best: Result, folder: Path) -> list[str]:
+    """Write everything that the demo makes; return a line for each."""
+    from metronome_opt.kubernetes import export_claims
+    from metronome_opt.plot import (
+        busiest_link,
+        plot_circle,
+        plot_heatmap,
+        plot_overview,
+        plot_timeline,
+        save_figure,
+    )
+
+    instance = problem.instance
+    before, after = instance.unshifted, best.offsets
+    link = busiest_link(instance, before, after)
+    write_instance(instance, folder / "instance.json")
+    write_schedule(best.schedule, folder / "schedule.json")
+    faults = check(instance, best.schedule)
+    verdict = "verified" if not faults else f"FALSE: {faults[0]}"
+    lines = [
+        f"instance  {folder / 'instance.json'}",
+        f"schedule  {folder / 'schedule.json'} ({verdict})",
+    ]
+    for name, figure in (
+        ("overview", plot_overview(instance, before, after)),
+        ("circle", plot_circle(instance, before, after, link)),
+        ("timeline", plot_timeline(instance, before, after, link)),
+        ("heatmap", plot_heatmap(instance, before, after)),
+    ):
+        path = folder / f"{name}.svg"
+        save_figure(figure, path)
+        lines.append(f"picture   {path}")
+    manifests = export_claims(instance, best.schedule, problem.deployment, folder / "claims")
+    lines.append(
+        f"claims    {folder / 'claims'} ({len(manifests)} files, checked against their schemas)"
+    )
+    return lines

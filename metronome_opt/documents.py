@@ -1,0 +1,262 @@
+"""Reading and writing files: strict JSON and YAML in, whole files or none out.
+
+YAML is read by the core schema of YAML 1.2 as far as numbers go (``1:30`` and ``0b1`` are text),
+without aliases, so that a small file cannot become a large document, and without tags, so that
+every value is what it looks like.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from metronome_opt.errors import InputError, show
+
+MAX_BYTES = 64 * 2**20
+MAX_DEPTH = 40
+MAX_DIGITS = 100
+
+
+def read_document(path: str | Path) -> dict[str, Any]:
+    """Read a JSON or YAML file whose top level is a mapping.
+
+    Parameters
+    ----------
+    path
+        The file. A name that ends in ``.json`` is read as JSON, ``.yaml`` and ``.yml`` as YAML;
+        any other as JSON if it begins with a brace, else as YAML.
+
+    Returns
+    -------
+    dict
+        The document as plain Python values.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is too large or too deep, is not text, is malformed, repeats a
+        key or is not a mapping.
+    """
+    path = Path(path)
+    text = _read_text(path)
+    is_json = path.suffix == ".json" or (
+        path.suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"
+    )
+    try:
+        document = _parse_json(text) if is_json else _parse_yaml(text)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: the top level must be a mapping, got {show(document)}")
+    return document
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write `text` to `path` so that the file is whole or untouched, whatever happens."""
+    with staged(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def make_folder(path: str | Path) -> None:
+    """Make a folder and its parents; one that exists stays as it is."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be made a folder ({_reason(error)})") from None
+
+
+def check_target(path: str | Path) -> None:
+    """Refuse a file that cannot be written, before the work that is to fill it."""
+    _temporary_for(Path(path)).unlink()
+
+
+@contextmanager
+def staged(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary file beside `path` that takes its place when the block ends well.
+
+    The temporary file keeps the suffix of `path`, for writers that choose a format by it.
+    """
+    path = Path(path)
+    temporary = _temporary_for(path)
+    try:
+        yield temporary
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _temporary_for(path: Path) -> Path:
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is not an ordinary file; name one")
+    try:
+        handle, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.stem}.", suffix=path.suffix
+        )
+        os.close(handle)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
+    return Path(name)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"{path}: larger than {MAX_BYTES} bytes, not an instance or a scenario")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: byte {error.start} is {raw[error.start]:#04x}, not UTF-8 text"
+        ) from None
+    if "\0" in text:
+        raise InputError(f"{path}: character {text.index(chr(0))} is NUL, not text")
+    return text
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__
+
+
+# ------------------------------------------------------------------ JSON
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        document = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=float, parse_int=_integer
+        )
+        _check_depth(document)
+        return document
+    except InputError:
+        raise
+    except RecursionError:
+        raise InputError(f"nested deeper than {MAX_DEPTH} levels") from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"line {error.lineno}, column {error.colno}: not JSON ({error.msg})"
+        ) from None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise InputError(
+            f"the integer {show(digits)} has {len(digits)} digits, above the limit of {MAX_DIGITS}"
+        )
+    return int(digits)
+
+
+def _check_depth(value: object, left: int = MAX_DEPTH) -> None:
+    """Refuse what YAML would be refused for as well."""
+    if isinstance(value, (dict, list)):
+        if not left:
+            raise InputError(f"nested deeper than {MAX_DEPTH} levels")
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_depth(inner, left - 1)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InputError(f"key {show(key)} is given twice")
+            seen.add(key)
+    return mapping
+
+
+# ------------------------------------------------------------------ YAML
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The safe loader, with decimal numbers and truth values as in YAML 1.2 and unique keys."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (PyYAML's own attribute)
+
+
+def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
+    mapping: dict[Any, Any] = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        line = key_node.start_mark.line + 1
+        if not isinstance(key, str):
+            raise InputError(f"line {line}: keys must be text, got {show(key)}")
+        if key in mapping:
+            raise InputError(f"line {line}: key {show(key)} is given twice")
+        mapping[key] = loader.construct_object(value_node, deep=True)
+    return mapping
+
+
+def _int(_: Any, node: yaml.ScalarNode) -> int:
+    return _integer(node.value)
+
+
+def _resolvers() -> None:
+    def resolve(tag: str, pattern: str, first: str) -> None:
+        _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), list(first))
+
+    resolve("null", r"^(?:null|Null|NULL|~|)$", "nN~\0")
+    resolve("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF")
+    resolve("int", r"^[-+]?[0-9]+$", "-+0123456789")
+    resolve(
+        "float",
+        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+        "-+.0123456789",
+    )
+    _Loader.yaml_implicit_resolvers.setdefault("", []).append(
+        ("tag:yaml.org,2002:null", re.compile(r"^$"))
+    )
+    _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+    _Loader.add_constructor("tag:yaml.org,2002:int", _int)
+
+
+_resolvers()
+
+
+def _parse_yaml(text: str) -> Any:
+    try:
+        _check_events(text)
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 (derived from the safe loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise InputError(f"{where}not YAML ({error.problem})") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"not YAML ({error})") from None
+
+
+def _check_events(text: str) -> None:
+    """Refuse aliases, tags and deep nesting before any object is built from the text."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        if isinstance(event, yaml.AliasEvent):
+            raise InputError(f"line {line}: alias *{event.anchor} (aliases are not accepted)")
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            raise InputError(f"line {line}: tag {show(tag)} (tags are not accepted)")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise InputError(f"line {line}: nested deeper than {MAX_DEPTH} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1

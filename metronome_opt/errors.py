@@ -1,0 +1,58 @@
+"""What can go wrong, as the user is told of it: one line that names place, value and remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_SHOWN = 60
+
+
+class MetronomeError(Exception):
+    """Base of everything this package raises on purpose; its text is one line."""
+
+    exit_status = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+
+class InputError(MetronomeError, ValueError):
+    """The input cannot be used as it is: a file, an argument, a combination of them."""
+
+    exit_status = 2
+
+
+class MissingBackendError(MetronomeError, ImportError):
+    """An optional package is needed and not installed; the text says what to install."""
+
+    exit_status = 2
+
+
+class SolverError(MetronomeError, RuntimeError):
+    """A back end failed or said something that is not understood."""
+
+
+def show(value: object) -> str:
+    """Return `value` as it may stand in a one-line message: quoted, printable and short."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**_SHOWN:
+        return f"an integer of {value.bit_length()} bits"
+    text = ascii(value) if not isinstance(value, (dict, list, tuple)) else _container(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def place(path: Sequence[str | int]) -> str:
+    """Return a path into a document as people write it: ``jobs[3].phases[1].rate``."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            plain = step.isprintable() and 0 < len(step) <= _SHOWN
+            name = step if plain else show(step)
+            text += f".{name}" if text else name
+    return text
+
+
+def _container(value: dict[object, object] | list[object] | tuple[object, ...]) -> str:
+    kind = "a mapping" if isinstance(value, dict) else "a list"
+    return f"{kind} of {len(value)}"

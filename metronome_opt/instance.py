@@ -1,0 +1,428 @@
+"""The problem: links, periodic jobs and their bursts, in integers, immutable and validated."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+
+from immutabledict import immutabledict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from metronome_opt.documents import read_document, write_text
+from metronome_opt.errors import InputError, place, show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INSTANCE_FORMAT = "metronome-instance/1"
+HYPERPERIOD_LIMIT = 1_000_000
+
+
+def _label(name: str) -> str:
+    if not name.isprintable() or name.strip() != name:
+        raise PydanticCustomError("name", "must be printable text without spaces around it")
+    return name
+
+
+Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_label)]
+Positive = Annotated[int, Field(ge=1)]
+NonNegative = Annotated[int, Field(ge=0)]
+
+
+def _thaw(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _freeze(value: Mapping[Any, Any]) -> immutabledict[Any, Any]:
+    return immutabledict(value)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+FrozenMap = Annotated[
+    Mapping[K, V], BeforeValidator(_thaw), AfterValidator(_freeze), PlainSerializer(dict)
+]
+
+
+class Record(BaseModel):
+    """An immutable record that takes what its fields say and nothing else."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Link(Record):
+    """A shared link.
+
+    Parameters
+    ----------
+    name
+        Unique among the links of an instance.
+    capacity
+        What it carries, in Mbit/s.
+    """
+
+    name: Name
+    capacity: Positive
+
+
+class Phase(Record):
+    """One burst inside a period: `rate` Mbit/s during the slots ``[start, start + length)``."""
+
+    start: NonNegative
+    length: Positive
+    rate: Positive
+
+    @property
+    def end(self) -> int:
+        """The first slot after the burst."""
+        return self.start + self.length
+
+
+class Job(Record):
+    """A periodic job (design: section 1, the mathematical model).
+
+    Parameters
+    ----------
+    name
+        Unique among the jobs of an instance.
+    period
+        Length of one iteration, in slots.
+    phases
+        The bursts of one iteration; they lie inside the period and do not overlap.
+    links
+        How many flows of the job's rate each link carries.
+    weight
+        Priority, larger is more important.
+    ready
+        The slot at which the job would start if nobody shifted it.
+    max_stretch
+        How many idle slots may be added to the period.
+    fixed_offset
+        The offset of a job that must not move.
+    current_offset
+        The offset at which the job runs now; leaving it counts as a move.
+    """
+
+    name: Name
+    period: Positive
+    weight: NonNegative = 1
+    ready: NonNegative = 0
+    max_stretch: NonNegative = 0
+    phases: Annotated[tuple[Phase, ...], Field(strict=False)]
+    links: FrozenMap[Name, Positive]
+    fixed_offset: NonNegative | None = None
+    current_offset: NonNegative | None = None
+
+    @property
+    def volume(self) -> int:
+        """What one flow carries in one iteration, in Mbit/s * slots."""
+        return sum(phase.length * phase.rate for phase in self.phases)
+
+    @property
+    def peak(self) -> int:
+        """The largest rate of one flow, in Mbit/s."""
+        return max(phase.rate for phase in self.phases)
+
+    @property
+    def unshifted(self) -> int:
+        """The offset if nobody shifts the job: where it is fixed, or else when it is ready."""
+        return self.ready % self.period if self.fixed_offset is None else self.fixed_offset
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.phases:
+            _refuse("phases", "empty; a job without bursts needs no schedule, leave it out")
+        for index, phase in enumerate(self.phases):
+            if phase.end > self.period:
+                _refuse(
+                    f"phases[{index}].length",
+                    f"{show(phase.length)}: the burst ends at slot {show(phase.end)}, "
+                    f"after the period of {show(self.period)}",
+                )
+        order = sorted(range(len(self.phases)), key=lambda index: self.phases[index].start)
+        for before, after in itertools.pairwise(order):
+            if self.phases[after].start < self.phases[before].end:
+                _refuse(
+                    f"phases[{after}].start",
+                    f"{show(self.phases[after].start)}: overlaps phases[{before}], "
+                    f"which ends at slot {show(self.phases[before].end)}",
+                )
+        if self.fixed_offset is not None and self.fixed_offset >= self.period:
+            _refuse(
+                "fixed_offset",
+                f"{show(self.fixed_offset)}: must be below the period {show(self.period)}",
+            )
+        longest = self.period + self.max_stretch
+        if self.current_offset is not None and self.current_offset >= longest:
+            _refuse(
+                "current_offset",
+                f"{show(self.current_offset)}: must be below the period {show(longest)}",
+            )
+        return self
+
+
+class Instance(Record):
+    """A rotation problem: which jobs burst when, over which links.
+
+    Every number is an integer, so that every cost is an exact rational. An instance that exists
+    is consistent: names are unique, links are known, hyperperiods are within the limit.
+    """
+
+    format: Literal["metronome-instance/1"] = "metronome-instance/1"
+    name: Name
+    slot_ms: Positive
+    links: Annotated[tuple[Link, ...], Field(strict=False)]
+    jobs: Annotated[tuple[Job, ...], Field(strict=False)]
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        if not self.jobs:
+            _refuse("jobs", "empty; there is nothing to schedule")
+        _check_unique("links", [link.name for link in self.links])
+        _check_unique("jobs", [job.name for job in self.jobs])
+        known = {link.name for link in self.links}
+        for index, job in enumerate(self.jobs):
+            for link in job.links:
+                if link not in known:
+                    _refuse(place(["jobs", index, "links", link]), "there is no such link")
+        limit = (info.context or {}).get("hyperperiod_limit", HYPERPERIOD_LIMIT)
+        for index, job in enumerate(self.jobs):
+            # A job without links has no hyperperiod, but its pattern takes memory as well.
+            for field, length in (
+                ("period", job.period),
+                ("max_stretch", job.period + job.max_stretch),
+            ):
+                if length > limit:
+                    _refuse(
+                        f"jobs[{index}].{field}",
+                        f"{show(getattr(job, field))}: an iteration may take {show(length)} slots, "
+                        f"above the limit of {limit}; coarsen the slots or raise the limit",
+                    )
+        for index, link_ in enumerate(self.links):
+            length = self.hyperperiods[link_.name]
+            if length > limit:
+                _refuse(
+                    f"links[{index}]",
+                    f"{link_.name}: the hyperperiod of its jobs is {show(length)} slots, above "
+                    f"the limit of {limit}; allow stretch, coarsen the slots or raise the limit",
+                )
+        return self
+
+    # ---------------------------------------------------------------- views
+
+    @cached_property
+    def jobs_on(self) -> Mapping[str, tuple[int, ...]]:
+        """For each link, the indices of the jobs that use it, ascending."""
+        users: dict[str, list[int]] = {link.name: [] for link in self.links}
+        for index, job in enumerate(self.jobs):
+            for link in job.links:
+                users[link].append(index)
+        return immutabledict({link: tuple(jobs) for link, jobs in users.items()})
+
+    @cached_property
+    def hyperperiods(self) -> Mapping[str, int]:
+        """For each link, the least common multiple of its jobs' periods, in slots (1 if unused)."""
+        return immutabledict(
+            {
+                link: math.lcm(*(self.jobs[index].period for index in jobs))
+                for link, jobs in self.jobs_on.items()
+            }
+        )
+
+    @property
+    def hyperperiod_limit(self) -> int:
+        """The limit in slots that this instance is held to: the default or what it needs."""
+        longest = (job.period + job.max_stretch for job in self.jobs)
+        return max(HYPERPERIOD_LIMIT, *self.hyperperiods.values(), *longest)
+
+    def job(self, name: str) -> Job:
+        """Return the job called `name`."""
+        return self.jobs[self._job_index[name]]
+
+    @property
+    def unshifted(self) -> Mapping[str, int]:
+        """The offset of each job if nobody shifts any."""
+        return {job.name: job.unshifted for job in self.jobs}
+
+    @cached_property
+    def _job_index(self) -> Mapping[str, int]:
+        return {job.name: index for index, job in enumerate(self.jobs)}
+
+    # ---------------------------------------------------------------- conversion
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], *, hyperperiod_limit: int = HYPERPERIOD_LIMIT
+    ) -> Self:
+        """Build an instance from a document of format ``metronome-instance/1``.
+
+        Raises
+        ------
+        InputError
+            If anything is unknown, missing, of the wrong type, out of range or inconsistent.
+        """
+        return build(cls, data, INSTANCE_FORMAT, {"hyperperiod_limit": hyperperiod_limit})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the instance as a document; `from_dict` gives back an equal instance."""
+        return self.model_dump(mode="json")
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a validated copy with some fields changed."""
+        try:
+            fields = {name: getattr(self, name) for name in type(self).model_fields}
+            return type(self).model_validate(
+                {**fields, **changes}, context={"hyperperiod_limit": self.hyperperiod_limit}
+            )
+        except ValidationError as error:
+            raise InputError(explain(error)) from None
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per job: period, weight, duty, volume, links, fixed and current offset."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "job": job.name,
+                    "weight": job.weight,
+                    "period": job.period,
+                    "bursts": len(job.phases),
+                    "duty": sum(phase.length for phase in job.phases) / job.period,
+                    "peak": job.peak,
+                    "volume": job.volume,
+                    "links": ", ".join(
+                        name if flows == 1 else f"{flows} x {name}"
+                        for name, flows in job.links.items()
+                    ),
+                    "ready": job.ready,
+                    "fixed_offset": job.fixed_offset,
+                    "current_offset": job.current_offset,
+                }
+                for job in self.jobs
+            ]
+        ).set_index("job")
+
+    def _repr_html_(self) -> str:
+        head = (
+            f"{len(self.jobs)} jobs over {len(self.links)} links, slots of {self.slot_ms} ms "
+            "(periods in slots, peaks in Mbit/s, volumes in Mbit/s x slots)"
+        )
+        return f"<p><b>{html.escape(self.name)}</b>: {head}</p>{self.to_frame().to_html()}"
+
+
+def read_instance(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Instance:
+    """Read an instance from a JSON or YAML file.
+
+    Raises
+    ------
+    InputError
+        One line that names the file, the place in it and the value.
+    """
+    document = read_document(path)
+    try:
+        return Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def write_instance(instance: Instance, path: str | Path) -> None:
+    """Write an instance as JSON, one job a line, whole or not at all."""
+    write_text(path, dump_document(instance.to_dict(), spread=("links", "jobs")))
+
+
+# ------------------------------------------------------------------ shared by the formats
+
+
+R = TypeVar("R", bound=Record)
+
+
+def build(
+    cls: type[R], data: Mapping[str, Any], tag: str, context: Mapping[str, Any] | None = None
+) -> R:
+    """Validate a document of the format `tag` into the record `cls`; errors are one line."""
+    if "format" not in data:
+        raise InputError(f"format: missing; this should say {show(tag)}")
+    if data["format"] != tag:
+        raise InputError(f"format: must be {show(tag)}, got {show(data['format'])}")
+    try:
+        return cls.model_validate(data, context=dict(context or {}))
+    except ValidationError as error:
+        raise InputError(explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    """Return the first fault of a validation as one line: the place, the fault, the value."""
+    faults = error.errors(include_url=False)
+    fault = faults[0]
+    path = list(fault["loc"])
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    if fault["type"] == "inconsistent":
+        inner = fault["ctx"]["place"]
+        where = place(path) + ("." if path and not inner.startswith("[") else "") + inner
+        return f"{where}: {fault['msg']}{more}"
+    if path and path[-1] == "[key]":
+        path.pop()
+    words = _WORDS.get(fault["type"])
+    message = words.format(**fault.get("ctx", {})) if words else fault["msg"]
+    value = "" if fault["type"] == "missing" else f", got {show(fault['input'])}"
+    return f"{place(path) or 'document'}: {message}{value}{more}"
+
+
+_WORDS = {
+    "greater_than_equal": "must be at least {ge}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must be at most {max_length} characters",
+    "literal_error": "must be {expected}",
+    "missing": "missing",
+    "extra_forbidden": "unknown field",
+    "int_type": "must be an integer",
+    "string_type": "must be text",
+    "string_unicode": "must be valid Unicode text",
+    "model_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "mapping_type": "must be a mapping",
+    "tuple_type": "must be a list",
+}
+
+
+def dump_document(document: Mapping[str, Any], *, spread: Iterable[str] = ()) -> str:
+    """Return a document as JSON, each element of the lists named in `spread` on its own line."""
+    spread = set(spread)
+    lines = []
+    for key, value in document.items():
+        if key in spread and value:
+            rows = ",\n    ".join(json.dumps(row, ensure_ascii=False) for row in value)
+            lines.append(f"  {json.dumps(key)}: [\n    {rows}\n  ]")
+        else:
+            lines.append(f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _refuse(inner: str, message: str) -> None:
+    raise PydanticCustomError("inconsistent", "{message}", {"place": inner, "message": message})
+
+
+def _check_unique(field: str, names: list[str]) -> None:
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name in first:
+            _refuse(f"{field}[{index}].name", f"{show(name)} is also {field}[{first[name]}]")
+        first[name] = index

@@ -1,0 +1,1 @@
+"""The inner loops: pure functions on integer arrays, compiled by numba and cached on disk."""

@@ -1,0 +1,191 @@
+"""Whole jobs on all their links: put, take away, score at all offsets, improve one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numba import njit
+
+from metronome_opt.kernels.sliding import (
+    add_multiple,
+    add_windows,
+    first_offset,
+    fold,
+    limit_room,
+    roomiest_offset,
+)
+from metronome_opt.kernels.tables import Compiled, Ints, Tables
+
+
+@njit(cache=True, nogil=True)
+def put_job(tables: Tables, demand: Ints, job: int, offset: int, sign: int) -> None:
+    """Add (`sign` 1) or take away (-1) the demand of a job at an offset, on all links and layers.
+
+    Parameters
+    ----------
+    demand
+        In and out, the flat layered demand of all links.
+    """
+    period = tables.period[job]
+    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+        link = tables.use_link[use]
+        hyperperiod = tables.hyperperiod[link]
+        for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
+            amount = sign * tables.use_flows[use] * tables.phase_rate[p]
+            first = (offset + tables.phase_start[p]) % period
+            straight = min(tables.phase_length[p], period - first)
+            wrapped = tables.phase_length[p] - straight
+            for layer in range(tables.use_layers[use]):
+                block = tables.base[link] + layer * hyperperiod
+                for begin in range(block, block + hyperperiod, period):
+                    for t in range(begin + first, begin + first + straight):
+                        demand[t] += amount
+                    for t in range(begin, begin + wrapped):
+                        demand[t] += amount
+
+
+@njit(cache=True, nogil=True)
+def score_job(
+    tables: Tables, demand: Ints, job: int, cost: Ints, room: Ints, work: Ints, rooms: bool
+) -> int:
+    """Compute what a job adds to the contention at every offset, given the demand of the others.
+
+    Parameters
+    ----------
+    demand
+        The flat layered demand without the job.
+    cost
+        Out, shape (T,): added contention times ``tables.scale[job]``, in units.
+    room
+        Out, shape (T,), if `rooms`: free slots around the bursts, at most T; see `limit_room`. A
+        slot is free if it is free on all links.
+    work
+        Scratch, shape (5 T,) or longer.
+
+    Returns
+    -------
+    int
+        The least cost.
+    """
+    period = tables.period[job]
+    overload = work[:period]
+    priced = work[period : 2 * period]
+    folded = work[2 * period : 3 * period]
+    prefix = work[3 * period : 5 * period]
+    least = np.int64(0)
+    cost[:] = 0
+    room[:] = period
+    for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
+        overload[:] = 0
+        priced[:] = 0
+        for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+            link = tables.use_link[use]
+            hyperperiod = tables.hyperperiod[link]
+            rate = tables.use_flows[use] * tables.phase_rate[p]
+            for layer in range(tables.use_layers[use]):
+                begin = tables.base[link] + layer * hyperperiod
+                row = demand[begin : begin + hyperperiod]
+                fold(row, tables.capacity[link], rate, folded)
+                price = tables.price[tables.layer_ptr[link] + layer]
+                add_multiple(tables.use_scale[use] * price, folded, priced)
+                if rooms and layer == 0:
+                    add_multiple(1, folded, overload)
+        start, length = tables.phase_start[p], tables.phase_length[p]
+        least = add_windows(priced, start, length, 1, prefix, cost)
+        if rooms:
+            limit_room(overload, start, length, room, prefix)
+    return least
+
+
+@njit(cache=True, nogil=True)
+def best_offset(tables: Tables, demand: Ints, job: int, work: Ints) -> tuple[int, int]:
+    """Return the best offset of a job and its scaled cost.
+
+    Least cost; among equals the most room, then the shortest wait.
+
+    Parameters
+    ----------
+    work
+        Scratch, shape (7 T,) or longer.
+    """
+    period = tables.period[job]
+    cost = work[:period]
+    room = work[period : 2 * period]
+    least = score_job(tables, demand, job, cost, room, work[2 * period :], True)
+    return roomiest_offset(cost, room, least, tables.ready[job]), least
+
+
+@njit(cache=True, nogil=True)
+def descend(
+    tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints
+) -> tuple[int, int]:
+    """Move each job of `order` in turn to its cheapest offset, if that is cheaper than its own.
+
+    Parameters
+    ----------
+    demand, offsets
+        In and out, consistent with each other.
+    work
+        Scratch, shape (7 T,) or longer for the longest period T.
+
+    Returns
+    -------
+    tuple of int
+        How many jobs moved, how many were evaluated.
+    """
+    moved = 0
+    for job in order:
+        period = tables.period[job]
+        cost = work[:period]
+        put_job(tables, demand, job, offsets[job], -1)
+        room = work[period : 2 * period]
+        least = score_job(tables, demand, job, cost, room, work[2 * period :], False)
+        if least < cost[offsets[job]]:
+            offsets[job] = first_offset(cost, least, tables.ready[job])
+            moved += 1
+        put_job(tables, demand, job, offsets[job], 1)
+    return moved, order.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def _link_sums(tables: Tables, demand: Ints, sums: Ints) -> None:
+    for link in range(tables.capacity.shape[0]):
+        capacity = tables.capacity[link]
+        hyperperiod = tables.hyperperiod[link]
+        total = np.int64(0)
+        for entry in range(tables.layer_ptr[link], tables.layer_ptr[link + 1]):
+            begin = tables.base[link] + (entry - tables.layer_ptr[link]) * hyperperiod
+            over = np.int64(0)
+            for t in range(begin, begin + hyperperiod):
+                over += max(demand[t] - capacity, 0)
+            total += tables.price[entry] * over
+        sums[link] = total
+
+
+def contention(compiled: Compiled, demand: Ints) -> Fraction:
+    """Return the contention of a demand, exact, in weight * Mbit/s."""
+    sums = np.zeros(len(compiled.links), dtype=np.int64)
+    _link_sums(compiled.tables, demand, sums)
+    return sum(
+        (
+            Fraction(int(total) * compiled.unit, link.hyperperiod)
+            for total, link in zip(sums, compiled.links, strict=True)
+        ),
+        Fraction(0),
+    )
+
+
+def demand_of(compiled: Compiled, offsets: Sequence[int] | Ints) -> Ints:
+    """Return the layered demand of all jobs at the given offsets (in the order of the instance)."""
+    demand = compiled.empty_demand()
+    for job, offset in enumerate(offsets):
+        put_job(compiled.tables, demand, job, int(offset), 1)
+    return demand
+
+
+def workspace(compiled: Compiled) -> Ints:
+    """Return scratch memory that is large enough for every job."""
+    longest = max(job.period for job in compiled.instance.jobs)
+    return np.empty(7 * longest, dtype=np.int64)

@@ -1,0 +1,175 @@
+"""The marginal cost of one burst pattern at all offsets, by folding and a sliding window.
+
+Added to a link, a burst of demand d raises the overload of a layer with demand D and capacity C
+from ``max(0, D - C)`` to ``max(0, D + d - C)``: by D + d - C, held within [0, d]. What a burst
+costs that begins at slot u is the sum of this over its slots and over all its repetitions. So fold
+the hyperperiod onto the period, then let a window of the burst's length slide over it: O(H + T)
+for all offsets at once.
+
+The windows are linear in what they slide over. So all layers and links of a burst are folded and
+weighted into one array first, and one window slides over that.
+
+Arrays are int64, in `batch` also int32. The demand of a link has shape (layers, H): layer k holds
+the demand of all jobs whose weight is at least the k-th; a job is in the lowest layers, up to its
+own weight. The loops are written so that the compiler can turn them into vector instructions: no
+index wraps around, no branch depends on the data where it can be avoided.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from metronome_opt.kernels.tables import Ints
+
+
+@njit(cache=True, nogil=True)
+def fold(row: Ints, capacity: int, rate: int, folded: Ints) -> None:
+    """Fold what a burst adds to the overload of one layer onto the period.
+
+    Parameters
+    ----------
+    row
+        Demand of the layer, shape (H,), H a multiple of the period T.
+    capacity, rate
+        Of the link, of the burst.
+    folded
+        Out, shape (T,): at u, the sum over the repetitions of slot u.
+    """
+    period = folded.shape[0]
+    slack = rate - capacity
+    for u in range(period):
+        folded[u] = min(max(row[u] + slack, 0), rate)
+    for begin in range(period, row.shape[0], period):
+        part = row[begin : begin + period]
+        for u in range(period):
+            folded[u] += min(max(part[u] + slack, 0), rate)
+
+
+@njit(cache=True, nogil=True)
+def add_multiple(factor: int, folded: Ints, total: Ints) -> None:
+    """Add `factor` times `folded` to `total`, shape (T,) each."""
+    for u in range(total.shape[0]):
+        total[u] += factor * folded[u]
+
+
+@njit(cache=True, nogil=True)
+def add_windows(folded: Ints, start: int, length: int, scale: int, prefix: Ints, cost: Ints) -> int:
+    """Add to ``cost[o]`` the cyclic sum of `folded` over a burst at offset o, times `scale`.
+
+    Parameters
+    ----------
+    folded
+        Shape (T,).
+    start, length
+        The burst inside the period, ``start + length <= T``.
+    prefix
+        Scratch, shape (2 T,).
+    cost
+        In and out, shape (T,).
+
+    Returns
+    -------
+    int
+        The least entry of `cost` after the addition.
+    """
+    period = folded.shape[0]
+    total = np.int64(0)
+    for u in range(period):
+        prefix[u] = total
+        total += folded[u]
+    for u in range(start + length):
+        prefix[period + u] = prefix[u] + total
+    begin = prefix[start : start + period]
+    end = prefix[start + length : start + length + period]
+    least = cost[0] + scale * (end[0] - begin[0])
+    if scale == 1:
+        for o in range(period):
+            value = cost[o] + (end[o] - begin[o])
+            cost[o] = value
+            least = min(least, value)
+    else:
+        for o in range(period):
+            value = cost[o] + scale * (end[o] - begin[o])
+            cost[o] = value
+            least = min(least, value)
+    return least
+
+
+@njit(cache=True, nogil=True)
+def limit_room(overload: Ints, start: int, length: int, room: Ints, scratch: Ints) -> None:
+    """Lower ``room[o]`` to the free slots on either side of a burst at offset o.
+
+    A slot is free if the burst would overload nothing there. The room of a burst is the number of
+    free slots before it or after it, whichever is fewer: by so much may it, or what surrounds it,
+    grow. A burst that overloads something has room 0, one that is free everywhere does not limit.
+
+    Parameters
+    ----------
+    overload
+        Shape (T,), cyclic, positive where the burst would overload the link.
+    room
+        In and out, shape (T,).
+    scratch
+        Shape (T,) or longer.
+    """
+    period = overload.shape[0]
+    anchor = -1
+    for u in range(period):
+        if overload[u] > 0:
+            anchor = u
+            break
+    if anchor < 0:
+        return
+    here = scratch[:period]
+    here[:] = 0
+    run = 0  # free slots up to u, counted from the anchor on so that none is cut in two
+    for begin, end in ((anchor + 1, period), (0, anchor + 1)):
+        for u in range(begin, end):
+            if overload[u] == 0:
+                run += 1
+            elif run:
+                _fill_run(here, u - run - start, run - length)
+                run = 0
+    for o in range(period):
+        room[o] = min(room[o], here[o])
+
+
+@njit(cache=True, nogil=True)
+def _fill_run(here: Ints, first: int, spare: int) -> None:
+    """Write the room of the ``spare + 1`` offsets from `first` on (cyclic) that fit a free run."""
+    period = here.shape[0]
+    first %= period
+    straight = max(0, min(spare + 1, period - first))
+    ahead = here[first : first + straight]
+    for before in range(straight):
+        ahead[before] = min(before, spare - before)
+    for before in range(straight, spare + 1):
+        here[first + before - period] = min(before, spare - before)
+
+
+@njit(cache=True, nogil=True)
+def first_offset(cost: Ints, wanted: int, ready: int) -> int:
+    """Return the offset of cost `wanted` that waits least after `ready`."""
+    for o in range(ready, cost.shape[0]):
+        if cost[o] == wanted:
+            return o
+    for o in range(ready):
+        if cost[o] == wanted:
+            return o
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def roomiest_offset(cost: Ints, room: Ints, wanted: int, ready: int) -> int:
+    """Return the offset of cost `wanted` with most room, among equals the one that waits least."""
+    most = np.int64(-1)
+    for o in range(cost.shape[0]):
+        most = max(most, room[o] if cost[o] == wanted else np.int64(-1))
+    for o in range(ready, cost.shape[0]):
+        if room[o] == most and cost[o] == wanted:
+            return o
+    for o in range(ready):
+        if room[o] == most and cost[o] == wanted:
+            return o
+    return -1

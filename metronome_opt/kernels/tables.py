@@ -1,0 +1,214 @@
+"""An instance as integer arrays, for the kernels and the models built on the same layers.
+
+Links that can carry the peaks of all their jobs at once never cost anything and are left out.
+All bandwidths are divided by `unit`, their greatest common divisor, which keeps numbers small and
+exact: every cost times `unit` is in weight * Mbit/s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Instance
+
+Ints = NDArray[np.int64]
+_LARGEST = 2**62
+
+
+@dataclass(frozen=True)
+class SharedLink:
+    """A link that can be overloaded, its weight classes and its users.
+
+    Attributes
+    ----------
+    capacity
+        In units.
+    weights
+        The distinct weights of its jobs, ascending: v_1 < v_2 < ...
+    prices
+        ``v_k - v_{k-1}`` with v_0 = 0: what a unit of overload costs in layer k.
+    jobs, flows, classes
+        Per user: index of the job, its flows on the link, the index of its weight in `weights`.
+    """
+
+    name: str
+    capacity: int
+    hyperperiod: int
+    weights: tuple[int, ...]
+    prices: tuple[int, ...]
+    jobs: tuple[int, ...]
+    flows: tuple[int, ...]
+    classes: tuple[int, ...]
+
+
+class Tables(NamedTuple):
+    """What the kernels read. ``x_ptr[i]:x_ptr[i + 1]`` are the entries of i in the arrays ``x_*``.
+
+    A *use* is a pair of a job and a link. The layered demand of link l is the block of
+    ``layers[l] * hyperperiod[l]`` entries at ``base[l]`` of one flat array: layer k holds the
+    demand of the jobs whose weight is at least the k-th.
+    """
+
+    capacity: Ints  # per link
+    hyperperiod: Ints
+    base: Ints
+    layer_ptr: Ints  # into price
+    price: Ints
+    period: Ints  # per job
+    ready: Ints
+    phase_ptr: Ints
+    phase_start: Ints
+    phase_length: Ints
+    phase_rate: Ints
+    use_ptr: Ints  # per job, into the arrays of uses
+    use_link: Ints
+    use_flows: Ints
+    use_layers: Ints  # how many layers the job is in, from the lowest
+    use_scale: Ints  # scale[job] / hyperperiod[link]
+    scale: Ints  # per job: lcm of the hyperperiods of its links
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An instance made ready for the kernels.
+
+    Attributes
+    ----------
+    unit
+        Mbit/s that one unit of bandwidth stands for.
+    links
+        The links that can be overloaded, in the order of the instance.
+    """
+
+    instance: Instance
+    unit: int
+    links: tuple[SharedLink, ...]
+    tables: Tables
+
+    def empty_demand(self) -> Ints:
+        """Return the layered demand of no job at all."""
+        return np.zeros(int(self.tables.base[-1]), dtype=np.int64)
+
+    def fraction(self, scaled: int, job: int) -> Fraction:
+        """Return a cost that a kernel computed for `job` in weight * Mbit/s."""
+        return Fraction(scaled * self.unit, int(self.tables.scale[job]))
+
+
+def compile_instance(instance: Instance) -> Compiled:
+    """Turn an instance into arrays.
+
+    Raises
+    ------
+    InputError
+        If some cost cannot be computed in 64-bit integers.
+    """
+    rates = [phase.rate for job in instance.jobs for phase in job.phases]
+    unit = math.gcd(*rates, *(link.capacity for link in instance.links))
+    links = _shared_links(instance, unit)
+    position = {link.name: index for index, link in enumerate(links)}
+    uses: list[tuple[int, int, int, int]] = []
+    use_ptr = [0]
+    scales = []
+    for index, job in enumerate(instance.jobs):
+        mine = [position[name] for name in job.links if name in position]
+        scale = math.lcm(*(links[link].hyperperiod for link in mine))
+        _check_fits(instance, unit, index, scale, [links[link] for link in mine])
+        for link in mine:
+            shared = links[link]
+            user = shared.jobs.index(index)
+            uses.append(
+                (link, shared.flows[user], shared.classes[user] + 1, scale // shared.hyperperiod)
+            )
+        use_ptr.append(len(uses))
+        scales.append(scale)
+    phases = [
+        (phase.start, phase.length, phase.rate // unit)
+        for job in instance.jobs
+        for phase in job.phases
+    ]
+    use_columns = _columns(uses, 4)
+    phase_columns = _columns(phases, 3)
+    tables = Tables(
+        capacity=_ints(link.capacity for link in links),
+        hyperperiod=_ints(link.hyperperiod for link in links),
+        base=_running(len(link.prices) * link.hyperperiod for link in links),
+        layer_ptr=_running(len(link.prices) for link in links),
+        price=_ints(price for link in links for price in link.prices),
+        period=_ints(job.period for job in instance.jobs),
+        ready=_ints(job.ready % job.period for job in instance.jobs),
+        phase_ptr=_running(len(job.phases) for job in instance.jobs),
+        phase_start=phase_columns[0],
+        phase_length=phase_columns[1],
+        phase_rate=phase_columns[2],
+        use_ptr=_ints(use_ptr),
+        use_link=use_columns[0],
+        use_flows=use_columns[1],
+        use_layers=use_columns[2],
+        use_scale=use_columns[3],
+        scale=_ints(scales),
+    )
+    return Compiled(instance, unit, links, tables)
+
+
+def _shared_links(instance: Instance, unit: int) -> tuple[SharedLink, ...]:
+    shared = []
+    for link in instance.links:
+        jobs = instance.jobs_on[link.name]
+        flows = tuple(instance.jobs[job].links[link.name] for job in jobs)
+        peak = sum(instance.jobs[job].peak * count for job, count in zip(jobs, flows, strict=True))
+        if peak <= link.capacity:
+            continue
+        weights = tuple(sorted({instance.jobs[job].weight for job in jobs}))
+        shared.append(
+            SharedLink(
+                name=link.name,
+                capacity=link.capacity // unit,
+                hyperperiod=instance.hyperperiods[link.name],
+                weights=weights,
+                prices=tuple(b - a for a, b in zip((0, *weights), weights, strict=False)),
+                jobs=jobs,
+                flows=flows,
+                classes=tuple(weights.index(instance.jobs[job].weight) for job in jobs),
+            )
+        )
+    return tuple(shared)
+
+
+def _check_fits(
+    instance: Instance, unit: int, index: int, scale: int, links: list[SharedLink]
+) -> None:
+    """Refuse a job whose scaled costs might leave 64 bits, before any array is made."""
+    worst = 0
+    for link in links:
+        peak = sum(
+            instance.jobs[job].peak // unit * flows
+            for job, flows in zip(link.jobs, link.flows, strict=True)
+        )
+        worst += scale * max(1, link.weights[-1]) * (peak + link.capacity)
+    if worst >= _LARGEST:
+        raise InputError(
+            f"jobs[{index}] ({instance.jobs[index].name}): its cost over {scale} slots may reach "
+            f"{show(worst)}, which does not fit 64-bit integers; use rates and capacities with a "
+            "larger common divisor, smaller weights or periods with a smaller common multiple"
+        )
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), dtype=np.int64)
+
+
+def _running(counts: Iterable[int]) -> Ints:
+    return np.concatenate(([0], np.cumsum(_ints(counts), dtype=np.int64))).astype(np.int64)
+
+
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Ints]:
+    table = np.array(rows, dtype=np.int64).reshape(len(rows), width)
+    return [np.ascontiguousarray(table[:, column]) for column in range(width)]

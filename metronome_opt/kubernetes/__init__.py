@@ -1,0 +1,15 @@
+"""Kubernetes objects for a schedule: custom resource definitions, capacities, claims."""
+
+from metronome_opt.kubernetes.check import Manifest, Manifests, check_manifests
+from metronome_opt.kubernetes.manifests import VerificationError, build_manifests, export_claims
+from metronome_opt.kubernetes.write import write_manifests
+
+__all__ = [
+    "Manifest",
+    "Manifests",
+    "VerificationError",
+    "build_manifests",
+    "check_manifests",
+    "export_claims",
+    "write_manifests",
+]

@@ -1,0 +1,169 @@
+"""Names of a cluster: RFC 1123 labels for whatever jobs, nodes and racks are called."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.scenario.deployment import Deployment, Task
+
+LABEL_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+LABEL_LENGTH = 63
+SUBDOMAIN_LENGTH = 253
+DEFAULT_GROUP = "metronome.x-k8s.io"
+DEFAULT_NAMESPACE = "default"
+MANAGER = "metronome-opt"
+
+_SHORT_HASH = 8
+
+
+def is_label(name: str) -> bool:
+    """Return whether `name` is an RFC 1123 label as it stands."""
+    return len(name) <= LABEL_LENGTH and re.fullmatch(LABEL_PATTERN[1:-1], name) is not None
+
+
+def labels(names: Iterable[str]) -> dict[str, str]:
+    """Give every name an RFC 1123 label of its own.
+
+    A name that is a label keeps it. Any other becomes lower-case, with a dash for what a label
+    may not contain, cut to length, and ends in a hash of the original, so that ``GPT 2`` and
+    ``gpt_2`` stay apart and the label of a name does not depend on the names beside it. Should a
+    label be taken nevertheless, the hash grows.
+
+    Returns
+    -------
+    dict
+        The label of each name; no two are the same.
+    """
+    originals = sorted(set(names))
+    result = {name: name for name in originals if is_label(name)}
+    taken = set(result)
+    for name in originals:
+        if name not in result:
+            result[name] = _derived(name, taken)
+            taken.add(result[name])
+    return result
+
+
+def _derived(name: str, taken: set[str]) -> str:
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    words = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+    candidates = (
+        f"{words[: LABEL_LENGTH - 1 - length].rstrip('-')}-{digest[:length]}".lstrip("-")
+        for length in range(_SHORT_HASH, LABEL_LENGTH)
+    )
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Who is called what in one export.
+
+    Attributes
+    ----------
+    group
+        API group of the claims, also the prefix of labels and annotations.
+    namespace
+        Namespace of every namespaced object.
+    jobs, nodes, racks, regions
+        Label of each original name.
+    tasks
+        Label of each task, by job name and index: the name of its pod and of its claim.
+    """
+
+    group: str
+    namespace: str
+    jobs: Mapping[str, str]
+    nodes: Mapping[str, str]
+    racks: Mapping[str, str]
+    regions: Mapping[str, str]
+    tasks: Mapping[tuple[str, int], str]
+
+    @classmethod
+    def of(cls, deployment: Deployment, group: str, namespace: str) -> Naming:
+        """Name everything in `deployment`.
+
+        Raises
+        ------
+        InputError
+            If `group` is not a domain that a custom resource may use or `namespace` not a label.
+        """
+        _check_group(group)
+        if not is_label(namespace):
+            raise InputError(
+                f"namespace: {show(namespace)} is not a namespace; use lower-case letters, digits "
+                f"and dashes, at most {LABEL_LENGTH}"
+            )
+        jobs = labels(task.job for task in deployment.tasks)
+        racks = {node.rack for node in deployment.nodes if node.rack is not None}
+        for pair in deployment.rack_cost:
+            racks.update(pair)
+        # Job labels differ and an index has no dash, so no two tasks are called the same here.
+        plain = {
+            (task.job, task.index): f"{jobs[task.job]}-{task.index}" for task in deployment.tasks
+        }
+        short = labels(plain.values())
+        return cls(
+            group=group,
+            namespace=namespace,
+            jobs=jobs,
+            nodes=labels(node.name for node in deployment.nodes),
+            racks=labels(racks),
+            regions=labels(node.region for node in deployment.nodes if node.region is not None),
+            tasks={task: short[name] for task, name in plain.items()},
+        )
+
+    def task(self, task: Task) -> str:
+        """Return the name of a task's pod, claim and workload."""
+        return self.tasks[task.job, task.index]
+
+    def metadata(
+        self,
+        name: str,
+        *,
+        namespaced: bool = True,
+        labels: Mapping[str, str] | None = None,
+        originals: Mapping[str, tuple[str | None, str | None]] | None = None,
+    ) -> dict[str, Any]:
+        """Return the metadata of an object.
+
+        Parameters
+        ----------
+        name
+            Name of the object.
+        namespaced
+            Whether it lives in the namespace.
+        labels
+            Labels beside ``app.kubernetes.io/managed-by``.
+        originals
+            For each role (``job``, ``node``, ...) the original name and the one used here; where
+            they differ the original is kept in an annotation ``<group>/original-<role>``.
+        """
+        changed = {
+            f"{self.group}/original-{role}": original
+            for role, (original, used) in (originals or {}).items()
+            if original is not None and original != used
+        }
+        return {
+            "name": name,
+            **({"namespace": self.namespace} if namespaced else {}),
+            "labels": {"app.kubernetes.io/managed-by": MANAGER, **(labels or {})},
+            **({"annotations": changed} if changed else {}),
+        }
+
+
+def _check_group(group: str) -> None:
+    valid = len(group) <= SUBDOMAIN_LENGTH and re.fullmatch(SUBDOMAIN_PATTERN[1:-1], group)
+    if not valid or "." not in group:
+        raise InputError(
+            f"group: {show(group)} is not an API group; use a domain such as {DEFAULT_GROUP}"
+        )
+    if f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        raise InputError(
+            f"group: {show(group)} is reserved for Kubernetes itself; use a domain of your own"
+        )

@@ -1,0 +1,67 @@
+"""Writing checked objects to a folder that a cluster can apply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.kubernetes.check import KUSTOMIZATION, Manifests, check_manifests
+from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.folder import Replaceable
+
+OBJECT_FILES = (
+    "crds.yaml",
+    "capacities.yaml",
+    "appgroups.yaml",
+    "networktopology.yaml",
+    "claims.yaml",
+)
+KUSTOMIZATION_FILE = "kustomization.yaml"
+SIGNATURE = "# Written by metronome-opt; the next export to this folder replaces all of it."
+
+_HOW_TO = """\
+A cluster has to know the definitions before it takes objects of their kinds, so the first time:
+  kubectl apply -f crds.yaml && kubectl wait --for=condition=Established -f crds.yaml
+AppGroup and NetworkTopology are defined by the network-aware scheduler plugins, installed apart.
+Then, and after every new export, in this folder:
+  kubectl apply -k ."""
+
+
+def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
+    """Check objects and write them, one file for each kind; all files or none.
+
+    The files go to a temporary folder beside `directory` first, which then takes its place, so an
+    interrupted export leaves the previous one whole. What was written for the same objects before
+    comes out byte for byte the same.
+
+    Parameters
+    ----------
+    manifests
+        The objects of each file.
+    directory
+        The folder: missing, empty or written by an earlier export.
+
+    Returns
+    -------
+    list of Path
+        The files, ``kustomization.yaml`` last.
+
+    Raises
+    ------
+    InputError
+        If an object is not valid, or the folder cannot be written or holds files of others.
+    """
+    for name in manifests:
+        if name not in OBJECT_FILES:
+            raise InputError(f"{show(name)}: is not a file of an export; use {OBJECT_FILES[-1]}")
+    index = {
+        "apiVersion": KUSTOMIZATION[0],
+        "kind": KUSTOMIZATION[1],
+        "resources": list(manifests),
+    }
+    check_manifests({**manifests, KUSTOMIZATION_FILE: [index]})
+    texts = {name: dump_objects(objects) for name, objects in manifests.items()}
+    texts[KUSTOMIZATION_FILE] = dump_objects([index], header=f"{SIGNATURE[2:]}\n\n{_HOW_TO}")
+    names = frozenset((*OBJECT_FILES, KUSTOMIZATION_FILE))
+    Replaceable(directory, names, KUSTOMIZATION_FILE, SIGNATURE).replace(texts)
+    return [Path(directory) / name for name in texts]

@@ -1,0 +1,111 @@
+"""Tables for the terminal. Exact numbers are rounded here and nowhere before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from metronome_opt.result import Result
+from metronome_opt.verify import Evaluation
+
+UNITS = {
+    "contention": "weight x Mbit/s",
+    "latency": "of all traffic",
+    "stretch": "weight x share of period",
+    "wait": "weight x slots",
+    "moves": "weight",
+    "cushion": "slots",
+}
+
+
+def number(value: Fraction | None, digits: int = 1) -> str:
+    """Return an exact number as people read it; a dash for None."""
+    return "-" if value is None else f"{float(value):,.{digits}f}"
+
+
+def percent(value: Fraction | None, digits: int = 1) -> str:
+    """Return a share in percent; a dash for None."""
+    return "-" if value is None else f"{float(value):.{digits}%}"
+
+
+def comparison_table(results: Sequence[Result], failures: Mapping[str, str] | None = None) -> Table:
+    """Return one row per solver: contention, latency, compatibility, status, bound, gap, time.
+
+    Parameters
+    ----------
+    failures
+        Solvers that could not run, with the reason in a line.
+    """
+    table = _table("solver", "contention", "latency", "score mean", "score min")
+    table.add_column("status")
+    for heading in ("lower bound", "gap", "time"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        evaluation = result.evaluation
+        table.add_row(
+            result.schedule.solver,
+            number(evaluation.contention),
+            percent(evaluation.objectives["latency"], 2),
+            number(evaluation.score_mean, 3),
+            number(evaluation.score_min, 3),
+            str(result.status),
+            number(result.lower_bound),
+            percent(result.gap),
+            f"{result.schedule.runtime_s:.2f} s",
+        )
+    for solver, reason in (failures or {}).items():
+        table.add_row(solver, *["-"] * 4, reason, *["-"] * 3)
+    return table
+
+
+def objectives_table(before: Evaluation, after: Evaluation) -> Table:
+    """Return one row per objective and score, unshifted against scheduled."""
+    table = _table("", "unshifted", "scheduled")
+    table.add_column("unit")
+    for name, unit in UNITS.items():
+        show = percent if name == "latency" else number
+        table.add_row(name, show(before.objectives[name]), show(after.objectives[name]), unit)
+    table.add_row("score mean", number(before.score_mean, 3), number(after.score_mean, 3), "")
+    table.add_row("score min", number(before.score_min, 3), number(after.score_min, 3), "")
+    return table
+
+
+def jobs_table(result: Result, before: Evaluation) -> Table:
+    """Return one row per job: weight, period, offset, what contention adds to an iteration."""
+    table = _table("job", "weight", "period", "offset", "longer, unshifted", "longer, scheduled")
+    slot_ms = result.instance.slot_ms
+
+    def milliseconds(slots: Fraction | int) -> str:
+        return f"{float(slots * slot_ms):,.1f} ms"
+
+    for job in result.instance.jobs:
+        table.add_row(
+            job.name,
+            str(job.weight),
+            milliseconds(job.period),
+            milliseconds(result.offsets[job.name]),
+            milliseconds(before.elongation[job.name]),
+            milliseconds(result.evaluation.elongation[job.name]),
+        )
+    return table
+
+
+def traffic_table(frame: Any) -> Table:
+    """Return a pandas frame as a table, floats with one decimal."""
+    table = _table(frame.index.name or "", *map(str, frame.columns))
+    for index, *values in frame.itertuples():
+        cells = [f"{value:,.1f}" if isinstance(value, float) else str(value) for value in values]
+        table.add_row(str(index), *cells)
+    return table
+
+
+def _table(first: str, *headings: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table

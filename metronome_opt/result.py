@@ -1,0 +1,162 @@
+"""What a solver hands back: the schedule, what is proved of it, and how it was found."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from metronome_opt.instance import Instance
+from metronome_opt.schedule import Schedule, Status
+from metronome_opt.verify import Evaluation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Stop(StrEnum):
+    """Why a solver stopped."""
+
+    PROVED = "proved"
+    FINISHED = "finished"
+    TIME_LIMIT = "time limit"
+    INTERRUPTED = "interrupted"
+    CALLBACK = "stopped by the callback"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One step of a run.
+
+    Attributes
+    ----------
+    elapsed_s
+        Seconds since the call.
+    incumbent, bound
+        Best value and best lower bound so far, None where there is none.
+    source
+        What found it.
+    """
+
+    elapsed_s: float
+    incumbent: Fraction | None
+    bound: Fraction | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of `solve`.
+
+    Attributes
+    ----------
+    instance
+        The problem.
+    schedule
+        The best schedule found, with its objectives as the judge computed them.
+    stop
+        Why the solver stopped; what is known of the schedule is its `status`.
+    evaluation
+        The judge's report: objectives, links, elongation of the jobs.
+    build_s, solve_s
+        Seconds spent on making the model, and on the rest.
+    trajectory
+        Every new incumbent and every better bound, in order.
+    notes
+        What the user should know, a line each.
+    """
+
+    instance: Instance
+    schedule: Schedule
+    stop: Stop
+    evaluation: Evaluation
+    build_s: float
+    solve_s: float
+    trajectory: tuple[Event, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """What is known of the schedule."""
+        return self.schedule.status
+
+    @property
+    def offsets(self) -> Mapping[str, int]:
+        """The offset of each job, in slots."""
+        return self.schedule.offsets
+
+    @property
+    def objective(self) -> Fraction:
+        """The value of the first objective."""
+        value = self.evaluation.objectives[self.schedule.first]
+        assert value is not None  # noqa: S101 (only the cushion can be None, and it is no first one)
+        return value
+
+    @property
+    def lower_bound(self) -> Fraction | None:
+        """The best proved lower bound of the first objective, None where there is none."""
+        return self.schedule.lower_bound
+
+    @property
+    def gap(self) -> Fraction | None:
+        """``(objective - lower bound) / objective``, 0 where both are 0, None without a bound."""
+        if self.lower_bound is None:
+            return None
+        if not self.objective:
+            return Fraction(0)
+        return (self.objective - self.lower_bound) / self.objective
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per job; period, offset, stretch, wait and elongation are in slots."""
+        import pandas as pd
+
+        rows = []
+        for job in self.instance.jobs:
+            offset = self.schedule.offsets[job.name]
+            stretch = self.schedule.stretch.get(job.name, 0)
+            rows.append(
+                {
+                    "job": job.name,
+                    "weight": job.weight,
+                    "period": job.period,
+                    "offset": offset,
+                    "stretch": stretch,
+                    "wait": (offset - job.ready) % (job.period + stretch),
+                    "elongation": float(self.evaluation.elongation[job.name]),
+                }
+            )
+        return pd.DataFrame(rows).set_index("job")
+
+    def trajectory_frame(self) -> pd.DataFrame:
+        """Return one row per event: elapsed seconds, incumbent, bound, source (floats to plot)."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "elapsed_s": event.elapsed_s,
+                    "incumbent": None if event.incumbent is None else float(event.incumbent),
+                    "bound": None if event.bound is None else float(event.bound),
+                    "source": event.source,
+                }
+                for event in self.trajectory
+            ],
+            columns=["elapsed_s", "incumbent", "bound", "source"],
+        )
+
+    def summary(self) -> str:
+        """Return one line: who found what, and what is proved of it."""
+        bound = "none" if self.lower_bound is None else f"{float(self.lower_bound):,.1f}"
+        gap = "" if self.gap is None else f", gap {float(self.gap):.1%}"
+        return (
+            f"{self.schedule.solver}: {self.status}, {self.schedule.first} "
+            f"{float(self.objective):,.1f}, lower bound {bound}{gap}, "
+            f"{self.schedule.runtime_s:.2f} s ({self.stop})"
+        )
+
+    def _repr_html_(self) -> str:
+        head = html.escape(f"{self.instance.name}, {self.summary()}")
+        return f"<p>{head}</p>{self.to_frame().to_html(float_format='{:.2f}'.format)}"

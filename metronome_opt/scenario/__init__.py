@@ -1,0 +1,35 @@
+"""What a person describes, a cluster and training jobs, turned into an instance."""
+
+from __future__ import annotations
+
+from metronome_opt.scenario.build import Built, JobTraffic, Problem, build_scenario, load
+from metronome_opt.scenario.deployment import Deployment, Node, Task
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Cluster, Scenario, Work, read_scenario
+from metronome_opt.scenario.workload import (
+    WORKLOAD_FORMAT,
+    Workload,
+    data_folder,
+    find_workloads,
+    read_workload,
+)
+
+__all__ = [
+    "SCENARIO_FORMAT",
+    "WORKLOAD_FORMAT",
+    "Built",
+    "Cluster",
+    "Deployment",
+    "JobTraffic",
+    "Node",
+    "Problem",
+    "Scenario",
+    "Task",
+    "Work",
+    "Workload",
+    "build_scenario",
+    "data_folder",
+    "find_workloads",
+    "load",
+    "read_scenario",
+    "read_workload",
+]

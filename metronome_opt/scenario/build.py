@@ -1,0 +1,277 @@
+"""From a scenario to an instance: place the tasks, compute the traffic, round it to slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metronome_opt.documents import read_document
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
+from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.placement import place_tasks
+from metronome_opt.scenario.rounding import Rounded, to_slots
+from metronome_opt.scenario.topology import Network, flows, network_of, routes
+from metronome_opt.scenario.traffic import Iteration, Setting, iteration
+from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class JobTraffic:
+    """How the traffic of one job came about.
+
+    Attributes
+    ----------
+    job, model, parallelism
+        Who it is.
+    setting
+        Workers, batch, throughput and rate that went in.
+    exact
+        The iteration before rounding.
+    rounded
+        The iteration in slots, with its errors.
+    assumptions
+        What was assumed on the way, a line each.
+    traffic
+        Where the numbers come from; ``computed``, never measured.
+    """
+
+    job: str
+    model: str
+    parallelism: str
+    setting: Setting
+    exact: Iteration
+    rounded: Rounded
+    assumptions: tuple[str, ...]
+    traffic: str = "computed"
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The bursts in slots and Mbit/s."""
+        return self.rounded.phases
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a scenario amounts to.
+
+    Attributes
+    ----------
+    instance
+        The rotation problem.
+    deployment
+        Where the tasks run.
+    traffic
+        One entry per job.
+    """
+
+    instance: Instance
+    deployment: Deployment
+    traffic: tuple[JobTraffic, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per job: what went in, what was computed, and the errors in percent."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "job": entry.job,
+                    "model": entry.model,
+                    "parallelism": entry.parallelism,
+                    "workers": entry.setting.workers,
+                    "batch": entry.setting.batch,
+                    "rate_mbps": entry.setting.rate,
+                    "compute_ms": float(entry.exact.compute),
+                    "sent_mb": float(entry.exact.volume / 8),
+                    "exact_ms": float(entry.exact.duration),
+                    "period_ms": entry.rounded.period * entry.rounded.slot_ms,
+                    "bursts": len(entry.phases),
+                    "grid_error": float(100 * entry.rounded.grid_error),
+                    "idle_error": float(100 * entry.rounded.idle_error),
+                    "volume_error": float(100 * entry.rounded.volume_error),
+                    "traffic": entry.traffic,
+                }
+                for entry in self.traffic
+            ]
+        ).set_index("job")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An instance with where its tasks run, from a scenario or from an instance file.
+
+    Attributes
+    ----------
+    traffic
+        How the traffic was computed; None for an instance file, which does not say.
+    """
+
+    instance: Instance
+    deployment: Deployment
+    traffic: tuple[JobTraffic, ...] | None
+
+
+def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
+    """Read an instance or a scenario, whichever the file says it is.
+
+    Raises
+    ------
+    InputError
+        One line that names the file, the place in it and the value.
+    """
+    document = read_document(path)
+    try:
+        kind = document.get("format")
+        if kind == SCENARIO_FORMAT:
+            scenario = Scenario.from_dict(document, folder=Path(path).parent)
+            built = build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
+            return Problem(built.instance, built.deployment, built.traffic)
+        if "format" in document and kind != INSTANCE_FORMAT:
+            raise InputError(
+                f"format: must be {show(INSTANCE_FORMAT)} or {show(SCENARIO_FORMAT)}, "
+                f"got {show(kind)}"
+            )
+        instance = Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
+        return Problem(instance, Deployment.of_instance(instance), None)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Built:
+    """Turn a scenario into an instance.
+
+    Raises
+    ------
+    InputError
+        If a model is not known, GPUs do not suffice, a job cannot be shared out among its workers,
+        or periods do not fit the hyperperiod.
+    """
+    slots = scenario.hyperperiod_slots
+    if slots is not None and slots > hyperperiod_limit:
+        raise InputError(
+            f"hyperperiod_ms: {show(scenario.hyperperiod_ms)}: is {show(slots)} slots, above the "
+            f"limit of {hyperperiod_limit}; coarsen the slots or raise the limit"
+        )
+    workloads = _workloads(scenario)
+    network = network_of(scenario.cluster)
+    placements = place_tasks(scenario)
+    tasks: list[Task] = []
+    traffic: list[JobTraffic] = []
+    jobs: list[dict[str, Any]] = []
+    for index, (job, placement) in enumerate(zip(scenario.jobs, placements, strict=True)):
+        crossed = routes(network, placement)
+        counts = flows(network, crossed)
+        entry = _traffic(scenario, index, workloads[job.model], network, counts)
+        traffic.append(entry)
+        tasks += [
+            Task(job.name, number, node, links)
+            for number, (node, links) in enumerate(zip(placement, crossed, strict=True))
+        ]
+        jobs.append(_job(scenario, index, entry.rounded, counts))
+    document = {
+        "format": INSTANCE_FORMAT,
+        "name": scenario.name,
+        "slot_ms": scenario.slot_ms,
+        "links": [
+            {"name": link, "capacity": capacity} for link, capacity in network.capacities.items()
+        ],
+        "jobs": jobs,
+    }
+    try:
+        instance = Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
+    except InputError as error:
+        if slots is not None:
+            raise
+        raise InputError(f"{error}; hyperperiod_ms in the scenario keeps it small") from None
+    return Built(
+        instance, Deployment(network.nodes, tuple(tasks), network.rack_cost), tuple(traffic)
+    )
+
+
+def _workloads(scenario: Scenario) -> Mapping[str, Workload]:
+    """Return the workload of each model that the scenario names; case does not matter."""
+    known = find_workloads(scenario.workloads)
+    found: dict[str, Workload] = {}
+    for index, job in enumerate(scenario.jobs):
+        path = known.get(job.model.lower())
+        if path is None:
+            raise InputError(
+                f"jobs[{index}].model: there is no workload {show(job.model)}; "
+                f"known are {', '.join(sorted(known))}"
+            )
+        if job.model not in found:
+            found[job.model] = read_workload(path)
+    return found
+
+
+def _traffic(
+    scenario: Scenario, index: int, workload: Workload, network: Network, counts: Mapping[str, int]
+) -> JobTraffic:
+    """Compute the traffic of one job and round it."""
+    job = scenario.jobs[index]
+    gpu = scenario.cluster.gpu
+    rate, link = min(
+        ((network.capacities[link] // count, link) for link, count in counts.items()),
+        default=(scenario.cluster.nic, None),
+    )
+    setting = Setting(job.workers, job.batch, 10**12 * gpu.sustained_tflops.value, rate)
+    try:
+        if not rate:
+            raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
+        exact = iteration(workload, setting)
+    except InputError as error:
+        raise InputError(f"jobs[{index}].{error}") from None
+    try:
+        rounded = to_slots(exact, scenario.slot_ms, scenario.hyperperiod_slots)
+    except ValueError:
+        raise InputError(
+            f"jobs[{index}].batch: {job.batch}: an iteration takes "
+            f"{float(exact.duration):.0f} ms, more than the hyperperiod of "
+            f"{scenario.hyperperiod_ms} ms; raise hyperperiod_ms or lower the batch"
+        ) from None
+    assumptions = list(workload.assumptions)
+    if gpu.sustained_tflops.assumed:
+        assumptions.append(
+            f"sustained_tflops = {float(gpu.sustained_tflops.value):g}: "
+            f"{gpu.sustained_tflops.assumed}"
+        )
+    if link is None:
+        assumptions.append("all tasks share a node, so that no link carries anything")
+    elif rate < scenario.cluster.nic:
+        assumptions.append(f"each task sends at most {rate} Mbit/s, its share of {link}")
+    return JobTraffic(
+        job.name, workload.name, workload.kind, setting, exact, rounded, tuple(assumptions)
+    )
+
+
+def _job(
+    scenario: Scenario, index: int, rounded: Rounded, counts: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return one job of the instance as a document."""
+    job = scenario.jobs[index]
+    offsets: dict[str, int | None] = {}
+    for field, slack in (("fixed_offset", 0), ("current_offset", job.max_stretch_ms)):
+        value: int | None = getattr(job, f"{field}_ms")
+        longest = rounded.period * scenario.slot_ms + slack
+        if value is not None and value >= longest:
+            raise InputError(
+                f"jobs[{index}].{field}_ms: {show(value)}: must be below the period of {longest} ms"
+            )
+        offsets[field] = None if value is None else value // scenario.slot_ms
+    return {
+        "name": job.name,
+        "period": rounded.period,
+        "weight": job.priority,
+        "ready": job.ready_ms // scenario.slot_ms,
+        "max_stretch": job.max_stretch_ms // scenario.slot_ms,
+        "phases": [phase.model_dump() for phase in rounded.phases],
+        "links": dict(counts),
+        **offsets,
+    }

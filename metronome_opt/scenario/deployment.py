@@ -1,0 +1,73 @@
+"""Where the tasks of the jobs run: what an instance forgets and a cluster needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from metronome_opt.instance import Instance
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine.
+
+    Attributes
+    ----------
+    name
+        Unique among the nodes.
+    links
+        Names of the links that its traffic may cross, its own interface first.
+    rack, region
+        Failure domains, None where unknown. A rack is a zone to Kubernetes.
+    """
+
+    name: str
+    links: tuple[str, ...]
+    rack: str | None = None
+    region: str | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One worker of a job, one pod of a cluster.
+
+    Attributes
+    ----------
+    links
+        The links that its traffic crosses; empty if its job stays inside one node.
+    """
+
+    job: str
+    index: int
+    node: str
+    links: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Nodes and placed tasks of an instance.
+
+    Attributes
+    ----------
+    rack_cost
+        Network cost between two racks, for each pair (origin, destination) of different racks;
+        empty where it is unknown.
+    """
+
+    nodes: tuple[Node, ...]
+    tasks: tuple[Task, ...]
+    rack_cost: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    @classmethod
+    def of_instance(cls, instance: Instance) -> Deployment:
+        """Return the deployment that an instance alone suggests: every link is a node's own.
+
+        A job has one task for each of its flows, none where it has no link.
+        """
+        nodes = tuple(Node(link.name, (link.name,)) for link in instance.links)
+        tasks = []
+        for job in instance.jobs:
+            places = [link for link, flows in job.links.items() for _ in range(flows)]
+            tasks += [Task(job.name, index, link, (link,)) for index, link in enumerate(places)]
+        return cls(nodes, tuple(tasks))

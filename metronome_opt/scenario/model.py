@@ -1,0 +1,282 @@
+"""A scenario as a person writes it: a cluster and jobs by model name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from metronome_opt.documents import read_document
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Name, NonNegative, Positive, Record, build
+from metronome_opt.scenario.workload import Measure, Rational, refuse
+
+SCENARIO_FORMAT = "metronome-scenario/1"
+MAX_NODES = 100_000
+MAX_TASKS = 100_000
+MAX_BATCH = 10**9
+
+
+def _ratio(value: Any) -> Any:
+    """Read an oversubscription: a number or text such as ``2:1``."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"([1-9][0-9]{0,5}):([1-9][0-9]{0,5})", value)
+        if match is None:
+            raise PydanticCustomError("ratio", "must be a number or text such as '2:1'")
+        return Fraction(int(match[1]), int(match[2]))
+    return value
+
+
+def _placement(value: Any) -> Any:
+    """Read a placement: a node name per task, or how many tasks each node has."""
+    if isinstance(value, (list, tuple)):
+        for index, node in enumerate(value):
+            if not isinstance(node, str):
+                refuse(f"[{index}]", f"must be the name of a node, got {show(node)}")
+        return tuple(value)
+    if isinstance(value, Mapping):
+        for node, count in value.items():
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                refuse(f"[{show(node)}]", f"must be a positive number of tasks, got {show(count)}")
+            if count > MAX_TASKS:
+                refuse(f"[{show(node)}]", f"must be at most {MAX_TASKS} tasks, got {show(count)}")
+        return tuple(node for node, count in value.items() for _ in range(count))
+    raise PydanticCustomError("placement", "must be a list of nodes or a mapping of nodes to tasks")
+
+
+Ratio = Annotated[Rational, BeforeValidator(_ratio)]
+Placement = Annotated[tuple[Name, ...], BeforeValidator(_placement)]
+
+
+class Gpu(Record):
+    """What computes: `sustained_tflops` is what training really reaches, not the peak."""
+
+    name: Name
+    sustained_tflops: Measure
+
+
+class Cluster(Record):
+    """Machines and the network between them.
+
+    Parameters
+    ----------
+    topology
+        ``single-switch``, or ``leaf-spine`` with `racks` and `oversubscription`.
+    nodes
+        How many; they are called ``node-00``, ``node-01`` and so on, rack by rack.
+    gpus
+        Per node.
+    nic_gbps, nic_mbps
+        The interface of a node; exactly one of them is given.
+    racks
+        How many, of equal size.
+    oversubscription
+        What the nodes of a rack can send together over what its uplink carries.
+    gpu
+        The kind of GPU in all nodes.
+    """
+
+    topology: Literal["single-switch", "leaf-spine"]
+    nodes: Annotated[int, Field(ge=1, le=MAX_NODES)]
+    gpus: Positive
+    nic_gbps: Rational | None = None
+    nic_mbps: Positive | None = None
+    racks: Positive | None = None
+    oversubscription: Ratio | None = None
+    gpu: Gpu
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.nic_gbps is None) == (self.nic_mbps is None):
+            refuse("nic_gbps", "give either nic_gbps or nic_mbps")
+        if self.nic_gbps is not None and (1000 * self.nic_gbps).denominator != 1:
+            refuse("nic_gbps", f"{float(self.nic_gbps)}: must be a whole number of Mbit/s")
+        if self.topology == "single-switch":
+            for field in ("racks", "oversubscription"):
+                if getattr(self, field) is not None:
+                    refuse(field, "a single switch has none; leave it out or use leaf-spine")
+            return self
+        if self.racks is None:
+            refuse("racks", "missing; a leaf-spine network needs the number of racks")
+        if self.nodes % self.rack_count:
+            refuse(
+                "racks",
+                f"{self.racks}: the {self.nodes} nodes cannot be shared out evenly; "
+                "choose a divisor",
+            )
+        if self.ratio < 1:
+            refuse(
+                "oversubscription", f"{self.ratio}: must be at least 1, write 2:1 for half the rate"
+            )
+        return self
+
+    @property
+    def nic(self) -> int:
+        """The interface of a node in Mbit/s."""
+        if self.nic_gbps is not None:
+            return int(1000 * self.nic_gbps)
+        return self.nic_mbps or 0
+
+    @property
+    def rack_count(self) -> int:
+        """The number of racks, 1 where there are none."""
+        return self.racks or 1
+
+    @property
+    def ratio(self) -> Fraction:
+        """The oversubscription, 1 where none is given."""
+        return self.oversubscription or Fraction(1)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The names of the nodes, in order."""
+        digits = max(2, len(str(self.nodes - 1)))
+        return tuple(f"node-{index:0{digits}}" for index in range(self.nodes))
+
+
+class Work(Record):
+    """A training job.
+
+    Parameters
+    ----------
+    name
+        Unique among the jobs.
+    model
+        A workload by name.
+    batch
+        Samples per worker and iteration.
+    workers
+        How many GPUs, at least 2: a single one sends nothing.
+    priority
+        Weight, larger is more important.
+    nodes
+        The node of each task, or the number of tasks of each node; left out, the tasks are spread.
+    arrival_s, iterations
+        Kept for the simulator; the instance does not depend on them.
+    ready_ms, max_stretch_ms, fixed_offset_ms, current_offset_ms
+        As in `Job`, but in ms; multiples of a slot.
+    """
+
+    name: Name
+    model: Name
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    workers: Annotated[int, Field(ge=2, le=MAX_TASKS)]
+    priority: NonNegative = 1
+    nodes: Placement | None = None
+    arrival_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    iterations: Positive | None = None
+    ready_ms: NonNegative = 0
+    max_stretch_ms: NonNegative = 0
+    fixed_offset_ms: NonNegative | None = None
+    current_offset_ms: NonNegative | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.nodes is not None and len(self.nodes) != self.workers:
+            refuse("nodes", f"{len(self.nodes)} tasks are placed, but workers is {self.workers}")
+        return self
+
+
+_TIMES = ("ready_ms", "max_stretch_ms", "fixed_offset_ms", "current_offset_ms")
+
+
+class Scenario(Record):
+    """A cluster and the jobs on it.
+
+    Parameters
+    ----------
+    name
+        Becomes the name of the instance.
+    slot_ms
+        Length of a slot.
+    hyperperiod_ms
+        Periods are lengthened to divisors of it, so that they repeat together; None for periods
+        as they come.
+    workloads
+        Folder of workloads of one's own, relative to the scenario file.
+    cluster, jobs
+        What runs where.
+    """
+
+    format: Literal["metronome-scenario/1"] = "metronome-scenario/1"
+    name: Name
+    slot_ms: Positive
+    hyperperiod_ms: Positive | None = None
+    workloads: Annotated[str, Field(min_length=1)] | None = None
+    cluster: Cluster
+    jobs: Annotated[tuple[Work, ...], Field(strict=False)]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.jobs:
+            refuse("jobs", "empty; there is nothing to schedule")
+        if self.hyperperiod_ms is not None and self.hyperperiod_ms % self.slot_ms:
+            refuse("hyperperiod_ms", self._off_grid(self.hyperperiod_ms))
+        known = set(self.cluster.node_names)
+        first: dict[str, int] = {}
+        for index, job in enumerate(self.jobs):
+            where = f"jobs[{index}]"
+            if job.name in first:
+                refuse(f"{where}.name", f"{show(job.name)} is also jobs[{first[job.name]}]")
+            first[job.name] = index
+            for field in _TIMES:
+                value = getattr(job, field)
+                if value is not None and value % self.slot_ms:
+                    refuse(f"{where}.{field}", self._off_grid(value))
+            for node in job.nodes or ():
+                if node not in known:
+                    names = self.cluster.node_names
+                    refuse(
+                        f"{where}.nodes",
+                        f"there is no node {show(node)}; there are {names[0]} to {names[-1]}",
+                    )
+        return self
+
+    @property
+    def hyperperiod_slots(self) -> int | None:
+        """The hyperperiod in slots, None where none is given."""
+        return None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
+
+    def _off_grid(self, value: int) -> str:
+        return f"{show(value)}: must be a multiple of slot_ms, {self.slot_ms}"
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
+        """Build a scenario from a document of format ``metronome-scenario/1``.
+
+        Parameters
+        ----------
+        data
+            The document.
+        folder
+            What its ``workloads`` is relative to.
+
+        Raises
+        ------
+        InputError
+            If anything is unknown, missing, of the wrong type, out of range or inconsistent.
+        """
+        scenario = build(cls, data, SCENARIO_FORMAT)
+        if scenario.workloads is None:
+            return scenario
+        return scenario.model_copy(update={"workloads": str(Path(folder) / scenario.workloads)})
+
+
+def read_scenario(path: str | Path) -> Scenario:
+    """Read a scenario from a YAML or JSON file.
+
+    Raises
+    ------
+    InputError
+        One line that names the file, the place in it and the value.
+    """
+    document = read_document(path)
+    try:
+        return Scenario.from_dict(document, folder=Path(path).parent)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None

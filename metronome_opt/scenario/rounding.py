@@ -1,0 +1,98 @@
+"""From exact times to slots, with the errors that this makes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from metronome_opt.instance import Phase
+from metronome_opt.scenario.traffic import Iteration
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """An iteration on the grid of slots.
+
+    Attributes
+    ----------
+    phases
+        The bursts in slots and Mbit/s.
+    busy
+        Slots until the last burst ends.
+    period
+        Slots of the iteration, with the idle time that a hyperperiod asks for.
+    slot_ms
+        Length of a slot.
+    exact
+        The iteration as it was.
+    """
+
+    phases: tuple[Phase, ...]
+    busy: int
+    period: int
+    slot_ms: int
+    exact: Iteration
+
+    @property
+    def grid_error(self) -> Fraction:
+        """Relative change of the iteration's length by rounding to slots."""
+        return self.busy * self.slot_ms / self.exact.duration - 1
+
+    @property
+    def idle_error(self) -> Fraction:
+        """Idle time added to reach a divisor of the hyperperiod, relative to the iteration."""
+        return (self.period - self.busy) * self.slot_ms / self.exact.duration
+
+    @property
+    def period_error(self) -> Fraction:
+        """Relative change of the iteration's length in all."""
+        return self.grid_error + self.idle_error
+
+    @property
+    def volume_error(self) -> Fraction:
+        """Relative change of the volume, from rates that are whole Mbit/s; never negative."""
+        sent = Fraction(
+            sum(phase.length * phase.rate for phase in self.phases) * self.slot_ms, 1000
+        )
+        return sent / self.exact.volume - 1
+
+
+def to_slots(exact: Iteration, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
+    """Round an iteration to slots.
+
+    Pauses go to the nearest slot. A burst gets whole slots enough to carry it at its fastest, and
+    then the lowest whole rate that carries it in these: at most its fastest, and less than
+    1 Mbit/s * slot per slot too much.
+
+    Parameters
+    ----------
+    exact
+        The iteration.
+    slot_ms
+        Length of a slot.
+    hyperperiod
+        In slots; the period becomes its smallest divisor that is long enough. None for no idling.
+
+    Raises
+    ------
+    ValueError
+        If the iteration is longer than the hyperperiod.
+    """
+    phases = []
+    slot = 0
+    for burst in exact.bursts:
+        slot += math.floor(burst.after / slot_ms + Fraction(1, 2))
+        length = math.ceil(burst.duration / slot_ms)
+        rate = math.ceil(1000 * burst.volume / (length * slot_ms))
+        phases.append(Phase(start=slot, length=length, rate=rate))
+        slot += length
+    period = slot if hyperperiod is None else _divisor(hyperperiod, slot)
+    return Rounded(tuple(phases), slot, period, slot_ms, exact)
+
+
+def _divisor(whole: int, least: int) -> int:
+    """Return the smallest divisor of `whole` that is at least `least`."""
+    if least > whole:
+        raise ValueError(f"{least} slots are longer than the hyperperiod of {whole}")
+    return next(number for number in range(least, whole + 1) if whole % number == 0)

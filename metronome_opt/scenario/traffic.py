@@ -1,0 +1,251 @@
+"""The traffic model: from a training model to the bursts of one iteration, in exact arithmetic.
+
+What is computed here are estimates from first principles, not measurements. Notation: n workers
+with B samples each, so n B samples an iteration whatever the parallelism; F the floating-point
+operations of one sample's forward pass; P what a GPU sustains. Computing takes ``B F / P``
+forward and twice that backward on every worker, because the work is shared out evenly.
+
+A ring all-reduce of S bytes among n workers sends ``2 (n - 1) / n * S`` bytes out of each and as
+many into it, so that one direction of a link tells of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from metronome_opt.errors import InputError
+from metronome_opt.scenario.workload import (
+    DataParallel,
+    EmbeddingParallel,
+    HybridParallel,
+    TensorParallel,
+    Workload,
+)
+
+_MEGABIT_PER_BYTE = Fraction(8, 10**6)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Under what conditions a model is trained.
+
+    Attributes
+    ----------
+    workers
+        How many GPUs the job has, at least 2.
+    batch
+        Samples per worker and iteration.
+    flops
+        What a GPU sustains, in floating-point operations per second.
+    rate
+        The fastest that one worker may send when the job has the network to itself, in Mbit/s.
+    """
+
+    workers: int
+    batch: int
+    flops: Fraction
+    rate: int
+
+
+@dataclass(frozen=True)
+class Burst:
+    """One communication phase of every worker.
+
+    Attributes
+    ----------
+    name
+        What is exchanged.
+    after
+        Time without traffic before it, in ms.
+    volume
+        What one worker sends, in Mbit.
+    rate
+        The fastest that it may be sent, in Mbit/s.
+    """
+
+    name: str
+    after: Fraction
+    volume: Fraction
+    rate: int
+
+    @property
+    def duration(self) -> Fraction:
+        """How long it takes at its fastest, in ms."""
+        return 1000 * self.volume / self.rate
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration of a job that has the network to itself.
+
+    Attributes
+    ----------
+    compute
+        Computing time of a worker in ms, including what goes on beside a burst.
+    bursts
+        In order; an iteration ends with its last burst.
+    """
+
+    compute: Fraction
+    bursts: tuple[Burst, ...]
+
+    @property
+    def duration(self) -> Fraction:
+        """Length of the iteration in ms."""
+        return sum((burst.after + burst.duration for burst in self.bursts), Fraction(0))
+
+    @property
+    def volume(self) -> Fraction:
+        """What one worker sends in an iteration, in Mbit."""
+        return sum((burst.volume for burst in self.bursts), Fraction(0))
+
+
+def iteration(workload: Workload, setting: Setting) -> Iteration:
+    """Return the iteration of a model under a setting.
+
+    Raises
+    ------
+    InputError
+        If the workers or the batch cannot be shared out as the model's parallelism asks.
+    """
+    forward = 1000 * setting.batch * workload.forward_flops.value / setting.flops
+    match workload.parallelism:
+        case DataParallel() as spread:
+            bursts = _data_parallel(workload, spread, setting, forward)
+        case TensorParallel() as spread:
+            bursts = _tensor_parallel(spread, setting, forward)
+        case HybridParallel() as spread:
+            bursts = _hybrid_parallel(workload, spread, setting, forward)
+        case EmbeddingParallel() as spread:
+            bursts = _embedding_parallel(workload, spread, setting, forward)
+    return Iteration(3 * forward, tuple(burst for burst in bursts if burst.volume))
+
+
+def all_reduce(size: int | Fraction, workers: int) -> Fraction:
+    """Return what each worker sends in a ring all-reduce of `size`, in the unit of `size`."""
+    return Fraction(2 * (workers - 1), workers) * size
+
+
+def all_to_all(size: int | Fraction, workers: int) -> Fraction:
+    """Return what each worker sends of its `size` if every worker needs an equal share of it."""
+    return Fraction(workers - 1, workers) * size
+
+
+def _data_parallel(
+    workload: Workload, spread: DataParallel, setting: Setting, forward: Fraction
+) -> list[Burst]:
+    """Do both passes, then one all-reduce of the gradients.
+
+    Overlapping the all-reduce with the backward pass is left out: it would spread the same volume
+    over more time and lower the peak.
+    """
+    gradients = workload.parameters.value * spread.gradient_bytes.value
+    volume = all_reduce(gradients, setting.workers) * _MEGABIT_PER_BYTE
+    return [Burst("gradients", 3 * forward, volume, setting.rate)]
+
+
+def _tensor_parallel(spread: TensorParallel, setting: Setting, forward: Fraction) -> list[Burst]:
+    """Send a burst in the forward pass and one in the backward pass.
+
+    Each layer all-reduces its activations twice per pass, of all n B samples. This alternates with
+    computing layer by layer, far below the length of a slot, and is seen as a steady rate.
+    """
+    samples = setting.workers * setting.batch
+    activations = (
+        samples * spread.tokens.value * spread.hidden.value * spread.activation_bytes.value
+    )
+    size = 2 * spread.layers.value * activations
+    volume = all_reduce(size, setting.workers) * _MEGABIT_PER_BYTE
+    rate = min(setting.rate, spread.rate_mbps.value)
+    return [
+        _beside("forward", forward, volume, rate),
+        _beside("backward", 2 * forward, volume, rate),
+    ]
+
+
+def _hybrid_parallel(
+    workload: Workload, spread: HybridParallel, setting: Setting, forward: Fraction
+) -> list[Burst]:
+    """Send bursts in both passes of each micro-batch, then gradients and tied embeddings.
+
+    With t-way tensor groups, p stages, m micro-batches and d = n / (t p) replicas, a micro-batch
+    has ``b = n B / (d m)`` samples and a worker ``1 / m`` of its computing time for each. A pass of
+    a micro-batch all-reduces the activations of ``layers / p`` layers twice each in the tensor
+    group and hands those of the last one over to the next stage. Between the passes the pipeline
+    drains and fills, which takes p - 1 times a micro-batch's two passes.
+    """
+    tensor, stages, micro = (
+        spread.tensor.value,
+        spread.stages.value,
+        spread.microbatches.value,
+    )
+    replicas, left = divmod(setting.workers, tensor * stages)
+    if left:
+        raise InputError(
+            f"workers: {setting.workers}: must be a multiple of {tensor * stages}, "
+            f"{tensor}-way tensor groups in {stages} stages"
+        )
+    samples, left = divmod(tensor * stages * setting.batch, micro)
+    if left:
+        raise InputError(
+            f"batch: {setting.batch}: the {tensor * stages * setting.batch} samples of a replica "
+            f"cannot be shared out to {micro} micro-batches"
+        )
+    activations = (
+        samples * spread.tokens.value * spread.hidden.value * spread.activation_bytes.value
+    )
+    layers = spread.layers.value // stages
+    handed = activations if stages > 1 else 0
+    volume = (all_reduce(2 * layers * activations, tensor) + handed) * _MEGABIT_PER_BYTE
+    rate = min(setting.rate, spread.rate_mbps.value)
+    there = _beside("forward", forward / micro, volume, rate)
+    back = _beside("backward", 2 * forward / micro, volume, rate)
+    bubble = (stages - 1) * (there.after + there.duration + back.after + back.duration)
+    first_back = Burst(back.name, bubble + back.after, back.volume, back.rate)
+    shard = Fraction(workload.parameters.value * spread.gradient_bytes.value, tensor * stages)
+    tied = Fraction(spread.embedding_parameters.value * spread.gradient_bytes.value, tensor)
+    return [
+        *[there] * micro,
+        first_back,
+        *[back] * (micro - 1),
+        Burst(
+            "gradients", Fraction(0), all_reduce(shard, replicas) * _MEGABIT_PER_BYTE, setting.rate
+        ),
+        Burst(
+            "tied embeddings",
+            Fraction(0),
+            all_reduce(tied, min(stages, 2)) * _MEGABIT_PER_BYTE,
+            setting.rate,
+        ),
+    ]
+
+
+def _embedding_parallel(
+    workload: Workload, spread: EmbeddingParallel, setting: Setting, forward: Fraction
+) -> list[Burst]:
+    """Exchange embedding vectors, do both passes, return gradients beside an all-reduce.
+
+    A worker needs a vector of every table for each of its B samples and holds 1 / n of the tables;
+    the gradients of the vectors go back the same way.
+    """
+    vectors = (
+        setting.batch * spread.tables.value * spread.dimension.value * spread.embedding_bytes.value
+    )
+    exchange = all_to_all(vectors, setting.workers)
+    dense = all_reduce(workload.parameters.value * spread.gradient_bytes.value, setting.workers)
+    return [
+        Burst("embeddings", Fraction(0), exchange * _MEGABIT_PER_BYTE, setting.rate),
+        Burst(
+            "embedding and dense gradients",
+            3 * forward,
+            (exchange + dense) * _MEGABIT_PER_BYTE,
+            setting.rate,
+        ),
+    ]
+
+
+def _beside(name: str, compute: Fraction, volume: Fraction, rate: int) -> Burst:
+    """Return the burst of a pass that lasts as long as the longer of computing and sending."""
+    burst = Burst(name, Fraction(0), volume, rate)
+    return Burst(name, max(Fraction(0), compute - burst.duration), volume, rate)

@@ -1,0 +1,243 @@
+"""Training models as data: what the traffic model needs, each number with where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from metronome_opt.documents import read_document
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Name, Record, build
+
+WORKLOAD_FORMAT = "metronome-workload/1"
+
+# Far beyond any machine, and near enough for every time and volume to have a decimal form.
+_SMALLEST, _LARGEST = Fraction(1, 10**6), 10**9
+_MOST = 10**18
+
+
+def refuse(inner: str, message: str) -> None:
+    """Refuse the record being validated because of the field `inner` in it."""
+    raise PydanticCustomError("inconsistent", "{message}", {"place": inner, "message": message})
+
+
+def _rational(value: Any) -> Any:
+    """Read a positive number as it is written: 0.1 is a tenth, not the nearest binary number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        raise PydanticCustomError("rational", "must be a number")
+    if not _SMALLEST <= value <= _LARGEST:  # nor is NaN
+        raise PydanticCustomError("rational", "must be between 0.000001 and 1000000000")
+    return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+
+
+Rational = Annotated[Fraction, BeforeValidator(_rational)]
+
+
+class Sourced(Record):
+    """A number and where it comes from: either a source or the reason for assuming it."""
+
+    source: Annotated[str, Field(min_length=1)] | None = None
+    assumed: Annotated[str, Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.source is None) == (self.assumed is None):
+            found = "neither" if self.source is None else "both"
+            refuse("source", f"give either source or assumed for a number, found {found}")
+        return self
+
+
+class Count(Sourced):
+    """A whole number with its provenance."""
+
+    value: Annotated[int, Field(ge=1, le=_MOST)]
+
+
+class Measure(Sourced):
+    """A positive rational number with its provenance."""
+
+    value: Rational
+
+
+class DataParallel(Record):
+    """Every worker has the whole model; gradients are all-reduced once an iteration."""
+
+    gradient_bytes: Count
+
+
+class TensorParallel(Record):
+    """Every layer is cut across all workers; activations are all-reduced in both passes."""
+
+    layers: Count
+    hidden: Count
+    tokens: Count
+    activation_bytes: Count
+    rate_mbps: Count
+
+
+class HybridParallel(Record):
+    """Tensor groups inside pipeline stages inside data-parallel replicas."""
+
+    layers: Count
+    hidden: Count
+    tokens: Count
+    activation_bytes: Count
+    gradient_bytes: Count
+    embedding_parameters: Count
+    rate_mbps: Count
+    tensor: Count
+    stages: Count
+    microbatches: Count
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.layers.value % self.stages.value:
+            refuse(
+                "stages.value",
+                f"{self.stages.value}: the {self.layers.value} layers cannot be shared out evenly",
+            )
+        return self
+
+
+class EmbeddingParallel(Record):
+    """Embedding tables are spread over the workers, the dense layers are data-parallel."""
+
+    tables: Count
+    dimension: Count
+    embedding_bytes: Count
+    gradient_bytes: Count
+
+
+Parallelism = DataParallel | TensorParallel | HybridParallel | EmbeddingParallel
+
+_PARALLELISMS = ("data_parallel", "tensor_parallel", "hybrid_parallel", "embedding_parallel")
+
+
+class Workload(Record):
+    """A training model, as its traffic sees it.
+
+    Parameters
+    ----------
+    name
+        What jobs call it.
+    about
+        Which variant of the model this is.
+    sample
+        What one sample is, such as an image or a number of tokens.
+    parameters
+        Trained numbers whose gradients are exchanged; for DLRM those outside the embeddings.
+    forward_flops
+        Floating-point operations of one forward pass of one sample, a multiply-add being two.
+    data_parallel, tensor_parallel, hybrid_parallel, embedding_parallel
+        How the model is spread over its workers; exactly one of them is given.
+    """
+
+    format: Literal["metronome-workload/1"] = "metronome-workload/1"
+    name: Name
+    about: str
+    sample: str
+    parameters: Count
+    forward_flops: Count
+    data_parallel: DataParallel | None = None
+    tensor_parallel: TensorParallel | None = None
+    hybrid_parallel: HybridParallel | None = None
+    embedding_parallel: EmbeddingParallel | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        given = [field for field in _PARALLELISMS if getattr(self, field) is not None]
+        if len(given) != 1:
+            refuse(
+                given[1] if given else _PARALLELISMS[0],
+                f"give exactly one of {', '.join(_PARALLELISMS)}, found {len(given)}",
+            )
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The parallelism in words, such as ``tensor-parallel``."""
+        return next(
+            field.replace("_", "-") for field in _PARALLELISMS if getattr(self, field) is not None
+        )
+
+    @property
+    def parallelism(self) -> Parallelism:
+        """How the model is spread over its workers."""
+        spread: Parallelism = getattr(self, self.kind.replace("-", "_"))
+        return spread
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is assumed of the model, one line per number that has no source."""
+        return tuple(
+            f"{field} = {number.value}: {number.assumed}"
+            for field, number in self.numbers
+            if number.assumed is not None
+        )
+
+    @property
+    def numbers(self) -> Iterator[tuple[str, Count]]:
+        """Every number of the model with the name of its field."""
+        for record in (self, self.parallelism):
+            for field in type(record).model_fields:
+                value = getattr(record, field)
+                if isinstance(value, Count):
+                    yield field, value
+
+
+def read_workload(path: str | Path) -> Workload:
+    """Read a workload from a YAML or JSON file.
+
+    Raises
+    ------
+    InputError
+        One line that names the file, the place in it and the value.
+    """
+    document = read_document(path)
+    try:
+        return build(Workload, document, WORKLOAD_FORMAT)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def data_folder() -> Path:
+    """Return the folder of the shipped data, with ``workloads`` and ``scenarios`` in it.
+
+    It lies inside an installed package and beside the package in a checkout.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "models", package.parent / "models"):
+        if (folder / "workloads").is_dir():
+            return folder
+    raise InputError(f"{package / 'models'}: the shipped workloads are missing; install again")
+
+
+def find_workloads(folder: str | Path | None = None) -> Mapping[str, Path]:
+    """Return the files of all known workloads by name in lower case.
+
+    Parameters
+    ----------
+    folder
+        Workloads of one's own; they come before shipped ones of the same name.
+
+    Raises
+    ------
+    InputError
+        If `folder` is no folder.
+    """
+    folders = [data_folder() / "workloads"]
+    if folder is not None:
+        if not Path(folder).is_dir():
+            raise InputError(f"workloads: there is no folder {show(str(folder))}")
+        folders.append(Path(folder))
+    return {
+        path.stem.lower(): path
+        for folder in folders
+        for path in sorted(folder.iterdir())
+        if path.suffix in {".yaml", ".yml", ".json"}
+    }

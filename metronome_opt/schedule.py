@@ -1,0 +1,121 @@
+"""The answer: one offset and one stretch per job, with what is claimed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from immutabledict import immutabledict
+from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic_core import PydanticCustomError
+
+from metronome_opt.documents import read_document, write_text
+from metronome_opt.errors import InputError
+from metronome_opt.instance import FrozenMap, Name, NonNegative, Record, build, dump_document
+
+SCHEDULE_FORMAT = "metronome-schedule/1"
+OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
+
+
+class Status(StrEnum):
+    """What is known of a schedule."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+def _exact(value: Any) -> Any:
+    """Read an exact number: a Fraction, an int, or text such as ``199/5``."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Fraction(value)
+    if isinstance(value, str) and len(value) <= 1000:
+        top, slash, bottom = value.partition("/")
+        digits = top.removeprefix("-")
+        if digits.isdecimal() and digits.isascii() and (not slash or _is_natural(bottom)):
+            return Fraction(int(top), int(bottom or 1))
+    raise PydanticCustomError("exact", "must be an exact number as text, such as '199/5'")
+
+
+def _is_natural(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and int(text) > 0
+
+
+Exact = Annotated[
+    Fraction,
+    BeforeValidator(_exact),
+    PlainSerializer(str, return_type=str),
+]
+
+
+class Schedule(Record):
+    """Offsets and stretches for the jobs of one instance, and what is stated of them.
+
+    Parameters
+    ----------
+    instance
+        Name of the instance.
+    offsets, stretch
+        Slots per job name; empty when `status` is ``infeasible`` or ``unknown``. A job that
+        `stretch` does not name is not stretched.
+    status
+        ``optimal`` is stated only together with a `lower_bound` that meets the first objective.
+    objectives
+        Exact values, the one that was optimised first; a cushion without limit is None.
+    lower_bound
+        Proved bound of the first objective, None where there is none.
+    solver, seed, runtime_s, versions
+        How the schedule was made.
+    """
+
+    format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
+    instance: Name
+    offsets: FrozenMap[Name, NonNegative]
+    stretch: FrozenMap[Name, NonNegative]
+    status: Annotated[Status, Field(strict=False)]
+    objectives: FrozenMap[str, Exact | None]
+    lower_bound: Exact | None
+    solver: str
+    seed: int | None
+    runtime_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    versions: FrozenMap[str, str] = immutabledict()
+
+    @property
+    def first(self) -> str:
+        """The objective that was optimised first."""
+        return next(iter(self.objectives), OBJECTIVES[0])
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schedule:
+        """Build a schedule from a document of format ``metronome-schedule/1``."""
+        return build(cls, data, SCHEDULE_FORMAT)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schedule as a document; `from_dict` gives back an equal schedule."""
+        return self.model_dump(mode="json")
+
+
+def read_schedule(path: str | Path) -> Schedule:
+    """Read a schedule from a JSON or YAML file.
+
+    Raises
+    ------
+    InputError
+        One line that names the file, the place in it and the value.
+    """
+    document = read_document(path)
+    try:
+        return Schedule.from_dict(document)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def write_schedule(schedule: Schedule, path: str | Path) -> None:
+    """Write a schedule as JSON, whole or not at all."""
+    write_text(path, dump_document(schedule.to_dict()))

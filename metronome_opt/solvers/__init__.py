@@ -1,0 +1,7 @@
+"""One file per solver, all with one signature; `solve` picks one by name."""
+
+from metronome_opt.solvers.registry import SOLVERS, Solver, find_solver
+from metronome_opt.solvers.search import Callback
+from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT, solve
+
+__all__ = ["DEFAULT_TIME_LIMIT", "SOLVERS", "Callback", "Solver", "find_solver", "solve"]

@@ -1,0 +1,82 @@
+"""HiGHS for the MILP: strict about its status, with incumbents and bounds as they come."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from metronome_opt.errors import MissingBackendError, SolverError
+from metronome_opt.solvers.milp import MilpModel
+from metronome_opt.solvers.process import run_process
+from metronome_opt.solvers.search import Search
+
+_SOURCE = "milp (HiGHS)"
+_NOT_INSTALLED = 3
+
+
+def solve(search: Search, model: MilpModel) -> None:
+    """Solve `model` within the time that is left, reporting to `search`."""
+    reader = _Reader(search, model)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model.problem.writeMPS(str(folder / "rotation.mps"))
+        search.built()
+        if search.stopped:
+            return
+        options = {
+            "time_limit": 1e20 if search.remaining is None else search.remaining,
+            "threads": search.workers,
+            "random_seed": search.seed % 2**31,
+            "mip_rel_gap": 0.0,
+        }
+        module = "metronome_opt.solvers.highs_process"
+        command = [sys.executable, "-m", module, "rotation.mps", json.dumps(options)]
+        exit_status, told = run_process(search, command, folder, reader)
+    if exit_status == _NOT_INSTALLED:
+        raise MissingBackendError(
+            "solver milp needs HiGHS, which is not installed: pip install highspy"
+        )
+    reader.finish(exit_status, told)
+
+
+class _Reader:
+    """Takes the lines of `highs_process`."""
+
+    def __init__(self, search: Search, model: MilpModel) -> None:
+        self._search = search
+        self._model = model
+        self._final: dict[str, Any] = {}
+        self._last = "no output"
+
+    def __call__(self, line: str) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            self._last = line
+            return
+        if "solution" in message:
+            self._search.offer(self._model.offsets(message["solution"]), _SOURCE)
+        elif "status" in message:
+            self._final = message
+        else:
+            self._raise_bound(message["bound"])
+
+    def finish(self, exit_status: int, told: bool) -> None:
+        """Map the native status; one that is not known is an error, unless it was told to stop."""
+        status = self._final.get("status")
+        if status == "kOptimal":
+            self._search.settle(self._final["objective"], self._model.form.scale, _SOURCE)
+        elif status in ("kTimeLimit", "kInterrupt", "kHighsInterrupt"):
+            self._raise_bound(self._final["bound"])
+        elif status is not None or not told:
+            raise SolverError(
+                f"HiGHS ends with {status or f'exit status {exit_status}'}: {self._last}"
+            )
+
+    def _raise_bound(self, native: float) -> None:
+        bound = self._model.bound(native)
+        if bound is not None:
+            self._search.raise_bound(bound, _SOURCE)

@@ -1,0 +1,69 @@
+"""Which solvers there are, what each can do, and where it lives; back ends are imported on use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.solvers.search import Search
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A solver as the registry knows it.
+
+    Attributes
+    ----------
+    name
+        What users call it.
+    summary
+        One line for help texts.
+    module, function
+        Where it lives, below `metronome_opt.solvers`; a function of one `Search`.
+    packages
+        Distributions whose versions belong into its schedules.
+    objectives
+        The objectives that it can optimise.
+    exact
+        Whether it proves optimality, given time.
+    """
+
+    name: str
+    summary: str
+    module: str
+    function: str = "run"
+    packages: tuple[str, ...] = ()
+    objectives: tuple[str, ...] = ("contention",)
+    exact: bool = False
+
+    def load(self) -> Callable[[Search], None]:
+        """Import the solver's module and return its function."""
+        module = import_module(f"metronome_opt.solvers.{self.module}")
+        function: Callable[[Search], None] = getattr(module, self.function)
+        return function
+
+
+_ALL = (
+    Solver(
+        "auto", "greedy, descent, then CP-SAT from there", "auto", packages=("ortools",), exact=True
+    ),
+    Solver("unshifted", "everybody starts when ready", "unshifted"),
+    Solver("random", "one random offset per job", "random"),
+    Solver("greedy", "heaviest first, each job to its cheapest offset", "greedy"),
+    Solver("cpsat", "time-indexed CP-SAT model", "cpsat", packages=("ortools",), exact=True),
+    Solver(
+        "milp", "time-indexed MILP, HiGHS", "milp", "run_highs", ("pulp", "highspy"), exact=True
+    ),
+    Solver("milp-cbc", "time-indexed MILP, CBC", "milp", "run_cbc", ("pulp",), exact=True),
+    Solver("exhaustive", "every combination of offsets", "exhaustive", exact=True),
+)
+SOLVERS = {solver.name: solver for solver in _ALL}
+
+
+def find_solver(name: str) -> Solver:
+    """Return the solver called `name`; an unknown name is an `InputError` that lists them all."""
+    if name not in SOLVERS:
+        raise InputError(f"solver: {show(name)} is not known; choose from {', '.join(SOLVERS)}")
+    return SOLVERS[name]

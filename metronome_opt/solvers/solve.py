@@ -1,0 +1,167 @@
+"""The one entry to all solvers."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Instance
+from metronome_opt.result import Result, Stop
+from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.solvers.registry import Solver, find_solver
+from metronome_opt.solvers.search import Callback, Search
+from metronome_opt.verify import evaluate
+
+DEFAULT_TIME_LIMIT = 60.0
+
+
+def solve(
+    instance: Instance,
+    solver: str = "auto",
+    *,
+    time_limit: float | None = DEFAULT_TIME_LIMIT,
+    seed: int = 0,
+    workers: int | None = None,
+    objectives: Sequence[str] = ("contention",),
+    callback: Callback | None = None,
+) -> Result:
+    """Choose an offset for every job.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    solver
+        A name of `metronome_opt.SOLVERS`.
+    time_limit
+        Seconds, model building included; None for no limit. The best schedule found is returned.
+    seed
+        For everything that is random.
+    workers
+        Threads of the back end; None for one per core. Repeatable is a run with one worker whose
+        time limit does not bite.
+    objectives
+        What to minimise, most important first.
+    callback
+        Told of every new incumbent and bound, from whatever thread finds it; returns True to stop.
+
+    Returns
+    -------
+    Result
+        Always with a schedule: the rotation problem is never infeasible. Ctrl-C returns what was
+        found, with `stop` saying so.
+
+    Raises
+    ------
+    InputError
+        If an argument makes no sense or the solver cannot do what is asked.
+    MissingBackendError
+        If the solver's back end is not installed; the text says what to install.
+    """
+    chosen = find_solver(solver)
+    _check_arguments(chosen, time_limit, seed, workers, objectives)
+    run = chosen.load()
+    search = Search(
+        instance,
+        time_limit=time_limit,
+        seed=seed,
+        workers=workers or os.cpu_count() or 1,
+        callback=callback,
+    )
+    try:
+        run(search)
+    except KeyboardInterrupt:
+        search.interrupt()
+    if search.best is None:
+        search.offer([job.unshifted for job in instance.jobs], "unshifted")
+    return _result(search, chosen)
+
+
+def _check_arguments(
+    solver: Solver,
+    time_limit: float | None,
+    seed: int,
+    workers: int | None,
+    objectives: Sequence[str],
+) -> None:
+    if time_limit is not None and not (time_limit >= 0 and math.isfinite(time_limit)):
+        raise InputError(f"time limit: must be a number of seconds from 0 on, got {time_limit}")
+    if seed < 0:
+        raise InputError(f"seed: must be at least 0, got {seed}")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers: must be at least 1, got {workers}")
+    if not objectives:
+        raise InputError(f"objectives: none given; choose from {', '.join(OBJECTIVES)}")
+    for name in objectives:
+        if name not in OBJECTIVES:
+            raise InputError(
+                f"objectives: {show(name)} is not known; choose from {', '.join(OBJECTIVES)}"
+            )
+    able = solver.objectives
+    if len(objectives) > 1 or objectives[0] not in able:
+        raise InputError(
+            f"objectives: solver {solver.name} cannot optimise {', '.join(objectives)}; "
+            f"every solver optimises one objective alone, this one {' or '.join(able)}"
+        )
+
+
+def _result(search: Search, solver: Solver) -> Result:
+    instance = search.instance
+    assert search.best is not None  # noqa: S101 (offered above)
+    offsets = dict(zip((job.name for job in instance.jobs), search.best, strict=True))
+    stretch = dict.fromkeys(offsets, 0)
+    runtime = search.elapsed
+    evaluation = evaluate(instance, offsets, stretch)
+    stop = search.stop
+    schedule = Schedule(
+        instance=instance.name,
+        offsets=offsets,
+        stretch=stretch,
+        status=Status.OPTIMAL if search.proved else Status.FEASIBLE,
+        objectives=evaluation.objectives,
+        lower_bound=search.bound,
+        solver=solver.name,
+        seed=search.seed,
+        runtime_s=round(runtime, 6),
+        versions=_versions(solver),
+    )
+    return Result(
+        instance=instance,
+        schedule=schedule,
+        stop=stop,
+        evaluation=evaluation,
+        build_s=search.build_s,
+        solve_s=runtime - search.build_s,
+        trajectory=tuple(search.trajectory),
+        notes=_notes(search, solver, stop),
+    )
+
+
+def _notes(search: Search, solver: Solver, stop: Stop) -> tuple[str, ...]:
+    notes = []
+    stretchable = sum(job.max_stretch > 0 for job in search.instance.jobs)
+    if stretchable:
+        notes.append(f"max_stretch of {stretchable} jobs is not used: periods are kept as they are")
+    found_by = search.trajectory[-1].source if search.trajectory else "unshifted"
+    only_start = all(event.source == "unshifted" for event in search.trajectory)
+    if solver.name != "unshifted" and only_start and stop is not Stop.PROVED:
+        notes.append(
+            f"{solver.name} found no schedule of its own ({stop}): everybody starts when ready"
+        )
+    elif found_by.startswith("milp") and search.proved:
+        notes.append("the proof is one in floating point, to the tolerances of the back end")
+    return tuple(notes)
+
+
+def _versions(solver: Solver) -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for name in ("metronome-opt", "numpy", "numba", *solver.packages):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions

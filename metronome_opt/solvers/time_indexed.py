@@ -1,0 +1,134 @@
+"""The textbook time-indexed form of the rotation problem, apart from any back end.
+
+Choose one offset per job, ``sum_o x[j, o] = 1``. Burst p of job j is on in slot u of its period,
+``z[j, p, u] = sum of x[j, o] over the offsets that put it there``. In every slot of every link's
+hyperperiod and in every weight layer the excess is at least demand minus capacity:
+``e[l, k, t] >= sum_(j in layer) a_jl b_p z[j, p, t mod T_j] - C_l``, ``e >= 0``. Minimise
+``sum (L / H_l) (v_k - v_(k-1)) e[l, k, t]``, L the least common multiple of the hyperperiods.
+
+`models/formulations/rotation.md` states the same as text, with the reasons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Instance, Job
+from metronome_opt.kernels.tables import Compiled, SharedLink
+
+_LARGEST = 2**62
+
+
+@dataclass(frozen=True)
+class Row:
+    """``e >= sum of coefficient * z[job, phase, slot] - capacity``, and what e costs.
+
+    Attributes
+    ----------
+    name
+        Unique, made of indices: link, layer and slot.
+    terms
+        (coefficient, job, phase, slot of the job's period).
+    capacity, largest
+        Right-hand side and the largest value of e, in units.
+    cost
+        Coefficient of e in the objective.
+    """
+
+    name: str
+    terms: tuple[tuple[int, int, int, int], ...]
+    capacity: int
+    largest: int
+    cost: int
+
+
+class TimeIndexed:
+    """The time-indexed form of an instance.
+
+    Parameters
+    ----------
+    compiled
+        The instance with its shared links; units are those of `Compiled`.
+
+    Attributes
+    ----------
+    scale
+        ``contention = objective * scale``, exact.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self.instance: Instance = compiled.instance
+        self._common = math.lcm(*(link.hyperperiod for link in compiled.links))
+        self.scale = Fraction(compiled.unit, self._common)
+        worst = sum(
+            self._common * link.weights[-1] * max(layer.largest for layer in self._layers(link))
+            for link in compiled.links
+        )
+        if worst >= _LARGEST:
+            raise InputError(
+                f"the objective over {self._common} slots may reach {show(worst)}, which does not "
+                "fit 64-bit integers; use the solvers greedy or exhaustive, or coarser numbers"
+            )
+
+    def offsets(self, job: Job) -> range:
+        """Return the offsets that a job may take."""
+        if job.fixed_offset is not None:
+            return range(job.fixed_offset, job.fixed_offset + 1)
+        return range(job.period)
+
+    def bursting(self, job: Job, phase: int, slot: int) -> Iterator[int]:
+        """Yield the offsets at which burst `phase` of a job is on in `slot` of its period."""
+        burst = job.phases[phase]
+        allowed = self.offsets(job)
+        for x in range(burst.start, burst.end):
+            offset = (slot - x) % job.period
+            if offset in allowed:
+                yield offset
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of all links; a layer that cannot exceed the capacity has none."""
+        for index, link in enumerate(self._compiled.links):
+            for layer in self._layers(link):
+                if layer.largest == 0 or layer.price == 0:
+                    continue
+                for slot in range(link.hyperperiod):
+                    terms = tuple(
+                        (rate, job, phase, slot % period)
+                        for job, period, rates in layer.members
+                        for phase, rate in enumerate(rates)
+                    )
+                    yield Row(
+                        name=f"l{index}_k{layer.number}_t{slot}",
+                        terms=terms,
+                        capacity=link.capacity,
+                        largest=layer.largest,
+                        cost=layer.price * (self._common // link.hyperperiod),
+                    )
+
+    def _layers(self, link: SharedLink) -> list[_Layer]:
+        layers = []
+        for number, price in enumerate(link.prices):
+            members = []
+            peak = 0
+            for job, flows, class_ in zip(link.jobs, link.flows, link.classes, strict=True):
+                if class_ < number:
+                    continue
+                record = self.instance.jobs[job]
+                rates = tuple(flows * (p.rate // self._compiled.unit) for p in record.phases)
+                members.append((job, record.period, rates))
+                peak += max(rates)
+            layers.append(_Layer(number, price, tuple(members), max(0, peak - link.capacity)))
+        return layers
+
+
+@dataclass(frozen=True)
+class _Layer:
+    number: int
+    price: int
+    members: tuple[tuple[int, int, tuple[int, ...]], ...]  # job, period, rate per phase
+    largest: int

@@ -1,0 +1,378 @@
+"""The judge: every number of a schedule, from the definitions, in exact arithmetic.
+
+Nothing here is shared with a solver or a kernel, and nothing is clever: a demand is looked up slot
+by slot in the pattern of its job, the unserved bandwidth is taken from the lightest jobs first
+(the linear program that defines contention, solved as it stands), and only stretches of time in
+which no demand changes are counted at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+
+
+@dataclass(frozen=True)
+class LinkReport:
+    """What a schedule does to one link.
+
+    Attributes
+    ----------
+    hyperperiod
+        Slots after which the link repeats itself.
+    contention
+        Mean weighted unserved bandwidth, weight * Mbit/s.
+    late
+        Mean unserved bandwidth, nobody preferred, Mbit/s.
+    score
+        CASSINI's compatibility, ``1 - late / capacity``.
+    jobs
+        How many jobs use the link.
+    cushion
+        The largest number of slots by which every burst may grow before the link is overloaded;
+        None where the link is overloaded already or never can be.
+    """
+
+    name: str
+    hyperperiod: int
+    contention: Fraction
+    late: Fraction
+    score: Fraction
+    jobs: int
+    cushion: int | None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Every number of design section 1, exact.
+
+    Attributes
+    ----------
+    objectives
+        Value per objective; the cushion is None when nothing limits it.
+    links
+        One report per link, in the order of the instance.
+    elongation
+        Predicted slots by which an iteration of each job grows.
+    """
+
+    objectives: Mapping[str, Fraction | None]
+    links: tuple[LinkReport, ...]
+    elongation: Mapping[str, Fraction]
+
+    @property
+    def contention(self) -> Fraction:
+        """The contention, for short."""
+        value = self.objectives["contention"]
+        assert value is not None  # noqa: S101 (only the cushion can be None)
+        return value
+
+    @property
+    def scores(self) -> tuple[Fraction, ...]:
+        """Compatibility scores of the shared links, those with more than one job."""
+        return tuple(link.score for link in self.links if link.jobs > 1)
+
+    @property
+    def score_mean(self) -> Fraction | None:
+        """Mean compatibility over the shared links; None where no link is shared."""
+        return sum(self.scores, Fraction(0)) / len(self.scores) if self.scores else None
+
+    @property
+    def score_min(self) -> Fraction | None:
+        """Smallest compatibility over the shared links; None where no link is shared."""
+        return min(self.scores, default=None)
+
+
+@dataclass(frozen=True)
+class Falsehood:
+    """A statement of a schedule file that is not true."""
+
+    place: str
+    stated: str
+    truth: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: stated {self.stated}, but {self.truth}"
+
+
+def evaluate(
+    instance: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int] | None = None
+) -> Evaluation:
+    """Compute every objective of a complete assignment.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    offsets
+        Slots per job name, ``0 <= offset < period + stretch``.
+    stretch
+        Idle slots per job name; a job that is not named is not stretched.
+
+    Raises
+    ------
+    InputError
+        If an offset or a stretch is missing, unknown or out of range, or if stretched periods make
+        a hyperperiod longer than the limit of the instance.
+    """
+    stretch = stretch or {}
+    faults = _assignment_faults(instance, offsets, stretch)
+    if faults:
+        raise InputError(str(faults[0]))
+    _check_hyperperiods(instance, stretch)
+    runs = [_Run(job, offsets[job.name], stretch.get(job.name, 0)) for job in instance.jobs]
+    elongation = {run.job.name: Fraction(run.stretch) for run in runs}
+    reports = []
+    for link in instance.links:
+        users = [run for run in runs if link.name in run.job.links]
+        report, unserved = _judge_link(link, users)
+        reports.append(report)
+        for run, volume in zip(users, unserved, strict=True):
+            elongation[run.job.name] += _slots_lost(run, link, volume, report.hyperperiod)
+    cushions = [report.cushion for report in reports if report.cushion is not None]
+    weights = {job.name: job.weight for job in instance.jobs}
+    objectives: dict[str, Fraction | None] = {
+        "contention": sum((report.contention for report in reports), Fraction(0)),
+        "latency": _latency(instance, reports),
+        "stretch": sum(
+            (Fraction(run.job.weight * run.stretch, run.job.period) for run in runs), Fraction(0)
+        ),
+        "wait": Fraction(
+            sum(weights[run.job.name] * ((run.offset - run.job.ready) % run.period) for run in runs)
+        ),
+        "moves": Fraction(
+            sum(
+                run.job.weight
+                for run in runs
+                if run.job.current_offset is not None and run.offset != run.job.current_offset
+            )
+        ),
+        "cushion": Fraction(min(cushions)) if cushions else None,
+    }
+    return Evaluation(
+        MappingProxyType({name: objectives[name] for name in OBJECTIVES}),
+        tuple(reports),
+        MappingProxyType(elongation),
+    )
+
+
+def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
+    """Return every statement of `schedule` that is not true of `instance`; empty if all are.
+
+    A lower bound cannot be proved by looking at it. It is false if it exceeds the value, and a
+    schedule that calls itself optimal must state a bound that meets its value.
+    """
+    faults: list[Falsehood] = []
+    if schedule.instance != instance.name:
+        faults.append(
+            Falsehood("instance", show(schedule.instance), f"the instance is {show(instance.name)}")
+        )
+    if schedule.status is Status.INFEASIBLE:
+        faults.append(Falsehood("status", "infeasible", "every choice of offsets is a schedule"))
+    if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
+        faults.extend(
+            Falsehood(field, "values", f"the status is {schedule.status}")
+            for field in ("offsets", "objectives")
+            if getattr(schedule, field)
+        )
+        return tuple(faults)
+    wrong = _assignment_faults(instance, schedule.offsets, schedule.stretch)
+    if wrong:
+        return (*faults, *wrong)
+    truth = evaluate(instance, schedule.offsets, schedule.stretch).objectives
+    for name, stated in schedule.objectives.items():
+        if name not in truth:
+            faults.append(
+                Falsehood(f"objectives.{show(name)}", str(stated), "there is no such objective")
+            )
+        elif stated != truth[name]:
+            faults.append(Falsehood(f"objectives.{name}", str(stated), f"it is {truth[name]}"))
+    faults.extend(_bound_faults(schedule, truth))
+    return tuple(faults)
+
+
+# ------------------------------------------------------------------ the definitions
+
+
+class _Run:
+    """A job as it runs: its offset, its stretched period, its pattern over one period."""
+
+    def __init__(self, job: Job, offset: int, stretch: int, longer: int = 0) -> None:
+        self.job = job
+        self.offset = offset
+        self.stretch = stretch
+        self.period = job.period + stretch
+        self.rates = [0] * self.period
+        for phase in job.phases:
+            for slot in range(phase.start, phase.start + min(phase.length + longer, self.period)):
+                # A burst that grows into another one of its job does not add to it.
+                within = slot % self.period
+                self.rates[within] = max(self.rates[within], phase.rate)
+
+    def rate(self, slot: int) -> int:
+        return self.rates[(slot - self.offset) % self.period]
+
+    def changes(self, hyperperiod: int) -> Iterator[int]:
+        """Yield the slots in [0, hyperperiod) at which the rate differs from the slot before."""
+        within = [x for x in range(self.period) if self.rates[x] != self.rates[x - 1]]
+        for begin in range(0, hyperperiod, self.period):
+            for x in within:
+                yield (begin + x + self.offset) % hyperperiod
+
+
+def _pieces(runs: list[_Run], hyperperiod: int) -> Iterator[tuple[int, int]]:
+    """Yield (slot, length) of the pieces of a hyperperiod in which no demand changes."""
+    marks = sorted({0, *(slot for run in runs for slot in run.changes(hyperperiod))})
+    yield from (
+        (slot, following - slot)
+        for slot, following in zip(marks, [*marks[1:], hyperperiod], strict=True)
+    )
+
+
+def _judge_link(link: Link, runs: list[_Run]) -> tuple[LinkReport, list[Fraction]]:
+    """Return the link's report and each run's unserved volume in a hyperperiod."""
+    hyperperiod = math.lcm(*(run.period for run in runs))
+    flows = [run.job.links[link.name] for run in runs]
+    weights = [run.job.weight for run in runs]
+    weighted = 0
+    late = 0
+    unserved = [Fraction(0)] * len(runs)
+    for slot, length in _pieces(runs, hyperperiod):
+        demands = [count * run.rate(slot) for count, run in zip(flows, runs, strict=True)]
+        excess = max(0, sum(demands) - link.capacity)
+        if not excess:
+            continue
+        late += length * excess
+        for weight in sorted(set(weights)):
+            members = [index for index, value in enumerate(weights) if value == weight]
+            demand = sum(demands[index] for index in members)
+            taken = min(demand, excess)
+            excess -= taken
+            weighted += length * weight * taken
+            for index in members:
+                if taken:
+                    unserved[index] += Fraction(length * taken * demands[index], demand)
+    mean_late = Fraction(late, hyperperiod)
+    return LinkReport(
+        name=link.name,
+        hyperperiod=hyperperiod,
+        contention=Fraction(weighted, hyperperiod),
+        late=mean_late,
+        score=1 - mean_late / link.capacity,
+        jobs=len(runs),
+        cushion=None if late else _link_cushion(link, runs, hyperperiod),
+    ), unserved
+
+
+def _link_cushion(link: Link, runs: list[_Run], hyperperiod: int) -> int | None:
+    """Return the largest growth of all bursts that an uncontended link bears, None if any."""
+    if sum(run.job.links[link.name] * run.job.peak for run in runs) <= link.capacity:
+        return None
+
+    def bears(longer: int) -> bool:
+        grown = [_Run(run.job, run.offset, run.stretch, longer) for run in runs]
+        return all(
+            sum(run.job.links[link.name] * run.rate(slot) for run in grown) <= link.capacity
+            for slot, _ in _pieces(grown, hyperperiod)
+        )
+
+    low, high = 0, max(run.period for run in runs)  # borne, not borne: growth only adds demand
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if bears(middle) else (low, middle)
+    return low
+
+
+def _slots_lost(run: _Run, link: Link, unserved: Fraction, hyperperiod: int) -> Fraction:
+    """Return the unserved volume of one iteration in slots of the job's mean burst rate."""
+    bursting = sum(phase.length for phase in run.job.phases)
+    mean_rate = Fraction(run.job.volume, bursting)
+    per_iteration = unserved * run.period / hyperperiod
+    return per_iteration / (run.job.links[link.name] * mean_rate)
+
+
+def _latency(instance: Instance, reports: list[LinkReport]) -> Fraction:
+    """Return the late share of all traffic; 0 where there is no traffic to be late."""
+    late = sum((report.late for report in reports), Fraction(0))
+    traffic = sum(
+        (
+            Fraction(flows * job.volume, job.period)
+            for job in instance.jobs
+            for flows in job.links.values()
+        ),
+        Fraction(0),
+    )
+    return late / traffic if traffic else Fraction(0)
+
+
+# ------------------------------------------------------------------ statements
+
+
+def _assignment_faults(
+    instance: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int]
+) -> list[Falsehood]:
+    faults = []
+    jobs = {job.name: job for job in instance.jobs}
+    for field, values in (("offsets", offsets), ("stretch", stretch)):
+        for name, value in values.items():
+            if name not in jobs:
+                faults.append(Falsehood(f"{field}.{show(name)}", show(value), "no such job"))
+    for name, job in jobs.items():
+        idle = stretch.get(name, 0)
+        if not 0 <= idle <= job.max_stretch:
+            faults.append(
+                Falsehood(f"stretch.{name}", show(idle), f"it must be in [0, {job.max_stretch}]")
+            )
+            continue
+        if name not in offsets:
+            faults.append(Falsehood(f"offsets.{name}", "nothing", "every job needs an offset"))
+        elif not 0 <= offsets[name] < job.period + idle:
+            faults.append(
+                Falsehood(
+                    f"offsets.{name}",
+                    show(offsets[name]),
+                    f"it must be in [0, {job.period + idle})",
+                )
+            )
+        elif job.fixed_offset is not None and offsets[name] != job.fixed_offset:
+            faults.append(
+                Falsehood(
+                    f"offsets.{name}",
+                    show(offsets[name]),
+                    f"the job is fixed at {job.fixed_offset}",
+                )
+            )
+    return faults
+
+
+def _check_hyperperiods(instance: Instance, stretch: Mapping[str, int]) -> None:
+    """Refuse stretched periods whose common multiple would take for ever to walk through."""
+    limit = instance.hyperperiod_limit
+    for link in instance.links:
+        users = [job for job in instance.jobs if link.name in job.links]
+        length = math.lcm(*(job.period + stretch.get(job.name, 0) for job in users))
+        if length > limit:
+            raise InputError(
+                f"stretch: makes the hyperperiod of link {show(link.name)} {show(length)} slots, "
+                f"above the limit of {limit}; choose stretches that give common periods"
+            )
+
+
+def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> Iterator[Falsehood]:
+    value = truth.get(schedule.first)
+    bound = schedule.lower_bound
+    if value is None:
+        return
+    if bound is not None and bound > value and schedule.first != "cushion":
+        yield Falsehood("lower_bound", str(bound), f"the {schedule.first} is only {value}")
+    if schedule.status is Status.OPTIMAL and bound != value:
+        yield Falsehood(
+            "status", "optimal", f"the lower bound is {bound} and the {schedule.first} {value}"
+        )

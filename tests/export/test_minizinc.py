@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+import shutil
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from metronome_opt.errors import InputError
+from metronome_opt.export.minizinc import LARGEST, scaling, to_minizinc
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.verify import evaluate
+from tests.strategies import assigned
+
+needs_minizinc = pytest.mark.skipif(
+    shutil.which("minizinc") is None, reason="minizinc is not installed (Debian: minizinc)"
+)
+
+
+def pair(**changes: Any) -> Instance:
+    """Two jobs that burst half of their period on a link that bears one of them."""
+    jobs = [
+        Job(
+            name=name,
+            period=4,
+            weight=weight,
+            phases=(Phase(start=0, length=2, rate=60),),
+            links={"link": 1},
+        )
+        for name, weight in (("light", 2), ("heavy", 8))
+    ]
+    fields: dict[str, Any] = {
+        "name": "pair",
+        "slot_ms": 5,
+        "links": (Link(name="link", capacity=100),),
+        "jobs": tuple(jobs),
+    }
+    return Instance(**{**fields, **changes})
+
+
+def random_instance(seed: int) -> Instance:
+    """Two or three jobs with one or two bursts each over two links; some are fixed."""
+    rng = random.Random(seed)
+    jobs = []
+    for index in range(rng.choice((2, 3, 3))):
+        period = rng.choice((2, 3, 4, 6))
+        cut = rng.randint(1, period - 1)
+        bursts = []
+        for begin, end in ((0, cut), (cut, period)):
+            start = rng.randrange(begin, end)
+            bursts.append(
+                Phase(
+                    start=start,
+                    length=rng.randint(1, end - start),
+                    rate=rng.choice((10, 30, 60, 70)),
+                )
+            )
+        used = rng.sample(("left", "right"), rng.choice((1, 1, 2)))
+        jobs.append(
+            Job(
+                name=f"job {index}",
+                period=period,
+                weight=rng.choice((1, 2, 4)),
+                ready=rng.randrange(10),
+                phases=tuple(rng.sample(bursts, rng.randint(1, 2))),
+                links={link: rng.randint(1, 2) for link in used},
+                fixed_offset=rng.randrange(period) if rng.random() < 0.2 else None,
+            )
+        )
+    return Instance(
+        name=f"random {seed}",
+        slot_ms=5,
+        links=(Link(name="left", capacity=100), Link(name="right", capacity=70)),
+        jobs=tuple(jobs),
+    )
+
+
+def best_by_trial(instance: Instance) -> Fraction:
+    """Return the least contention over all offsets."""
+    choices = [
+        range(job.period) if job.fixed_offset is None else [job.fixed_offset]
+        for job in instance.jobs
+    ]
+    names = [job.name for job in instance.jobs]
+    return min(
+        evaluate(instance, dict(zip(names, offsets, strict=True))).contention
+        for offsets in itertools.product(*choices)
+    )
+
+
+def solve(instance: Instance, folder: Path) -> dict[str, Any]:
+    """Return the last JSON line that Gecode prints; it must have proved optimality."""
+    file = folder / "instance.mzn"
+    file.write_text(to_minizinc(instance), encoding="utf-8")
+    done = subprocess.run(
+        ["minizinc", "--solver", "gecode", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "=" * 10, done.stdout
+    answer: dict[str, Any] = json.loads([line for line in lines if line.startswith("{")][-1])
+    return answer
+
+
+def contention_of(answer: dict[str, Any]) -> Fraction:
+    return Fraction(answer["objective"] * answer["numerator"], answer["denominator"])
+
+
+# ------------------------------------------------------------------ the scale
+
+
+def test_scaling_of_a_pair() -> None:
+    # Unit gcd(100, 60) = 20 Mbit/s, weights in units of gcd(2, 8) = 2, hyperperiod 4:
+    # a unit in one slot is 20 * 2 / 4 = 10 of contention.
+    scaled = scaling(pair())
+    assert scaled.units == (20,)
+    assert scaled.weight_unit == 2
+    assert scaled.factors == (1,)
+    assert scaled.scale == 10
+
+
+def test_scaling_leaves_out_links_that_cannot_be_overloaded() -> None:
+    wide = Link(name="wide", capacity=120)
+    instance = pair(links=(wide, Link(name="link", capacity=100)))
+    assert [link.name for link in scaling(instance).links] == ["link"]
+    jobs = tuple(job.model_copy(update={"links": {"wide": 1}}) for job in instance.jobs)
+    assert scaling(instance.replace(jobs=jobs)).links == ()
+
+
+@given(assigned())
+@settings(max_examples=60, deadline=None)
+def test_the_scaled_objective_is_the_contention(drawn: tuple[Instance, dict[str, int]]) -> None:
+    """The sum that the model states, evaluated here, is an integer and scales to the contention."""
+    instance, offsets = drawn
+    scaled = scaling(instance)
+    objective = Fraction(0)
+    for link, unit, factor in zip(scaled.links, scaled.units, scaled.factors, strict=True):
+        users = [instance.jobs[index] for index in instance.jobs_on[link.name]]
+        weights = sorted({job.weight for job in users})
+        for below, weight in zip([0, *weights], weights, strict=False):
+            layer = Fraction(weight - below, scaled.weight_unit)
+            for slot in range(instance.hyperperiods[link.name]):
+                demand = sum(
+                    job.links[link.name] * phase.rate
+                    for job in users
+                    if job.weight >= weight
+                    for phase in job.phases
+                    if phase.start <= (slot - offsets[job.name]) % job.period < phase.end
+                )
+                excess = max(Fraction(0), Fraction(demand - link.capacity, unit))
+                assert layer.denominator == excess.denominator == 1
+                objective += factor * layer * excess
+    assert scaled.scale * objective == evaluate(instance, offsets).contention
+    assert math.gcd(*scaled.factors) in (0, 1)
+
+
+# ------------------------------------------------------------------ what cannot be written
+
+
+@pytest.mark.parametrize(
+    ("capacity", "rate", "said"),
+    [
+        # In units of 1 Mbit/s, at most 2 (n + 1) - 1 excess in each of 4 slots, layers up to 4.
+        (1, 2**28, "the bound of the scaled objective is 8589934576"),
+        (100, 2**31 - 1, "jobs[0].phases[0].rate is 2147483647"),
+        (100, 2**31 - 2, "the peak demand on 'link' is 4294967292"),
+    ],
+)
+def test_numbers_beyond_32_bits_are_refused(capacity: int, rate: int, said: str) -> None:
+    jobs = tuple(
+        job.model_copy(update={"phases": (Phase(start=0, length=2, rate=rate),)})
+        for job in pair().jobs
+    )
+    instance = pair(links=(Link(name="link", capacity=capacity),), jobs=jobs)
+    with pytest.raises(InputError) as caught:
+        to_minizinc(instance)
+    assert said in str(caught.value)
+    assert str(LARGEST) in str(caught.value)
+
+
+def test_a_common_divisor_makes_large_numbers_fit() -> None:
+    jobs = tuple(
+        job.model_copy(
+            update={"phases": (Phase(start=0, length=2, rate=60 * 10**7),), "weight": 10**9}
+        )
+        for job in pair().jobs
+    )
+    instance = pair(links=(Link(name="link", capacity=10**9),), jobs=jobs)
+    with pytest.raises(InputError, match="numerator"):
+        to_minizinc(instance)  # 2 * 10**8 * 10**9 / 4 of contention a unit
+    light = tuple(job.model_copy(update={"weight": 10}) for job in jobs)
+    assert "unit = [200000000];\nweight_unit = 10;" in to_minizinc(instance.replace(jobs=light))
+
+
+def test_the_text_is_the_same_each_time() -> None:
+    assert to_minizinc(random_instance(1)) == to_minizinc(random_instance(1))
+
+
+# ------------------------------------------------------------------ solved by Gecode
+
+
+@needs_minizinc
+def test_gecode_interleaves_a_pair(tmp_path: Path) -> None:
+    answer = solve(pair(), tmp_path)
+    assert answer["objective"] == 0
+    assert abs(answer["offsets"]["light"] - answer["offsets"]["heavy"]) == 2
+
+
+@needs_minizinc
+def test_gecode_states_the_scale_and_the_wait(tmp_path: Path) -> None:
+    # Both fixed at 0: 20 Mbit/s too much in 2 of 4 slots, taken from weight 2: 20 * 2 * 2/4 = 20.
+    jobs = tuple(
+        job.model_copy(update={"fixed_offset": 0, "ready": ready})
+        for job, ready in zip(pair().jobs, (3, 8), strict=True)
+    )
+    answer = solve(pair(jobs=jobs), tmp_path)
+    assert answer == {
+        "offsets": {"light": 0, "heavy": 0},
+        "wait": {"light": 1, "heavy": 0},
+        "objective": 2,
+        "numerator": 10,
+        "denominator": 1,
+    }
+
+
+@needs_minizinc
+@pytest.mark.parametrize(("offset", "objective"), [(1, 1), (4, 0)])
+def test_an_offset_moves_a_burst_to_later_slots(
+    offset: int, objective: int, tmp_path: Path
+) -> None:
+    # Slots 0 and 1 of 5 are taken; 20 Mbit/s too much in one slot are 1 unit of the link.
+    taken, moved = (
+        job.model_copy(
+            update={
+                "period": 5,
+                "weight": 2,
+                "phases": (Phase(start=0, length=length, rate=60),),
+                "fixed_offset": at,
+            }
+        )
+        for job, length, at in zip(pair().jobs, (2, 1), (0, offset), strict=True)
+    )
+    answer = solve(pair(jobs=(taken, moved)), tmp_path)
+    assert answer["objective"] == objective
+    assert contention_of(answer) == Fraction(20 * 2 * objective, 5)
+
+
+@needs_minizinc
+def test_names_come_back_as_they_are(tmp_path: Path) -> None:
+    names = ['say "hi"', r"back\slash\(x)", "größe-漢"]
+    jobs = tuple(pair().jobs[0].model_copy(update={"name": name, "links": {}}) for name in names)
+    answer = solve(pair(jobs=jobs), tmp_path)
+    assert list(answer["offsets"]) == names
+
+
+@needs_minizinc
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("factor = [1]", "factor = [2]", "factor: the objective would not be"),
+        ("unit = [20]", "unit = [30]", "unit: does not divide"),
+        ("hyperperiod = [4]", "hyperperiod = [6]", "hyperperiod: not a multiple"),
+    ],
+)
+def test_the_model_refuses_data_that_contradict_each_other(
+    right: str, wrong: str, said: str, tmp_path: Path
+) -> None:
+    text = to_minizinc(pair())
+    assert right in text
+    file = tmp_path / "wrong.mzn"
+    file.write_text(text.replace(right, wrong), encoding="utf-8")
+    done = subprocess.run(
+        ["minizinc", "--solver", "gecode", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+@needs_minizinc
+@pytest.mark.parametrize("seed", range(30))
+def test_gecode_finds_the_least_contention(seed: int, tmp_path: Path) -> None:
+    instance = random_instance(seed)
+    answer = solve(instance, tmp_path)
+    assert contention_of(answer) == best_by_trial(instance)
+    assert evaluate(instance, answer["offsets"]).contention == contention_of(answer)
+
+
+def test_the_random_instances_are_worth_solving() -> None:
+    """Contention remains in many of them, and they have what the formulation must cover."""
+    drawn = [random_instance(seed) for seed in range(30)]
+    assert sum(best_by_trial(instance) > 0 for instance in drawn) >= 5
+    assert any(len({job.period for job in instance.jobs}) > 1 for instance in drawn)
+    assert any(len({job.weight for job in instance.jobs}) > 1 for instance in drawn)
+    assert any(len(job.phases) == 2 for instance in drawn for job in instance.jobs)
+    assert any(max(job.links.values()) == 2 for instance in drawn for job in instance.jobs)
+    assert any(job.fixed_offset is not None for instance in drawn for job in instance.jobs)

@@ -1,0 +1,133 @@
+"""The kernels say what the judge says, for every job at every offset."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.kernels.jobs import (
+    best_offset,
+    contention,
+    demand_of,
+    descend,
+    put_job,
+    score_job,
+    workspace,
+)
+from metronome_opt.kernels.tables import Compiled, compile_instance
+from metronome_opt.verify import evaluate
+from tests.strategies import assigned, instances
+
+Assigned = tuple[Instance, dict[str, int]]
+VARIED = instances(max_jobs=4, max_links=3, max_period=8, weights=(0, 1, 2, 4), fixed=False)
+
+
+def contention_at(instance: Instance, offsets: dict[str, int]) -> Fraction:
+    return evaluate(instance, offsets).contention
+
+
+def all_costs(compiled: Compiled, demand: np.ndarray, job: int) -> tuple[np.ndarray, np.ndarray]:
+    period = compiled.instance.jobs[job].period
+    cost, room = np.empty(period, np.int64), np.empty(period, np.int64)
+    score_job(compiled.tables, demand, job, cost, room, workspace(compiled), True)
+    return cost, room
+
+
+@given(assigned(VARIED))
+def test_contention_is_that_of_the_judge(case: Assigned) -> None:
+    instance, offsets = case
+    compiled = compile_instance(instance)
+    demand = demand_of(compiled, list(offsets.values()))
+    assert contention(compiled, demand) == contention_at(instance, offsets)
+
+
+@given(assigned(VARIED))
+@settings(max_examples=60)
+def test_marginal_costs_are_differences_of_the_judge(case: Assigned) -> None:
+    instance, offsets = case
+    compiled = compile_instance(instance)
+    demand = demand_of(compiled, list(offsets.values()))
+    for index, job in enumerate(instance.jobs):
+        put_job(compiled.tables, demand, index, offsets[job.name], -1)
+        without = contention(compiled, demand)
+        cost, _ = all_costs(compiled, demand, index)
+        for offset in range(job.period):
+            with_job = contention_at(instance, {**offsets, job.name: offset})
+            assert compiled.fraction(int(cost[offset]), index) == with_job - without
+        put_job(compiled.tables, demand, index, offsets[job.name], 1)
+
+
+@given(assigned(VARIED))
+@settings(max_examples=60)
+def test_descent_never_gets_worse_and_keeps_its_books(case: Assigned) -> None:
+    instance, offsets = case
+    compiled = compile_instance(instance)
+    chosen = np.array(list(offsets.values()), dtype=np.int64)
+    demand = demand_of(compiled, chosen)
+    order = np.arange(len(instance.jobs), dtype=np.int64)
+    values = [contention(compiled, demand)]
+    while descend(compiled.tables, demand, chosen, order, workspace(compiled))[0]:
+        values.append(contention(compiled, demand))
+    assert values == sorted(values, reverse=True)
+    assert len(set(values)) == len(values)
+    assert np.array_equal(demand, demand_of(compiled, chosen))
+
+
+def single(name: str, period: int, start: int, length: int, rate: int = 60) -> Job:
+    return Job(
+        name=name,
+        period=period,
+        phases=(Phase(start=start, length=length, rate=rate),),
+        links={"link": 1},
+    )
+
+
+def on_one_link(*jobs: Job, capacity: int = 100) -> Instance:
+    return Instance(name="one", slot_ms=1, links=(Link(name="link", capacity=capacity),), jobs=jobs)
+
+
+def test_the_best_offset_leaves_equal_room_on_both_sides() -> None:
+    # a bursts in slots 0..3 of 16; 12 slots are free, b needs 4: 4 free slots before and after.
+    instance = on_one_link(single("a", 16, 0, 4), single("b", 16, 0, 4))
+    compiled = compile_instance(instance)
+    demand = compiled.empty_demand()
+    put_job(compiled.tables, demand, 0, 0, 1)
+    assert best_offset(compiled.tables, demand, 1, workspace(compiled)) == (8, 0)
+    cost, room = all_costs(compiled, demand, 1)
+    assert room.tolist() == [0, 0, 0, 0, 0, 1, 2, 3, 4, 3, 2, 1, 0, 0, 0, 0]
+    # In units of 20 Mbit/s: two bursts of 3 on a capacity of 5 leave 1 unserved in a shared slot.
+    assert cost.tolist() == [4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("start", [0, 5, 11])
+def test_room_is_the_judges_cushion_for_two_jobs(start: int) -> None:
+    # b repeats three times while a repeats twice: free runs differ from period to period.
+    instance = on_one_link(single("a", 18, start % 14, 4), single("b", 12, 1, 2))
+    compiled = compile_instance(instance)
+    demand = compiled.empty_demand()
+    put_job(compiled.tables, demand, 0, 3, 1)
+    cost, room = all_costs(compiled, demand, 1)
+    for offset in range(12):
+        report = evaluate(instance, {"a": 3, "b": offset})
+        cushion = report.objectives["cushion"]
+        assert int(room[offset]) == (0 if report.contention else cushion)
+        assert (cost[offset] == 0) == (report.contention == 0)
+
+
+def test_a_link_that_carries_all_peaks_is_left_out() -> None:
+    compiled = compile_instance(
+        on_one_link(single("a", 4, 0, 2), single("b", 4, 0, 2), capacity=120)
+    )
+    assert compiled.links == ()
+    assert contention(compiled, compiled.empty_demand()) == 0
+
+
+def test_costs_that_leave_64_bits_are_refused() -> None:
+    instance = on_one_link(single("a", 4, 0, 2, 10**18), single("b", 4, 0, 2, 10**18 + 1))
+    with pytest.raises(InputError, match=r"jobs\[0\] \(a\).*64-bit"):
+        compile_instance(instance)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.kubernetes.dump import dump_objects
+
+PRINTABLE = st.text(alphabet=st.characters(exclude_categories=["C", "Z"]), max_size=150)
+VALUES = st.recursive(
+    st.booleans() | st.integers() | PRINTABLE,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PRINTABLE, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.dictionaries(PRINTABLE, VALUES, max_size=4), max_size=3))
+def test_reading_gives_back_what_was_written(objects: list[dict[str, Any]]) -> None:
+    assert list(yaml.safe_load_all(dump_objects(objects, header="two\nlines"))) == objects
+
+
+@pytest.mark.parametrize(
+    "text",
+    # Numbers and truth values to some reader: YAML 1.1, YAML 1.2 or the one of Kubernetes.
+    [
+        *("1", "1.0", "1e3", "12e4", "1_000", "0x1F", "0o17", "0b1", ".1e3", ".5", "-1", "+1"),
+        *("1:30", "2026-01-31", "y", "Y", "n", "N", "yes", "No", "on", "off", "true", "null"),
+        *("~", "50G", ".inf", "=", "<<", ""),
+    ],
+)
+def test_text_that_looks_like_something_else_is_quoted(text: str) -> None:
+    assert re.search(r"^key: (['\"]).*\1$", dump_objects([{"key": text}]), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "text", ["v1alpha1", "vgg19-0", "metronome.x-k8s.io/v1alpha1", ".spec.job"]
+)
+def test_plain_words_are_left_plain(text: str) -> None:
+    assert dump_objects([{"key": text}]) == f"---\nkey: {text}\n"
+
+
+def test_the_order_of_keys_is_kept_and_repeated_parts_are_written_out() -> None:
+    part = {"two": 1, "one": [1, 2]}
+    assert dump_objects([{"there": part, "here": part}], header="what\n\nand why") == (
+        "# what\n#\n# and why\n---\n"
+        "there:\n  two: 1\n  one:\n    - 1\n    - 2\n"
+        "here:\n  two: 1\n  one:\n    - 1\n    - 2\n"
+    )

@@ -1,0 +1,212 @@
+"""An export is the old one or the new one, whatever interrupts it, and only ours is replaced."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes import export_claims
+from tests.kubernetes.example import two_jobs
+
+CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")
+
+
+def export(directory: Path, namespace: str = "default") -> None:
+    export_claims(*two_jobs(), directory, namespace=namespace)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def fail_at(number: int, failure: Callable[[], Any]) -> None:
+    """Let the call with this number, of all calls that touch the disk, fail."""
+    left = [number]
+
+    def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **more: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                failure()
+            return original(*arguments, **more)
+
+        return call
+
+    for name in CALLS:
+        setattr(os, name, wrapped(getattr(os, name)))
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, dict[str, bytes], dict[str, bytes]]:
+    """A folder with an old export, what it contains, and what a new one would."""
+    export(tmp_path / "other", "new")
+    export(tmp_path / "claims", "old")
+    new, old = contents(tmp_path / "other"), contents(tmp_path / "claims")
+    assert new != old
+    for path in (tmp_path / "other").iterdir():
+        path.unlink()
+    (tmp_path / "other").rmdir()
+    return tmp_path / "claims", old, new
+
+
+def test_the_same_export_gives_the_same_bytes(tmp_path: Path) -> None:
+    export(tmp_path / "claims")
+    first = contents(tmp_path / "claims")
+    export(tmp_path / "claims")
+    export(tmp_path / "a" / "b" / "claims")
+    assert contents(tmp_path / "claims") == contents(tmp_path / "a" / "b" / "claims") == first
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "claims"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_an_interrupted_export_leaves_the_previous_one_whole(
+    folders: tuple[Path, dict[str, bytes], dict[str, bytes]],
+    error: BaseException,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    claims, old, _ = folders
+
+    rename = Path.rename
+
+    def fail_on_arrival(source: Path, target: Path) -> Path:
+        if target == claims and source.name.endswith("new"):
+            raise error
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", fail_on_arrival)
+    with pytest.raises((InputError, KeyboardInterrupt)):
+        export(claims, "new")
+    assert contents(claims) == old
+    assert [path.name for path in claims.parent.iterdir()] == ["claims"]
+
+
+def killed_export(directory: Path, number: int) -> None:
+    fail_at(number, lambda: os._exit(9))
+    export(directory, "new")
+
+
+def test_a_killed_export_is_cleared_up_by_the_next_one(tmp_path: Path) -> None:
+    export(tmp_path / "claims", "new")
+    new = contents(tmp_path / "claims")
+    export(tmp_path / "claims", "old")
+    old = contents(tmp_path / "claims")
+    former = tmp_path / ".claims.metronome-old"
+    context = multiprocessing.get_context("fork")
+    seen = set()
+    for number in range(1, 200):
+        process = context.Process(target=killed_export, args=(tmp_path / "claims", number))
+        process.start()
+        process.join()
+        whole = tmp_path / "claims" if (tmp_path / "claims").exists() else former
+        found = contents(whole)
+        assert found in (old, new)
+        seen.add((whole.name, "old" if found == old else "new"))
+        export(tmp_path / "claims", "old")
+        assert contents(tmp_path / "claims") == old
+        assert [path.name for path in tmp_path.iterdir()] == ["claims"]
+        if process.exitcode == 0:
+            break
+    else:
+        pytest.fail("the export never came to its end")
+    # It was killed before, between and after the two moves.
+    assert seen == {("claims", "old"), (former.name, "old"), ("claims", "new")}
+
+
+def test_a_former_export_comes_back_when_the_new_one_is_refused_later(tmp_path: Path) -> None:
+    export(tmp_path / "claims")
+    whole = contents(tmp_path / "claims")
+    (tmp_path / "claims").rename(tmp_path / ".claims.metronome-old")
+    (tmp_path / "claims").mkdir()
+    (tmp_path / ".claims.metronome-new").mkdir()
+    (tmp_path / ".claims.metronome-new" / "foreign.txt").touch()
+    with pytest.raises(InputError, match=r"holds 'foreign.txt'"):
+        export(tmp_path / "claims", "other")
+    assert contents(tmp_path / "claims") == whole
+    assert (tmp_path / ".claims.metronome-new" / "foreign.txt").exists()
+
+
+def plant(claims: Path, case: str) -> str:
+    """Put something of the user's into the folder; return its name."""
+    if case == "a file beside an export":
+        export(claims)
+        (claims / "notes.txt").write_text("mine")
+        return "notes.txt"
+    claims.mkdir(exist_ok=True)
+    if case == "a hidden file":
+        (claims / ".notes").write_text("mine")
+        return ".notes"
+    if case == "an unsigned file of our name":
+        (claims / "claims.yaml").write_text("mine")
+        return "claims.yaml"
+    if case == "a kustomization of somebody else":
+        (claims / "kustomization.yaml").write_text("resources: []\n")
+        return "kustomization.yaml"
+    if case == "a folder of our name":
+        (claims / "crds.yaml").mkdir()
+        return "crds.yaml"
+    export(claims)  # a link of our name
+    (claims / "crds.yaml").rename(claims.with_name("elsewhere.yaml"))
+    (claims / "crds.yaml").symlink_to(claims.with_name("elsewhere.yaml"))
+    return "crds.yaml"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "a file beside an export",
+        "a hidden file",
+        "an unsigned file of our name",
+        "a kustomization of somebody else",
+        "a folder of our name",
+        "a link of our name",
+    ],
+)
+def test_what_is_not_ours_is_kept_and_named(case: str, tmp_path: Path) -> None:
+    claims = tmp_path / "claims"
+    name = plant(claims, case)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match=re.escape(f"holds '{name}', which no export wrote")):
+        export(claims)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_empty_folder_and_a_link_to_a_folder_are_used(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "claims").symlink_to(tmp_path / "real")
+    export(tmp_path / "claims")
+    export(tmp_path / "claims")
+    assert (tmp_path / "claims").is_symlink()
+    assert (tmp_path / "real" / "claims.yaml").is_file()
+
+
+def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="is a file; name a folder"):
+        export(tmp_path / "file")
+    with pytest.raises(InputError, match=r"cannot be written \((File exists|Not a directory)\)"):
+        export(tmp_path / "file" / "claims")
+    with pytest.raises(InputError, match="name a folder below it"):
+        export(Path("/"))
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_written_is_refused() -> None:
+    with pytest.raises(InputError, match="cannot be written"):
+        export(Path("/proc/self/claims"))
+
+
+def test_a_former_run_leaves_no_file_that_is_not_written_any_more(tmp_path: Path) -> None:
+    instance, schedule, deployment = two_jobs()
+    export_claims(instance, schedule, deployment, tmp_path / "claims")
+    assert (tmp_path / "claims" / "networktopology.yaml").exists()
+    flat = type(deployment)(deployment.nodes, deployment.tasks)
+    export_claims(instance, schedule, flat, tmp_path / "claims")
+    assert not (tmp_path / "claims" / "networktopology.yaml").exists()
+    assert "networktopology" not in (tmp_path / "claims" / "kustomization.yaml").read_text()

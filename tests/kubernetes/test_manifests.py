@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.kubernetes import VerificationError, build_manifests, export_claims
+from metronome_opt.scenario.deployment import Deployment, Node, Task
+from metronome_opt.schedule import Schedule, Status
+from tests.kubernetes.example import two_jobs
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_the_two_jobs_give_the_stored_files(tmp_path: Path) -> None:
+    # After a change that is meant: export_claims(*two_jobs(), GOLDEN), and read the difference.
+    written = export_claims(*two_jobs(), tmp_path / "claims")
+    assert [path.name for path in written][-1] == "kustomization.yaml"
+    assert sorted(path.name for path in written) == sorted(p.name for p in GOLDEN.iterdir())
+    for path in written:
+        assert path.read_text() == (GOLDEN / path.name).read_text(), path.name
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_kubectl_reads_the_folder_as_it_was_meant(tmp_path: Path) -> None:
+    instance, schedule, deployment = two_jobs()
+    written = export_claims(instance, schedule, deployment, tmp_path / "claims")
+    command = ["kubectl", "kustomize", str(tmp_path / "claims")]
+    out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    meant = [
+        item
+        for path in written
+        if path.name != "kustomization.yaml"
+        for item in yaml.safe_load_all(path.read_text())
+    ]
+    read = list(yaml.safe_load_all(out))
+
+    def name(item: dict[str, Any]) -> tuple[str, str]:
+        return item["kind"], item["metadata"]["name"]
+
+    assert sorted(read, key=name) == sorted(meant, key=name)
+    assert [item["kind"] for item in read[:2]] == ["CustomResourceDefinition"] * 2
+
+
+def test_numbers_worked_out_by_hand() -> None:
+    # Slots of 5 ms: a period of 40 slots is 200,000 us, a cushion of 8 slots 40,000 us.
+    claims = build_manifests(*two_jobs())["claims.yaml"]
+    assert [item["metadata"]["name"] for item in claims] == [
+        "resnet50-0-0",
+        "resnet50-0-1",
+        "vgg19-0-eb4e1677-0",
+        "vgg19-0-eb4e1677-1",
+    ]
+    resnet, vgg = claims[1], claims[2]
+    assert resnet["spec"]["traffic"] == {
+        "periodMicroseconds": 200_000,
+        "phases": [{"startMicroseconds": 0, "lengthMicroseconds": 50_000, "rate": "12500M"}],
+        "priority": 1,
+    }
+    assert resnet["spec"]["allocation"] == {
+        "node": "node-1",
+        "link": "node-1",
+        "offsetMicroseconds": 100_000,
+        "stretchMicroseconds": 0,
+        "cushionMicroseconds": 40_000,
+        "hyperperiodMicroseconds": 200_000,
+    }
+    assert (vgg["spec"]["job"], vgg["spec"]["task"]) == ("VGG19_0", 0)
+    assert vgg["metadata"]["annotations"] == {"metronome.x-k8s.io/original-job": "VGG19_0"}
+
+
+def fabric() -> tuple[Instance, Schedule, Deployment]:
+    """A job of two bursts behind an uplink, a stretched one, and one inside a single node."""
+
+    def job(name: str, period: int, links: dict[str, int], **more: Any) -> Job:
+        phases = more.pop("phases", (Phase(start=0, length=2, rate=100),))
+        return Job(name=name, period=period, phases=phases, links=links, **more)
+
+    instance = Instance(
+        name="fabric",
+        slot_ms=2,
+        links=(
+            Link(name="NIC 1", capacity=100),
+            Link(name="NIC 2", capacity=100),
+            Link(name="up", capacity=100),
+        ),
+        jobs=(
+            job(
+                "wide",
+                10,
+                {"NIC 1": 1, "NIC 2": 1, "up": 1},
+                phases=(Phase(start=5, length=1, rate=70), Phase(start=0, length=2, rate=100)),
+            ),
+            job("slow", 14, {"NIC 2": 1}, max_stretch=3),
+            job("alone", 7, {}, max_stretch=2),
+        ),
+    )
+    schedule = Schedule(
+        instance="fabric",
+        offsets={"wide": 0, "slow": 8, "alone": 3},
+        stretch={"slow": 1, "alone": 2},
+        status=Status.FEASIBLE,
+        objectives={},
+        lower_bound=None,
+        solver="by hand",
+        seed=None,
+        runtime_s=0.0,
+    )
+    deployment = Deployment(
+        nodes=(
+            Node("n1.example.org", ("NIC 1", "up"), rack="a", region="west"),
+            Node("n2", ("NIC 2", "up"), rack="b", region="west"),
+        ),
+        tasks=(
+            Task("wide", 0, "n1.example.org", ("NIC 1", "up")),
+            Task("wide", 1, "n2", ("NIC 2", "up")),
+            Task("slow", 0, "n2", ("NIC 2",)),
+            Task("alone", 0, "n2", ()),
+        ),
+    )
+    return instance, schedule, deployment
+
+
+def test_a_claim_of_a_task_that_stays_in_its_node_has_no_link() -> None:
+    alone = build_manifests(*fabric())["claims.yaml"][0]
+    assert alone["spec"]["allocation"] == {
+        "node": "n2",
+        "offsetMicroseconds": 3 * 2000,
+        "stretchMicroseconds": 2 * 2000,
+        "hyperperiodMicroseconds": 9 * 2000,
+    }
+
+
+def test_cushions_are_none_of_a_link_that_is_never_or_already_overloaded() -> None:
+    # NIC 1 carries one flow that never exceeds it. On NIC 2, "wide" bursts at 0, 5, 10, 15, ... and
+    # "slow", of period 14 + 1, in [8, 10) and [23, 25): a slot more and it meets the burst at 10.
+    instance, schedule, deployment = fabric()
+    _, _, wide_0, wide_1 = build_manifests(instance, schedule, deployment)["claims.yaml"]
+    assert "cushionMicroseconds" not in wide_0["spec"]["allocation"]
+    assert wide_0["spec"]["allocation"]["hyperperiodMicroseconds"] == 10 * 2000
+    assert wide_1["spec"]["allocation"]["cushionMicroseconds"] == 0
+    assert wide_1["spec"]["allocation"]["hyperperiodMicroseconds"] == 30 * 2000
+    # Shifted by 5 instead, it bursts at 5, together with "wide".
+    worse = schedule.model_copy(update={"offsets": {**schedule.offsets, "slow": 5}})
+    _, _, _, wide_1 = build_manifests(instance, worse, deployment)["claims.yaml"]
+    assert "cushionMicroseconds" not in wide_1["spec"]["allocation"]
+
+
+def test_phases_are_in_order_whatever_the_instance_says() -> None:
+    wide = build_manifests(*fabric())["claims.yaml"][2]
+    starts = [phase["startMicroseconds"] for phase in wide["spec"]["traffic"]["phases"]]
+    assert starts == [0, 5 * 2000]
+
+
+def test_capacities_tell_interfaces_from_shared_links_and_where_a_node_is() -> None:
+    n1, n2 = sorted(
+        build_manifests(*fabric())["capacities.yaml"], key=lambda item: str(item["spec"])
+    )
+    assert n1["metadata"]["name"] == "n1-example-org-257b1e4c"
+    assert n1["metadata"]["annotations"] == {"metronome.x-k8s.io/original-node": "n1.example.org"}
+    assert n2["metadata"]["labels"] == {
+        "app.kubernetes.io/managed-by": "metronome-opt",
+        "topology.kubernetes.io/region": "west",
+        "topology.kubernetes.io/zone": "b",
+    }
+    assert n2["spec"]["links"] == [
+        {"name": "NIC 2", "capacity": "100M", "scope": "Node"},
+        {"name": "up", "capacity": "100M", "scope": "Shared"},
+    ]
+    assert "namespace" not in n2["metadata"]
+
+
+def test_group_and_namespace_reach_every_object(tmp_path: Path) -> None:
+    manifests = build_manifests(*fabric(), group="net.example.org", namespace="training")
+    assert {item["apiVersion"] for item in manifests["claims.yaml"]} == {"net.example.org/v1alpha1"}
+    for name in ("claims.yaml", "appgroups.yaml"):
+        assert {item["metadata"]["namespace"] for item in manifests[name]} == {"training"}
+        assert all("net.example.org/job" in item["metadata"]["labels"] for item in manifests[name])
+    export_claims(*fabric(), tmp_path / "x", group="net.example.org", namespace="training")
+    assert "metronome.x-k8s.io" not in (tmp_path / "x" / "crds.yaml").read_text()
+
+
+def test_one_claim_for_each_task_and_one_capacity_for_each_node() -> None:
+    manifests = build_manifests(*fabric())
+    assert len(manifests["claims.yaml"]) == 4
+    assert len(manifests["capacities.yaml"]) == 2
+    assert len(manifests["appgroups.yaml"]) == 3
+    assert "networktopology.yaml" not in manifests
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"status": Status.UNKNOWN, "offsets": {}, "objectives": {}}, "status: unknown"),
+        ({"status": Status.INFEASIBLE, "offsets": {}, "objectives": {}}, "status: infeasible"),
+        ({"objectives": {"contention": Fraction(1)}}, "objectives.contention: stated 1, but it is"),
+        ({"offsets": {"VGG19_0": 0}}, "offsets.resnet50-0: stated nothing"),
+        ({"lower_bound": Fraction(1)}, "lower_bound: stated 1"),
+        ({"instance": "other"}, "instance: stated 'other'"),
+    ],
+)
+def test_a_schedule_that_is_not_true_is_refused(
+    changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(VerificationError, match=re.escape(words)) as caught:
+        export_claims(*two_jobs(**changes), tmp_path / "claims")
+    assert caught.value.exit_status == 1
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+NODE = Node("n2", ("NIC 2",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"nodes": (NODE, NODE)}, "deployment.nodes[1].name: 'n2' is there twice"),
+        ({"nodes": (Node("n2", ("eth",)),)}, "nodes[0].links: the instance has no link 'eth'"),
+        ({"nodes": (Node("n2", ("up", "up")),)}, "nodes[0].links: a link is there twice"),
+        ({"tasks": (Task("who", 0, "n2", ()),)}, "tasks[0].job: the instance has no job 'who'"),
+        ({"tasks": (Task("slow", 0, "n3", ()),)}, "tasks[0].node: there is no node 'n3'"),
+        ({"tasks": (Task("slow", -1, "n2", ()),)}, "tasks[0].index: must be at least 0, got -1"),
+        (
+            {"tasks": (Task("slow", 0, "n2", ()),) * 2},
+            "tasks[1].index: 0 of its job is there twice",
+        ),
+        ({"tasks": (Task("slow", 0, "n2", ("up",)),)}, "tasks[0].links: job 'slow' does not use"),
+        ({"tasks": (Task("wide", 0, "n2", ("NIC 1",)),)}, "'NIC 1' is no link of node 'n2'"),
+    ],
+)
+def test_a_deployment_that_does_not_fit_is_refused(changes: dict[str, Any], words: str) -> None:
+    instance, schedule, deployment = fabric()
+    with pytest.raises(InputError, match=re.escape(words)):
+        build_manifests(instance, schedule, dataclasses.replace(deployment, **changes))

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.names import Naming, labels
+from metronome_opt.scenario.deployment import Deployment, Node, Task
+
+RFC_1123_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+# Few letters, so that names often differ in case or punctuation alone.
+NAMES = st.one_of(
+    st.text(min_size=1, max_size=80), st.text(alphabet="aA0-_. ", min_size=1, max_size=70)
+)
+
+
+@given(st.lists(NAMES, max_size=30))
+def test_labels_are_valid_and_differ(names: list[str]) -> None:
+    given_labels = labels(names)
+    assert set(given_labels) == set(names)
+    assert all(RFC_1123_LABEL.fullmatch(label) for label in given_labels.values())
+    assert len(set(given_labels.values())) == len(set(names))
+
+
+@given(st.lists(NAMES, min_size=1, max_size=20), st.data())
+def test_a_label_does_not_depend_on_order_or_company(names: list[str], data: st.DataObject) -> None:
+    given_labels = labels(names)
+    part = data.draw(st.permutations(names))[: len(names) // 2 + 1]
+    assert labels(part).items() <= given_labels.items()
+
+
+@pytest.mark.parametrize("name", ["a", "vgg19-0", "0", "a" * 63])
+def test_a_name_that_is_a_label_stays(name: str) -> None:
+    assert labels([name]) == {name: name}
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        # The tails are the first 8 digits of `printf NAME | sha256sum`.
+        ("GPT 2", "gpt-2-6786e46c"),
+        ("gpt_2", "gpt-2-9822febe"),
+        ("-", "3973e022"),
+        ("a" * 64, "a" * 54 + "-ffe054fe"),
+    ],
+)
+def test_other_names_become_labels(name: str, label: str) -> None:
+    assert labels([name]) == {name: label}
+
+
+def test_a_name_that_looks_like_the_label_of_another_keeps_it() -> None:
+    taken = labels(["GPT 2"])["GPT 2"]
+    both = labels(["GPT 2", taken])
+    assert both[taken] == taken
+    assert both["GPT 2"].startswith(taken)
+    assert both["GPT 2"] != taken
+
+
+def test_tasks_of_jobs_that_end_in_numbers_stay_apart() -> None:
+    jobs = ("a", "a-1", "a_1", "a" * 63)
+    deployment = Deployment(
+        (Node("n", ()),), tuple(Task(job, index, "n", ()) for job in jobs for index in range(12))
+    )
+    names = Naming.of(deployment, "example.org", "default").tasks
+    assert len(set(names.values())) == len(names) == 48
+    assert all(RFC_1123_LABEL.fullmatch(name) for name in names.values())
+    assert names["a-1", 10] == "a-1-10"
+
+
+@pytest.mark.parametrize(
+    ("group", "namespace", "words"),
+    [
+        ("Example.org", "default", "group: 'Example.org' is not an API group"),
+        ("example", "default", "group: 'example' is not an API group"),
+        ("example.org\n", "default", "is not an API group"),
+        ("metronome.k8s.io", "default", "reserved for Kubernetes"),
+        ("example.org", "Default", "namespace: 'Default'"),
+        ("example.org", "", "namespace: ''"),
+    ],
+)
+def test_a_bad_group_or_namespace_is_refused(group: str, namespace: str, words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        Naming.of(Deployment((), ()), group, namespace)

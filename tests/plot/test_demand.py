@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.plot.demand import bursts, drawn_slots, find_link, link_demand, runs
+from metronome_opt.verify import evaluate
+from tests.plot.examples import (
+    AFTER,
+    AFTER_HEAVY,
+    AFTER_LIGHT,
+    BEFORE,
+    BEFORE_HEAVY,
+    BEFORE_LIGHT,
+    HEAVY,
+    LIGHT,
+    instance,
+)
+from tests.strategies import assigned
+
+
+@pytest.mark.parametrize(
+    ("offsets", "heavy", "light"),
+    [(BEFORE, BEFORE_HEAVY, BEFORE_LIGHT), (AFTER, AFTER_HEAVY, AFTER_LIGHT)],
+)
+def test_demand_by_hand(
+    offsets: dict[str, int], heavy: tuple[int, ...], light: tuple[int, ...]
+) -> None:
+    example = instance()
+    demand = link_demand(example, offsets, find_link(example, "node-0"))
+    assert [job.name for job in demand.jobs] == [HEAVY, LIGHT]  # the heaviest first
+    assert (demand.rates // 1000).tolist() == [list(heavy), list(light)]
+
+
+def test_overloaded_is_strictly_above_the_capacity() -> None:
+    example = instance()
+    demand = link_demand(example, BEFORE, find_link(example, "node-0"))
+    assert np.flatnonzero(demand.overloaded).tolist() == [0, 4]
+    full = example.replace(links=(example.links[0], Link(name="node-0", capacity=55_000)))
+    demand = link_demand(full, BEFORE, find_link(full, "node-0"))
+    assert np.flatnonzero(demand.overloaded).tolist() == [0]
+
+
+def test_demand_repeats_itself_and_can_be_cut() -> None:
+    example = instance()
+    link = find_link(example, "node-0")
+    whole = link_demand(example, AFTER, link).rates
+    assert (link_demand(example, AFTER, link, 5).rates == whole[:, :5]).all()
+    longer = link_demand(example, AFTER, link, 17).rates
+    assert (longer == np.hstack((whole, whole[:, :5]))).all()
+
+
+@settings(deadline=None)
+@given(assigned())
+def test_late_demand_is_what_the_judge_says(case: tuple[Instance, dict[str, int]]) -> None:
+    drawn, offsets = case
+    for link, report in zip(drawn.links, evaluate(drawn, offsets).links, strict=True):
+        demand = link_demand(drawn, offsets, link)
+        excess = np.maximum(demand.total - link.capacity, 0)
+        assert Fraction(int(excess.sum()), demand.slots) == report.late
+        assert bool(demand.overloaded.any()) == (report.late > 0)
+
+
+@settings(deadline=None)
+@given(assigned())
+def test_bursts_cover_exactly_the_slots_with_demand(case: tuple[Instance, dict[str, int]]) -> None:
+    drawn, offsets = case
+    for link in drawn.links:
+        whole = drawn.hyperperiods[link.name]
+        for slots in (whole, 2 * whole, max(1, whole - 1)):
+            demand = link_demand(drawn, offsets, link, slots)
+            for job, rates in zip(demand.jobs, demand.rates, strict=True):
+                painted = np.zeros(slots, dtype=np.int64)
+                for start, length, rate in bursts(job, offsets[job.name], slots):
+                    for slot in range(start, start + length):
+                        painted[slot % slots] += rate * job.links[link.name]
+                assert painted.tolist() == rates.tolist()
+
+
+def test_a_burst_comes_round_on_a_whole_circle_and_is_cut_otherwise() -> None:
+    job = Job(name="j", period=4, phases=(Phase(start=1, length=2, rate=7),), links={})
+    assert bursts(job, 2, 8) == [(3, 2, 7), (7, 2, 7)]
+    assert bursts(job, 2, 6) == [(0, 1, 7), (3, 2, 7)]
+    assert bursts(job, 0, 2) == [(1, 1, 7)]
+
+
+def test_runs() -> None:
+    assert runs(np.array([True, True, False, True])) == [(0, 2), (3, 1)]
+    assert runs(np.array([True, True, False, True]), closed=True) == [(3, 3)]
+    two_and_one_round = np.array([True, False, True, False, True])
+    assert runs(two_and_one_round, closed=True) == [(2, 1), (4, 2)]
+    assert runs(np.array([True, True]), closed=True) == [(0, 2)]
+    assert runs(np.array([False])) == []
+
+
+def test_a_long_hyperperiod_is_cut_where_bursts_become_too_many() -> None:
+    def job(name: str, period: int, bursts: int) -> Job:
+        phases = tuple(Phase(start=2 * index, length=1, rate=1) for index in range(bursts))
+        return Job(name=name, period=period, phases=phases, links={"l": 1})
+
+    link = Link(name="l", capacity=1)
+    short = Instance(name="i", slot_ms=1, links=(link,), jobs=(job("a", 10, 2), job("b", 100, 1)))
+    assert drawn_slots(short, link) == 100
+    long = short.replace(jobs=(job("a", 10, 2), job("b", 10_000, 1)))
+    assert drawn_slots(long, link) == 900  # 180 bursts, two in each period of 10
+
+
+def test_unknown_link() -> None:
+    with pytest.raises(InputError, match=r"link 'x'; there are 'spare', 'node-0'$"):
+        find_link(instance(), "x")
+
+
+def test_rates_beyond_64_bits_are_refused() -> None:
+    example = instance()
+    huge = example.replace(links=(example.links[0], Link(name="node-0", capacity=10**30)))
+    with pytest.raises(InputError, match=r"'node-0'.*too much to draw"):
+        link_demand(huge, BEFORE, find_link(huge, "node-0"))

@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import write_instance
+from metronome_opt.scenario import (
+    Deployment,
+    Scenario,
+    build_scenario,
+    data_folder,
+    find_workloads,
+    load,
+    read_scenario,
+)
+from metronome_opt.verify import evaluate
+from tests.scenario.examples import number, scenario
+
+
+def test_a_small_scenario() -> None:
+    built = build_scenario(Scenario.from_dict(scenario()))
+    one, two = built.instance.jobs
+    # VGG16: 3 * 2 * 30.94 GFLOP at 1 TFLOP/s, 185.64 ms. 138,357,544 * 4 bytes * 1.5 are 830 MB or
+    # 6641.16 Mbit; node-00 has 25 Gbit/s for each of two tasks and the uplink as much for each of
+    # three: 265.65 ms, 27 slots, 24,597 Mbit/s.
+    assert [(phase.start, phase.length, phase.rate) for phase in one.phases] == [(19, 27, 24_597)]
+    assert one.period == 46
+    assert dict(one.links) == {
+        "node-00": 2,
+        "node-01": 1,
+        "node-03": 1,
+        "rack-0-uplink": 3,
+        "rack-1-uplink": 1,
+    }
+    # ResNet50 is spread over the nodes with most GPUs free, by name: node-02, node-04.
+    assert dict(two.links) == {
+        "node-02": 1,
+        "node-04": 1,
+        "rack-0-uplink": 1,
+        "rack-1-uplink": 1,
+    }
+    assert (one.weight, two.weight) == (1, 4)
+    assert [task.links for task in built.deployment.tasks if task.job == "one"] == [
+        ("node-00", "rack-0-uplink"),
+        ("node-00", "rack-0-uplink"),
+        ("node-01", "rack-0-uplink"),
+        ("node-03", "rack-1-uplink"),
+    ]
+    assert len(built.deployment.nodes) == 6
+    assert len(built.instance.links) == 8
+    entry = built.traffic[0]
+    assert entry.traffic == "computed"
+    assert entry.phases == one.phases
+    assert entry.exact.volume == Fraction(138_357_544 * 4 * 3, 2) * 8 / 10**6
+    assert entry.assumptions[-1] == "each task sends at most 25000 Mbit/s, its share of node-00"
+
+
+def test_a_job_alone_never_overloads_a_link() -> None:
+    document = scenario()
+    del document["jobs"][1]
+    built = build_scenario(Scenario.from_dict(document))
+    assert evaluate(built.instance, {"one": 0}).contention == 0
+
+
+def test_a_placement_may_be_a_mapping() -> None:
+    document = scenario()
+    document["jobs"][0]["nodes"] = {"node-00": 2, "node-01": 1, "node-03": 1}
+    assert (
+        build_scenario(Scenario.from_dict(document)).instance
+        == build_scenario(Scenario.from_dict(scenario())).instance
+    )
+
+
+def test_a_job_inside_a_node_has_no_links() -> None:
+    document = scenario()
+    document["jobs"][1]["nodes"] = ["node-05", "node-05"]
+    built = build_scenario(Scenario.from_dict(document))
+    assert dict(built.instance.jobs[1].links) == {}
+    assert [task.links for task in built.deployment.tasks if task.job == "two"] == [(), ()]
+    assert "no link carries anything" in built.traffic[1].assumptions[-1]
+
+
+def test_tasks_are_spread_after_the_placed_ones() -> None:
+    document = scenario()
+    document["jobs"] = [
+        {"name": "free", "model": "VGG16", "batch": 1, "workers": 5},
+        {
+            "name": "placed",
+            "model": "VGG16",
+            "batch": 1,
+            "workers": 3,
+            "nodes": ["node-00", "node-00", "node-04"],
+        },
+    ]
+    built = build_scenario(Scenario.from_dict(document))
+    nodes = [task.node for task in built.deployment.tasks if task.job == "free"]
+    # Two GPUs free on 1, 2, 3 and 5, one on 4: one task on each of the four, then 1 is the first.
+    assert nodes == ["node-01", "node-01", "node-02", "node-03", "node-05"]
+
+
+def test_times_become_slots() -> None:
+    document = scenario()
+    document["jobs"][0] |= {
+        "ready_ms": 700,
+        "max_stretch_ms": 20,
+        "fixed_offset_ms": 450,
+        "current_offset_ms": 470,
+        "arrival_s": 1.5,
+        "iterations": 10,
+    }
+    job = build_scenario(Scenario.from_dict(document)).instance.jobs[0]
+    assert (job.ready, job.max_stretch, job.fixed_offset, job.current_offset) == (70, 2, 45, 47)
+
+
+def test_a_hyperperiod_makes_periods_divide_it() -> None:
+    built = build_scenario(Scenario.from_dict(scenario(hyperperiod_ms=1200)))
+    assert built.instance.jobs[0].period == 60  # 46 slots; the divisors of 120 are 40 and 60
+    assert built.traffic[0].rounded.idle_error * built.traffic[0].exact.duration == 140
+    frame = built.to_frame()
+    assert frame.loc["one", "period_ms"] == 600
+    assert set(frame["traffic"]) == {"computed"}
+
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def job(**fields: Any) -> Change:
+    return lambda document: document["jobs"][0].update(fields)
+
+
+def cluster(**fields: Any) -> Change:
+    return lambda document: document["cluster"].update(fields)
+
+
+def top(**fields: Any) -> Change:
+    return lambda document: document.update(fields)
+
+
+FAULTS: dict[str, tuple[Change, str]] = {
+    "format": (top(format="metronome-scenario/2"), "format: must be 'metronome-scenario/1', got"),
+    "unknown": (top(colour=1), "colour: unknown field, got 1"),
+    "missing": (lambda document: document.pop("slot_ms"), "slot_ms: missing"),
+    "no jobs": (top(jobs=[]), "jobs: empty"),
+    "slot": (top(slot_ms=0), "slot_ms: must be at least 1, got 0"),
+    "off grid": (
+        top(hyperperiod_ms=1205),
+        "hyperperiod_ms: 1205: must be a multiple of slot_ms, 1",
+    ),
+    "too long": (top(hyperperiod_ms=10**9), "hyperperiod_ms: 1000000000: is 100000000 slots, abov"),
+    "short": (
+        top(hyperperiod_ms=450),
+        "jobs[0].batch: 2: an iteration takes 451 ms, more than the hyperperiod of 450 ms; raise",
+    ),
+    "topology": (
+        cluster(topology="ring"),
+        "cluster.topology: must be 'single-switch' or 'leaf-spi",
+    ),
+    "nodes": (cluster(nodes=0), "cluster.nodes: must be at least 1, got 0"),
+    "racks": (
+        cluster(racks=4),
+        "cluster.racks: 4: the 6 nodes cannot be shared out evenly; choose",
+    ),
+    "no racks": (
+        cluster(racks=None),
+        "cluster.racks: missing; a leaf-spine network needs the numb",
+    ),
+    "switch": (cluster(topology="single-switch"), "cluster.racks: a single switch has none"),
+    "ratio": (
+        cluster(oversubscription="2/1"),
+        "cluster.oversubscription: must be a number or text",
+    ),
+    "below 1": (cluster(oversubscription=0.5), "cluster.oversubscription: 1/2: must be at least 1"),
+    "ratio 0": (cluster(oversubscription=0), "cluster.oversubscription: must be between 0.000001"),
+    "nic": (cluster(nic_gbps=None), "cluster.nic_gbps: give either nic_gbps or nic_mbps"),
+    "two nics": (cluster(nic_mbps=1), "cluster.nic_gbps: give either nic_gbps or nic_mbps"),
+    "odd nic": (cluster(nic_gbps=0.0005), "cluster.nic_gbps: 0.0005: must be a whole number of Mb"),
+    "nan nic": (cluster(nic_gbps=float("nan")), "cluster.nic_gbps: must be between 0.000001 and"),
+    "gpu": (
+        cluster(gpu={"name": "GPU", "sustained_tflops": {"value": 1}}),
+        "cluster.gpu.sustained_tflops.source: give either source or assumed",
+    ),
+    "slow nic": (
+        cluster(nic_gbps=None, nic_mbps=1),
+        "jobs[0].workers: 4: node-00 has less than 1 Mbit/s for each",
+    ),
+    "model": (job(model="VGG12"), "jobs[0].model: there is no workload 'VGG12'; known are bert, c"),
+    "path": (job(model="../vgg16"), "jobs[0].model: there is no workload '../vgg16'; known are be"),
+    "workers": (job(workers=3), "jobs[0].nodes: 4 tasks are placed, but workers is 3"),
+    "one worker": (job(workers=1), "jobs[0].workers: must be at least 2, got 1"),
+    "batch": (job(batch=0), "jobs[0].batch: must be at least 1, got 0"),
+    "no node": (
+        job(nodes=["node-00", "node-01", "node-02", "node-6"]),
+        "jobs[0].nodes: there is no node 'node-6'; there are node-00 to node-05",
+    ),
+    "not a node": (
+        job(nodes=["node-00", 1]),
+        "jobs[0].nodes[1]: must be the name of a node, got 1",
+    ),
+    "count": (
+        job(nodes={"node-00": 0}),
+        "jobs[0].nodes['node-00']: must be a positive number of tasks, got 0",
+    ),
+    "text": (job(nodes="node-00"), "jobs[0].nodes: must be a list of nodes or a mapping of nodes"),
+    "full node": (
+        job(nodes=["node-00", "node-00", "node-00", "node-01"]),
+        "jobs[0].nodes: node-00 has 2 GPUs and more tasks; move one elsewhere",
+    ),
+    "full": (
+        lambda document: document["jobs"][1].update(workers=9),
+        "jobs[1].workers: 9: only 8 GPUs are free",
+    ),
+    "same name": (
+        lambda document: document["jobs"][1].update(name="one"),
+        "jobs[1].name: 'one' is also jobs[0]",
+    ),
+    "ready": (job(ready_ms=15), "jobs[0].ready_ms: 15: must be a multiple of slot_ms, 10"),
+    "fixed": (
+        job(fixed_offset_ms=460),
+        "jobs[0].fixed_offset_ms: 460: must be below the period of 460 ms",
+    ),
+    "arrival": (job(arrival_s=-1.0), "jobs[0].arrival_s: must be at least 0.0, got -1.0"),
+    "groups": (
+        job(model="GPT3", workers=2, nodes=None),
+        "jobs[0].workers: 2: must be a multiple of 4, 2-way tensor groups in 2 stages",
+    ),
+    "folder": (top(workloads="nowhere"), "workloads: there is no folder "),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_bad_scenarios(name: str, tmp_path: Path) -> None:
+    change, message = FAULTS[name]
+    document = copy.deepcopy(scenario())
+    change(document)
+    file = tmp_path / "scenario.yaml"
+    file.write_text(yaml.safe_dump(document))
+    with pytest.raises(InputError) as caught:
+        build_scenario(read_scenario(file))
+    text = str(caught.value).removeprefix(f"{file}: ")
+    assert text.startswith(message)
+    assert "\n" not in text
+
+
+def test_a_long_common_period_suggests_a_hyperperiod() -> None:
+    # 46 slots against ResNet50's 98.1 + 16.4 ms, 12 slots: together 276.
+    with pytest.raises(InputError, match=r"276 slots.*hyperperiod_ms in the scenario keeps it"):
+        build_scenario(Scenario.from_dict(scenario()), hyperperiod_limit=275)
+
+
+def test_workloads_of_ones_own(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    text = find_workloads()["vgg16"].read_text()
+    (mine / "tiny.yaml").write_text(text.replace("name: VGG16", "name: Tiny"))
+    document = scenario(workloads="mine")
+    document["jobs"][0]["model"] = "Tiny"
+    file = tmp_path / "scenario.yaml"
+    file.write_text(yaml.safe_dump(document))
+    assert [entry.model for entry in load(file).traffic or ()] == ["Tiny", "ResNet50"]
+    (mine / "tiny.yaml").write_text("format: metronome-workload/1")
+    with pytest.raises(InputError, match=r"scenario\.yaml: .*tiny\.yaml: name: missing"):
+        load(file)
+
+
+def test_load_tells_instances_from_scenarios(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(yaml.safe_dump(scenario()))
+    problem = load(file)
+    built = build_scenario(read_scenario(file))
+    assert problem.instance == built.instance
+    assert problem.deployment == built.deployment
+    assert problem.traffic == built.traffic
+    write_instance(built.instance, tmp_path / "instance.json")
+    problem = load(tmp_path / "instance.json")
+    assert problem.instance == built.instance
+    assert problem.deployment == Deployment.of_instance(built.instance)
+    assert problem.traffic is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "format: nothing/1",
+            "format: must be 'metronome-instance/1' or 'metronome-scenario/1', go",
+        ),
+        ("name: x", "format: missing"),
+        ("format: metronome-scenario/1", "name: missing"),
+    ],
+)
+def test_load_refuses_other_files(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load(file)
+    assert str(caught.value).startswith(f"{file}: {message}")
+
+
+def test_importing_is_light() -> None:
+    code = "import sys, metronome_opt.scenario; print({'numpy', 'pandas'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "set()\n"
+
+
+# ------------------------------------------------------------------ the shipped scenario
+
+
+def test_paper_24() -> None:
+    built = build_scenario(read_scenario(data_folder() / "scenarios" / "paper-24.yaml"))
+    instance = built.instance
+    assert len(instance.jobs) == 13
+    assert sorted(entry.model.lower() for entry in built.traffic) == sorted(find_workloads())
+    nics = [link for link in instance.links if link.name.startswith("node-")]
+    uplinks = [link for link in instance.links if link.name.endswith("-uplink")]
+    assert [link.capacity for link in nics] == [50_000] * 24
+    assert [link.capacity for link in uplinks] == [150_000] * 4  # 6 * 50 Gbit/s / 2
+    assert {job.weight for job in instance.jobs} == {1, 2, 4}
+    assert len(instance.job("gpt3").phases) == 6
+    assert all(300 % job.period == 0 for job in instance.jobs)
+    for entry in built.traffic:
+        assert abs(entry.rounded.period_error) < Fraction(1, 10)
+        assert entry.rounded.volume_error < Fraction(1, 1000)
+        assert entry.assumptions
+
+
+def test_paper_24_is_contended_and_not_overloaded() -> None:
+    instance = load(data_folder() / "scenarios" / "paper-24.yaml").instance
+    unshifted = evaluate(instance, {job.name: job.ready % job.period for job in instance.jobs})
+    assert unshifted.score_mean is not None
+    assert unshifted.score_mean < Fraction(9, 10)
+    assert sum(link.score < Fraction(9, 10) for link in unshifted.links) > 10
+    for link in instance.links:
+        load_ = sum(
+            Fraction(job.links[link.name] * job.volume, job.period)
+            for job in instance.jobs
+            if link.name in job.links
+        )
+        assert load_ < Fraction(9, 10) * link.capacity
+    # More links between jobs and shared links than a forest has: the graph has a cycle.
+    shared = [link for link, jobs in instance.jobs_on.items() if len(jobs) > 1]
+    edges = sum(len(instance.jobs_on[link]) for link in shared)
+    assert edges >= len(shared) + len(instance.jobs)
+
+
+def test_the_example_numbers_are_positive_measures() -> None:
+    document = scenario()
+    document["cluster"]["gpu"]["sustained_tflops"] = number(0.1)
+    built = build_scenario(Scenario.from_dict(document))
+    assert built.traffic[0].setting.flops == 10**11  # a tenth exactly, not its binary neighbour

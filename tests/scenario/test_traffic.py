@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.scenario.traffic import Setting, all_reduce, all_to_all, iteration
+from tests.scenario.examples import workload
+
+
+def test_a_ring_sends_twice_all_parts_but_one() -> None:
+    assert all_reduce(100, 2) == 100
+    assert all_reduce(100, 4) == 150
+    assert all_reduce(100, 1) == 0
+    assert all_to_all(100, 4) == 75
+
+
+def test_data_parallel() -> None:
+    # 10 samples * 1 GFLOP at 0.1 TFLOP/s: 100 ms forward, 200 ms backward.
+    # 250 M parameters * 4 bytes = 1 GB; 2 * 3 / 4 of it, 1.5 GB = 12,000 Mbit; 240 ms at 50 Gbit/s.
+    model = workload(10**9, 250_000_000, data_parallel={"gradient_bytes": 4})
+    exact = iteration(model, Setting(workers=4, batch=10, flops=Fraction(10**11), rate=50_000))
+    assert exact.compute == 300
+    assert [(burst.after, burst.volume, burst.duration) for burst in exact.bursts] == [
+        (300, 12_000, 240)
+    ]
+    assert exact.duration == 540
+
+
+TENSOR = {"layers": 2, "hidden": 100, "tokens": 1000, "activation_bytes": 2, "rate_mbps": 25_000}
+
+
+def test_tensor_parallel() -> None:
+    # 2 workers * 5 samples * 1000 tokens * 100 * 2 bytes = 2 MB of activations; 2 layers reduce them
+    # twice a pass, and a ring of 2 sends them once each time: 8 MB = 64 Mbit, 2.56 ms at 25 Gbit/s.
+    # Forward takes 4 ms (5 * 0.8 GFLOP at 1 TFLOP/s), backward 8 ms; sending is hidden in both.
+    model = workload(800_000_000, 1, tensor_parallel=TENSOR)
+    exact = iteration(model, Setting(workers=2, batch=5, flops=Fraction(10**12), rate=50_000))
+    assert [(burst.name, burst.volume, burst.rate) for burst in exact.bursts] == [
+        ("forward", 64, 25_000),
+        ("backward", 64, 25_000),
+    ]
+    assert [burst.after for burst in exact.bursts] == [Fraction("1.44"), Fraction("5.44")]
+    assert exact.compute == exact.duration == 12
+
+
+def test_tensor_parallel_that_waits_for_the_network() -> None:
+    # 4 workers: 4 MB of activations, 2 * 3 / 4 of it, four times: 24 MB = 192 Mbit; at 10 Gbit/s
+    # 19.2 ms, longer than the 4 ms and 8 ms of computing beside it.
+    model = workload(800_000_000, 1, tensor_parallel=TENSOR)
+    exact = iteration(model, Setting(workers=4, batch=5, flops=Fraction(10**12), rate=10_000))
+    assert [(burst.after, burst.duration) for burst in exact.bursts] == [(0, Fraction("19.2"))] * 2
+    assert exact.compute == 12
+
+
+HYBRID = {
+    "layers": 4,
+    "hidden": 10,
+    "tokens": 100,
+    "activation_bytes": 2,
+    "gradient_bytes": 4,
+    "embedding_parameters": 500,
+    "rate_mbps": 100,
+    "tensor": 2,
+    "stages": 2,
+    "microbatches": 2,
+}
+
+
+def test_hybrid() -> None:
+    # Two replicas of 2 x 2 workers with 4 samples each, 2 in a micro-batch: 2 * 100 * 10 * 2 bytes
+    # = 4 kB. A stage has 2 layers, hence 4 all-reduces of 4 kB and 4 kB handed over: 20 kB,
+    # 0.16 Mbit, 1.6 ms at 100 Mbit/s. Computing takes 3 ms and 6 ms a micro-batch, and the pipeline
+    # 9 ms to drain and fill. Gradients: 1000 * 4 / 4 bytes; tied embeddings: 500 * 4 / 2 bytes;
+    # both among 2 workers: 1 kB each, 0.04 ms at 200 Mbit/s.
+    model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
+    exact = iteration(model, Setting(workers=8, batch=1, flops=Fraction(10**9), rate=200))
+    assert [(burst.name, burst.after, burst.duration) for burst in exact.bursts] == [
+        ("forward", Fraction("1.4"), Fraction("1.6")),
+        ("forward", Fraction("1.4"), Fraction("1.6")),
+        ("backward", Fraction("13.4"), Fraction("1.6")),
+        ("backward", Fraction("4.4"), Fraction("1.6")),
+        ("gradients", 0, Fraction("0.04")),
+        ("tied embeddings", 0, Fraction("0.04")),
+    ]
+    assert exact.duration == Fraction("27.08")
+
+
+def test_hybrid_with_one_replica_has_no_gradients_to_reduce() -> None:
+    model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
+    exact = iteration(model, Setting(workers=4, batch=1, flops=Fraction(10**9), rate=200))
+    assert [burst.name for burst in exact.bursts][4:] == ["tied embeddings"]
+
+
+def test_hybrid_needs_whole_groups_and_micro_batches() -> None:
+    model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
+    with pytest.raises(InputError, match=r"^workers: 6: must be a multiple of 4, "):
+        iteration(model, Setting(workers=6, batch=1, flops=Fraction(10**9), rate=200))
+    model = workload(6_000_000, 1000, hybrid_parallel={**HYBRID, "microbatches": 3})
+    with pytest.raises(InputError, match=r"^batch: 1: the 4 samples of a replica cannot be shared"):
+        iteration(model, Setting(workers=4, batch=1, flops=Fraction(10**9), rate=200))
+
+
+def test_dlrm() -> None:
+    # 1000 samples * 26 tables * 64 * 4 bytes = 6.656 MB; 3 / 4 of it, 4.992 MB = 39.936 Mbit.
+    # Dense gradients: 1 M * 4 bytes * 1.5 = 6 MB = 48 Mbit, beside the second exchange.
+    # Three passes of 1000 * 1 MFLOP at 1 TFLOP/s: 3 ms.
+    model = workload(
+        10**6,
+        10**6,
+        embedding_parallel={
+            "tables": 26,
+            "dimension": 64,
+            "embedding_bytes": 4,
+            "gradient_bytes": 4,
+        },
+    )
+    exact = iteration(model, Setting(workers=4, batch=1000, flops=Fraction(10**12), rate=50_000))
+    assert [(burst.after, burst.volume) for burst in exact.bursts] == [
+        (0, Fraction("39.936")),
+        (3, Fraction("87.936")),
+    ]
+    assert exact.volume == Fraction("127.872")
+    assert exact.duration == 3 + 1000 * Fraction("127.872") / 50_000

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from metronome_opt.documents import read_document
+from metronome_opt.errors import InputError
+from metronome_opt.scenario import data_folder, find_workloads, read_workload
+
+MODELS = "VGG11 VGG16 VGG19 ResNet50 WideResNet101 BERT RoBERTa CamemBERT XLM GPT1 GPT2 GPT3 DLRM".split()
+
+
+def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    """Return every mapping that holds a number, and every number that stands alone."""
+    if isinstance(value, dict):
+        if "value" in value:
+            return [(path, value)]
+        return [leaf for key, inner in value.items() for leaf in leaves(inner, f"{path}.{key}")]
+    if isinstance(value, list):
+        return [leaf for inner in value for leaf in leaves(inner, f"{path}[]")]
+    return [(path, value)] if isinstance(value, (int, float)) else []
+
+
+def test_all_thirteen_models_are_there() -> None:
+    found = find_workloads()
+    assert set(found) == {name.lower() for name in MODELS}
+    assert {read_workload(path).name for path in found.values()} == set(MODELS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_number_says_where_it_comes_from(name: str) -> None:
+    document = read_document(data_folder() / "workloads" / f"{name.lower()}.yaml")
+    numbers = leaves(document)
+    assert len(numbers) >= 3
+    for path, number in numbers:
+        assert isinstance(number, dict), f"{path}: {number} has no provenance"
+        reasons = [number[key] for key in ("source", "assumed") if key in number]
+        assert len(reasons) == 1, path
+        assert len(reasons[0]) > 10, path
+
+
+def test_parallelism() -> None:
+    kinds = {name: read_workload(path).kind for name, path in find_workloads().items()}
+    assert kinds["gpt2"] == "tensor-parallel"
+    assert kinds["gpt3"] == "hybrid-parallel"
+    assert kinds["dlrm"] == "embedding-parallel"
+    assert kinds["vgg16"] == "data-parallel"
+
+
+def test_sizes_of_transformers_agree_with_rules_of_thumb() -> None:
+    # A block has 12 h^2 weights; a forward pass does 2 operations per weight and token.
+    for name, layers, hidden, tokens in [
+        ("bert", 24, 1024, 512),
+        ("camembert", 12, 768, 512),
+        ("xlm", 12, 2048, 256),
+        ("gpt1", 12, 768, 512),
+        ("gpt2", 48, 1600, 1024),
+        ("gpt3", 24, 2048, 2048),
+    ]:
+        model = read_workload(find_workloads()[name])
+        weights = 12 * layers * hidden**2
+        assert weights < model.parameters.value < 1.5 * weights
+        assert 1 < model.forward_flops.value / (2 * weights * tokens) < 1.2
+
+
+def test_dlrm_counts_its_perceptrons() -> None:
+    bottom, top = [13, 512, 256, 64], [64 + 27 * 26 // 2, 512, 512, 256, 1]
+    pairs = [*zip(bottom, bottom[1:], strict=False), *zip(top, top[1:], strict=False)]
+    weights = sum(one * other for one, other in pairs)
+    model = read_workload(find_workloads()["dlrm"])
+    assert model.parameters.value == weights + sum(other for _, other in pairs)
+    assert model.forward_flops.value == 2 * weights + 2 * 27 * 27 * 64
+
+
+def test_assumptions_are_told() -> None:
+    model = read_workload(find_workloads()["gpt1"])
+    assert model.assumptions == ("gradient_bytes = 4: gradients are exchanged in single precision",)
+
+
+def set_at(document: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    for step in parents:
+        document = document[step]
+    if value is None:
+        del document[last]
+    else:
+        document[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("parameters.source", None, "parameters.source: give either source or assumed for a num"),
+        ("parameters.assumed", "so", "parameters.source: give either source or assumed for a num"),
+        ("parameters.value", 0, "parameters.value: must be at least 1, got 0"),
+        ("parameters.value", 1.5, "parameters.value: must be an integer, got 1.5"),
+        ("parameters", 138357544, "parameters: "),
+        (
+            "data_parallel",
+            None,
+            "data_parallel: give exactly one of data_parallel, tensor_parallel",
+        ),
+        ("data_parallel.gradient_bytes", None, "data_parallel.gradient_bytes: missing"),
+        ("embedding_parallel", {}, "embedding_parallel.tables: missing"),
+        ("flops", 1, "flops: unknown field, got 1"),
+        ("format", "metronome-instance/1", "format: must be 'metronome-workload/1'"),
+    ],
+)
+def test_bad_workloads(path: str, value: Any, message: str, tmp_path: Path) -> None:
+    document = read_document(find_workloads()["vgg16"])
+    set_at(document, path, value)
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(document))
+    with pytest.raises(InputError) as caught:
+        read_workload(file)
+    assert str(caught.value).startswith(f"{file}: {message}")
+
+
+def test_layers_must_be_shared_out_evenly(tmp_path: Path) -> None:
+    document = read_document(find_workloads()["gpt3"])
+    set_at(document, "hybrid_parallel.stages.value", 5)
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(document))
+    with pytest.raises(
+        InputError, match=r"hybrid_parallel\.stages\.value: 5: the 24 layers cannot"
+    ):
+        read_workload(file)

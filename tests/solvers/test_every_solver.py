@@ -1,0 +1,196 @@
+"""One suite over all solvers: what each states is true, exact ones find and prove the optimum."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.result import Event, Stop
+from metronome_opt.schedule import Status
+from metronome_opt.solvers import SOLVERS, solve
+from metronome_opt.verify import check, evaluate
+from tests.strategies import instances
+
+ALL = sorted(SOLVERS)
+EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
+IN_PROCESS = sorted(set(EXACT) - {"milp", "milp-cbc"})
+
+
+def job(name: str, period: int, *bursts: tuple[int, int, int], **rest: object) -> Job:
+    """Make a job from (start, length, rate) triples on the link called "link"."""
+    phases = tuple(Phase(start=s, length=m, rate=r) for s, m, r in bursts)
+    fields = {"links": {"link": 1}, **rest}
+    return Job(name=name, period=period, phases=phases, **fields)  # type: ignore[arg-type]
+
+
+def one_link(*jobs: Job, capacity: int = 100) -> Instance:
+    return Instance(
+        name="case", slot_ms=5, links=(Link(name="link", capacity=capacity),), jobs=jobs
+    )
+
+
+def enumerated(instance: Instance) -> Fraction:
+    """Return the optimum by the judge alone."""
+    choices = [
+        range(job.period) if job.fixed_offset is None else [job.fixed_offset]
+        for job in instance.jobs
+    ]
+    names = [job.name for job in instance.jobs]
+    return min(
+        evaluate(instance, dict(zip(names, offsets, strict=True))).contention
+        for offsets in product(*choices)
+    )
+
+
+TRIVIAL = one_link(job("a", 10, (0, 4, 60)))
+# Two bursts of 5 slots fill a period of 10 exactly: only offsets 5 apart are without contention.
+TIGHT = one_link(job("a", 10, (0, 5, 60)), job("b", 10, (0, 5, 60)))
+# Bursts of 3 with periods 4 and 6 meet whatever one does: 3 + 3 > gcd(4, 6).
+CROWDED = one_link(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
+# a and b stand where they collide; c (weight 2) can only avoid making it worse.
+FIXED = one_link(
+    job("a", 8, (0, 3, 60), fixed_offset=1),
+    job("b", 8, (0, 3, 60), fixed_offset=2),
+    job("c", 8, (0, 2, 60), weight=2),
+)
+TWO_PHASES = one_link(
+    job("a", 12, (0, 2, 80), (5, 3, 40), weight=4), job("b", 6, (1, 2, 70)), capacity=100
+)
+FLOWS = one_link(job("a", 6, (0, 2, 40), links={"link": 2}), job("b", 6, (0, 4, 30)))
+CASES = {
+    "trivial": (TRIVIAL, Fraction(0)),
+    "tight": (TIGHT, Fraction(0)),
+    # a pauses in slots 3, 7 and 11 of 12, which are 3, 1 and 5 of b's 6; of three slots in a row
+    # two are odd at most: b meets a in 6 - 2 slots of 12, and 20 of weight 1 remain unserved.
+    "crowded": (CROWDED, Fraction(4 * 20, 12)),
+    # a and b share slots 2 and 3 of 8, c stays clear of both.
+    "fixed": (FIXED, Fraction(2 * 20, 8)),
+    "two phases": (TWO_PHASES, Fraction(0)),
+    # 2 flows of 40 beside 30 leave 10 over; a needs 2 slots, b leaves exactly 2.
+    "flows": (FLOWS, Fraction(0)),
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("case", CASES)
+def test_stated_numbers_are_true(name: str, case: str) -> None:
+    instance, optimum = CASES[case]
+    result = solve(instance, name, workers=1)
+    assert check(instance, result.schedule) == ()
+    assert result.objective >= optimum
+    assert result.lower_bound is None or result.lower_bound <= optimum
+    assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
+    assert (result.status is Status.OPTIMAL) == (result.objective == result.lower_bound)
+    for fixed in instance.jobs:
+        assert fixed.fixed_offset in (None, result.offsets[fixed.name])
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("case", CASES)
+def test_exact_solvers_prove_the_optimum(name: str, case: str) -> None:
+    instance, optimum = CASES[case]
+    assert enumerated(instance) == optimum
+    result = solve(instance, name, workers=1)
+    assert result.objective == result.lower_bound == optimum
+    assert result.status is Status.OPTIMAL
+    assert result.stop is Stop.PROVED
+    assert result.gap == 0
+
+
+@given(instances(max_jobs=3, max_links=2, max_period=6, weights=(0, 1, 2, 4)))
+@settings(max_examples=25)
+def test_exact_solvers_agree_with_enumeration(instance: Instance) -> None:
+    optimum = enumerated(instance)
+    for name in IN_PROCESS:
+        result = solve(instance, name, workers=1)
+        assert result.objective == result.lower_bound == optimum, name
+        assert check(instance, result.schedule) == ()
+
+
+@given(instances(max_jobs=3, max_links=2, max_period=6))
+@settings(max_examples=6)
+def test_milp_agrees_with_enumeration(instance: Instance) -> None:
+    optimum = enumerated(instance)
+    for name in ("milp", "milp-cbc"):
+        result = solve(instance, name, workers=1)
+        assert result.objective == result.lower_bound == optimum, name
+
+
+@given(instances(max_jobs=4, max_links=3, max_period=8), st.integers(0, 5))
+@settings(max_examples=30)
+def test_heuristics_state_the_truth_and_no_more(instance: Instance, seed: int) -> None:
+    for name in sorted(set(ALL) - set(EXACT)):
+        result = solve(instance, name, seed=seed)
+        assert check(instance, result.schedule) == ()
+        # Contention is never negative, so 0 is a proof; nothing else is known.
+        assert result.lower_bound == (None if result.objective else 0)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_seed_gives_the_same_schedule(name: str) -> None:
+    first, second = (solve(CROWDED, name, seed=7, workers=1) for _ in range(2))
+    assert first.offsets == second.offsets
+    assert first.lower_bound == second.lower_bound
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_trajectory_is_monotone_and_told_to_the_callback(name: str) -> None:
+    events: list[Event] = []
+    result = solve(CROWDED, name, workers=1, callback=events.append)
+    assert tuple(events) == result.trajectory
+    times = [event.elapsed_s for event in events]
+    values = [event.incumbent for event in events if event.incumbent is not None]
+    bounds = [event.bound for event in events if event.bound is not None]
+    assert times == sorted(times)
+    assert values == sorted(values, reverse=True)
+    assert bounds == sorted(bounds)
+    assert values[-1] == result.objective
+    assert all(bound <= value for bound in bounds for value in values)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_time_at_all_still_gives_a_true_schedule(name: str) -> None:
+    result = solve(CROWDED, name, time_limit=0, workers=1)
+    assert check(CROWDED, result.schedule) == ()
+    assert result.status is Status.FEASIBLE
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_callback_that_says_so_stops_the_run(name: str) -> None:
+    result = solve(CROWDED, name, workers=1, callback=lambda _: True)
+    assert result.stop is Stop.CALLBACK
+    assert result.status is Status.FEASIBLE
+    assert len(result.trajectory) == 1
+
+
+def test_unused_stretch_is_said_to_be_unused() -> None:
+    instance = one_link(job("a", 10, (0, 4, 60), max_stretch=2))
+    result = solve(instance, "greedy")
+    assert result.schedule.stretch == {"a": 0}
+    assert any("max_stretch of 1 jobs is not used" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"solver": "best"}, "solver: 'best' is not known; choose from auto,"),
+        ({"time_limit": -1.0}, "time limit: must be"),
+        ({"time_limit": float("nan")}, "time limit: must be"),
+        ({"seed": -1}, "seed: must be at least 0, got -1"),
+        ({"workers": 0}, "workers: must be at least 1, got 0"),
+        ({"objectives": ["speed"]}, "objectives: 'speed' is not known"),
+        ({"objectives": []}, "objectives: none given"),
+        ({"objectives": ["contention", "wait"]}, "cannot optimise contention, wait"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(
+    arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        solve(TRIVIAL, **arguments)  # type: ignore[arg-type]

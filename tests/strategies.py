@@ -1,0 +1,133 @@
+"""Small random instances for property tests, and the assignments that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+
+WEIGHTS = (1, 2, 4)
+RATES = (10, 30, 50, 60, 100)
+CAPACITIES = (50, 70, 100)
+
+
+@st.composite
+def phases(
+    draw: st.DrawFn, period: int, most: int = 2, rates: Sequence[int] = RATES
+) -> tuple[Phase, ...]:
+    """Draw up to `most` bursts that lie in the period and do not overlap, in any order."""
+    count = draw(st.integers(1, min(most, period)))
+    bursts = []
+    begin = 0
+    for left in reversed(range(count)):  # bursts still to come, one slot each at least
+        start = draw(st.integers(begin, period - 1 - left))
+        length = draw(st.integers(1, period - left - start))
+        bursts.append(Phase(start=start, length=length, rate=draw(st.sampled_from(rates))))
+        begin = start + length
+    return tuple(draw(st.permutations(bursts)))
+
+
+@st.composite
+def jobs(
+    draw: st.DrawFn,
+    name: str,
+    links: Sequence[str],
+    *,
+    max_period: int = 8,
+    max_phases: int = 2,
+    max_flows: int = 3,
+    max_stretch: int = 0,
+    fixed: bool = True,
+    weights: Sequence[int] = WEIGHTS,
+) -> Job:
+    """Draw a job called `name` over some, all or none of `links`."""
+    period = draw(st.integers(1, max_period))
+    stretch = draw(st.integers(0, max_stretch))
+    used = draw(st.lists(st.sampled_from(links), unique=True)) if links else []
+    return Job(
+        name=name,
+        period=period,
+        weight=draw(st.sampled_from(weights)),
+        ready=draw(st.integers(0, 2 * period)),
+        max_stretch=stretch,
+        phases=draw(phases(period, max_phases)),
+        links={link: draw(st.integers(1, max_flows)) for link in used},
+        fixed_offset=draw(st.none() | st.integers(0, period - 1)) if fixed else None,
+        current_offset=draw(st.none() | st.integers(0, period + stretch - 1)),
+    )
+
+
+@st.composite
+def instances(
+    draw: st.DrawFn,
+    *,
+    max_jobs: int = 3,
+    max_links: int = 2,
+    max_period: int = 8,
+    max_phases: int = 2,
+    max_flows: int = 3,
+    max_stretch: int = 0,
+    fixed: bool = True,
+    weights: Sequence[int] = WEIGHTS,
+) -> Instance:
+    """Draw a valid instance.
+
+    Periods and weights differ, bursts have rates of their own; there are links without users, jobs
+    without links, fixed and current offsets.
+
+    Parameters
+    ----------
+    max_jobs, max_links, max_period, max_phases, max_flows, max_stretch
+        Largest numbers; the smallest are 1 job, 0 links, period 1, 1 burst, 1 flow, stretch 0.
+    fixed
+        Whether some jobs may have a fixed offset.
+    weights
+        What weights are drawn from.
+    """
+    links = [
+        Link(name=f"link-{index}", capacity=draw(st.sampled_from(CAPACITIES)))
+        for index in range(draw(st.integers(0, max_links)))
+    ]
+    count = draw(st.integers(1, max_jobs))
+    return Instance(
+        name="random",
+        slot_ms=5,
+        links=tuple(links),
+        jobs=tuple(
+            draw(
+                jobs(
+                    f"job-{index}",
+                    [link.name for link in links],
+                    max_period=max_period,
+                    max_phases=max_phases,
+                    max_flows=max_flows,
+                    max_stretch=max_stretch,
+                    fixed=fixed,
+                    weights=weights,
+                )
+            )
+            for index in range(count)
+        ),
+    )
+
+
+@st.composite
+def offsets_of(draw: st.DrawFn, instance: Instance) -> dict[str, int]:
+    """Draw a valid offset for each job that is not stretched."""
+    return {
+        job.name: draw(st.integers(0, job.period - 1))
+        if job.fixed_offset is None
+        else job.fixed_offset
+        for job in instance.jobs
+    }
+
+
+@st.composite
+def assigned(
+    draw: st.DrawFn, of: st.SearchStrategy[Instance] | None = None
+) -> tuple[Instance, dict[str, int]]:
+    """Draw an instance, from `of` if given, and valid offsets for it."""
+    instance = draw(instances() if of is None else of)
+    return instance, draw(offsets_of(instance))

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt import documents
+from metronome_opt.documents import MAX_DEPTH, MAX_DIGITS, read_document, staged, write_text
+from metronome_opt.errors import InputError
+
+
+def read(folder: Path, text: str | bytes, name: str = "file.yaml") -> dict[str, Any]:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_document(path)
+
+
+def refusal(folder: Path, text: str | bytes, name: str = "file.yaml") -> str:
+    with pytest.raises(InputError) as caught:
+        read(folder, text, name)
+    message = str(caught.value)
+    assert message.startswith(str(folder / name))
+    assert "\n" not in message
+    return message.removeprefix(f"{folder / name}: ")
+
+
+# ------------------------------------------------------------------ reading
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.yaml", "a.yml", "a", "a.JSON"])
+def test_json_is_read_under_any_name(name: str, tmp_path: Path) -> None:
+    assert read(tmp_path, '\n {"a": [1, 2.5, "x", null, true]}', name) == {
+        "a": [1, 2.5, "x", None, True]
+    }
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    assert read(tmp_path, b'\xef\xbb\xbf{"a": 1}', "a.json") == {"a": 1}
+    assert read(tmp_path, b"\xef\xbb\xbfa: 1") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12", 12),
+        ("-7", -7),
+        ("+3", 3),
+        ("0", 0),
+        ("010", 10),  # octal in YAML 1.1
+        ("1.5", 1.5),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("-.inf", float("-inf")),
+        ("1:30", "1:30"),  # 90 in YAML 1.1
+        ("1_000", "1_000"),  # 1000 in YAML 1.1
+        ("0b1", "0b1"),
+        ("0x1F", "0x1F"),
+        ("2024-01-02", "2024-01-02"),  # a date in YAML 1.1
+        ("yes", "yes"),  # true in YAML 1.1
+        ("off", "off"),
+        ("true", True),
+        ("False", False),
+        ("~", None),
+        ("", None),
+        ("null", None),
+        ("nil", "nil"),
+        ("'12'", "12"),
+        ("''", ""),
+        ("<<", "<<"),
+    ],
+)
+def test_yaml_values_are_those_of_version_1_2(text: str, value: object, tmp_path: Path) -> None:
+    document = read(tmp_path, f"a: {text}\n")
+    assert document == {"a": value}
+    assert type(document["a"]) is type(value)
+
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs", "Cc"])),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc é/"), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text("abc"), plain, max_size=3))
+def test_json_text_is_read_as_it_was_written(document: dict[str, Any]) -> None:
+    assert documents._parse_json(json.dumps(document)) == document
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.json", "", "line 1, column 1: not JSON"),
+        ("a.json", '{"a": 1,}', "line 1, column"),
+        ("a.json", '{\n"a": 1\n}\nx', "line 4, column 1: not JSON"),
+        ("a.json", "[1]", "the top level must be a mapping, got a list of 1"),
+        ("a.json", "null", "the top level must be a mapping, got None"),
+        ("a.json", '{"a": {"b": 1, "b": 1}}', "key 'b' is given twice"),
+        ("a.yaml", "", "the top level must be a mapping, got None"),
+        ("a.yaml", "just text", "the top level must be a mapping, got 'just text'"),
+        ("a.yaml", "- a\n- b\n", "the top level must be a mapping, got a list of 2"),
+        ("a.yaml", "a: [1\nb: 2\n", "line 2, column"),
+        ("a.yaml", "a: 1\n---\nb: 2\n", "line 2, column 1: not YAML"),
+        ("a.yaml", "x:\n  a: 1\n  a: 2\n", "line 3: key 'a' is given twice"),
+        ("a.yaml", "x: {1: a}\n", "line 1: keys must be text, got 1"),
+        ("a.yaml", "? [a, b]\n: c\n", "line 1: keys must be text, got a list of 2"),
+        ("a.yaml", "a: &x 1\nb: *x\n", "line 2: alias *x"),
+        ("a.yaml", "a: !!python/name:os.system x\n", "line 1: tag 'tag:yaml.org,2002:python/"),
+        ("a.yaml", "a: 1\nb: !!int ''\n", "line 2: tag 'tag:yaml.org,2002:int'"),
+        ("a.yaml", "a: !!map [b]\n", "line 1: tag"),
+        ("a.yaml", "a: ! 5\n", "line 1: tag '!'"),
+    ],
+)
+def test_malformed_text_is_refused_where_it_fails(
+    name: str, text: str, said: str, tmp_path: Path
+) -> None:
+    assert said in refusal(tmp_path, text, name)
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"a: \xff", "byte 3 is 0xff, not UTF-8 text"),
+        ("a: 1".encode("utf-16"), "byte 0 is 0xff"),
+        (b"a: \0", "character 3 is NUL"),
+        (b"a: '\x07'", "not YAML"),
+    ],
+)
+def test_what_is_not_text_is_refused(raw: bytes, said: str, tmp_path: Path) -> None:
+    assert said in refusal(tmp_path, raw)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
+def test_depth_has_a_limit(name: str, tmp_path: Path) -> None:
+    def nested(levels: int) -> str:
+        return '{"a": ' * levels + "1" + "}" * levels
+
+    assert read(tmp_path, nested(MAX_DEPTH), name)
+    for levels in (MAX_DEPTH + 1, 5000):
+        said = refusal(tmp_path, nested(levels), name)
+        assert said.endswith(f"nested deeper than {MAX_DEPTH} levels")
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
+def test_integers_have_a_limit(name: str, tmp_path: Path) -> None:
+    longest = "9" * MAX_DIGITS
+    assert read(tmp_path, f'{{"a": {longest}}}', name) == {"a": int(longest)}
+    for digits in (MAX_DIGITS + 1, 10_000):  # Python itself refuses more than 4300
+        said = refusal(tmp_path, f'{{"a": {"9" * digits}}}', name)
+        assert f"has {digits} digits" in said
+        assert len(said) < 200
+
+
+def test_size_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_BYTES", 100)
+    assert read(tmp_path, "a: " + "x" * 97)
+    assert "larger than 100 bytes" in refusal(tmp_path, "a: " + "x" * 98)
+
+
+def test_a_file_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"missing\.json: cannot be read \(No such file"):
+        read_document(tmp_path / "missing.json")
+    with pytest.raises(InputError, match=r"cannot be read \(Is a directory\)"):
+        read_document(tmp_path)
+
+
+# ------------------------------------------------------------------ writing
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    write_text(path, "first")
+    write_text(path, "größer")
+    assert path.read_text(encoding="utf-8") == "größer"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
+    plain_file = tmp_path / "plain"
+    plain_file.write_text("made by open")
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain_file.stat().st_mode)
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
+def test_an_interrupted_write_leaves_what_was_there(
+    failure: type[BaseException], tmp_path: Path
+) -> None:
+    path = tmp_path / "picture.svg"
+    path.write_text("before")
+
+    def interrupted() -> None:
+        with staged(path) as temporary:
+            assert temporary.suffix == ".svg"
+            temporary.write_text("half of")
+            raise failure
+
+    with pytest.raises(failure):
+        interrupted()
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder"):
+        write_text(tmp_path, "x")
+    with pytest.raises(InputError, match=r"cannot be written \(No such file or directory\)"):
+        write_text(tmp_path / "no" / "where.json", "x")
+    blocked = tmp_path / "file"
+    blocked.write_text("x")
+    with pytest.raises(InputError, match=r"cannot be written \(Not a directory\)"):
+        write_text(blocked / "inside.json", "x")
+
+
+def test_a_device_is_not_replaced_by_a_file() -> None:
+    with pytest.raises(InputError, match="/dev/null: is not an ordinary file"):
+        write_text("/dev/null", "x")
+    assert Path("/dev/null").is_char_device()

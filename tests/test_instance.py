@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from pydantic import ValidationError
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import (
+    HYPERPERIOD_LIMIT,
+    Instance,
+    Job,
+    Link,
+    Phase,
+    read_instance,
+    write_instance,
+)
+from tests.strategies import instances
+
+DOCUMENT: dict[str, Any] = {
+    "format": "metronome-instance/1",
+    "name": "two-jobs",
+    "slot_ms": 5,
+    "links": [{"name": "node-0", "capacity": 50000}, {"name": "node-1", "capacity": 25000}],
+    "jobs": [
+        {
+            "name": "vgg19-0",
+            "period": 40,
+            "weight": 4,
+            "ready": 90,
+            "max_stretch": 2,
+            "phases": [
+                {"start": 20, "length": 20, "rate": 10000},
+                {"start": 0, "length": 12, "rate": 40000},
+            ],
+            "links": {"node-0": 1, "node-1": 2},
+            "fixed_offset": None,
+            "current_offset": 41,
+        },
+        {
+            "name": "bert-0",
+            "period": 60,
+            "phases": [{"start": 0, "length": 30, "rate": 20000}],
+            "links": {"node-0": 1},
+            "fixed_offset": 59,
+        },
+    ],
+}
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def changed(change: Change) -> dict[str, Any]:
+    document = copy.deepcopy(DOCUMENT)
+    change(document)
+    return document
+
+
+# ------------------------------------------------------------------ what is read
+
+
+def test_fields_and_defaults() -> None:
+    instance = Instance.from_dict(DOCUMENT)
+    vgg, bert = instance.jobs
+    assert (instance.name, instance.slot_ms) == ("two-jobs", 5)
+    assert instance.links == (
+        Link(name="node-0", capacity=50000),
+        Link(name="node-1", capacity=25000),
+    )
+    assert vgg.phases[0] == Phase(start=20, length=20, rate=10000)
+    assert (vgg.weight, vgg.ready, vgg.max_stretch, vgg.current_offset) == (4, 90, 2, 41)
+    assert (bert.weight, bert.ready, bert.max_stretch) == (1, 0, 0)
+    assert (bert.fixed_offset, bert.current_offset) == (59, None)
+
+
+def test_views() -> None:
+    instance = Instance.from_dict(DOCUMENT)
+    vgg = instance.job("vgg19-0")
+    assert vgg.volume == 20 * 10000 + 12 * 40000
+    assert vgg.peak == 40000
+    assert vgg.phases[1].end == 12
+    assert instance.jobs_on == {"node-0": (0, 1), "node-1": (0,)}
+    assert instance.hyperperiods == {"node-0": 120, "node-1": 40}
+    unused = instance.replace(links=(*instance.links, Link(name="spare", capacity=1)))
+    assert (unused.jobs_on["spare"], unused.hyperperiods["spare"]) == ((), 1)
+
+
+def test_bursts_may_touch_and_fill_the_period() -> None:
+    phases = (Phase(start=2, length=2, rate=1), Phase(start=0, length=2, rate=2))
+    assert Job(name="a", period=4, phases=phases, links={}).volume == 6
+
+
+@given(instances(max_stretch=3))
+@settings(max_examples=50, deadline=None)
+def test_a_document_gives_back_the_instance(instance: Instance) -> None:
+    again = Instance.from_dict(json.loads(json.dumps(instance.to_dict())))
+    assert again == instance
+    assert hash(again) == hash(instance)
+    assert [list(job.links) for job in again.jobs] == [list(job.links) for job in instance.jobs]
+
+
+def test_files_give_back_the_instance(tmp_path: Path) -> None:
+    instance = Instance.from_dict(DOCUMENT)
+    write_instance(instance, tmp_path / "instance.json")
+    assert read_instance(tmp_path / "instance.json") == instance
+    (tmp_path / "instance.yaml").write_text(yaml.safe_dump(DOCUMENT))
+    assert read_instance(tmp_path / "instance.yaml") == instance
+
+
+def test_a_file_has_one_job_a_line(tmp_path: Path) -> None:
+    write_instance(Instance.from_dict(DOCUMENT), tmp_path / "instance.json")
+    lines = (tmp_path / "instance.json").read_text().splitlines()
+    assert sum('"period"' in line for line in lines) == len(DOCUMENT["jobs"])
+    assert max(line.count('"period"') for line in lines) == 1
+
+
+def test_an_instance_does_not_change() -> None:
+    instance = Instance.from_dict(DOCUMENT)
+    with pytest.raises(ValidationError):
+        instance.name = "other"  # type: ignore[misc]
+    with pytest.raises(ValidationError):
+        instance.jobs[0].period = 1  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        instance.jobs[0].links["node-0"] = 2  # type: ignore[index]
+    with pytest.raises(TypeError):
+        instance.hyperperiods["node-0"] = 2  # type: ignore[index]
+    document = copy.deepcopy(DOCUMENT)
+    built = Instance.from_dict(document)
+    document["jobs"][0]["links"]["node-0"] = 9
+    assert built == instance
+
+
+def test_it_travels_between_processes() -> None:
+    instance = Instance.from_dict(DOCUMENT)
+    assert instance.hyperperiods  # cached values travel as well
+    again = pickle.loads(pickle.dumps(instance))
+    assert again == instance
+    assert again.hyperperiods == instance.hyperperiods
+    assert copy.deepcopy(instance) == instance
+
+
+def test_replace_gives_a_validated_copy() -> None:
+    instance = Instance.from_dict(DOCUMENT)
+    other = instance.replace(name="other", jobs=instance.jobs[:1])
+    assert (other.name, len(other.jobs), other.links) == ("other", 1, instance.links)
+    assert other.hyperperiods["node-0"] == 40  # nothing cached is carried over
+    with pytest.raises(InputError, match=r"^jobs\[0\]\.links\.node-0: there is no such link"):
+        instance.replace(links=instance.links[1:])
+    with pytest.raises(InputError, match=r"^slots: unknown field"):
+        instance.replace(slots=1)
+
+
+def test_it_shows_itself() -> None:
+    instance = Instance.from_dict(DOCUMENT).replace(name="<b>")
+    frame = instance.to_frame()
+    assert list(frame.index) == ["vgg19-0", "bert-0"]
+    assert frame.loc["vgg19-0", "links"] == "node-0, 2 x node-1"
+    assert frame.loc["bert-0", "duty"] == 0.5
+    page = instance._repr_html_()
+    assert "2 jobs over 2 links" in page
+    assert "<b><b></b>" not in page
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        # the document
+        (lambda d: d.pop("format"), "format: missing"),
+        (lambda d: d.update(format="metronome-instance/2"), "format: must be"),
+        (lambda d: d.update(color="red"), "color: unknown field, got 'red'"),
+        (lambda d: d.pop("slot_ms"), "slot_ms: missing"),
+        (lambda d: d.update(slot_ms=0), "slot_ms: must be at least 1, got 0"),
+        (lambda d: d.update(slot_ms="5"), "slot_ms: must be an integer, got '5'"),
+        (lambda d: d.update(name=5), "name: must be text, got 5"),
+        (lambda d: d.update(name=""), "name: must not be empty"),
+        (lambda d: d.update(name="a\nb"), "name: must be printable text"),
+        (lambda d: d.update(name=" a"), "name: must be printable text"),
+        (lambda d: d.update(name="a" * 254), "name: must be at most 253 characters"),
+        (lambda d: d.update(jobs=[]), "jobs: empty"),
+        (lambda d: d.update(jobs={}), "jobs: must be a list"),
+        (lambda d: d.update(jobs=[7]), "jobs[0]: must be a mapping, got 7"),
+        (lambda d: d.update(links=None), "links: must be a list, got None"),
+        # links
+        (lambda d: d["links"][1].update(capacity=0), "links[1].capacity: must be at least 1"),
+        (lambda d: d["links"][1].update(name="node-0"), "links[1].name: 'node-0' is also links[0]"),
+        (lambda d: d["links"][0].update(speed=1), "links[0].speed: unknown field"),
+        # jobs
+        (lambda d: d["jobs"][1].update(name="vgg19-0"), "jobs[1].name: 'vgg19-0' is also jobs[0]"),
+        (lambda d: d["jobs"][1].update(period=0), "jobs[1].period: must be at least 1, got 0"),
+        (lambda d: d["jobs"][1].update(period=60.0), "jobs[1].period: must be an integer"),
+        (lambda d: d["jobs"][1].update(weight=-1), "jobs[1].weight: must be at least 0, got -1"),
+        (
+            lambda d: d["jobs"][1].update(weight=True),
+            "jobs[1].weight: must be an integer, got True",
+        ),
+        (lambda d: d["jobs"][1].update(ready=-1), "jobs[1].ready: must be at least 0"),
+        (lambda d: d["jobs"][1].update(max_stretch=-1), "jobs[1].max_stretch: must be at least 0"),
+        (lambda d: d["jobs"][1].update(phases=[]), "jobs[1].phases: empty"),
+        (lambda d: d["jobs"][1].pop("phases"), "jobs[1].phases: missing"),
+        (lambda d: d["jobs"][1].pop("links"), "jobs[1].links: missing"),
+        (lambda d: d["jobs"][1].update(links=["node-0"]), "jobs[1].links: must be a mapping"),
+        (
+            lambda d: d["jobs"][1].update(links={"nod-0": 1}),
+            "jobs[1].links.nod-0: there is no such",
+        ),
+        (lambda d: d["jobs"][1].update(links={"node-0": 0}), "jobs[1].links.node-0: must be at"),
+        (lambda d: d["jobs"][1].update(fixed_offset=60), "jobs[1].fixed_offset: 60: must be below"),
+        (lambda d: d["jobs"][1].update(fixed_offset=-1), "jobs[1].fixed_offset: must be at least"),
+        (lambda d: d["jobs"][0].update(current_offset=42), "jobs[0].current_offset: 42: must be"),
+        # phases
+        (
+            lambda d: d["jobs"][0]["phases"][1].update(rate=0),
+            "jobs[0].phases[1].rate: must be at least 1, got 0",
+        ),
+        (
+            lambda d: d["jobs"][0]["phases"][1].update(length=0),
+            "jobs[0].phases[1].length: must be at least 1, got 0",
+        ),
+        (
+            lambda d: d["jobs"][0]["phases"][0].update(start=-1),
+            "jobs[0].phases[0].start: must be at least 0, got -1",
+        ),
+        (
+            lambda d: d["jobs"][0]["phases"][0].update(length=21),
+            "jobs[0].phases[0].length: 21: the burst ends at slot 41, after the period of 40",
+        ),
+        (
+            lambda d: d["jobs"][0]["phases"][1].update(length=21),
+            "jobs[0].phases[0].start: 20: overlaps phases[1], which ends at slot 21",
+        ),
+        (
+            lambda d: d["jobs"][0]["phases"][1].update(start=20),
+            "jobs[0].phases[1].start: 20: overlaps phases[0]",
+        ),
+    ],
+)
+def test_what_is_no_instance_is_refused_by_place_and_value(change: Change, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Instance.from_dict(changed(change))
+    assert str(caught.value).startswith(said)
+
+
+def test_several_faults_are_counted() -> None:
+    document = changed(lambda d: d["jobs"][0].update(period=0, weight=-1))
+    with pytest.raises(InputError, match=r"got 0 \(and 1 more\)$"):
+        Instance.from_dict(document)
+
+
+def test_a_message_stays_short_whatever_the_value() -> None:
+    # Longer than what Python turns into text at all; no file can hold such a number.
+    for field, value in (("start", 9 * 10**4299), ("length", 9 * 10**4299), ("rate", -(10**5000))):
+        job = {"phases": [{"start": 0, "length": 1, "rate": 1, field: value}]}
+        with pytest.raises(InputError) as caught:
+            Instance.from_dict(changed(lambda d, job=job: d["jobs"][1].update(job)))  # type: ignore[misc]
+        assert str(caught.value).startswith("jobs[1].phases[0].")
+        assert len(str(caught.value)) < 200
+
+
+def test_a_hyperperiod_has_a_limit() -> None:
+    document = changed(lambda d: d["jobs"][1].update(period=63))  # lcm(40, 63) = 2520
+    assert Instance.from_dict(document, hyperperiod_limit=2520).hyperperiods["node-0"] == 2520
+    with pytest.raises(InputError) as caught:
+        Instance.from_dict(document, hyperperiod_limit=2519)
+    assert str(caught.value).startswith("links[0]: node-0: the hyperperiod of its jobs is 2520")
+    assert "2519; allow stretch, coarsen the slots or raise the limit" in str(caught.value)
+
+
+def test_the_limit_is_a_million_slots_unless_said_otherwise(tmp_path: Path) -> None:
+    assert HYPERPERIOD_LIMIT == 1_000_000
+    fits = changed(lambda d: (d["jobs"][0].update(period=1000), d["jobs"][1].update(period=997)))
+    assert Instance.from_dict(fits).hyperperiods["node-0"] == 997_000
+    long = changed(lambda d: (d["jobs"][0].update(period=1001), d["jobs"][1].update(period=1003)))
+    with pytest.raises(InputError, match="1004003 slots, above the limit of 1000000"):
+        Instance.from_dict(long)
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps(long))
+    instance = read_instance(path, hyperperiod_limit=2_000_000)
+    assert instance.hyperperiods["node-0"] == 1_004_003
+    assert instance.hyperperiod_limit == 1_004_003
+    assert instance.replace(name="still allowed").name == "still allowed"
+
+
+@pytest.mark.parametrize("field", ["period", "max_stretch"])
+def test_a_period_has_the_same_limit_without_any_link(field: str) -> None:
+    document = changed(lambda d: d["jobs"][1].update({"links": {}, field: 10**18}))
+    with pytest.raises(InputError, match=rf"^jobs\[1\]\.{field}: 1{'0' * 18}: an iteration may"):
+        Instance.from_dict(document)
+
+
+def test_a_bad_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(changed(lambda d: d.update(jobs=[]))))
+    with pytest.raises(InputError) as caught:
+        read_instance(path)
+    assert str(caught.value).startswith(f"{path}: jobs: empty")

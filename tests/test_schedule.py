@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import pickle
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from metronome_opt.errors import InputError
+from metronome_opt.schedule import (
+    OBJECTIVES,
+    Schedule,
+    Status,
+    read_schedule,
+    write_schedule,
+)
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """Return a schedule document with `changes`."""
+    return {
+        "format": "metronome-schedule/1",
+        "instance": "two-jobs",
+        "offsets": {"vgg19-0": 3, "bert-0": 0},
+        "stretch": {"vgg19-0": 0, "bert-0": 2},
+        "status": "feasible",
+        "objectives": {"contention": "199/5", "latency": "1/3", "cushion": None},
+        "lower_bound": "39",
+        "solver": "auto",
+        "seed": 0,
+        "runtime_s": 0.41,
+        "versions": {"ortools": "9.15"},
+        **changes,
+    }
+
+
+names = st.text("abc-/é", min_size=1, max_size=5)
+numbers = st.fractions()
+schedules = st.builds(
+    Schedule,
+    instance=names,
+    offsets=st.dictionaries(names, st.integers(0, 10**20), max_size=3),
+    stretch=st.dictionaries(names, st.integers(0, 9), max_size=3),
+    status=st.sampled_from(Status),
+    objectives=st.dictionaries(st.sampled_from(OBJECTIVES), st.none() | numbers),
+    lower_bound=st.none() | numbers,
+    solver=st.text("abc-"),
+    seed=st.none() | st.integers(),
+    runtime_s=st.floats(0, 1e9),
+    versions=st.dictionaries(names, st.text("0123456789."), max_size=2),
+)
+
+
+@given(schedules)
+@settings(deadline=None)
+def test_a_document_gives_back_the_schedule(schedule: Schedule) -> None:
+    text = json.dumps(schedule.to_dict())
+    again = Schedule.from_dict(json.loads(text))
+    assert again == schedule
+    assert again.first == schedule.first  # the order of the objectives is part of the statement
+    assert pickle.loads(pickle.dumps(schedule)) == schedule
+
+
+def test_a_file_gives_back_the_schedule(tmp_path: Path) -> None:
+    schedule = Schedule.from_dict(document())
+    write_schedule(schedule, tmp_path / "schedule.json")
+    assert read_schedule(tmp_path / "schedule.json") == schedule
+    assert json.loads((tmp_path / "schedule.json").read_text()) == document()
+
+
+def test_exact_numbers_are_text() -> None:
+    schedule = Schedule.from_dict(document(lower_bound="-6/4"))
+    assert schedule.objectives == {
+        "contention": Fraction(199, 5),
+        "latency": Fraction(1, 3),
+        "cushion": None,
+    }
+    assert schedule.lower_bound == Fraction(-3, 2)
+    assert schedule.to_dict()["lower_bound"] == "-3/2"
+    assert schedule.to_dict()["objectives"]["contention"] == "199/5"
+    whole = Schedule.from_dict(document(lower_bound=7))
+    assert whole.lower_bound == 7
+    assert whole.to_dict()["lower_bound"] == "7"
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(0.5, 1e3, True, float("nan"), [1], {}),
+        *("", "0.5", "1e3", "1/0", "1/-2", "--1", "1/", "/2", " 1", "1 / 2", "+1", "٣", "1_0"),
+        "nan",
+        "1" * 1001,
+    ],
+)
+def test_what_is_not_an_exact_number_is_refused(number: object) -> None:
+    with pytest.raises(InputError, match=r"^objectives\.contention: must be an exact number"):
+        Schedule.from_dict(document(objectives={"contention": number}))
+    with pytest.raises(InputError, match=r"^lower_bound: must be an exact number"):
+        Schedule.from_dict(document(lower_bound=number))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": "metronome-instance/1"}, "format: must be 'metronome-schedule/1'"),
+        ({"instance": ""}, "instance: must not be empty"),
+        ({"offsets": {"a": -1}}, "offsets.a: must be at least 0, got -1"),
+        ({"offsets": {"a": 1.0}}, "offsets.a: must be an integer, got 1.0"),
+        ({"offsets": {"a": True}}, "offsets.a: must be an integer, got True"),
+        ({"offsets": [1]}, "offsets: must be a mapping, got a list of 1"),
+        ({"stretch": {"a": None}}, "stretch.a: must be an integer, got None"),
+        ({"status": "best"}, "status: "),
+        ({"objectives": None}, "objectives: must be a mapping, got None"),
+        ({"seed": "0"}, "seed: must be an integer, got '0'"),
+        ({"runtime_s": -1}, "runtime_s: must be at least 0"),
+        ({"runtime_s": float("inf")}, "runtime_s: "),
+        ({"runtime_s": "1"}, "runtime_s: "),
+        ({"versions": {"ortools": 9}}, "versions.ortools: must be text, got 9"),
+        ({"gap": "0"}, "gap: unknown field, got '0'"),
+    ],
+)
+def test_what_is_not_a_schedule_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Schedule.from_dict(document(**changes))
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("field", sorted(set(document()) - {"versions"}))
+def test_no_field_but_the_versions_may_be_missing(field: str) -> None:
+    whole = document()
+    del whole[field]
+    with pytest.raises(InputError, match=f"^{field}: missing"):
+        Schedule.from_dict(whole)
+
+
+def test_versions_may_be_missing() -> None:
+    whole = document()
+    del whole["versions"]
+    assert Schedule.from_dict(whole).versions == {}
+
+
+def test_the_first_objective_is_the_one_stated_first() -> None:
+    assert Schedule.from_dict(document(objectives={"wait": "1", "contention": "0"})).first == "wait"
+    assert Schedule.from_dict(document(objectives={})).first == "contention"
+
+
+def test_a_schedule_does_not_change() -> None:
+    schedule = Schedule.from_dict(document())
+    with pytest.raises(ValidationError):
+        schedule.solver = "other"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        schedule.offsets["vgg19-0"] = 1  # type: ignore[index]
+
+
+def test_a_bad_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(document(status="best")))
+    with pytest.raises(InputError) as caught:
+        read_schedule(path)
+    assert str(caught.value).startswith(f"{path}: status: ")
