@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from benchmarks.registry import Figure, benchmark
 from metronome_opt.instance import Job, Phase
 from metronome_opt.kernels.batch import score_nodes
 from metronome_opt.kernels.jobs import demand_of, descend, workspace
-from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+from metronome_opt.kernels.tables import compile_instance
 
 SLOTS = 720
 PERIODS = (60, 240, 720)
@@ -22,39 +23,37 @@ RATE = 40_000
 
 @benchmark("What does scoring one job on 5,000 nodes cost, next to adding the same numbers up?")
 def score_nodes_ratio(small: bool) -> Iterator[Figure]:
-    """Compare one weight class with ``numpy.sum`` of the array, then more classes with the first."""
+    """Compare one weight class with `numpy.sum` of the array, then more classes with the first."""
     nodes, repeats = (50, 1) if small else (5000, 30)
-    capacity = np.full(nodes, NIC, dtype=np.int64)
     for dtype in (np.int32, np.int64):
         demand = _running_jobs(nodes, dtype)
         total = best_time(demand.sum, repeats)
-        times = []
-        for period in PERIODS:
-            job = _job(period)
-            times.append(best_time(lambda job=job: score_nodes(demand, capacity, job), repeats))  # type: ignore[misc]
-            yield Figure(f"{dtype.__name__}, period {period}", times[-1] * 1e3, "ms")
-        mean = sum(times) / len(times)
+        times = [_score_time(demand, period, repeats) for period in PERIODS]
+        for period, seconds in zip(PERIODS, times, strict=True):
+            yield Figure(f"{dtype.__name__}, period {period}", seconds * 1e3, "ms")
         yield Figure(f"{dtype.__name__}, numpy.sum", total * 1e3, "ms")
+        ratio = sum(times) / len(times) / total
         bar = "<= 4" if dtype is np.int32 else ""
-        yield Figure(f"{dtype.__name__}, mean / numpy.sum", mean / total, "times", bar)
+        yield Figure(f"{dtype.__name__}, mean / numpy.sum", ratio, "times", bar)
     demand = _running_jobs(nodes, np.int32)
-    means = [_mean_time(demand, capacity, classes, repeats) for classes in (1, 2, 3, 4)]
+    means = []
+    for classes in (1, 2, 3, 4):
+        layered = np.ascontiguousarray(np.stack([demand] * classes, axis=1))
+        times = [_score_time(layered, period, repeats) for period in PERIODS]
+        means.append(sum(times) / len(times))
     yield Figure("first weight class", means[0] * 1e3, "ms")
     for classes in (2, 3, 4):
         added = (means[classes - 1] - means[classes - 2]) / means[0]
         yield Figure(f"weight class {classes}, added / first", added, "times", "<= 1")
 
 
-def _mean_time(demand: Ints, capacity: Ints, classes: int, repeats: int) -> float:
-    layered = np.ascontiguousarray(np.stack([demand] * classes, axis=1))
-    prices = np.arange(1, classes + 1, dtype=np.int64)
-    return sum(
-        best_time(
-            lambda job=_job(period): score_nodes(layered, capacity, job, prices=prices),  # type: ignore[misc]
-            repeats,
-        )
-        for period in PERIODS
-    ) / len(PERIODS)
+def _score_time(demand: NDArray[Any], period: int, repeats: int) -> float:
+    """Return the seconds of scoring a job on all nodes; prices are 1, 2, ... by layer."""
+    capacity = np.full(len(demand), NIC, dtype=np.int64)
+    layers = demand.shape[1] if demand.ndim == 3 else 1
+    prices = np.arange(1, layers + 1, dtype=np.int64)
+    job = _job(period)
+    return best_time(lambda: score_nodes(demand, capacity, job, prices=prices), repeats)
 
 
 def _job(period: int) -> Job:
@@ -62,7 +61,7 @@ def _job(period: int) -> Job:
     return Job(name="arriving", period=period, phases=(burst,), links={})
 
 
-def _running_jobs(nodes: int, dtype: type[np.int32] | type[np.int64]) -> NDArray[np.int64]:
+def _running_jobs(nodes: int, dtype: type[np.int32] | type[np.int64]) -> NDArray[Any]:
     """Return the demand of one to three jobs of 40 Gbit/s on each node, shape (nodes, 720)."""
     draw = np.random.default_rng(0)
     demand = np.zeros((nodes, SLOTS), dtype=dtype)
@@ -90,9 +89,5 @@ def job_evaluations(small: bool) -> Iterator[Figure]:
     )
     uses = len(compiled.tables.use_link)
     yield Figure("links that can be overloaded, per job", uses / jobs, "")
-    yield Figure("hyperperiod, mean", _mean_hyperperiod(compiled), "slots")
+    yield Figure("hyperperiod, mean", float(compiled.tables.hyperperiod.mean()), "slots")
     yield Figure("evaluations", len(order) / seconds, "a second", ">= 300000")
-
-
-def _mean_hyperperiod(compiled: Compiled) -> float:
-    return float(compiled.tables.hyperperiod.mean())

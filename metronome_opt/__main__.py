@@ -34,7 +34,8 @@ def main(argv: list[str] | None = None) -> int:
     except MetronomeError as error:
         return _fail(str(error), error.exit_status)
     except usage_error as error:
-        return _fail(f"{error.format_message()} (see metronome --help)", _BAD_INPUT)
+        told = error.format_message().strip() or "name a command."
+        return _fail(f"{told} (see metronome --help)", _BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", _INTERRUPTED)
     except MemoryError:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from metronome_opt.cli.progress import progress
-from metronome_opt.documents import make_folder
+from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import MissingBackendError
 from metronome_opt.instance import write_instance
 from metronome_opt.report import comparison_table, jobs_table
@@ -41,10 +41,13 @@ def run_demo(folder: Path, *, time_limit: float, seed: int) -> int:
         highlight=False,
     )
     results, failures = _compare(problem, time_limit, seed)
+    console.print()
     console.print(comparison_table(results, failures))
+    console.print()
     best = min(results, key=lambda result: result.objective)
     console.print(f"The jobs under the best schedule ({best.schedule.solver}):", highlight=False)
     console.print(jobs_table(best, evaluate(instance, instance.unshifted)))
+    console.print()
     for line in _write(problem, best, folder):
         console.print(line, highlight=False, soft_wrap=True)
     return 130 if any(result.stop is Stop.INTERRUPTED for result in results) else 0
@@ -91,7 +94,9 @@ def _write(problem: Problem, best: Result, folder: Path) -> list[str]:
     write_schedule(best.schedule, folder / "schedule.json")
     faults = check(instance, best.schedule)
     verdict = "verified" if not faults else f"FALSE: {faults[0]}"
+    write_text(folder / "traffic.csv", problem.traffic_frame().to_csv(float_format="%.6g"))
     lines = [
+        f"traffic   {folder / 'traffic.csv'} (computed, not measured: see models/README.md)",
         f"instance  {folder / 'instance.json'}",
         f"schedule  {folder / 'schedule.json'} ({verdict})",
     ]

@@ -116,7 +116,7 @@ def _score_nodes(
     cost = np.empty(period, work.dtype)
     room = np.empty(period, work.dtype)
     for node in range(nodes):
-        least = np.int64(0)
+        least = 0
         cost[:] = 0
         for p in range(bursts):
             start, length, rate = phases[p, 0], phases[p, 1], phases[p, 2]

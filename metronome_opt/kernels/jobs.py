@@ -74,7 +74,7 @@ def score_job(
     priced = work[period : 2 * period]
     folded = work[2 * period : 3 * period]
     prefix = work[3 * period : 5 * period]
-    least = np.int64(0)
+    least = 0
     cost[:] = 0
     room[:] = period
     for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):

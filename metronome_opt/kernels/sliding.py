@@ -82,7 +82,7 @@ def add_windows(folded: Ints, start: int, length: int, scale: int, prefix: Ints,
         prefix[period + u] = prefix[u] + total
     begin = prefix[start : start + period]
     end = prefix[start + length : start + length + period]
-    least = cost[0] + scale * (end[0] - begin[0])
+    least: int = cost[0] + scale * (end[0] - begin[0])
     if scale == 1:
         for o in range(period):
             value = cost[o] + (end[o] - begin[o])

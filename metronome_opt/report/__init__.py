@@ -4,7 +4,6 @@ from metronome_opt.report.tables import (
     comparison_table,
     jobs_table,
     objectives_table,
-    traffic_table,
 )
 
-__all__ = ["comparison_table", "jobs_table", "objectives_table", "traffic_table"]
+__all__ = ["comparison_table", "jobs_table", "objectives_table"]

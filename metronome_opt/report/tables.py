@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -40,20 +39,20 @@ def comparison_table(results: Sequence[Result], failures: Mapping[str, str] | No
     failures
         Solvers that could not run, with the reason in a line.
     """
-    table = _table("solver", "contention", "latency", "score mean", "score min")
-    table.add_column("status")
-    for heading in ("lower bound", "gap", "time"):
-        table.add_column(heading, justify="right")
+    table = _table("solver", "contention", "latency", "score\nmean", "score\nmin")
+    table.add_column("status", no_wrap=True)
+    for heading in ("lower\nbound", "gap", "time"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         evaluation = result.evaluation
         table.add_row(
             result.schedule.solver,
-            number(evaluation.contention),
-            percent(evaluation.objectives["latency"], 2),
+            number(evaluation.contention, 0),
+            percent(evaluation.objectives["latency"]),
             number(evaluation.score_mean, 3),
             number(evaluation.score_min, 3),
             str(result.status),
-            number(result.lower_bound),
+            number(result.lower_bound, 0),
             percent(result.gap),
             f"{result.schedule.runtime_s:.2f} s",
         )
@@ -75,12 +74,14 @@ def objectives_table(before: Evaluation, after: Evaluation) -> Table:
 
 
 def jobs_table(result: Result, before: Evaluation) -> Table:
-    """Return one row per job: weight, period, offset, what contention adds to an iteration."""
-    table = _table("job", "weight", "period", "offset", "longer, unshifted", "longer, scheduled")
+    """Return one row per job: weight, period, offset, predicted growth of an iteration."""
+    table = _table(
+        "job", "weight", "period\n(ms)", "offset\n(ms)", "unshifted\n+ ms", "scheduled\n+ ms"
+    )
     slot_ms = result.instance.slot_ms
 
     def milliseconds(slots: Fraction | int) -> str:
-        return f"{float(slots * slot_ms):,.1f} ms"
+        return f"{float(slots * slot_ms):,.1f}"
 
     for job in result.instance.jobs:
         table.add_row(
@@ -94,18 +95,9 @@ def jobs_table(result: Result, before: Evaluation) -> Table:
     return table
 
 
-def traffic_table(frame: Any) -> Table:
-    """Return a pandas frame as a table, floats with one decimal."""
-    table = _table(frame.index.name or "", *map(str, frame.columns))
-    for index, *values in frame.itertuples():
-        cells = [f"{value:,.1f}" if isinstance(value, float) else str(value) for value in values]
-        table.add_row(str(index), *cells)
-    return table
-
-
 def _table(first: str, *headings: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column(first, no_wrap=True)
     for heading in headings:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     return table

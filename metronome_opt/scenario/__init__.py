@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metronome_opt.scenario.build import Built, JobTraffic, Problem, build_scenario, load
+from metronome_opt.scenario.build import JobTraffic, Problem, build_scenario, load
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Cluster, Scenario, Work, read_scenario
 from metronome_opt.scenario.workload import (
@@ -16,7 +16,6 @@ from metronome_opt.scenario.workload import (
 __all__ = [
     "SCENARIO_FORMAT",
     "WORKLOAD_FORMAT",
-    "Built",
     "Cluster",
     "Deployment",
     "JobTraffic",

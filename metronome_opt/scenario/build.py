@@ -58,8 +58,8 @@ class JobTraffic:
 
 
 @dataclass(frozen=True)
-class Built:
-    """What a scenario amounts to.
+class Problem:
+    """An instance with where its tasks run, from a scenario or from an instance file.
 
     Attributes
     ----------
@@ -68,54 +68,42 @@ class Built:
     deployment
         Where the tasks run.
     traffic
-        One entry per job.
+        How the traffic was computed, one entry per job; empty for an instance file, which does not
+        say.
     """
 
     instance: Instance
     deployment: Deployment
-    traffic: tuple[JobTraffic, ...]
+    traffic: tuple[JobTraffic, ...] = ()
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per job: what went in, what was computed, and the errors in percent."""
+    def traffic_frame(self) -> pd.DataFrame:
+        """Return one row per job: what went in, what was computed, and the errors in percent.
+
+        Empty for an instance file.
+        """
         import pandas as pd
 
-        return pd.DataFrame(
-            [
-                {
-                    "job": entry.job,
-                    "model": entry.model,
-                    "parallelism": entry.parallelism,
-                    "workers": entry.setting.workers,
-                    "batch": entry.setting.batch,
-                    "rate_mbps": entry.setting.rate,
-                    "compute_ms": float(entry.exact.compute),
-                    "sent_mb": float(entry.exact.volume / 8),
-                    "exact_ms": float(entry.exact.duration),
-                    "period_ms": entry.rounded.period * entry.rounded.slot_ms,
-                    "bursts": len(entry.phases),
-                    "grid_error": float(100 * entry.rounded.grid_error),
-                    "idle_error": float(100 * entry.rounded.idle_error),
-                    "volume_error": float(100 * entry.rounded.volume_error),
-                    "traffic": entry.traffic,
-                }
-                for entry in self.traffic
-            ]
-        ).set_index("job")
-
-
-@dataclass(frozen=True)
-class Problem:
-    """An instance with where its tasks run, from a scenario or from an instance file.
-
-    Attributes
-    ----------
-    traffic
-        How the traffic was computed; None for an instance file, which does not say.
-    """
-
-    instance: Instance
-    deployment: Deployment
-    traffic: tuple[JobTraffic, ...] | None
+        rows = [
+            {
+                "job": entry.job,
+                "model": entry.model,
+                "parallelism": entry.parallelism,
+                "workers": entry.setting.workers,
+                "batch": entry.setting.batch,
+                "rate_mbps": entry.setting.rate,
+                "compute_ms": float(entry.exact.compute),
+                "sent_mb": float(entry.exact.volume / 8),
+                "exact_ms": float(entry.exact.duration),
+                "period_ms": entry.rounded.period * entry.rounded.slot_ms,
+                "bursts": len(entry.phases),
+                "grid_error": float(100 * entry.rounded.grid_error),
+                "idle_error": float(100 * entry.rounded.idle_error),
+                "volume_error": float(100 * entry.rounded.volume_error),
+                "traffic": entry.traffic,
+            }
+            for entry in self.traffic
+        ]
+        return pd.DataFrame(rows).set_index("job") if rows else pd.DataFrame()
 
 
 def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
@@ -131,20 +119,19 @@ def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Pro
         kind = document.get("format")
         if kind == SCENARIO_FORMAT:
             scenario = Scenario.from_dict(document, folder=Path(path).parent)
-            built = build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
-            return Problem(built.instance, built.deployment, built.traffic)
+            return build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
         if "format" in document and kind != INSTANCE_FORMAT:
             raise InputError(
                 f"format: must be {show(INSTANCE_FORMAT)} or {show(SCENARIO_FORMAT)}, "
                 f"got {show(kind)}"
             )
         instance = Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
-        return Problem(instance, Deployment.of_instance(instance), None)
+        return Problem(instance, Deployment.of_instance(instance))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Built:
+def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
     """Turn a scenario into an instance.
 
     Raises
@@ -190,7 +177,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         if slots is not None:
             raise
         raise InputError(f"{error}; hyperperiod_ms in the scenario keeps it small") from None
-    return Built(
+    return Problem(
         instance, Deployment(network.nodes, tuple(tasks), network.rack_cost), tuple(traffic)
     )
 

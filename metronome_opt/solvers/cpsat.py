@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.errors import MissingBackendError, SolverError
+from metronome_opt.errors import SolverError
 from metronome_opt.kernels.tables import Compiled
+from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.search import Search, run_interruptibly
 from metronome_opt.solvers.time_indexed import TimeIndexed
 
@@ -28,8 +29,9 @@ class CpsatModel:
     """
 
     def __init__(self, compiled: Compiled, search: Search | None = None) -> None:
+        cp = import_cp_model()
         self.form = TimeIndexed(compiled)
-        self.model = _cp_model().CpModel()
+        self.model = cp.CpModel()
         self.model.name = f"{compiled.instance.name}: contention = objective * {self.form.scale}"
         self.complete = False
         self.choice: list[dict[int, cp_model.IntVar]] = []
@@ -46,10 +48,12 @@ class CpsatModel:
                 for slot in range(job.period):
                     on = self.model.new_bool_var(f"z_{index}_{phase}_{slot}")
                     offsets = self.form.bursting(job, phase, slot)
-                    self.model.add(on == _cp_model().LinearExpr.sum([choice[o] for o in offsets]))
+                    self.model.add(
+                        on == import_cp_model().LinearExpr.sum([choice[o] for o in offsets])
+                    )
                     slots.append(on)
                 bursting[index].append(slots)
-        expression = _cp_model().LinearExpr.weighted_sum
+        expression = cp.LinearExpr.weighted_sum
         excesses, costs = [], []
         for number, row in enumerate(self.form.rows()):
             if search is not None and number % 256 == 0 and search.stopped:
@@ -92,7 +96,7 @@ def run(search: Search, start: Sequence[int] | None = None) -> None:
 
 
 def _solve(search: Search, model: CpsatModel) -> None:
-    cp = _cp_model()
+    cp = import_cp_model()
     solver = cp.CpSolver()
     parameters = solver.parameters
     if search.remaining is not None:
@@ -135,13 +139,3 @@ def _round_up(bound: float) -> Fraction:
     """Return the integer bound that a floating-point bound of an integral objective implies."""
     slack = 1e-6 + abs(bound) * 1e-12
     return Fraction(max(0, math.ceil(bound - slack)))
-
-
-def _cp_model() -> Any:
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError:
-        raise MissingBackendError(
-            "solver cpsat needs OR-Tools, which is not installed: pip install ortools"
-        ) from None
-    return cp_model

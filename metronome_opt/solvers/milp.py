@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from metronome_opt.errors import MissingBackendError, SolverError
 from metronome_opt.kernels.tables import Compiled
+from metronome_opt.solvers.backends import import_pulp
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import TimeIndexed
 
@@ -25,7 +25,7 @@ class MilpModel:
     """
 
     def __init__(self, compiled: Compiled, search: Search | None = None) -> None:
-        lp = _pulp()
+        lp = import_pulp()
         self.form = TimeIndexed(compiled)
         self.problem = lp.LpProblem("rotation", lp.LpMinimize)
         self.complete = False
@@ -103,16 +103,3 @@ def _run(search: Search, back_end: Any) -> None:
     if model.complete and not search.stopped:
         back_end(search, model)
     search.built()
-
-
-def _pulp() -> Any:
-    try:
-        import pulp
-    except ImportError:
-        raise MissingBackendError(
-            "solver milp needs PuLP, which is not installed: pip install pulp"
-        ) from None
-    return pulp
-
-
-__all__ = ["MilpModel", "SolverError", "run_cbc", "run_highs"]

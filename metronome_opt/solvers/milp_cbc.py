@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from metronome_opt.errors import MissingBackendError, SolverError
+from metronome_opt.solvers.backends import import_pulp
 from metronome_opt.solvers.milp import MilpModel
 from metronome_opt.solvers.process import run_process
 from metronome_opt.solvers.search import Search
@@ -70,9 +71,7 @@ def _read(search: Search, model: MilpModel, text: str, bound: float | None) -> N
 
 
 def _program() -> str:
-    import pulp
-
-    bundled = getattr(pulp.PULP_CBC_CMD, "pulp_cbc_path", None)
+    bundled = getattr(import_pulp().PULP_CBC_CMD, "pulp_cbc_path", None)
     program = bundled if bundled and Path(bundled).exists() else shutil.which("cbc")
     if program is None:
         raise MissingBackendError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,13 @@ def solve(search: Search, model: MilpModel) -> None:
         search.built()
         if search.stopped:
             return
-        options = {
-            "time_limit": 1e20 if search.remaining is None else search.remaining,
+        options: dict[str, float] = {
             "threads": search.workers,
             "random_seed": search.seed % 2**31,
             "mip_rel_gap": 0.0,
         }
+        if search.remaining is not None:
+            options["time_limit"] = time.monotonic() + search.remaining
         module = "metronome_opt.solvers.highs_process"
         command = [sys.executable, "-m", module, "rotation.mps", json.dumps(options)]
         exit_status, told = run_process(search, command, folder, reader)

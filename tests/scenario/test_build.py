@@ -125,7 +125,7 @@ def test_a_hyperperiod_makes_periods_divide_it() -> None:
     built = build_scenario(Scenario.from_dict(scenario(hyperperiod_ms=1200)))
     assert built.instance.jobs[0].period == 60  # 46 slots; the divisors of 120 are 40 and 60
     assert built.traffic[0].rounded.idle_error * built.traffic[0].exact.duration == 140
-    frame = built.to_frame()
+    frame = built.traffic_frame()
     assert frame.loc["one", "period_ms"] == 600
     assert set(frame["traffic"]) == {"computed"}
 
@@ -351,7 +351,7 @@ def test_paper_24_is_contended_and_not_overloaded() -> None:
     assert edges >= len(shared) + len(instance.jobs)
 
 
-def test_the_example_numbers_are_positive_measures() -> None:
+def test_decimals_are_exact() -> None:
     document = scenario()
     document["cluster"]["gpu"]["sustained_tflops"] = number(0.1)
     built = build_scenario(Scenario.from_dict(document))

@@ -23,7 +23,7 @@ def test_data_parallel() -> None:
     exact = iteration(model, Setting(workers=4, batch=10, flops=Fraction(10**11), rate=50_000))
     assert exact.compute == 300
     assert [(burst.after, burst.volume, burst.duration) for burst in exact.bursts] == [
-        (300, 12_000, 240)
+        (Fraction(300), Fraction(12_000), Fraction(240))
     ]
     assert exact.duration == 540
 
@@ -32,14 +32,15 @@ TENSOR = {"layers": 2, "hidden": 100, "tokens": 1000, "activation_bytes": 2, "ra
 
 
 def test_tensor_parallel() -> None:
-    # 2 workers * 5 samples * 1000 tokens * 100 * 2 bytes = 2 MB of activations; 2 layers reduce them
-    # twice a pass, and a ring of 2 sends them once each time: 8 MB = 64 Mbit, 2.56 ms at 25 Gbit/s.
+    # 2 workers * 5 samples * 1000 tokens * 100 * 2 bytes = 2 MB of activations; 2 layers reduce
+    # them twice a pass, and a ring of 2 sends them once each time: 8 MB = 64 Mbit, 2.56 ms at
+    # 25 Gbit/s.
     # Forward takes 4 ms (5 * 0.8 GFLOP at 1 TFLOP/s), backward 8 ms; sending is hidden in both.
     model = workload(800_000_000, 1, tensor_parallel=TENSOR)
     exact = iteration(model, Setting(workers=2, batch=5, flops=Fraction(10**12), rate=50_000))
     assert [(burst.name, burst.volume, burst.rate) for burst in exact.bursts] == [
-        ("forward", 64, 25_000),
-        ("backward", 64, 25_000),
+        ("forward", Fraction(64), 25_000),
+        ("backward", Fraction(64), 25_000),
     ]
     assert [burst.after for burst in exact.bursts] == [Fraction("1.44"), Fraction("5.44")]
     assert exact.compute == exact.duration == 12
@@ -50,7 +51,9 @@ def test_tensor_parallel_that_waits_for_the_network() -> None:
     # 19.2 ms, longer than the 4 ms and 8 ms of computing beside it.
     model = workload(800_000_000, 1, tensor_parallel=TENSOR)
     exact = iteration(model, Setting(workers=4, batch=5, flops=Fraction(10**12), rate=10_000))
-    assert [(burst.after, burst.duration) for burst in exact.bursts] == [(0, Fraction("19.2"))] * 2
+    assert [(burst.after, burst.duration) for burst in exact.bursts] == [
+        (Fraction(0), Fraction("19.2"))
+    ] * 2
     assert exact.compute == 12
 
 
@@ -118,8 +121,8 @@ def test_dlrm() -> None:
     )
     exact = iteration(model, Setting(workers=4, batch=1000, flops=Fraction(10**12), rate=50_000))
     assert [(burst.after, burst.volume) for burst in exact.bursts] == [
-        (0, Fraction("39.936")),
-        (3, Fraction("87.936")),
+        (Fraction(0), Fraction("39.936")),
+        (Fraction(3), Fraction("87.936")),
     ]
     assert exact.volume == Fraction("127.872")
     assert exact.duration == 3 + 1000 * Fraction("127.872") / 50_000

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import data_folder, find_workloads, read_workload
 
-MODELS = "VGG11 VGG16 VGG19 ResNet50 WideResNet101 BERT RoBERTa CamemBERT XLM GPT1 GPT2 GPT3 DLRM".split()
+MODELS = (
+    *("VGG11", "VGG16", "VGG19", "ResNet50", "WideResNet101"),
+    *("BERT", "RoBERTa", "CamemBERT", "XLM"),
+    *("GPT1", "GPT2", "GPT3", "DLRM"),
+)
 
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
@@ -68,7 +73,7 @@ def test_sizes_of_transformers_agree_with_rules_of_thumb() -> None:
 
 def test_dlrm_counts_its_perceptrons() -> None:
     bottom, top = [13, 512, 256, 64], [64 + 27 * 26 // 2, 512, 512, 256, 1]
-    pairs = [*zip(bottom, bottom[1:], strict=False), *zip(top, top[1:], strict=False)]
+    pairs = [*pairwise(bottom), *pairwise(top)]
     weights = sum(one * other for one, other in pairs)
     model = read_workload(find_workloads()["dlrm"])
     assert model.parameters.value == weights + sum(other for _, other in pairs)
@@ -97,7 +102,7 @@ def set_at(document: dict[str, Any], path: str, value: Any) -> None:
         ("parameters.assumed", "so", "parameters.source: give either source or assumed for a num"),
         ("parameters.value", 0, "parameters.value: must be at least 1, got 0"),
         ("parameters.value", 1.5, "parameters.value: must be an integer, got 1.5"),
-        ("parameters", 138357544, "parameters: "),
+        ("parameters", 138357544, "parameters: must be a mapping, got 138357544"),
         (
             "data_parallel",
             None,

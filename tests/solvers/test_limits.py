@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -89,6 +90,18 @@ def test_a_missing_back_end_is_named_with_its_remedy(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingBackendError, match=package):
         solve(HARD, name, time_limit=5)
+
+
+def test_back_ends_work_in_one_process_in_any_order() -> None:
+    # OR-Tools and highspy bring shared libraries of one name; the second to load fails.
+    code = """
+from tests.solvers.test_limits import hard_instance
+from metronome_opt.solvers import solve
+for name in ("milp-cbc", "milp", "cpsat", "milp", "cpsat"):
+    print(solve(hard_instance(2, 2), name, time_limit=30, workers=1).status)
+"""
+    told = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert told.stdout.split() == ["optimal"] * 5, told.stderr
 
 
 def test_missing_highs_is_named_with_its_remedy(

@@ -1,0 +1,222 @@
+"""The commands as a user types them: what is printed, what is written, how they end."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import yaml
+
+from metronome_opt.__main__ import main
+from metronome_opt.instance import Instance, Job, Link, Phase, write_instance
+from metronome_opt.schedule import read_schedule
+
+Captured = pytest.CaptureFixture[str]
+
+
+def two_jobs() -> Instance:
+    """Two bursts of 12 slots that meet when unshifted; they fit side by side in 20."""
+    burst = Phase(start=0, length=8, rate=40_000)
+    return Instance(
+        name="two-jobs",
+        slot_ms=5,
+        links=(Link(name="node-0", capacity=50_000),),
+        jobs=(
+            Job(name="a", period=40, weight=4, phases=(burst,), links={"node-0": 1}),
+            Job(name="b", period=20, phases=(burst,), links={"node-0": 1}),
+        ),
+    )
+
+
+@pytest.fixture
+def instance_file(tmp_path: Path) -> Path:
+    path = tmp_path / "two-jobs.json"
+    write_instance(two_jobs(), path)
+    return path
+
+
+@pytest.fixture
+def schedule_file(tmp_path: Path, instance_file: Path) -> Path:
+    path = tmp_path / "schedule.json"
+    assert main(["solve", str(instance_file), "--output", str(path)]) == 0
+    return path
+
+
+def test_solve_writes_a_schedule_that_verify_accepts(
+    instance_file: Path, schedule_file: Path, capsys: Captured
+) -> None:
+    schedule = read_schedule(schedule_file)
+    assert schedule.objectives["contention"] == schedule.lower_bound == 0
+    # b repeats every 20 slots: 12 free slots, a needs 8, and greedy leaves 2 on either side.
+    assert schedule.objectives["cushion"] == 2
+    assert main(["verify", str(instance_file), str(schedule_file)]) == 0
+    assert "true" in capsys.readouterr().out
+
+
+def test_solve_prints_what_the_schedule_brings(instance_file: Path, capsys: Captured) -> None:
+    assert main(["solve", str(instance_file)]) == 0
+    printed = capsys.readouterr()
+    # Unshifted both burst in 8 of 40 slots, 30,000 of weight 1 unserved: 6,000 on average.
+    assert "6,000.0" in printed.out
+    assert "optimal" in printed.out
+    assert printed.err == ""
+
+
+def test_json_is_the_schedule_itself(instance_file: Path, capsys: Captured) -> None:
+    assert main(["solve", str(instance_file), "--solver", "unshifted", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["format"] == "metronome-schedule/1"
+    assert document["objectives"]["contention"] == "6000"
+    assert document["lower_bound"] is None
+
+
+def test_verify_names_each_false_number(
+    instance_file: Path, schedule_file: Path, capsys: Captured
+) -> None:
+    document = json.loads(schedule_file.read_text())
+    document["objectives"] |= {"contention": "1/3", "wait": "7"}
+    schedule_file.write_text(json.dumps(document))
+    capsys.readouterr()
+    assert main(["verify", str(instance_file), str(schedule_file)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert any("objectives.contention: stated 1/3, but it is 0" in line for line in lines)
+    assert any("objectives.wait: stated 7" in line for line in lines)
+    assert main(["verify", str(instance_file), str(schedule_file), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["valid"] is False
+    assert {"objectives.contention", "objectives.wait"} <= {row["place"] for row in told["false"]}
+
+
+def test_claims_writes_what_was_decided(
+    instance_file: Path, schedule_file: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "claims"
+    arguments = ["claims", str(instance_file), str(schedule_file), "--output", str(folder)]
+    assert main(arguments) == 0
+    claims = list(yaml.safe_load_all((folder / "claims.yaml").read_text()))
+    offsets = read_schedule(schedule_file).offsets
+    decided = {
+        claim["spec"]["job"]: claim["spec"]["allocation"]["offsetMicroseconds"] for claim in claims
+    }
+    assert decided == {name: offset * 5000 for name, offset in offsets.items()}
+    assert main([*arguments, "--namespace", "training", "--group", "net.example.org"]) == 0
+    assert "net.example.org" in (folder / "crds.yaml").read_text()
+
+
+def test_claims_of_a_false_schedule_are_refused(
+    instance_file: Path, schedule_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    document = json.loads(schedule_file.read_text())
+    document["objectives"]["contention"] = "5"
+    schedule_file.write_text(json.dumps(document))
+    capsys.readouterr()
+    folder = tmp_path / "claims"
+    arguments = ["claims", str(instance_file), str(schedule_file), "--output", str(folder)]
+    assert main(arguments) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("format_", ["lp", "mps", "cpsat", "mzn"])
+def test_export_writes_a_file_or_prints(
+    format_: str, instance_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / f"model.{format_}"
+    arguments = ["export", str(instance_file), "--format", format_]
+    assert main([*arguments, "--output", str(path)]) == 0
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == path.read_text()
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_solve_draws_and_claims_on_the_way(
+    suffix: str, instance_file: Path, tmp_path: Path
+) -> None:
+    picture, folder = tmp_path / f"out.{suffix}", tmp_path / "claims"
+    arguments = ["--solver", "greedy", "--plot", str(picture), "--claims", str(folder)]
+    assert main(["solve", str(instance_file), *arguments]) == 0
+    assert picture.stat().st_size > 1000
+    assert (folder / "claims.yaml").exists()
+
+
+def test_a_scenario_is_solved_like_an_instance(tmp_path: Path) -> None:
+    path = tmp_path / "schedule.json"
+    scenario = Path(__file__).parents[2] / "models" / "scenarios" / "paper-24.yaml"
+    assert main(["solve", str(scenario), "--solver", "greedy", "--output", str(path)]) == 0
+    assert len(read_schedule(path).offsets) == 13
+    assert main(["verify", str(scenario), str(path)]) == 0
+
+
+def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
+    instance = two_jobs()
+    stretchable = instance.jobs[0].model_copy(update={"max_stretch": 3})
+    path = tmp_path / "stretch.json"
+    write_instance(instance.replace(jobs=(stretchable, instance.jobs[1])), path)
+    assert main(["solve", str(path), "--solver", "greedy"]) == 0
+    assert "max_stretch of 1 jobs is not used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a command"),
+        (["sing"], "No such command"),
+        (["solve"], "Missing argument"),
+        (["solve", "FILE", "--colour"], "No such option"),
+        (["solve", "FILE", "--solver", "best"], "solver: 'best' is not known"),
+        (["solve", "FILE", "--seed", "-1"], "--seed"),
+        (["solve", "FILE", "--time-limit", "nan"], "--time-limit"),
+        (["solve", "FILE", "--objectives", "speed"], "objectives: 'speed' is not known"),
+        (["solve", "FILE", "--objectives", "contention,wait"], "cannot optimise"),
+        (["solve", "FILE", "--plot", "out.gif"], "out.gif"),
+        (["solve", "FILE", "--output", "no/such/folder/s.json"], "no/such/folder/s.json"),
+        (["solve", "FILE", "--output", "."], "is a folder"),
+        (["solve", "FILE", "--claims", "FILE", "--solver", "greedy"], "two-jobs.json"),
+        (["solve", "FILE", "--hyperperiod-limit", "39"], "limit of 39"),
+        (["solve", "no-such-file.json"], "no-such-file.json: cannot be read"),
+        (["verify", "FILE", "FILE"], "format: must be 'metronome-schedule/1'"),
+        (["export", "FILE", "--format", "gms"], "format: 'gms' is not known"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(
+    arguments: list[str], message: str, instance_file: Path, capsys: Captured
+) -> None:
+    before = sorted(instance_file.parent.iterdir())
+    typed = [str(instance_file) if word == "FILE" else word for word in arguments]
+    assert main(typed) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("metronome: error: ")
+    assert message in lines[0]
+    assert sorted(instance_file.parent.iterdir()) == before
+
+
+def test_help_and_version(capsys: Captured) -> None:
+    assert main(["--help"]) == 0
+    assert main(["--version"]) == 0
+    printed = capsys.readouterr().out
+    for word in ("solve", "verify", "claims", "export", "demo", "metronome-opt 0.1.0"):
+        assert word in printed
+
+
+def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None:
+    folder = tmp_path / "demo"
+    assert main(["demo", "--output", str(folder), "--time-limit", "2"]) == 0
+    printed = capsys.readouterr().out
+    for solver in ("unshifted", "random", "greedy", "cpsat", "milp"):
+        assert any(line.strip().startswith(solver) for line in printed.splitlines()), solver
+    for name in ("overview.svg", "circle.svg", "timeline.svg", "heatmap.svg", "traffic.csv"):
+        assert (folder / name).stat().st_size > 0
+        assert name in printed
+    assert "(verified)" in printed
+    instance, schedule = folder / "instance.json", folder / "schedule.json"
+    assert main(["verify", str(instance), str(schedule)]) == 0
+    best = read_schedule(schedule).objectives["contention"]
+    assert best is not None
+    assert best < Fraction(170_000)  # greedy alone gets below that
+    claims = yaml.safe_load_all((folder / "claims" / "claims.yaml").read_text())
+    assert len(list(claims)) == 45  # workers in the scenario
+    # A second run replaces the first.
+    assert main(["demo", "--output", str(folder), "--time-limit", "0.5"]) == 0

@@ -1,0 +1,92 @@
+"""Imports go downwards only, and light things stay light to import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import metronome_opt
+
+PACKAGE = Path(metronome_opt.__file__).parent
+
+# From the top floor down; modules on one line do not import one another but for the lowest, where
+# the order within the line is the order of the floors.
+FLOORS = [
+    ["__main__"],
+    ["cli"],
+    ["report", "plot"],
+    ["kubernetes"],
+    ["export"],
+    ["solvers"],
+    ["scenario"],
+    ["result"],
+    ["verify", "kernels"],
+    ["schedule"],
+    ["instance"],
+    ["documents"],
+    ["errors"],
+]
+HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}
+
+
+def part_of(module: str) -> str | None:
+    """Return the part of the package that a dotted name belongs to."""
+    package, _, rest = module.partition(".")
+    return rest.partition(".")[0] if package == "metronome_opt" and rest else None
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= set(names) if node.module == "metronome_opt" else {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def test_every_part_has_a_floor_and_imports_only_what_lies_below() -> None:
+    upward = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        relative = path.relative_to(PACKAGE)
+        part = relative.parts[0].removesuffix(".py")
+        if part == "__init__":
+            continue  # the package's face may name everything: it imports on demand
+        assert part in HEIGHT, f"{relative}: give it a floor in this test and in ARCHITECTURE.md"
+        for module in imports(path):
+            below = part_of(module)
+            if below is not None and below != part and HEIGHT[below] >= HEIGHT[part]:
+                upward.append(f"{relative} imports {module}")
+    assert upward == []
+
+
+def test_the_judge_shares_no_code_with_solvers_or_kernels() -> None:
+    parts = {part_of(module) for module in imports(PACKAGE / "verify.py")} - {None}
+    assert parts == {"errors", "instance", "schedule"}
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"{statement}; import sys; print(*sys.modules)"
+    output = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
+    return set(output.split())
+
+
+def test_importing_the_package_loads_no_solver_and_no_back_end() -> None:
+    heavy = {"numpy", "numba", "ortools", "pulp", "highspy", "pandas", "matplotlib", "jsonschema"}
+    assert not heavy & loaded_by("import metronome_opt")
+
+
+def test_the_face_of_the_package_names_what_exists() -> None:
+    for name in metronome_opt.__all__:
+        assert getattr(metronome_opt, name) is not None
+    assert set(metronome_opt.__all__) <= set(dir(metronome_opt))
+
+
+def test_back_ends_load_only_when_they_are_used() -> None:
+    heavy = {"ortools", "pulp", "highspy", "matplotlib"}
+    assert not heavy & loaded_by("import metronome_opt.solvers, metronome_opt.plot")
