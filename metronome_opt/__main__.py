@@ -40,6 +40,8 @@ def main(argv: list[str] | None = None) -> int:
         return _fail("interrupted", _INTERRUPTED)
     except MemoryError:
         return _fail("out of memory; use a smaller instance or coarser slots", 1)
+    except SystemExit:  # how typer leaves when a pipe is closed
+        return _fail("standard output: cannot be written (Broken pipe)", _BAD_INPUT)
     except OSError as error:
         # What is left in the buffer of a full or closed pipe must not be tried again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,67 +4,35 @@ from __future__ import annotations
 
 import html
 import itertools
-import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from immutabledict import immutabledict
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from metronome_opt.documents import read_document, write_text
 from metronome_opt.errors import InputError, place, show
+from metronome_opt.records import (
+    FrozenMap,
+    Name,
+    NonNegative,
+    Positive,
+    Record,
+    build,
+    check_unique,
+    dump_document,
+    explain,
+    refuse,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 INSTANCE_FORMAT = "metronome-instance/1"
 HYPERPERIOD_LIMIT = 1_000_000
-
-
-def _label(name: str) -> str:
-    if not name.isprintable() or name.strip() != name:
-        raise PydanticCustomError("name", "must be printable text without spaces around it")
-    return name
-
-
-Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_label)]
-Positive = Annotated[int, Field(ge=1)]
-NonNegative = Annotated[int, Field(ge=0)]
-
-
-def _thaw(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def _freeze(value: Mapping[Any, Any]) -> immutabledict[Any, Any]:
-    return immutabledict(value)
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-FrozenMap = Annotated[
-    Mapping[K, V], BeforeValidator(_thaw), AfterValidator(_freeze), PlainSerializer(dict)
-]
-
-
-class Record(BaseModel):
-    """An immutable record that takes what its fields say and nothing else."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Link(Record):
@@ -148,10 +116,10 @@ class Job(Record):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.phases:
-            _refuse("phases", "empty; a job without bursts needs no schedule, leave it out")
+            refuse("phases", "empty; a job without bursts needs no schedule, leave it out")
         for index, phase in enumerate(self.phases):
             if phase.end > self.period:
-                _refuse(
+                refuse(
                     f"phases[{index}].length",
                     f"{show(phase.length)}: the burst ends at slot {show(phase.end)}, "
                     f"after the period of {show(self.period)}",
@@ -159,19 +127,19 @@ class Job(Record):
         order = sorted(range(len(self.phases)), key=lambda index: self.phases[index].start)
         for before, after in itertools.pairwise(order):
             if self.phases[after].start < self.phases[before].end:
-                _refuse(
+                refuse(
                     f"phases[{after}].start",
                     f"{show(self.phases[after].start)}: overlaps phases[{before}], "
                     f"which ends at slot {show(self.phases[before].end)}",
                 )
         if self.fixed_offset is not None and self.fixed_offset >= self.period:
-            _refuse(
+            refuse(
                 "fixed_offset",
                 f"{show(self.fixed_offset)}: must be below the period {show(self.period)}",
             )
         longest = self.period + self.max_stretch
         if self.current_offset is not None and self.current_offset >= longest:
-            _refuse(
+            refuse(
                 "current_offset",
                 f"{show(self.current_offset)}: must be below the period {show(longest)}",
             )
@@ -194,14 +162,14 @@ class Instance(Record):
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
         if not self.jobs:
-            _refuse("jobs", "empty; there is nothing to schedule")
-        _check_unique("links", [link.name for link in self.links])
-        _check_unique("jobs", [job.name for job in self.jobs])
+            refuse("jobs", "empty; there is nothing to schedule")
+        check_unique("links", [link.name for link in self.links])
+        check_unique("jobs", [job.name for job in self.jobs])
         known = {link.name for link in self.links}
         for index, job in enumerate(self.jobs):
             for link in job.links:
                 if link not in known:
-                    _refuse(place(["jobs", index, "links", link]), "there is no such link")
+                    refuse(place(["jobs", index, "links", link]), "there is no such link")
         limit = (info.context or {}).get("hyperperiod_limit", HYPERPERIOD_LIMIT)
         for index, job in enumerate(self.jobs):
             # A job without links has no hyperperiod, but its pattern takes memory as well.
@@ -210,7 +178,7 @@ class Instance(Record):
                 ("max_stretch", job.period + job.max_stretch),
             ):
                 if length > limit:
-                    _refuse(
+                    refuse(
                         f"jobs[{index}].{field}",
                         f"{show(getattr(job, field))}: an iteration may take {show(length)} slots, "
                         f"above the limit of {limit}; coarsen the slots or raise the limit",
@@ -218,7 +186,7 @@ class Instance(Record):
         for index, link_ in enumerate(self.links):
             length = self.hyperperiods[link_.name]
             if length > limit:
-                _refuse(
+                refuse(
                     f"links[{index}]",
                     f"{link_.name}: the hyperperiod of its jobs is {show(length)} slots, above "
                     f"the limit of {limit}; allow stretch, coarsen the slots or raise the limit",
@@ -346,83 +314,3 @@ def read_instance(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMI
 def write_instance(instance: Instance, path: str | Path) -> None:
     """Write an instance as JSON, one job a line, whole or not at all."""
     write_text(path, dump_document(instance.to_dict(), spread=("links", "jobs")))
-
-
-# ------------------------------------------------------------------ shared by the formats
-
-
-R = TypeVar("R", bound=Record)
-
-
-def build(
-    cls: type[R], data: Mapping[str, Any], tag: str, context: Mapping[str, Any] | None = None
-) -> R:
-    """Validate a document of the format `tag` into the record `cls`; errors are one line."""
-    if "format" not in data:
-        raise InputError(f"format: missing; this should say {show(tag)}")
-    if data["format"] != tag:
-        raise InputError(f"format: must be {show(tag)}, got {show(data['format'])}")
-    try:
-        return cls.model_validate(data, context=dict(context or {}))
-    except ValidationError as error:
-        raise InputError(explain(error)) from None
-
-
-def explain(error: ValidationError) -> str:
-    """Return the first fault of a validation as one line: the place, the fault, the value."""
-    faults = error.errors(include_url=False)
-    fault = faults[0]
-    path = list(fault["loc"])
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    if fault["type"] == "inconsistent":
-        inner = fault["ctx"]["place"]
-        where = place(path) + ("." if path and not inner.startswith("[") else "") + inner
-        return f"{where}: {fault['msg']}{more}"
-    if path and path[-1] == "[key]":
-        path.pop()
-    words = _WORDS.get(fault["type"])
-    message = words.format(**fault.get("ctx", {})) if words else fault["msg"]
-    value = "" if fault["type"] == "missing" else f", got {show(fault['input'])}"
-    return f"{place(path) or 'document'}: {message}{value}{more}"
-
-
-_WORDS = {
-    "greater_than_equal": "must be at least {ge}",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must be at most {max_length} characters",
-    "literal_error": "must be {expected}",
-    "missing": "missing",
-    "extra_forbidden": "unknown field",
-    "int_type": "must be an integer",
-    "string_type": "must be text",
-    "string_unicode": "must be valid Unicode text",
-    "model_type": "must be a mapping",
-    "dict_type": "must be a mapping",
-    "mapping_type": "must be a mapping",
-    "tuple_type": "must be a list",
-}
-
-
-def dump_document(document: Mapping[str, Any], *, spread: Iterable[str] = ()) -> str:
-    """Return a document as JSON, each element of the lists named in `spread` on its own line."""
-    spread = set(spread)
-    lines = []
-    for key, value in document.items():
-        if key in spread and value:
-            rows = ",\n    ".join(json.dumps(row, ensure_ascii=False) for row in value)
-            lines.append(f"  {json.dumps(key)}: [\n    {rows}\n  ]")
-        else:
-            lines.append(f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _refuse(inner: str, message: str) -> None:
-    raise PydanticCustomError("inconsistent", "{message}", {"place": inner, "message": message})
-
-
-def _check_unique(field: str, names: list[str]) -> None:
-    first: dict[str, int] = {}
-    for index, name in enumerate(names):
-        if name in first:
-            _refuse(f"{field}[{index}].name", f"{show(name)} is also {field}[{first[name]}]")
-        first[name] = index

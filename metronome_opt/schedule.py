@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from metronome_opt.documents import read_document, write_text
 from metronome_opt.errors import InputError
-from metronome_opt.instance import FrozenMap, Name, NonNegative, Record, build, dump_document
+from metronome_opt.records import FrozenMap, Name, NonNegative, Record, build, dump_document
 
 SCHEDULE_FORMAT = "metronome-schedule/1"
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")

@@ -25,7 +25,7 @@ FLOORS = [
     ["verify", "kernels"],
     ["schedule"],
     ["instance"],
-    ["documents"],
+    ["records", "documents"],
     ["errors"],
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}

@@ -13,8 +13,8 @@ from pydantic_core import PydanticCustomError
 
 from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Name, NonNegative, Positive, Record, build
-from metronome_opt.scenario.workload import Measure, Rational, refuse
+from metronome_opt.records import Name, NonNegative, Positive, Record, build, check_unique, refuse
+from metronome_opt.scenario.workload import Measure, Rational
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_NODES = 100_000
@@ -218,12 +218,9 @@ class Scenario(Record):
         if self.hyperperiod_ms is not None and self.hyperperiod_ms % self.slot_ms:
             refuse("hyperperiod_ms", self._off_grid(self.hyperperiod_ms))
         known = set(self.cluster.node_names)
-        first: dict[str, int] = {}
+        check_unique("jobs", [job.name for job in self.jobs])
         for index, job in enumerate(self.jobs):
             where = f"jobs[{index}]"
-            if job.name in first:
-                refuse(f"{where}.name", f"{show(job.name)} is also jobs[{first[job.name]}]")
-            first[job.name] = index
             for field in _TIMES:
                 value = getattr(job, field)
                 if value is not None and value % self.slot_ms:

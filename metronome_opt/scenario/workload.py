@@ -12,18 +12,13 @@ from pydantic_core import PydanticCustomError
 
 from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Name, Record, build
+from metronome_opt.records import Name, Record, build, refuse
 
 WORKLOAD_FORMAT = "metronome-workload/1"
 
 # Far beyond any machine, and near enough for every time and volume to have a decimal form.
 _SMALLEST, _LARGEST = Fraction(1, 10**6), 10**9
 _MOST = 10**18
-
-
-def refuse(inner: str, message: str) -> None:
-    """Refuse the record being validated because of the field `inner` in it."""
-    raise PydanticCustomError("inconsistent", "{message}", {"place": inner, "message": message})
 
 
 def _rational(value: Any) -> Any:

@@ -283,7 +283,7 @@ def test_load_tells_instances_from_scenarios(tmp_path: Path) -> None:
     problem = load(tmp_path / "instance.json")
     assert problem.instance == built.instance
     assert problem.deployment == Deployment.of_instance(built.instance)
-    assert problem.traffic is None
+    assert problem.traffic == ()
 
 
 @pytest.mark.parametrize(

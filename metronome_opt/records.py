@@ -1,0 +1,132 @@
+"""Records that are documents: immutable, strict, with errors that name place and value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, NoReturn, TypeVar
+
+from immutabledict import immutabledict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
+from pydantic_core import PydanticCustomError
+
+from metronome_opt.errors import InputError, place, show
+
+
+def _label(name: str) -> str:
+    if not name.isprintable() or name.strip() != name:
+        raise PydanticCustomError("name", "must be printable text without spaces around it")
+    return name
+
+
+Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_label)]
+Positive = Annotated[int, Field(ge=1)]
+NonNegative = Annotated[int, Field(ge=0)]
+
+
+def _thaw(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _freeze(value: Mapping[Any, Any]) -> immutabledict[Any, Any]:
+    return immutabledict(value)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+FrozenMap = Annotated[
+    Mapping[K, V], BeforeValidator(_thaw), AfterValidator(_freeze), PlainSerializer(dict)
+]
+
+
+class Record(BaseModel):
+    """An immutable record that takes what its fields say and nothing else."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+R = TypeVar("R", bound=Record)
+
+
+def build(
+    cls: type[R], data: Mapping[str, Any], tag: str, context: Mapping[str, Any] | None = None
+) -> R:
+    """Validate a document of the format `tag` into the record `cls`; errors are one line."""
+    if "format" not in data:
+        raise InputError(f"format: missing; this should say {show(tag)}")
+    if data["format"] != tag:
+        raise InputError(f"format: must be {show(tag)}, got {show(data['format'])}")
+    try:
+        return cls.model_validate(data, context=dict(context or {}))
+    except ValidationError as error:
+        raise InputError(explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    """Return the first fault of a validation as one line: the place, the fault, the value."""
+    faults = error.errors(include_url=False)
+    fault = faults[0]
+    path = list(fault["loc"])
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    if fault["type"] == "inconsistent":
+        inner = fault["ctx"]["place"]
+        where = place(path) + ("." if path and not inner.startswith("[") else "") + inner
+        return f"{where}: {fault['msg']}{more}"
+    if path and path[-1] == "[key]":
+        path.pop()
+    words = _WORDS.get(fault["type"])
+    message = words.format(**fault.get("ctx", {})) if words else fault["msg"]
+    value = "" if fault["type"] == "missing" else f", got {show(fault['input'])}"
+    return f"{place(path) or 'document'}: {message}{value}{more}"
+
+
+_WORDS = {
+    "greater_than_equal": "must be at least {ge}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must be at most {max_length} characters",
+    "literal_error": "must be {expected}",
+    "missing": "missing",
+    "extra_forbidden": "unknown field",
+    "int_type": "must be an integer",
+    "string_type": "must be text",
+    "string_unicode": "must be valid Unicode text",
+    "model_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "mapping_type": "must be a mapping",
+    "tuple_type": "must be a list",
+}
+
+
+def dump_document(document: Mapping[str, Any], *, spread: Iterable[str] = ()) -> str:
+    """Return a document as JSON, each element of the lists named in `spread` on its own line."""
+    spread = set(spread)
+    lines = []
+    for key, value in document.items():
+        if key in spread and value:
+            rows = ",\n    ".join(json.dumps(row, ensure_ascii=False) for row in value)
+            lines.append(f"  {json.dumps(key)}: [\n    {rows}\n  ]")
+        else:
+            lines.append(f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def refuse(inner: str, message: str) -> NoReturn:
+    """Fail the validation of a record, naming the place inside it."""
+    raise PydanticCustomError("inconsistent", "{message}", {"place": inner, "message": message})
+
+
+def check_unique(field: str, names: Sequence[str]) -> None:
+    """Refuse a name that two records of the list `field` have."""
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name in first:
+            refuse(f"{field}[{index}].name", f"{show(name)} is also {field}[{first[name]}]")
+        first[name] = index

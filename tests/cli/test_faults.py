@@ -1,0 +1,133 @@
+"""Faults from outside: full and closed pipes, folders that take nothing, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.__main__ import main
+from metronome_opt.instance import read_instance, write_instance
+from metronome_opt.schedule import read_schedule
+from metronome_opt.verify import check
+from tests.cli.test_commands import two_jobs
+from tests.solvers.test_limits import hard_instance
+
+COMMAND = [sys.executable, "-m", "metronome_opt"]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.json"
+    write_instance(two_jobs(), path)
+    return path
+
+
+def test_a_full_pipe_is_one_line(small: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [*COMMAND, "solve", str(small), "--solver", "greedy"],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert run.returncode == 2
+    assert run.stderr.splitlines() == [
+        "metronome: error: standard output: cannot be written (No space left on device)"
+    ]
+
+
+def test_a_closed_pipe_is_one_line(small: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    run = subprocess.run(
+        [*COMMAND, "export", str(small), "--format", "lp"],
+        check=False,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writing)
+    assert run.returncode == 2
+    assert run.stderr.splitlines() == [
+        "metronome: error: standard output: cannot be written (Broken pipe)"
+    ]
+
+
+@pytest.mark.parametrize("option", ["--output", "--plot", "--claims"])
+def test_a_place_that_takes_no_files_is_one_line(
+    option: str, small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way\n")
+    target = tmp_path / "file" / "out.svg"
+    arguments = ["solve", str(small), "--solver", "greedy", option, str(target)]
+    assert main(arguments) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert "file" in lines[0]
+    assert (tmp_path / "file").read_text() == "in the way\n"
+
+
+def test_the_demo_needs_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["demo", "--output", str(tmp_path / "file")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_one_line(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    arguments = ["solve", str(small), "--solver", "greedy", "--output", str(closed / "s.json")]
+    assert main(arguments) == 2
+    assert "Permission denied" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("solver", ["auto", "milp", "milp-cbc"])
+def test_a_signal_still_writes_what_was_found(
+    number: signal.Signals, solver: str, tmp_path: Path
+) -> None:
+    instance, schedule = tmp_path / "hard.json", tmp_path / "schedule.json"
+    write_instance(hard_instance(), instance)
+    arguments = ["--solver", solver, "--output", str(schedule), "--time-limit", "100"]
+    with subprocess.Popen(
+        [*COMMAND, "solve", str(instance), *arguments, "--workers", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        time.sleep(4)
+        process.send_signal(number)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "Traceback" not in told
+    assert check(read_instance(instance), read_schedule(schedule)) == ()
+
+
+def test_a_missing_back_end_says_what_to_install(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    assert main(["solve", str(small), "--solver", "cpsat"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "metronome: error: solver cpsat needs OR-Tools, which is not installed: pip install ortools"
+    ]
+
+
+def test_nothing_moves_on_standard_error_when_piped(small: Path) -> None:
+    run = subprocess.run(
+        [*COMMAND, "solve", str(small), "--json"], check=True, capture_output=True, text=True
+    )
+    assert run.stderr == ""
+    assert json.loads(run.stdout)["status"] == "optimal"

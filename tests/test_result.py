@@ -1,0 +1,68 @@
+"""What a result says of itself: gap, frames, the view in a notebook."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from metronome_opt.result import Result
+from metronome_opt.schedule import Schedule, Status
+from metronome_opt.solvers import solve
+from tests.solvers.test_every_solver import CROWDED, TIGHT
+
+
+def stating(result: Result, bound: Fraction | None) -> Result:
+    """Return the result with another lower bound."""
+    fields = {**result.schedule.model_dump(), "lower_bound": bound, "status": Status.FEASIBLE}
+    schedule = Schedule(**fields)
+    return Result(
+        result.instance, schedule, result.stop, result.evaluation, 0.0, 0.0, result.trajectory
+    )
+
+
+def test_the_gap_is_relative_to_the_value_and_none_without_a_bound() -> None:
+    crowded = solve(CROWDED, "exhaustive")
+    assert crowded.objective == Fraction(20, 3)
+    assert crowded.gap == 0
+    assert stating(crowded, Fraction(5)).gap == Fraction(1, 4)
+    assert stating(crowded, Fraction(0)).gap == 1
+    assert stating(crowded, None).gap is None
+    assert solve(TIGHT, "greedy").gap == 0  # nothing above 0, nothing below
+
+
+def test_the_frame_has_a_row_per_job_in_slots() -> None:
+    frame = solve(CROWDED, "unshifted").to_frame()
+    assert list(frame.index) == ["a", "b"]
+    # Both start at 0: a is on in slots 0-2 of 4, b in 0-2 of 6. Over 12 slots they meet in
+    # 0, 1, 2, 6 and 8: 5 slots, 20 of 60 each, all of it a's, who is lighter: 100 / 60 of a slot
+    # in three iterations.
+    longer = frame["elongation"].to_numpy()
+    assert abs(longer[0] - 5 / 9) < 1e-12
+    assert longer[1] == 0
+    assert list(frame["wait"]) == [0, 0]
+
+
+def test_the_trajectory_is_a_frame_too() -> None:
+    result = solve(CROWDED, "cpsat", workers=1)
+    frame = result.trajectory_frame()
+    assert len(frame) == len(result.trajectory)
+    assert frame["incumbent"].iloc[-1] == float(result.objective)
+    assert frame["bound"].iloc[-1] == float(result.objective)
+
+
+def test_notebooks_show_instances_and_results() -> None:
+    assert "2 jobs over 1 links" in CROWDED._repr_html_()
+    shown = solve(CROWDED, "greedy")._repr_html_()
+    assert "<table" in shown
+    assert "greedy: feasible" in shown
+
+
+def test_names_are_escaped_in_notebooks() -> None:
+    nasty = CROWDED.replace(name="<b>bold</b>")
+    assert "<b>bold</b>" not in nasty._repr_html_().replace("<b>&lt;b&gt;bold&lt;/b&gt;</b>", "")
+    assert "&lt;b&gt;" in solve(nasty, "greedy")._repr_html_()
+
+
+def test_times_add_up() -> None:
+    result = solve(CROWDED, "cpsat", workers=1)
+    assert result.build_s > 0
+    assert abs(result.build_s + result.solve_s - result.schedule.runtime_s) < 1e-3
