@@ -58,8 +58,9 @@ def shown(cell: Any) -> list[str]:
 
 
 def kinds(cell: Any) -> list[list[str]]:
-    """Return of what kind each output of a cell is."""
-    return [sorted(output.get("data", [output.get("name")])) for output in cell.outputs]
+    """Return of what kind each output of a cell is, warnings aside (a first font cache warns)."""
+    wanted = [output for output in cell.outputs if output.get("name") != "stderr"]
+    return [sorted(output.get("data", ["text"])) for output in wanted]
 
 
 def compared(notebook: Any) -> list[str]:
