@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         read_instance,
         write_instance,
     )
-    from metronome_opt.result import Event, Result, Stop
+    from metronome_opt.result import Event, Result, Stop, compare
     from metronome_opt.scenario import build_scenario, load, read_scenario
     from metronome_opt.schedule import Schedule, Status, read_schedule, write_schedule
     from metronome_opt.solvers import SOLVERS, solve
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _HOME = {
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "SolverError"),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
-    "result": ("Event", "Result", "Stop"),
+    "result": ("Event", "Result", "Stop", "compare"),
     "scenario": ("build_scenario", "load", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS", "solve"),
@@ -52,6 +52,7 @@ __all__ = [  # noqa: RUF022 (in the order in which one meets them)
     "Result",
     "Event",
     "Stop",
+    "compare",
     "Status",
     "Schedule",
     "evaluate",

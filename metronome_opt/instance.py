@@ -289,11 +289,19 @@ class Instance(Record):
         ).set_index("job")
 
     def _repr_html_(self) -> str:
-        head = (
-            f"{len(self.jobs)} jobs over {len(self.links)} links, slots of {self.slot_ms} ms "
-            "(periods in slots, peaks in Mbit/s, volumes in Mbit/s x slots)"
-        )
-        return f"<p><b>{html.escape(self.name)}</b>: {head}</p>{self.to_frame().to_html()}"
+        count = f"{_counted(self.jobs, 'job')} over {_counted(self.links, 'link')}"
+        units = "peak in Mbit/s, volume in Mbit/s x slots"
+        head = f"<b>{html.escape(self.name)}</b>: {count}, in slots of {self.slot_ms} ms ({units})"
+        frame = self.to_frame().drop(columns="links")
+        told = frame[[name for name in frame if name in _ALWAYS or frame[name].any()]]
+        return f"<p>{head}</p>{told.to_html(float_format='{:.2f}'.format, na_rep='')}"
+
+
+_ALWAYS = {"weight", "period", "bursts", "duty", "peak", "volume"}
+
+
+def _counted(things: tuple[Any, ...], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def read_instance(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Instance:

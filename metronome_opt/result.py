@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -160,3 +160,35 @@ class Result:
     def _repr_html_(self) -> str:
         head = html.escape(f"{self.instance.name}, {self.summary()}")
         return f"<p>{head}</p>{self.to_frame().to_html(float_format='{:.2f}'.format)}"
+
+
+def compare(results: Iterable[Result]) -> pd.DataFrame:
+    """Return one row per result: solver, value, scores, status, bound, gap and seconds.
+
+    What is not known is missing (``<NA>``), not 0. Values are floats to read and plot; the exact
+    ones are in the results.
+    """
+    import pandas as pd
+
+    rows = []
+    for result in results:
+        evaluation = result.evaluation
+        exact = {
+            "contention": evaluation.contention,
+            "latency": evaluation.objectives["latency"],
+            "score_mean": evaluation.score_mean,
+            "score_min": evaluation.score_min,
+            "lower_bound": result.lower_bound,
+            "gap": result.gap,
+        }
+        rows.append(
+            {
+                "solver": result.schedule.solver,
+                "status": str(result.status),
+                **{name: None if value is None else float(value) for name, value in exact.items()},
+                "seconds": result.schedule.runtime_s,
+            }
+        )
+    frame = pd.DataFrame(rows).set_index("solver")
+    numbers = frame.columns.drop("status")
+    return frame.astype(dict.fromkeys(numbers, "Float64"))

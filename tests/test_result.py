@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from metronome_opt.result import Result
+from metronome_opt.result import Result, compare
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.solvers import solve
 from tests.solvers.test_every_solver import CROWDED, TIGHT
@@ -50,7 +50,7 @@ def test_the_trajectory_is_a_frame_too() -> None:
 
 
 def test_notebooks_show_instances_and_results() -> None:
-    assert "2 jobs over 1 links" in CROWDED._repr_html_()
+    assert "2 jobs over 1 link," in CROWDED._repr_html_()
     shown = solve(CROWDED, "greedy")._repr_html_()
     assert "<table" in shown
     assert "greedy: feasible" in shown
@@ -66,3 +66,14 @@ def test_times_add_up() -> None:
     result = solve(CROWDED, "cpsat", workers=1)
     assert result.build_s > 0
     assert abs(result.build_s + result.solve_s - result.schedule.runtime_s) < 1e-3
+
+
+def test_a_comparison_keeps_what_is_unknown_unknown() -> None:
+    frame = compare([solve(CROWDED, "unshifted"), solve(CROWDED, "exhaustive")])
+    assert list(frame.index) == ["unshifted", "exhaustive"]
+    # Unshifted they meet in 5 slots of 12, 20 unserved: 100 / 12.
+    assert abs(frame["contention"].iloc[0] - 100 / 12) < 1e-9
+    assert frame["lower_bound"].isna().tolist() == [True, False]
+    assert frame["gap"].isna().tolist() == [True, False]
+    assert frame["gap"].iloc[1] == 0
+    assert frame["status"].tolist() == ["feasible", "optimal"]

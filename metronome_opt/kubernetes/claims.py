@@ -83,7 +83,7 @@ def _claim(
 ) -> dict[str, Any]:
     job = instance.job(task.job)
     label = naming.jobs[task.job]
-    node = naming.nodes[task.node]
+    node = naming.node(task.node)
     return {
         "apiVersion": f"{naming.group}/{VERSION}",
         "kind": CLAIM,

@@ -27,6 +27,11 @@ def is_label(name: str) -> bool:
     return len(name) <= LABEL_LENGTH and re.fullmatch(LABEL_PATTERN[1:-1], name) is not None
 
 
+def is_subdomain(name: str) -> bool:
+    """Return whether `name` is an RFC 1123 subdomain as it stands, as the names of Nodes are."""
+    return len(name) <= SUBDOMAIN_LENGTH and re.fullmatch(SUBDOMAIN_PATTERN[1:-1], name) is not None
+
+
 def labels(names: Iterable[str]) -> dict[str, str]:
     """Give every name an RFC 1123 label of its own.
 
@@ -117,6 +122,10 @@ class Naming:
             regions=labels(node.region for node in deployment.nodes if node.region is not None),
             tasks={task: short[name] for task, name in plain.items()},
         )
+
+    def node(self, name: str) -> str:
+        """Return what a cluster calls a node: its name if a Node may have it, else its label."""
+        return name if is_subdomain(name) else self.nodes[name]
 
     def task(self, task: Task) -> str:
         """Return the name of a task's pod, claim and workload."""

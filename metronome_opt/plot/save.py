@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,22 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         matplotlib.rcParams["pdf.fonttype"] = 42
         matplotlib.rcParams["savefig.bbox"] = "standard"
         figure.savefig(temporary, format=suffix[1:], dpi=_DPI, metadata=metadata)
+        if suffix == ".svg":
+            text = temporary.read_text(encoding="utf-8")
+            temporary.write_text(_numbered_clips(text), encoding="utf-8")
+
+
+def _numbered_clips(svg: str) -> str:
+    """Call clip paths by the order in which they appear.
+
+    matplotlib derives their names from what may hold an address, so that they differ at random.
+    """
+    numbers: dict[str, int] = {}
+
+    def numbered(match: re.Match[str]) -> str:
+        return f"{match[1]}clip{numbers.setdefault(match[2], len(numbers))}"
+
+    return re.sub(r"""(id="|url\(#)(p[0-9a-f]{10})(?=[")])""", numbered, svg)
 
 
 def check_suffix(path: str | Path) -> str:

@@ -13,7 +13,12 @@ import yaml
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.kubernetes import VerificationError, build_manifests, export_claims
+from metronome_opt.kubernetes import (
+    VerificationError,
+    build_manifests,
+    check_manifests,
+    export_claims,
+)
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from metronome_opt.schedule import Schedule, Status
 from tests.kubernetes.example import two_jobs
@@ -242,3 +247,21 @@ def test_a_deployment_that_does_not_fit_is_refused(changes: dict[str, Any], word
     instance, schedule, deployment = fabric()
     with pytest.raises(InputError, match=re.escape(words)):
         build_manifests(instance, schedule, dataclasses.replace(deployment, **changes))
+
+
+def test_a_claim_names_the_node_as_the_cluster_does() -> None:
+    instance, schedule, deployment = two_jobs()
+    called = {"node-0": "gpu-0.rack-1.example.org", "node-1": "GPU 1"}
+    moved = Deployment(
+        nodes=tuple(Node(called[node.name], node.links, node.rack) for node in deployment.nodes),
+        tasks=tuple(
+            Task(task.job, task.index, called[task.node], task.links) for task in deployment.tasks
+        ),
+    )
+    manifests = build_manifests(instance, schedule, moved)
+    nodes = {claim["spec"]["allocation"]["node"] for claim in manifests["claims.yaml"]}
+    # A Node may have dots in its name; "GPU 1" is no Node's name and becomes a label.
+    assert "gpu-0.rack-1.example.org" in nodes
+    (other,) = nodes - {"gpu-0.rack-1.example.org"}
+    assert other.startswith("gpu-1-")
+    check_manifests(manifests)
