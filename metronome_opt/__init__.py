@@ -1,7 +1,7 @@
 """When may each training job use the network? Exact schedules for periodic traffic on shared links.
 
 >>> from metronome_opt import load, solve
->>> problem = load("models/scenarios/paper-24.yaml")
+>>> problem = load("paper-24")
 >>> result = solve(problem.instance, time_limit=5)
 >>> result.to_frame()
 """

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from metronome_opt.errors import MetronomeError
+from metronome_opt.errors import InputError, MetronomeError
 
 _INTERRUPTED = 130
 _BAD_INPUT = 2
@@ -19,24 +19,14 @@ def main(argv: list[str] | None = None) -> int:
     0: done; 1: no schedule found or verification failed; 2: bad input or usage; 130: interrupted.
     Whatever goes wrong is one line on standard error.
     """
-    import typer
-
-    from metronome_opt.cli.app import app
-
-    usage_error: Any = typer.BadParameter.__base__
-    _interrupt_on_terminate()
     try:
-        status = typer.main.get_command(app).main(
-            args=argv, prog_name="metronome", standalone_mode=False
-        )
+        _interrupt_on_terminate()
+        status = _run(argv)
         sys.stdout.flush()
-        return int(status or 0)
+        return status
     except MetronomeError as error:
         return _fail(str(error), error.exit_status)
-    except usage_error as error:
-        told = error.format_message().strip() or "name a command."
-        return _fail(f"{told} (see metronome --help)", _BAD_INPUT)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return _fail("interrupted", _INTERRUPTED)
     except MemoryError:
         return _fail("out of memory; use a smaller instance or coarser slots", 1)
@@ -48,6 +38,23 @@ def main(argv: list[str] | None = None) -> int:
         reason = error.strerror or type(error).__name__
         name = error.filename or "standard output"
         return _fail(f"{name}: cannot be written ({reason})", _BAD_INPUT)
+
+
+def _run(argv: list[str] | None) -> int:
+    # Importing takes a while; Ctrl-C in the middle of it is to be caught as well.
+    import typer
+
+    from metronome_opt.cli.app import app
+
+    usage_error: Any = typer.BadParameter.__base__
+    try:
+        command = typer.main.get_command(app)
+        return int(command.main(args=argv, prog_name="metronome", standalone_mode=False) or 0)
+    except usage_error as error:
+        where = error.ctx.command_path if error.ctx is not None else "metronome"
+        raise InputError(f"{error.format_message().strip()} (see {where} --help)") from None
+    except typer.Abort:
+        raise KeyboardInterrupt from None
 
 
 def _fail(message: str, status: int) -> int:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,9 +73,24 @@ def make_folder(path: str | Path) -> None:
         raise InputError(f"{path}: cannot be made a folder ({_reason(error)})") from None
 
 
-def check_target(path: str | Path) -> None:
-    """Refuse a file that cannot be written, before the work that is to fill it."""
-    _temporary_for(Path(path)).unlink()
+def check_targets(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
+    """Refuse what cannot be written, before the work that is to fill it.
+
+    Parameters
+    ----------
+    inputs
+        Files that are read; none of them may be written.
+    outputs
+        Files to be written, each another one; None stands for an output that nobody wants.
+    """
+    taken = {path.resolve(): "is the input" for path in inputs}
+    for path in outputs:
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise InputError(f"{path}: {taken[path.resolve()]}; name another place to write")
+        taken[path.resolve()] = "is named for two outputs"
+        _temporary_for(path).unlink()
 
 
 @contextmanager

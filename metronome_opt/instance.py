@@ -64,7 +64,7 @@ class Phase(Record):
 
 
 class Job(Record):
-    """A periodic job (design: section 1, the mathematical model).
+    """A periodic job; docs/model.md has the mathematics.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class LinkReport:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Every number of design section 1, exact.
+    """Every objective and what leads to it, exact; docs/model.md defines them.
 
     Attributes
     ----------
@@ -188,12 +188,11 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
         return (*faults, *wrong)
     truth = evaluate(instance, schedule.offsets, schedule.stretch).objectives
     for name, stated in schedule.objectives.items():
-        if name not in truth:
-            faults.append(
-                Falsehood(f"objectives.{show(name)}", str(stated), "there is no such objective")
-            )
-        elif stated != truth[name]:
-            faults.append(Falsehood(f"objectives.{name}", str(stated), f"it is {truth[name]}"))
+        known = name in truth
+        if not known or stated != truth[name]:
+            right = f"it is {_written(truth[name])}" if known else "there is no such objective"
+            place = f"objectives.{name if known else show(name)}"
+            faults.append(Falsehood(place, _written(stated), right))
     faults.extend(_bound_faults(schedule, truth))
     return tuple(faults)
 
@@ -376,3 +375,7 @@ def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> I
         yield Falsehood(
             "status", "optimal", f"the lower bound is {bound} and the {schedule.first} {value}"
         )
+
+
+def _written(value: Fraction | None) -> str:
+    return "null" if value is None else str(value)

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from metronome_opt.cli import options
-from metronome_opt.documents import check_target
+from metronome_opt.documents import check_targets
 from metronome_opt.result import Result, Stop
-from metronome_opt.scenario import load
+from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import read_schedule, write_schedule
 from metronome_opt.solvers import SOLVERS
 from metronome_opt.solvers import solve as run_solver
@@ -20,7 +19,6 @@ from metronome_opt.solvers import solve as run_solver
 app = typer.Typer(
     name="metronome",
     help="Decide when periodic training jobs may burst, so that they share links in peace.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -51,7 +49,7 @@ def solve(
     seed: options.Seed = 0,
     workers: options.Workers = None,
     objectives: Annotated[
-        str, typer.Option(help="What to minimise, most important first, separated by commas.")
+        str, typer.Option(help="What to minimise; so far every solver takes contention alone.")
     ] = "contention",
     output: Annotated[Path | None, typer.Option(help="Write the schedule here (JSON).")] = None,
     plot: Annotated[
@@ -68,9 +66,7 @@ def solve(
     from metronome_opt.plot import check_suffix
 
     problem = load(file, hyperperiod_limit=hyperperiod_limit)
-    for target in (output, plot):
-        if target is not None:
-            check_target(target)
+    check_targets([file], [output, plot, claims])
     if plot is not None:
         check_suffix(plot)
     with progress(f"{problem.instance.name}: {solver}") as callback:
@@ -91,6 +87,7 @@ def solve(
         from metronome_opt.kubernetes import export_claims
 
         export_claims(problem.instance, result.schedule, problem.deployment, claims)
+        _note_missing_nodes(problem)
     if as_json:
         typer.echo(json.dumps(result.schedule.to_dict(), indent=2, ensure_ascii=False))
     else:
@@ -105,7 +102,10 @@ def verify(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Recompute every number that SCHEDULE states; exit 0 only if all are true."""
+    """Recompute every number that SCHEDULE states; exit 0 only if all are true.
+
+    A lower bound is checked against the value; its proof cannot be seen from the file.
+    """
     from metronome_opt.verify import check
 
     problem = load(instance, hyperperiod_limit=hyperperiod_limit)
@@ -115,8 +115,11 @@ def verify(
         rows = [{"place": f.place, "stated": f.stated, "truth": f.truth} for f in faults]
         typer.echo(json.dumps({"valid": not faults, "false": rows}, indent=2))
     elif not faults:
-        numbers = len(stated.objectives) + (stated.lower_bound is not None)
-        typer.echo(f"{schedule}: true ({len(stated.offsets)} offsets, {numbers} numbers)")
+        typer.echo(
+            f"{schedule}: true ({len(stated.offsets)} offsets, {len(stated.objectives)} values)"
+        )
+        if stated.lower_bound is not None:
+            typer.echo(f"lower bound {stated.lower_bound}: not above the value; proof not checked")
     for fault in faults:
         typer.echo(f"{schedule}: {fault}", err=True)
     return 1 if faults else 0
@@ -145,6 +148,7 @@ def claims(
     )
     for path in written:
         typer.echo(str(path))
+    _note_missing_nodes(problem)
     return 0
 
 
@@ -162,6 +166,7 @@ def export(
     from metronome_opt.export import export_text
 
     problem = load(file, hyperperiod_limit=hyperperiod_limit)
+    check_targets([file], [output])
     text = export_text(problem.instance, format_)
     if output is None:
         typer.echo(text, nl=False)
@@ -184,6 +189,18 @@ def demo(
     return run_demo(output, time_limit=time_limit, seed=seed)
 
 
+def _note_missing_nodes(problem: Problem) -> None:
+    if not problem.traffic:
+        _note(
+            "an instance does not say where tasks run: every link is taken for a node of its own, "
+            "with a task for each flow; claims for a real cluster need the scenario"
+        )
+
+
+def _note(text: str) -> None:
+    typer.echo(f"note: {text}", err=True)
+
+
 def _draw(result: Result, path: Path) -> None:
     from metronome_opt.plot import plot_overview, save_figure
 
@@ -192,16 +209,17 @@ def _draw(result: Result, path: Path) -> None:
 
 
 def _print_result(result: Result, written: list[Path]) -> None:
-    from metronome_opt.report import jobs_table, objectives_table
+    from metronome_opt.report import JOBS_LEGEND, jobs_table, objectives_table, terminal
     from metronome_opt.verify import evaluate
 
     instance = result.instance
     before = evaluate(instance, instance.unshifted)
-    console = Console()
-    console.print(result.summary(), highlight=False)
+    console = terminal()
+    typer.echo(result.summary())
     console.print(objectives_table(before, result.evaluation))
     console.print(jobs_table(result, before))
-    for note in result.notes:
-        Console(stderr=True).print(f"note: {note}", highlight=False)
+    typer.echo(JOBS_LEGEND)
     for path in written:
-        console.print(f"wrote {path}", highlight=False)
+        typer.echo(f"wrote {path}")
+    for note in result.notes:
+        _note(note)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-
 from metronome_opt.cli.progress import progress
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import MissingBackendError
 from metronome_opt.instance import write_instance
-from metronome_opt.report import comparison_table, jobs_table
+from metronome_opt.report import JOBS_LEGEND, comparison_table, jobs_table, terminal
 from metronome_opt.result import Result, Stop
-from metronome_opt.scenario import Problem, data_folder, load
+from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import write_schedule
 from metronome_opt.solvers import solve
 from metronome_opt.verify import check, evaluate
@@ -31,26 +29,29 @@ def run_demo(folder: Path, *, time_limit: float, seed: int) -> int:
     time_limit
         Seconds for each exact solver.
     """
-    console = Console()
-    problem = load(data_folder() / "scenarios" / f"{SCENARIO}.yaml")
+    console = terminal()
+    problem = load(SCENARIO)
     instance = problem.instance
     make_folder(folder)
     console.print(
         f"{instance.name}: {len(instance.jobs)} jobs, {len(instance.links)} links, slots of "
         f"{instance.slot_ms} ms; up to {time_limit:g} s for each exact solver",
-        highlight=False,
     )
     results, failures = _compare(problem, time_limit, seed)
     console.print()
     console.print(comparison_table(results, failures))
     console.print()
     best = min(results, key=lambda result: result.objective)
-    console.print(f"The jobs under the best schedule ({best.schedule.solver}):", highlight=False)
+    console.print(f"The jobs under the best schedule ({best.schedule.solver}):")
     console.print(jobs_table(best, evaluate(instance, instance.unshifted)))
+    console.print(JOBS_LEGEND)
     console.print()
     for line in _write(problem, best, folder):
-        console.print(line, highlight=False, soft_wrap=True)
-    return 130 if any(result.stop is Stop.INTERRUPTED for result in results) else 0
+        console.print(line, soft_wrap=True)
+    if any(result.stop is Stop.INTERRUPTED for result in results):
+        console.print("interrupted: the comparison above is not complete")
+        return 130
+    return 0
 
 
 def _compare(problem: Problem, time_limit: float, seed: int) -> tuple[list[Result], dict[str, str]]:

@@ -8,21 +8,19 @@ from typing import Annotated
 import typer
 
 from metronome_opt.instance import HYPERPERIOD_LIMIT
-from metronome_opt.solvers import DEFAULT_TIME_LIMIT
+from metronome_opt.solvers import DEFAULT_TIME_LIMIT, MAX_WORKERS
 
-Problem = Annotated[
-    Path, typer.Argument(metavar="FILE", help="An instance or a scenario, JSON or YAML.")
-]
-InstanceFile = Annotated[
-    Path, typer.Argument(metavar="INSTANCE", help="An instance or a scenario, JSON or YAML.")
-]
+_FILE = "An instance or a scenario, JSON or YAML, or the name of a shipped scenario."
+Problem = Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)]
+InstanceFile = Annotated[Path, typer.Argument(metavar="INSTANCE", help=_FILE)]
 ScheduleFile = Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule file.")]
-TimeLimit = Annotated[
-    float, typer.Option(min=0, help="Seconds for each solver, model building included.")
-]
+TimeLimit = Annotated[float, typer.Option(min=0, help="Seconds, model building included.")]
 Seed = Annotated[int, typer.Option(min=0, help="For everything that is random.")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Threads of the back end.", show_default="one per core")
+    int | None,
+    typer.Option(
+        min=1, max=MAX_WORKERS, help="Threads of the back end.", show_default="one per core"
+    ),
 ]
 Limit = Annotated[
     int,

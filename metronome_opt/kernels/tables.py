@@ -102,8 +102,14 @@ class Compiled:
         return Fraction(scaled * self.unit, int(self.tables.scale[job]))
 
 
-def compile_instance(instance: Instance) -> Compiled:
+def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compiled:
     """Turn an instance into arrays.
+
+    Parameters
+    ----------
+    common_scale
+        Scale the costs of all jobs alike, to the least common multiple of all hyperperiods, so that
+        they can be added up; otherwise each job's to that of its own links, which is smaller.
 
     Raises
     ------
@@ -117,9 +123,10 @@ def compile_instance(instance: Instance) -> Compiled:
     uses: list[tuple[int, int, int, int]] = []
     use_ptr = [0]
     scales = []
+    common = math.lcm(*(link.hyperperiod for link in links)) if common_scale else 1
     for index, job in enumerate(instance.jobs):
         mine = [position[name] for name in job.links if name in position]
-        scale = math.lcm(*(links[link].hyperperiod for link in mine))
+        scale = math.lcm(common, *(links[link].hyperperiod for link in mine))
         _check_fits(instance, unit, index, scale, [links[link] for link in mine])
         for link in mine:
             shared = links[link]

@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
 from metronome_opt.result import Result
 from metronome_opt.verify import Evaluation
+
+JOBS_LEGEND = "+ ms: what an iteration is predicted to take longer, added up over the job's links"
+_WIDE = 200
 
 UNITS = {
     "contention": "weight x Mbit/s",
@@ -19,6 +23,12 @@ UNITS = {
     "moves": "weight",
     "cushion": "slots",
 }
+
+
+def terminal() -> Console:
+    """Return a console for standard output; one that is no terminal is wide and does not wrap."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
 
 
 def number(value: Fraction | None, digits: int = 1) -> str:

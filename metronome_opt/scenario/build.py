@@ -16,7 +16,7 @@ from metronome_opt.scenario.placement import place_tasks
 from metronome_opt.scenario.rounding import Rounded, to_slots
 from metronome_opt.scenario.topology import Network, flows, network_of, routes
 from metronome_opt.scenario.traffic import Iteration, Setting, iteration
-from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
+from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, read_workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,11 +109,19 @@ class Problem:
 def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
     """Read an instance or a scenario, whichever the file says it is.
 
+    Parameters
+    ----------
+    path
+        The file, or the name of a scenario that comes with the package, such as ``paper-24``.
+
     Raises
     ------
     InputError
         One line that names the file, the place in it and the value.
     """
+    shipped = data_folder() / "scenarios" / f"{path}.yaml"
+    if shipped.is_file() and not Path(path).exists():
+        path = shipped
     document = read_document(path)
     try:
         kind = document.get("format")

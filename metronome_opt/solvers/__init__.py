@@ -2,6 +2,14 @@
 
 from metronome_opt.solvers.registry import SOLVERS, Solver, find_solver
 from metronome_opt.solvers.search import Callback
-from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT, solve
+from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT, MAX_WORKERS, solve
 
-__all__ = ["DEFAULT_TIME_LIMIT", "SOLVERS", "Callback", "Solver", "find_solver", "solve"]
+__all__ = [
+    "DEFAULT_TIME_LIMIT",
+    "MAX_WORKERS",
+    "SOLVERS",
+    "Callback",
+    "Solver",
+    "find_solver",
+    "solve",
+]

@@ -124,6 +124,7 @@ def _solve(search: Search, model: CpsatModel) -> None:
             raise SolverError(f"CP-SAT states {solver.objective_value}, the offsets give {value}")
         search.raise_bound(value, "cpsat")
     elif native == cp.FEASIBLE or native == cp.UNKNOWN:
+        search.out_of_time()
         if solver.best_objective_bound > -math.inf:
             watch_bound(solver.best_objective_bound)
     else:

@@ -66,7 +66,9 @@ def _read(search: Search, model: MilpModel, text: str, bound: float | None) -> N
         raise SolverError(f"CBC ends with {head!r}, not understood")
     if status == "Optimal":
         search.settle(float(head.split()[-1]), model.form.scale, _SOURCE)
-    elif bound is not None and (proved := model.bound(bound)) is not None:
+        return
+    search.out_of_time()
+    if bound is not None and (proved := model.bound(bound)) is not None:
         search.raise_bound(proved, _SOURCE)
 
 

@@ -72,6 +72,7 @@ class _Reader:
         if status == "kOptimal":
             self._search.settle(self._final["objective"], self._model.form.scale, _SOURCE)
         elif status in ("kTimeLimit", "kInterrupt", "kHighsInterrupt"):
+            self._search.out_of_time()
             self._raise_bound(self._final["bound"])
         elif status is not None or not told:
             raise SolverError(

@@ -47,11 +47,16 @@ class Solver:
 
 _ALL = (
     Solver(
-        "auto", "greedy, descent, then CP-SAT from there", "auto", packages=("ortools",), exact=True
+        "auto",
+        "greedy, local search, then CP-SAT from there",
+        "auto",
+        packages=("ortools",),
+        exact=True,
     ),
     Solver("unshifted", "everybody starts when ready", "unshifted"),
     Solver("random", "one random offset per job", "random"),
     Solver("greedy", "heaviest first, each job to its cheapest offset", "greedy"),
+    Solver("local", "iterated local search from the greedy schedule", "local"),
     Solver("cpsat", "time-indexed CP-SAT model", "cpsat", packages=("ortools",), exact=True),
     Solver(
         "milp", "time-indexed MILP, HiGHS", "milp", "run_highs", ("pulp", "highspy"), exact=True

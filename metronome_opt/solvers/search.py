@@ -15,7 +15,7 @@ from typing import Protocol
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, demand_of
-from metronome_opt.kernels.tables import Compiled, compile_instance
+from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.result import Event, Stop
 
 
@@ -103,6 +103,11 @@ class Search:
         """Ask the solver to return what it has."""
         self._stop = Stop.INTERRUPTED
 
+    def out_of_time(self) -> None:
+        """Say that a back end stopped at the time limit, by its own clock."""
+        if self._stop is None:
+            self._stop = Stop.TIME_LIMIT
+
     @property
     def stop(self) -> Stop:
         """Why the run ended."""
@@ -119,7 +124,7 @@ class Search:
 
     # ---------------------------------------------------------------- progress
 
-    def offer(self, offsets: Sequence[int], source: str) -> Fraction:
+    def offer(self, offsets: Sequence[int] | Ints, source: str) -> Fraction:
         """Take a complete schedule, keep it if it is the best so far, return its value.
 
         Parameters
@@ -133,7 +138,7 @@ class Search:
         with self._lock:
             if self.incumbent is not None and value >= self.incumbent:
                 return value
-            self.best = tuple(int(offset) for offset in offsets)
+            self.best = tuple(map(int, offsets))
             self.incumbent = value
             # Contention is never negative: reaching 0 is a proof.
             if value == 0:

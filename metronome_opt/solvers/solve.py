@@ -17,6 +17,7 @@ from metronome_opt.solvers.search import Callback, Search
 from metronome_opt.verify import evaluate
 
 DEFAULT_TIME_LIMIT = 60.0
+MAX_WORKERS = 256
 
 
 def solve(
@@ -62,6 +63,11 @@ def solve(
     MissingBackendError
         If the solver's back end is not installed; the text says what to install.
     """
+    if not isinstance(instance, Instance):
+        raise InputError(
+            f"instance: must be an Instance, got {type(instance).__name__}; "
+            "of a Problem, which `load` returns, pass `problem.instance`"
+        )
     chosen = find_solver(solver)
     _check_arguments(chosen, time_limit, seed, workers, objectives)
     run = chosen.load()
@@ -92,8 +98,8 @@ def _check_arguments(
         raise InputError(f"time limit: must be a number of seconds from 0 on, got {time_limit}")
     if seed < 0:
         raise InputError(f"seed: must be at least 0, got {seed}")
-    if workers is not None and workers < 1:
-        raise InputError(f"workers: must be at least 1, got {workers}")
+    if workers is not None and not 1 <= workers <= MAX_WORKERS:
+        raise InputError(f"workers: must be from 1 to {MAX_WORKERS}, got {workers}")
     if not objectives:
         raise InputError(f"objectives: none given; choose from {', '.join(OBJECTIVES)}")
     for name in objectives:
@@ -104,8 +110,8 @@ def _check_arguments(
     able = solver.objectives
     if len(objectives) > 1 or objectives[0] not in able:
         raise InputError(
-            f"objectives: solver {solver.name} cannot optimise {', '.join(objectives)}; "
-            f"every solver optimises one objective alone, this one {' or '.join(able)}"
+            f"objectives: {', '.join(objectives)}: solver {solver.name} optimises "
+            f"{' or '.join(able)} alone, and reports the others"
         )
 
 
@@ -145,7 +151,9 @@ def _notes(search: Search, solver: Solver, stop: Stop) -> tuple[str, ...]:
     notes = []
     stretchable = sum(job.max_stretch > 0 for job in search.instance.jobs)
     if stretchable:
-        notes.append(f"max_stretch of {stretchable} jobs is not used: periods are kept as they are")
+        notes.append(
+            f"max_stretch is not used: the periods of all jobs ({stretchable} may stretch) are kept"
+        )
     found_by = search.trajectory[-1].source if search.trajectory else "unshifted"
     only_start = all(event.source == "unshifted" for event in search.trajectory)
     if solver.name != "unshifted" and only_start and stop is not Stop.PROVED:

@@ -155,13 +155,13 @@ def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "stretch.json"
     write_instance(instance.replace(jobs=(stretchable, instance.jobs[1])), path)
     assert main(["solve", str(path), "--solver", "greedy"]) == 0
-    assert "max_stretch of 1 jobs is not used" in capsys.readouterr().err
+    assert "max_stretch is not used" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name a command"),
+        ([], "Missing command"),
         (["sing"], "No such command"),
         (["solve"], "Missing argument"),
         (["solve", "FILE", "--colour"], "No such option"),
@@ -169,7 +169,7 @@ def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
         (["solve", "FILE", "--seed", "-1"], "--seed"),
         (["solve", "FILE", "--time-limit", "nan"], "--time-limit"),
         (["solve", "FILE", "--objectives", "speed"], "objectives: 'speed' is not known"),
-        (["solve", "FILE", "--objectives", "contention,wait"], "cannot optimise"),
+        (["solve", "FILE", "--objectives", "contention,wait"], "optimises contention alone"),
         (["solve", "FILE", "--plot", "out.gif"], "out.gif"),
         (["solve", "FILE", "--output", "no/such/folder/s.json"], "no/such/folder/s.json"),
         (["solve", "FILE", "--output", "."], "is a folder"),
@@ -191,6 +191,53 @@ def test_wrong_usage_is_one_line_and_status_2(
     assert lines[0].startswith("metronome: error: ")
     assert message in lines[0]
     assert sorted(instance_file.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["solve", "FILE", "--output", "FILE"],
+        ["solve", "FILE", "--plot", "TARGET.svg", "--output", "TARGET.svg"],
+        ["export", "FILE", "--format", "lp", "--output", "FILE"],
+    ],
+)
+def test_an_output_never_replaces_an_input_or_another_output(
+    arguments: list[str], instance_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    before = instance_file.read_text()
+    typed = [
+        word.replace("FILE", str(instance_file)).replace("TARGET", str(tmp_path / "out"))
+        for word in arguments
+    ]
+    assert main(typed) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "name another place to write" in line
+    assert list(tmp_path.iterdir()) == [instance_file]
+    assert instance_file.read_text() == before
+
+
+def test_claims_of_an_instance_say_what_they_take_for_nodes(
+    instance_file: Path, schedule_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    folder = tmp_path / "claims"
+    assert main(["claims", str(instance_file), str(schedule_file), "--output", str(folder)]) == 0
+    assert "every link is taken for a node" in capsys.readouterr().err
+
+
+def test_a_shipped_scenario_goes_by_its_name(tmp_path: Path, capsys: Captured) -> None:
+    schedule, folder = tmp_path / "schedule.json", tmp_path / "claims"
+    arguments = ["--solver", "greedy", "--output", str(schedule)]
+    assert main(["solve", "paper-24", *arguments]) == 0
+    assert main(["claims", "paper-24", str(schedule), "--output", str(folder)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_verify_says_what_it_cannot_see(
+    instance_file: Path, schedule_file: Path, capsys: Captured
+) -> None:
+    capsys.readouterr()
+    assert main(["verify", str(instance_file), str(schedule_file)]) == 0
+    assert "proof not checked" in capsys.readouterr().out
 
 
 def test_help_and_version(capsys: Captured) -> None:
