@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -21,6 +22,9 @@ def main(argv: list[str] | None = None) -> int:
     """
     try:
         _interrupt_on_terminate()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a name may hold what it cannot encode
+                stream.reconfigure(errors="backslashreplace")
         status = _run(argv)
         sys.stdout.flush()
         return status
@@ -33,11 +37,12 @@ def main(argv: list[str] | None = None) -> int:
     except SystemExit:  # how typer leaves when a pipe is closed
         return _fail("standard output: cannot be written (Broken pipe)", _BAD_INPUT)
     except OSError as error:
+        reason = error.strerror or type(error).__name__
+        if error.filename is not None:
+            return _fail(f"{error.filename}: cannot be used ({reason})", _BAD_INPUT)
         # What is left in the buffer of a full or closed pipe must not be tried again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        reason = error.strerror or type(error).__name__
-        name = error.filename or "standard output"
-        return _fail(f"{name}: cannot be written ({reason})", _BAD_INPUT)
+        return _fail(f"standard output: cannot be written ({reason})", _BAD_INPUT)
 
 
 def _run(argv: list[str] | None) -> int:

@@ -22,6 +22,7 @@ from metronome_opt.errors import InputError, show
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
+MAX_EVENTS = 2_000_000  # YAML is read slowly
 MAX_DIGITS = 100
 
 
@@ -120,7 +121,7 @@ def _temporary_for(path: Path) -> Path:
         raise InputError(f"{path}: is not an ordinary file; name one")
     try:
         handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.stem}.", suffix=path.suffix
+            dir=path.parent, prefix=f".{path.stem[:40]}.", suffix=path.suffix
         )
         os.close(handle)
     except OSError as error:
@@ -262,8 +263,10 @@ def _parse_yaml(text: str) -> Any:
 def _check_events(text: str) -> None:
     """Refuse aliases, tags and deep nesting before any object is built from the text."""
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for count, event in enumerate(yaml.parse(text, Loader=_Loader)):
         line = event.start_mark.line + 1 if event.start_mark else 0
+        if count > MAX_EVENTS:
+            raise InputError(f"line {line}: more than {MAX_EVENTS} values; use JSON for so many")
         if isinstance(event, yaml.AliasEvent):
             raise InputError(f"line {line}: alias *{event.anchor} (aliases are not accepted)")
         tag = getattr(event, "tag", None)

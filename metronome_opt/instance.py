@@ -171,6 +171,7 @@ class Instance(Record):
                 if link not in known:
                     refuse(place(["jobs", index, "links", link]), "there is no such link")
         limit = (info.context or {}).get("hyperperiod_limit", HYPERPERIOD_LIMIT)
+        self.__dict__["hyperperiod_limit"] = limit
         for index, job in enumerate(self.jobs):
             # A job without links has no hyperperiod, but its pattern takes memory as well.
             for field, length in (
@@ -214,9 +215,9 @@ class Instance(Record):
             }
         )
 
-    @property
+    @cached_property
     def hyperperiod_limit(self) -> int:
-        """The limit in slots that this instance is held to: the default or what it needs."""
+        """The limit in slots that this instance is held to."""
         longest = (job.period + job.max_stretch for job in self.jobs)
         return max(HYPERPERIOD_LIMIT, *self.hyperperiods.values(), *longest)
 

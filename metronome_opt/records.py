@@ -90,6 +90,7 @@ def explain(error: ValidationError) -> str:
 
 _WORDS = {
     "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
     "string_too_short": "must not be empty",
     "string_too_long": "must be at most {max_length} characters",
     "literal_error": "must be {expected}",

@@ -149,11 +149,11 @@ class Result:
 
     def summary(self) -> str:
         """Return one line: who found what, and what is proved of it."""
-        bound = "none" if self.lower_bound is None else f"{float(self.lower_bound):,.1f}"
+        bound = "none" if self.lower_bound is None else f"{float(self.lower_bound):,.6g}"
         gap = "" if self.gap is None else f", gap {float(self.gap):.1%}"
         return (
             f"{self.schedule.solver}: {self.status}, {self.schedule.first} "
-            f"{float(self.objective):,.1f}, lower bound {bound}{gap}, "
+            f"{float(self.objective):,.6g}, lower bound {bound}{gap}, "
             f"{self.schedule.runtime_s:.2f} s ({self.stop})"
         )
 

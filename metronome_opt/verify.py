@@ -179,10 +179,10 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
         faults.extend(
             Falsehood(field, "values", f"the status is {schedule.status}")
-            for field in ("offsets", "objectives")
+            for field in ("offsets", "stretch", "objectives")
             if getattr(schedule, field)
         )
-        return tuple(faults)
+        return (*faults, *_refuted_bound(instance, schedule))
     wrong = _assignment_faults(instance, schedule.offsets, schedule.stretch)
     if wrong:
         return (*faults, *wrong)
@@ -194,6 +194,8 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
             place = f"objectives.{name if known else show(name)}"
             faults.append(Falsehood(place, _written(stated), right))
     faults.extend(_bound_faults(schedule, truth))
+    if not any(fault.place == "lower_bound" for fault in faults):
+        faults.extend(_refuted_bound(instance, schedule))
     return tuple(faults)
 
 
@@ -272,7 +274,7 @@ def _judge_link(link: Link, runs: list[_Run]) -> tuple[LinkReport, list[Fraction
 
 def _link_cushion(link: Link, runs: list[_Run], hyperperiod: int) -> int | None:
     """Return the largest growth of all bursts that an uncontended link bears, None if any."""
-    if sum(run.job.links[link.name] * run.job.peak for run in runs) <= link.capacity:
+    if sum(run.job.links[link.name] * max(run.rates) for run in runs) <= link.capacity:
         return None
 
     def bears(longer: int) -> bool:
@@ -292,7 +294,7 @@ def _link_cushion(link: Link, runs: list[_Run], hyperperiod: int) -> int | None:
 def _slots_lost(run: _Run, link: Link, unserved: Fraction, hyperperiod: int) -> Fraction:
     """Return the unserved volume of one iteration in slots of the job's mean burst rate."""
     bursting = sum(phase.length for phase in run.job.phases)
-    mean_rate = Fraction(run.job.volume, bursting)
+    mean_rate = Fraction(sum(run.rates), bursting)
     per_iteration = unserved * run.period / hyperperiod
     return per_iteration / (run.job.links[link.name] * mean_rate)
 
@@ -302,7 +304,7 @@ def _latency(instance: Instance, reports: list[LinkReport]) -> Fraction:
     late = sum((report.late for report in reports), Fraction(0))
     traffic = sum(
         (
-            Fraction(flows * job.volume, job.period)
+            Fraction(flows * sum(p.length * p.rate for p in job.phases), job.period)
             for job in instance.jobs
             for flows in job.links.values()
         ),
@@ -375,6 +377,16 @@ def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> I
         yield Falsehood(
             "status", "optimal", f"the lower bound is {bound} and the {schedule.first} {value}"
         )
+
+
+def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]:
+    """Yield a fault if the unshifted schedule is better than a lower bound says any can be."""
+    bound = schedule.lower_bound
+    if bound is None or schedule.first not in OBJECTIVES or schedule.first == "cushion":
+        return
+    value = evaluate(instance, instance.unshifted).objectives[schedule.first]
+    if value is not None and bound > value:
+        yield Falsehood("lower_bound", str(bound), f"the {schedule.first} unshifted is {value}")
 
 
 def _written(value: Fraction | None) -> str:

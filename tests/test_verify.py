@@ -492,9 +492,9 @@ def test_each_false_value_is_named(name: str) -> None:
         ({"stretch": {"x": 0}}, ["stretch.'x'"]),
         (
             {"status": Status.INFEASIBLE},
-            ["status", "offsets", "objectives"],  # every choice of offsets is a schedule
+            ["status", "offsets", "stretch", "objectives"],  # every choice of offsets is a schedule
         ),
-        ({"status": Status.UNKNOWN}, ["offsets", "objectives"]),
+        ({"status": Status.UNKNOWN}, ["offsets", "stretch", "objectives"]),
         (
             {"instance": "another", "objectives": {"contention": F(4), "wait": F(0)}},
             ["instance", "objectives.contention", "objectives.wait"],
@@ -520,3 +520,17 @@ def test_only_the_true_value_passes(drawn: tuple[Instance, dict[str, int]], more
         wrong = {**truth, name: more if value is None else value + more}
         faults = check(problem, stated.model_copy(update={"objectives": wrong}))
         assert [fault.place for fault in faults] == [f"objectives.{name}"]
+
+
+def test_a_bound_that_a_known_schedule_refutes_is_false() -> None:
+    # A bound above the value of the unshifted schedule is refuted by it.
+    unshifted = evaluate(PAIR, PAIR.unshifted).contention
+    above = unshifted + 1
+    nothing = {"offsets": {}, "stretch": {}, "objectives": {}, "status": Status.UNKNOWN}
+    assert check(PAIR, Schedule(**{**TRUE, **nothing, "lower_bound": unshifted})) == ()
+    (fault,) = check(PAIR, Schedule(**{**TRUE, **nothing, "lower_bound": above}))
+    assert fault.place == "lower_bound"
+    (fault,) = check(
+        PAIR, Schedule(**{**TRUE, **nothing, "lower_bound": None, "stretch": {"a": 0}})
+    )
+    assert fault.place == "stretch"

@@ -20,6 +20,7 @@ app = typer.Typer(
     name="metronome",
     help="Decide when periodic training jobs may burst, so that they share links in peace.",
     pretty_exceptions_enable=False,
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -66,9 +67,13 @@ def solve(
     from metronome_opt.plot import check_suffix
 
     problem = load(file, hyperperiod_limit=hyperperiod_limit)
-    check_targets([file], [output, plot, claims])
+    check_targets([file], [output, plot])
     if plot is not None:
         check_suffix(plot)
+    if claims is not None:
+        from metronome_opt.kubernetes import check_folder
+
+        check_folder(claims)
     with progress(f"{problem.instance.name}: {solver}") as callback:
         result = run_solver(
             problem.instance,
@@ -83,15 +88,17 @@ def solve(
         write_schedule(result.schedule, output)
     if plot is not None:
         _draw(result, plot)
+    if as_json:
+        typer.echo(json.dumps(result.schedule.to_dict(), indent=2))
+    else:
+        _print_result(result, [path for path in (output, plot) if path is not None])
     if claims is not None:
         from metronome_opt.kubernetes import export_claims
 
         export_claims(problem.instance, result.schedule, problem.deployment, claims)
+        if not as_json:
+            typer.echo(f"wrote {claims}")
         _note_missing_nodes(problem)
-    if as_json:
-        typer.echo(json.dumps(result.schedule.to_dict(), indent=2, ensure_ascii=False))
-    else:
-        _print_result(result, [path for path in (output, plot, claims) if path is not None])
     return 130 if result.stop is Stop.INTERRUPTED else 0
 
 

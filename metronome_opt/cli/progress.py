@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
 from metronome_opt.result import Event
 from metronome_opt.solvers import Callback
@@ -36,14 +37,14 @@ class Progress:
             text += f"  incumbent {float(self._event.incumbent):,.1f}"
         if self._event is not None and self._event.bound is not None:
             text += f"  bound {float(self._event.bound):,.1f}"
-        grid.add_row(self._spinner, text)
+        grid.add_row(self._spinner, Text(text))
         return grid
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Callback | None]:
     """Yield a callback that keeps a live line on a terminal, None where there is none."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False, emoji=False)
     if not console.is_terminal:
         yield None
         return

@@ -55,6 +55,9 @@ def score_nodes(
     InputError
         If shapes do not fit or the costs may not fit 64-bit integers.
     """
+    for name, numbers in (("demand", demand), ("capacity", capacity), ("prices", prices)):
+        if numbers is not None and numbers.dtype.kind not in "iu":
+            raise InputError(f"{name}: must be integers, got an array of {numbers.dtype}")
     layered = demand[:, np.newaxis, :] if demand.ndim == 2 else demand
     if layered.ndim != 3 or layered.shape[2] % job.period:
         raise InputError(
@@ -69,8 +72,11 @@ def score_nodes(
             f"capacity, prices: shapes {capacity.shape}, {prices.shape} must be "
             f"({nodes},), ({layers},)"
         )
+    if flows < 1 or (prices < 0).any():
+        raise InputError(f"flows, prices: must be positive, got {flows}, {prices.tolist()}")
     bound = _largest_value(job, flows, prices, hyperperiod)
-    if bound >= _LARGEST:
+    levels = [abs(int(end)) for array in (layered, capacity) if array.size for end in _ends(array)]
+    if max([bound, *levels]) >= _LARGEST:
         raise InputError(f"job {job.name}: its cost may not fit 64-bit integers; use larger units")
     phases = np.array(
         [(phase.start, phase.length, phase.rate * flows) for phase in job.phases], dtype=np.int64
@@ -88,9 +94,13 @@ def score_nodes(
     )
 
 
+def _ends(array: Ints) -> tuple[int, int]:
+    return int(array.min()), int(array.max())
+
+
 def _largest_value(job: Job, flows: int, prices: Ints, hyperperiod: int) -> int:
     """Bound every number that the kernel forms but the entries of `demand`."""
-    price = max(1, int(prices.sum()))
+    price: int = max(1, sum(prices.tolist()))
     return price * flows * max(len(job.phases), 2) * job.peak * hyperperiod
 
 

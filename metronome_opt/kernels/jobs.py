@@ -118,9 +118,7 @@ def best_offset(tables: Tables, demand: Ints, job: int, work: Ints) -> tuple[int
 
 
 @njit(cache=True, nogil=True)
-def descend(
-    tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints
-) -> tuple[int, int]:
+def descend(tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints) -> int:
     """Move each job of `order` in turn to its cheapest offset, if that is cheaper than its own.
 
     Parameters
@@ -132,8 +130,8 @@ def descend(
 
     Returns
     -------
-    tuple of int
-        How many jobs moved, how many were evaluated.
+    int
+        How many jobs moved.
     """
     moved = 0
     for job in order:
@@ -146,7 +144,7 @@ def descend(
             offsets[job] = first_offset(cost, least, tables.ready[job])
             moved += 1
         put_job(tables, demand, job, offsets[job], 1)
-    return moved, order.shape[0]
+    return moved
 
 
 @njit(cache=True, nogil=True)

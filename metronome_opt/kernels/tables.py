@@ -21,6 +21,7 @@ from metronome_opt.instance import Instance
 
 Ints = NDArray[np.int64]
 _LARGEST = 2**62
+_MOST_ENTRIES = 2**27  # of 8 bytes, 1 GiB
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,12 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
         for job in instance.jobs
         for phase in job.phases
     ]
+    entries = sum(len(link.prices) * link.hyperperiod for link in links)
+    if entries > _MOST_ENTRIES:
+        raise InputError(
+            f"{instance.name}: the demand of its links over their hyperperiods takes {entries} "
+            f"numbers, more than {_MOST_ENTRIES}; coarsen the slots or use fewer weights"
+        )
     use_columns = _columns(uses, 4)
     phase_columns = _columns(phases, 3)
     tables = Tables(

@@ -2,13 +2,14 @@
 
 from metronome_opt.kubernetes.check import Manifest, Manifests, check_manifests
 from metronome_opt.kubernetes.manifests import VerificationError, build_manifests, export_claims
-from metronome_opt.kubernetes.write import write_manifests
+from metronome_opt.kubernetes.write import check_folder, write_manifests
 
 __all__ = [
     "Manifest",
     "Manifests",
     "VerificationError",
     "build_manifests",
+    "check_folder",
     "check_manifests",
     "export_claims",
     "write_manifests",

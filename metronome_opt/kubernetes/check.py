@@ -106,6 +106,8 @@ def _defined(definition: Manifest, where: str) -> _Kind:
         (f"{spec['group']}/{version['name']}", spec["names"]["kind"]),
         version["schema"]["openAPIV3Schema"],
         namespaced=spec["scope"] == "Namespaced",
+        # What belongs to a node is called like it, and Nodes may have dots in their names.
+        name="label" if spec["scope"] == "Namespaced" else "subdomain",
     )
 
 

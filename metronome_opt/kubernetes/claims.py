@@ -83,7 +83,7 @@ def _claim(
 ) -> dict[str, Any]:
     job = instance.job(task.job)
     label = naming.jobs[task.job]
-    node = naming.node(task.node)
+    node = naming.nodes[task.node]
     return {
         "apiVersion": f"{naming.group}/{VERSION}",
         "kind": CLAIM,

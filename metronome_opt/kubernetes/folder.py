@@ -43,6 +43,14 @@ class Replaceable:
         self.signed = signed
         self.signature = signature
 
+    def check(self) -> None:
+        """Refuse a folder that cannot be replaced."""
+        try:
+            self._check_ours()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise InputError(f"{self.shown}: cannot be written ({reason})") from None
+
     def replace(self, texts: Mapping[str, str]) -> None:
         """Make these the files of the folder.
 

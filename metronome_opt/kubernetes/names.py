@@ -75,8 +75,11 @@ class Naming:
         API group of the claims, also the prefix of labels and annotations.
     namespace
         Namespace of every namespaced object.
-    jobs, nodes, racks, regions
+    jobs, racks, regions
         Label of each original name.
+    nodes
+        What the cluster calls each node: its own name if a Node may have it, dots and all, else
+        its label. A capacity is called like its node.
     tasks
         Label of each task, by job name and index: the name of its pod and of its claim.
     """
@@ -117,15 +120,14 @@ class Naming:
             group=group,
             namespace=namespace,
             jobs=jobs,
-            nodes=labels(node.name for node in deployment.nodes),
+            nodes={
+                name: name if is_subdomain(name) else label
+                for name, label in labels(node.name for node in deployment.nodes).items()
+            },
             racks=labels(racks),
             regions=labels(node.region for node in deployment.nodes if node.region is not None),
             tasks={task: short[name] for task, name in plain.items()},
         )
-
-    def node(self, name: str) -> str:
-        """Return what a cluster calls a node: its name if a Node may have it, else its label."""
-        return name if is_subdomain(name) else self.nodes[name]
 
     def task(self, task: Task) -> str:
         """Return the name of a task's pod, claim and workload."""

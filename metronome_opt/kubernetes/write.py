@@ -62,6 +62,21 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     check_manifests({**manifests, KUSTOMIZATION_FILE: [index]})
     texts = {name: dump_objects(objects) for name, objects in manifests.items()}
     texts[KUSTOMIZATION_FILE] = dump_objects([index], header=f"{SIGNATURE[2:]}\n\n{_HOW_TO}")
-    names = frozenset((*OBJECT_FILES, KUSTOMIZATION_FILE))
-    Replaceable(directory, names, KUSTOMIZATION_FILE, SIGNATURE).replace(texts)
+    _folder(directory).replace(texts)
     return [Path(directory) / name for name in texts]
+
+
+def check_folder(directory: str | Path) -> None:
+    """Refuse a folder that an export could not replace, before the work that is to fill it.
+
+    Raises
+    ------
+    InputError
+        If it is a file or holds what no export wrote.
+    """
+    _folder(directory).check()
+
+
+def _folder(directory: str | Path) -> Replaceable:
+    names = frozenset((*OBJECT_FILES, KUSTOMIZATION_FILE))
+    return Replaceable(directory, names, KUSTOMIZATION_FILE, SIGNATURE)

@@ -27,13 +27,20 @@ UNITS = {
 
 def terminal() -> Console:
     """Return a console for standard output; one that is no terminal is wide and does not wrap."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
+    # Names may look like markup or emoji; they are printed as they are.
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _WIDE
+    return console
 
 
 def number(value: Fraction | None, digits: int = 1) -> str:
     """Return an exact number as people read it; a dash for None."""
-    return "-" if value is None else f"{float(value):,.{digits}f}"
+    if value is None:
+        return "-"
+    # Only 0 is shown as 0: reaching it is a proof.
+    small = 0 < abs(value) < Fraction(1, 2 * 10**digits)
+    return f"{float(value):.1g}" if small else f"{float(value):,.{digits}f}"
 
 
 def percent(value: Fraction | None, digits: int = 1) -> str:

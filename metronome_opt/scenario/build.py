@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,16 +66,21 @@ class Problem:
     ----------
     instance
         The rotation problem.
-    deployment
-        Where the tasks run.
     traffic
         How the traffic was computed, one entry per job; empty for an instance file, which does not
         say.
+    placed
+        Where the scenario's tasks run; None for an instance file.
     """
 
     instance: Instance
-    deployment: Deployment
     traffic: tuple[JobTraffic, ...] = ()
+    placed: Deployment | None = None
+
+    @cached_property
+    def deployment(self) -> Deployment:
+        """Where the tasks run; what the instance suggests if it came from an instance file."""
+        return Deployment.of_instance(self.instance) if self.placed is None else self.placed
 
     def traffic_frame(self) -> pd.DataFrame:
         """Return one row per job: what went in, what was computed, and the errors in percent.
@@ -134,7 +140,7 @@ def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Pro
                 f"got {show(kind)}"
             )
         instance = Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
-        return Problem(instance, Deployment.of_instance(instance))
+        return Problem(instance)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -185,9 +191,8 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         if slots is not None:
             raise
         raise InputError(f"{error}; hyperperiod_ms in the scenario keeps it small") from None
-    return Problem(
-        instance, Deployment(network.nodes, tuple(tasks), network.rack_cost), tuple(traffic)
-    )
+    placed = Deployment(network.nodes, tuple(tasks), network.rack_cost)
+    return Problem(instance, tuple(traffic), placed)
 
 
 def _workloads(scenario: Scenario) -> Mapping[str, Workload]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
+
+MAX_TASKS = 100_000
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,17 @@ class Deployment:
         """Return the deployment that an instance alone suggests: every link is a node's own.
 
         A job has one task for each of its flows, none where it has no link.
+
+        Raises
+        ------
+        InputError
+            If there are more than `MAX_TASKS` flows.
         """
+        count = sum(sum(job.links.values()) for job in instance.jobs)
+        if count > MAX_TASKS:
+            raise InputError(
+                f"{instance.name}: its jobs have {show(count)} flows, more tasks than {MAX_TASKS}"
+            )
         nodes = tuple(Node(link.name, (link.name,)) for link in instance.links)
         tasks = []
         for job in instance.jobs:

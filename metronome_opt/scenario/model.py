@@ -14,11 +14,12 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, show
 from metronome_opt.records import Name, NonNegative, Positive, Record, build, check_unique, refuse
+from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.workload import Measure, Rational
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_NODES = 100_000
-MAX_TASKS = 100_000
+MAX_RACKS = 512  # the costs between racks grow with their square
 MAX_BATCH = 10**9
 
 
@@ -86,7 +87,7 @@ class Cluster(Record):
     gpus: Positive
     nic_gbps: Rational | None = None
     nic_mbps: Positive | None = None
-    racks: Positive | None = None
+    racks: Annotated[int, Field(ge=1, le=MAX_RACKS)] | None = None
     oversubscription: Ratio | None = None
     gpu: Gpu
 

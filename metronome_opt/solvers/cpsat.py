@@ -46,6 +46,8 @@ class CpsatModel:
             for phase in range(len(job.phases)):
                 slots = []
                 for slot in range(job.period):
+                    if search is not None and slot % 16 == 0 and search.stopped:
+                        return
                     on = self.model.new_bool_var(f"z_{index}_{phase}_{slot}")
                     offsets = self.form.bursting(job, phase, slot)
                     self.model.add(
@@ -117,18 +119,20 @@ def _solve(search: Search, model: CpsatModel) -> None:
     run_interruptibly(
         search, lambda: status.append(solver.solve(model.model, Watch())), solver.stop_search
     )
-    native = status[0]
-    if native == cp.OPTIMAL:
+    ended = status[0]
+    if ended == cp.OPTIMAL:
         value = search.offer(_offsets(model, solver), "cpsat")
-        if value != round(solver.objective_value) * model.form.scale:
+        native = Fraction(solver.objective_value) * model.form.scale
+        # The native value is a double, the check as exact as that allows.
+        if abs(value - native) > max(model.form.scale / 2, value / 10**9):
             raise SolverError(f"CP-SAT states {solver.objective_value}, the offsets give {value}")
         search.raise_bound(value, "cpsat")
-    elif native == cp.FEASIBLE or native == cp.UNKNOWN:
+    elif ended in (cp.FEASIBLE, cp.UNKNOWN):
         search.out_of_time()
         if solver.best_objective_bound > -math.inf:
             watch_bound(solver.best_objective_bound)
     else:
-        raise SolverError(f"CP-SAT ends with status {solver.status_name(native)}, not understood")
+        raise SolverError(f"CP-SAT ends with status {solver.status_name(ended)}, not understood")
 
 
 def _offsets(model: CpsatModel, values: Any) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from metronome_opt.kernels.jobs import contention, put_job, score_job, workspace
+from metronome_opt.kernels.tables import Compiled, Ints
 from metronome_opt.solvers.search import Search
 
 
@@ -30,25 +31,28 @@ def run(search: Search) -> None:
     work = workspace(compiled)
     period = jobs[last].period
     cost, room = np.empty(period, dtype=np.int64), np.empty(period, dtype=np.int64)
-
-    def visit(depth: int) -> None:
-        if search.stopped:
-            return
-        if depth < len(outer):
-            job = outer[depth]
-            for offset in range(jobs[job].period):
-                put_job(tables, demand, job, offset, 1)
-                offsets[job] = offset
-                visit(depth + 1)
-                put_job(tables, demand, job, offset, -1)
-            return
+    for index in outer:
+        offsets[index] = 0
+        put_job(tables, demand, index, 0, 1)
+    more = True
+    while more and not search.stopped:
         score_job(tables, demand, last, cost, room, work, False)
         best = int(cost.argmin())
         value = contention(compiled, demand) + compiled.fraction(int(cost[best]), last)
         if search.incumbent is None or value < search.incumbent:
             offsets[last] = best
             search.offer(offsets, "exhaustive")
-
-    visit(0)
-    if not search.stopped and search.incumbent is not None:
+        more = _advance(compiled, demand, offsets, outer)
+    if not more and search.incumbent is not None:
         search.raise_bound(search.incumbent, "exhaustive")
+
+
+def _advance(compiled: Compiled, demand: Ints, offsets: list[int], outer: list[int]) -> bool:
+    """Move on to the next combination, like an odometer; return False after the last one."""
+    for job in reversed(outer):
+        put_job(compiled.tables, demand, job, offsets[job], -1)
+        offsets[job] = (offsets[job] + 1) % compiled.instance.jobs[job].period
+        put_job(compiled.tables, demand, job, offsets[job], 1)
+        if offsets[job]:
+            return True
+    return False

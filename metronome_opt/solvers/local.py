@@ -38,7 +38,7 @@ def improve(search: Search, *, share: float) -> None:
     offsets = np.array(search.best, dtype=np.int64)
     demand = demand_of(compiled, offsets)
     work, queue = workspace(compiled), empty_queue(len(offsets))
-    while descend(tables, demand, offsets, around.free, work)[0] and not search.stopped:
+    while descend(tables, demand, offsets, around.free, work) and not search.stopped:
         pass
     search.offer(offsets, "descent")
     generator = np.random.default_rng(search.seed)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.tables import Compiled
 from metronome_opt.solvers.backends import import_pulp
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import TimeIndexed
+
+_LARGEST = 10**9
 
 
 class MilpModel:
@@ -27,6 +31,7 @@ class MilpModel:
     def __init__(self, compiled: Compiled, search: Search | None = None) -> None:
         lp = import_pulp()
         self.form = TimeIndexed(compiled)
+        self._check_magnitude()
         self.problem = lp.LpProblem("rotation", lp.LpMinimize)
         self.complete = False
         variable = self.problem.add_variable
@@ -43,6 +48,8 @@ class MilpModel:
             for phase in range(len(job.phases)):
                 slots = []
                 for slot in range(job.period):
+                    if search is not None and slot % 16 == 0 and search.stopped:
+                        return
                     on = variable(f"z_{index}_{phase}_{slot}", 0, 1)
                     offsets = self.form.bursting(job, phase, slot)
                     terms = [(choice[o], 1) for o in offsets]
@@ -61,6 +68,20 @@ class MilpModel:
             objective.append((excess, row.cost))
         self.problem.setObjective(lp.LpAffineExpression(objective))
         self.complete = True
+
+    def write(self, path: Path) -> None:
+        """Write the problem in free MPS format."""
+        self.problem.writeMPS(str(path))
+
+    def _check_magnitude(self) -> None:
+        """Refuse numbers that a floating-point back end cannot tell apart."""
+        largest = self.form.largest_coefficient
+        if largest > _LARGEST:
+            raise InputError(
+                f"solver milp: a coefficient of {show(largest)} is beyond what floating-point back "
+                f"ends handle (at most {_LARGEST}); use cpsat, or rates, capacities and weights "
+                "with a larger common divisor"
+            )
 
     def offsets(self, values: Mapping[str, float]) -> list[int]:
         """Return the offsets that a solution by variable names means."""
@@ -95,11 +116,15 @@ def run_cbc(search: Search) -> None:
     _run(search, milp_cbc.solve)
 
 
-def _run(search: Search, back_end: Any) -> None:
+def _run(search: Search, back_end: Callable[[Search, MilpModel], None]) -> None:
     search.offer([job.unshifted for job in search.instance.jobs], "unshifted")
     if search.stopped:
         return
     model = MilpModel(search.compiled, search)
-    if model.complete and not search.stopped:
+    # Writing the model for the back end takes about as long as making it did.
+    enough = search.remaining is None or search.remaining >= search.elapsed
+    if model.complete and enough and not search.stopped:
         back_end(search, model)
+    else:
+        search.out_of_time()
     search.built()

@@ -29,7 +29,7 @@ def solve(search: Search, model: MilpModel) -> None:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model.problem.writeMPS(str(folder / "rotation.mps"))
+        model.write(folder / "rotation.mps")
         search.built()
         if search.stopped:
             return
@@ -63,7 +63,7 @@ def _read(search: Search, model: MilpModel, text: str, bound: float | None) -> N
             values[name] = float(value)
         search.offer(model.offsets(values), _SOURCE)
     elif not status.startswith("Stopped on"):
-        raise SolverError(f"CBC ends with {head!r}, not understood")
+        raise SolverError(f"CBC ends with {head!r}, which no rotation problem can be")
     if status == "Optimal":
         search.settle(float(head.split()[-1]), model.form.scale, _SOURCE)
         return

@@ -23,7 +23,7 @@ def solve(search: Search, model: MilpModel) -> None:
     reader = _Reader(search, model)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model.problem.writeMPS(str(folder / "rotation.mps"))
+        model.write(folder / "rotation.mps")
         search.built()
         if search.stopped:
             return

@@ -62,6 +62,8 @@ class Search:
         self.best: tuple[int, ...] | None = None
         self.incumbent: Fraction | None = None
         self.bound: Fraction | None = None
+        self.found_by = ""
+        self.notes: list[str] = []
         self.trajectory: list[Event] = []
         self.compiled: Compiled = compile_instance(instance)
 
@@ -140,6 +142,7 @@ class Search:
                 return value
             self.best = tuple(map(int, offsets))
             self.incumbent = value
+            self.found_by = source
             # Contention is never negative: reaching 0 is a proof.
             if value == 0:
                 self.bound = Fraction(0)
@@ -147,9 +150,12 @@ class Search:
         return value
 
     def raise_bound(self, bound: Fraction, source: str) -> None:
-        """Take a proved lower bound of the contention; one that is no better is ignored."""
+        """Take a proved lower bound of the contention; one that is no better is ignored.
+
+        So is 0, which says nothing: contention is never negative.
+        """
         with self._lock:
-            if self.bound is not None and bound <= self.bound:
+            if bound <= (self.bound or 0):
                 return
             self.bound = bound
             self._record(source)
@@ -167,8 +173,16 @@ class Search:
         scale
             ``contention = objective * scale``.
         """
-        if self.incumbent is not None and abs(Fraction(native) - self.incumbent / scale) < 0.5:
+        if self.incumbent is None:
+            return
+        if abs(Fraction(native) - self.incumbent / scale) < Fraction(1, 2):
             self.raise_bound(self.incumbent, source)
+            self.notes.append("the proof is one in floating point, to the back end's tolerances")
+        else:
+            self.notes.append(
+                f"{source} calls {native:g} optimal, its offsets give "
+                f"{float(self.incumbent / scale):g}: not taken for a proof"
+            )
 
     def _record(self, source: str) -> None:
         event = Event(self.elapsed, self.incumbent, self.bound, source)

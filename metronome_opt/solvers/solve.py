@@ -7,8 +7,9 @@ import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from numbers import Integral, Real
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, SolverError, show
 from metronome_opt.instance import Instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
@@ -18,6 +19,7 @@ from metronome_opt.verify import evaluate
 
 DEFAULT_TIME_LIMIT = 60.0
 MAX_WORKERS = 256
+_UNSHIFTED = "unshifted"
 
 
 def solve(
@@ -69,7 +71,8 @@ def solve(
             "of a Problem, which `load` returns, pass `problem.instance`"
         )
     chosen = find_solver(solver)
-    _check_arguments(chosen, time_limit, seed, workers, objectives)
+    _check_numbers(time_limit, seed, workers)
+    _check_objectives(chosen, objectives)
     run = chosen.load()
     search = Search(
         instance,
@@ -82,24 +85,35 @@ def solve(
         run(search)
     except KeyboardInterrupt:
         search.interrupt()
-    if search.best is None:
-        search.offer([job.unshifted for job in instance.jobs], "unshifted")
-    return _result(search, chosen)
+    except SolverError as error:
+        if search.found_by in ("", _UNSHIFTED):
+            raise
+        search.notes.append(f"stopped by an error: {error}")
+    try:
+        return _result(search, chosen)
+    except KeyboardInterrupt:  # judging is quick, and what was found is not to be lost
+        search.interrupt()
+        return _result(search, chosen)
 
 
-def _check_arguments(
-    solver: Solver,
-    time_limit: float | None,
-    seed: int,
-    workers: int | None,
-    objectives: Sequence[str],
-) -> None:
-    if time_limit is not None and not (time_limit >= 0 and math.isfinite(time_limit)):
-        raise InputError(f"time limit: must be a number of seconds from 0 on, got {time_limit}")
+def _check_numbers(time_limit: float | None, seed: int, workers: int | None) -> None:
+    for name, number in (("seed", seed), ("workers", workers)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, Integral)):
+            raise InputError(f"{name}: must be an integer, got {show(number)}")
+    known = time_limit is None or isinstance(time_limit, Real)
+    if not known or (time_limit is not None and not 0 <= time_limit < math.inf):
+        raise InputError(
+            f"time limit: must be a number of seconds from 0 on, got {show(time_limit)}"
+        )
     if seed < 0:
         raise InputError(f"seed: must be at least 0, got {seed}")
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
         raise InputError(f"workers: must be from 1 to {MAX_WORKERS}, got {workers}")
+
+
+def _check_objectives(solver: Solver, objectives: Sequence[str]) -> None:
+    if isinstance(objectives, str):
+        raise InputError(f"objectives: must be a list of names, got {show(objectives)}")
     if not objectives:
         raise InputError(f"objectives: none given; choose from {', '.join(OBJECTIVES)}")
     for name in objectives:
@@ -117,7 +131,9 @@ def _check_arguments(
 
 def _result(search: Search, solver: Solver) -> Result:
     instance = search.instance
-    assert search.best is not None  # noqa: S101 (offered above)
+    if search.best is None:
+        search.offer([job.unshifted for job in instance.jobs], _UNSHIFTED)
+    assert search.best is not None  # noqa: S101 (just offered)
     offsets = dict(zip((job.name for job in instance.jobs), search.best, strict=True))
     stretch = dict.fromkeys(offsets, 0)
     runtime = search.elapsed
@@ -148,20 +164,16 @@ def _result(search: Search, solver: Solver) -> Result:
 
 
 def _notes(search: Search, solver: Solver, stop: Stop) -> tuple[str, ...]:
-    notes = []
+    notes = list(search.notes)
     stretchable = sum(job.max_stretch > 0 for job in search.instance.jobs)
     if stretchable:
         notes.append(
-            f"max_stretch is not used: the periods of all jobs ({stretchable} may stretch) are kept"
+            f"max_stretch is not used: all periods are kept, though {stretchable} may stretch"
         )
-    found_by = search.trajectory[-1].source if search.trajectory else "unshifted"
-    only_start = all(event.source == "unshifted" for event in search.trajectory)
-    if solver.name != "unshifted" and only_start and stop is not Stop.PROVED:
+    if solver.name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not Stop.PROVED:
         notes.append(
-            f"{solver.name} found no schedule of its own ({stop}): everybody starts when ready"
+            f"{solver.name} found no better schedule ({stop}): everybody starts when ready"
         )
-    elif found_by.startswith("milp") and search.proved:
-        notes.append("the proof is one in floating point, to the tolerances of the back end")
     return tuple(notes)
 
 

@@ -21,6 +21,7 @@ from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.tables import Compiled, SharedLink
 
 _LARGEST = 2**62
+_MOST_ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class TimeIndexed:
         self.instance: Instance = compiled.instance
         self._common = math.lcm(*(link.hyperperiod for link in compiled.links))
         self.scale = Fraction(compiled.unit, self._common)
+        self._check_size()
         worst = sum(
             self._common * link.weights[-1] * max(layer.largest for layer in self._layers(link))
             for link in compiled.links
@@ -72,7 +74,33 @@ class TimeIndexed:
         if worst >= _LARGEST:
             raise InputError(
                 f"the objective over {self._common} slots may reach {show(worst)}, which does not "
-                "fit 64-bit integers; use the solvers greedy or exhaustive, or coarser numbers"
+                "fit 64-bit integers; use greedy or local, or coarser numbers"
+            )
+
+    @property
+    def largest_coefficient(self) -> int:
+        """The largest number in rows and objective."""
+        links = self._compiled.links
+        costs = [
+            price * (self._common // link.hyperperiod) for link in links for price in link.prices
+        ]
+        demands = [layer.largest + link.capacity for link in links for layer in self._layers(link)]
+        return max([0, *costs, *demands])
+
+    def _check_size(self) -> None:
+        """Refuse a model that would not fit the memory of an ordinary machine."""
+        entries = sum(
+            len(self.offsets(job)) * sum(phase.length for phase in job.phases)
+            for job in self.instance.jobs
+        ) + sum(
+            link.hyperperiod * len(layer.members)
+            for link in self._compiled.links
+            for layer in self._layers(link)
+        )
+        if entries > _MOST_ENTRIES:
+            raise InputError(
+                f"a time-indexed model of this instance has {entries} entries, more than "
+                f"{_MOST_ENTRIES}; coarsen the slots, or use greedy or local"
             )
 
     def offsets(self, job: Job) -> range:

@@ -240,6 +240,52 @@ def test_verify_says_what_it_cannot_see(
     assert "proof not checked" in capsys.readouterr().out
 
 
+def test_names_that_look_like_markup_are_printed_as_they_are(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    names = ("j[/b]", "[red]x", ":smile:", "é日")
+    burst = (Phase(start=0, length=1, rate=10),)
+    instance = Instance(
+        name="odd [bold]",
+        slot_ms=1,
+        links=(Link(name="l", capacity=10),),
+        jobs=tuple(Job(name=name, period=8, phases=burst, links={"l": 1}) for name in names),
+    )
+    path = tmp_path / "odd[1].json"
+    write_instance(instance, path)
+    schedule = tmp_path / "odd [x].json"
+    assert main(["solve", str(path), "--solver", "greedy", "--output", str(schedule)]) == 0
+    printed = capsys.readouterr().out
+    for text in (*names, str(schedule)):
+        assert text in printed
+
+
+def test_a_small_value_is_not_shown_as_0(tmp_path: Path, capsys: Captured) -> None:
+    burst = (Phase(start=0, length=1, rate=51),)
+    jobs = tuple(
+        Job(name=name, period=999, phases=burst, links={"l": 1}, fixed_offset=0) for name in "ab"
+    )
+    instance = Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=100),), jobs=jobs)
+    path = tmp_path / "small.json"
+    write_instance(instance, path)
+    assert main(["solve", str(path), "--solver", "greedy"]) == 0
+    printed = capsys.readouterr().out  # 2 of weight 1 in one slot of 999
+    assert "contention 0.002002" in printed
+    assert "0.002" in printed.splitlines()[3]
+
+
+def test_a_foreign_folder_is_refused_before_anything_is_solved(
+    instance_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    folder, schedule = tmp_path / "mine", tmp_path / "schedule.json"
+    folder.mkdir()
+    (folder / "letter.txt").write_text("dear")
+    arguments = ["--claims", str(folder), "--output", str(schedule)]
+    assert main(["solve", str(instance_file), *arguments]) == 2
+    assert "letter.txt" in capsys.readouterr().err
+    assert not schedule.exists()
+
+
 def test_help_and_version(capsys: Captured) -> None:
     assert main(["--help"]) == 0
     assert main(["--version"]) == 0

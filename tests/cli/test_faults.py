@@ -131,3 +131,32 @@ def test_nothing_moves_on_standard_error_when_piped(small: Path) -> None:
     )
     assert run.stderr == ""
     assert json.loads(run.stdout)["status"] == "optimal"
+
+
+def test_output_that_the_terminal_cannot_encode_is_escaped(tmp_path: Path) -> None:
+    instance = two_jobs()
+    renamed = instance.jobs[0].model_copy(update={"name": "é日"})
+    path = tmp_path / "names.json"
+    write_instance(instance.replace(jobs=(renamed, instance.jobs[1])), path)
+    for extra in ([], ["--json"]):
+        run = subprocess.run(
+            [*COMMAND, "solve", str(path), "--solver", "greedy", *extra],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        )
+        assert "\\xe9\\u65e5" in run.stdout or "\\u00e9\\u65e5" in run.stdout
+
+
+def test_ctrl_c_while_it_starts_is_one_line(small: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "solve", str(small)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(0.25)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    # Python itself may still be starting; from our first line on there is no traceback.
+    assert process.returncode in (0, 130, -signal.SIGINT)
+    if process.returncode == 130:
+        assert told.splitlines() in ([], ["metronome: error: interrupted"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,3 +111,21 @@ def test_costs_that_leave_64_bits_are_refused() -> None:
     job = Job(name="new", period=10, phases=(Phase(start=0, length=4, rate=2**60),), links={})
     with pytest.raises(InputError, match="64-bit"):
         score_nodes(np.zeros((1, 10), np.int64), np.array([1]), job)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"demand": np.full((1, 10), 2**63 - 1)}, "64-bit"),
+        ({"prices": np.array([2**62, 2**62]), "demand": np.zeros((1, 2, 10), np.int64)}, "64-bit"),
+        ({"capacity": np.array([3.7])}, "capacity: must be integers"),
+        ({"demand": np.zeros((1, 10))}, "demand: must be integers"),
+        ({"flows": 0}, "must be positive"),
+        ({"prices": np.array([-1])}, "must be positive"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
+    job = Job(name="new", period=10, phases=(Phase(start=0, length=4, rate=60),), links={})
+    fields = {"demand": np.zeros((1, 10), np.int64), "capacity": np.array([100]), **changes}
+    with pytest.raises(InputError, match=message):
+        score_nodes(fields.pop("demand"), fields.pop("capacity"), job, **fields)

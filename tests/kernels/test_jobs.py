@@ -71,7 +71,7 @@ def test_descent_never_gets_worse_and_keeps_its_books(case: Assigned) -> None:
     demand = demand_of(compiled, chosen)
     order = np.arange(len(instance.jobs), dtype=np.int64)
     values = [contention(compiled, demand)]
-    while descend(compiled.tables, demand, chosen, order, workspace(compiled))[0]:
+    while descend(compiled.tables, demand, chosen, order, workspace(compiled)):
         values.append(contention(compiled, demand))
     assert values == sorted(values, reverse=True)
     assert len(set(values)) == len(values)

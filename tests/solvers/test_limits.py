@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from metronome_opt.errors import MissingBackendError, SolverError
+from metronome_opt.errors import InputError, MissingBackendError, SolverError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
@@ -68,11 +68,37 @@ def test_ctrl_c_gives_what_was_found(name: str) -> None:
     assert time.monotonic() - began < 60  # it did not wait for the limit
 
 
+def long_periods() -> Instance:
+    """Make two jobs whose time-indexed model has millions of entries."""
+    phase = Phase(start=0, length=1500, rate=60)
+    return Instance(
+        name="long",
+        slot_ms=1,
+        links=(Link(name="link", capacity=100),),
+        jobs=tuple(
+            Job(name=name, period=3000 + 600 * index, phases=(phase,), links={"link": 1})
+            for index, name in enumerate("ab")
+        ),
+    )
+
+
+@pytest.mark.parametrize("instance", [hard_instance(120, 80), long_periods()], ids=["wide", "long"])
 @pytest.mark.parametrize("name", ["cpsat", "milp", "milp-cbc"])
-def test_the_time_limit_covers_building(name: str) -> None:
-    result = solve(hard_instance(120, 80), name, time_limit=0.2, workers=1)
+def test_the_time_limit_covers_building(name: str, instance: Instance) -> None:
+    result = solve(instance, name, time_limit=0.2, workers=1)
     assert result.stop is Stop.TIME_LIMIT
-    assert any("found no schedule of its own" in note for note in result.notes)
+    assert result.schedule.runtime_s < 5  # making the model alone would take longer
+    assert any("found no better schedule" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("name", ["cpsat", "milp"])
+def test_a_model_that_memory_cannot_hold_is_refused(name: str) -> None:
+    phase = Phase(start=0, length=9000, rate=60)
+    jobs = tuple(Job(name=name, period=20_000, phases=(phase,), links={"link": 1}) for name in "ab")
+    huge = Instance(name="huge", slot_ms=1, links=(Link(name="link", capacity=100),), jobs=jobs)
+    with pytest.raises(InputError, match="360040000 entries, more than 20000000"):
+        solve(huge, name, time_limit=10)
+    assert solve(huge, "greedy").objective == 0
 
 
 @pytest.mark.parametrize(
@@ -129,3 +155,79 @@ def test_every_solver_says_what_it_is() -> None:
         assert solver.name == name
         assert solver.summary
         assert callable(solver.load())
+
+
+def large_numbers() -> Instance:
+    """Make jobs whose scaled costs are beyond what a double holds exactly."""
+    draw = random.Random(5)
+    links = tuple(Link(name=f"l{index}", capacity=60_001) for index in range(2))
+    return Instance(
+        name="large",
+        slot_ms=1,
+        links=links,
+        jobs=tuple(
+            Job(
+                name=f"j{index}",
+                period=(999, 1000)[index % 2],
+                weight=3 * 10**6 - index,
+                fixed_offset=draw.randrange(999),
+                phases=(Phase(start=0, length=600, rate=50_000 + 7 * index),),
+                links={f"l{index % 2}": 1},
+            )
+            for index in range(4)
+        ),
+    )
+
+
+def test_costs_beyond_doubles_do_not_lose_a_proof() -> None:
+    instance = large_numbers()
+    exact = solve(instance, "exhaustive")
+    for name in ("cpsat", "auto"):
+        result = solve(instance, name, workers=1)
+        assert result.objective == result.lower_bound == exact.objective
+        assert result.status is Status.OPTIMAL
+    with pytest.raises(InputError, match="beyond what floating-point"):
+        solve(instance, "milp")
+
+
+def test_exhaustive_is_not_deep() -> None:
+    jobs = tuple(
+        Job(name=f"j{i}", period=2, phases=(Phase(start=0, length=1, rate=1),), links={"l": 1})
+        for i in range(1500)
+    )
+    wide = Instance(name="wide", slot_ms=1, links=(Link(name="l", capacity=700),), jobs=jobs)
+    result = solve(wide, "exhaustive", time_limit=1)
+    assert result.stop is Stop.TIME_LIMIT
+
+
+def test_an_error_after_a_find_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from metronome_opt.solvers import cpsat
+
+    def crash(*_: object) -> None:
+        raise SolverError("the back end fell over")
+
+    monkeypatch.setattr(cpsat, "_solve", crash)
+    result = solve(HARD, "auto", time_limit=4, workers=1)
+    assert result.status is Status.FEASIBLE
+    assert check(HARD, result.schedule) == ()
+    assert any("the back end fell over" in note for note in result.notes)
+    with pytest.raises(SolverError):
+        solve(HARD, "cpsat", time_limit=4, workers=1)
+
+
+def test_ctrl_c_while_judging_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from metronome_opt.solvers import solve as _  # noqa: F401
+
+    module = sys.modules["metronome_opt.solvers.solve"]
+    real, calls = module.evaluate, []
+
+    def once(*arguments: object) -> object:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "evaluate", once)
+    result = solve(HARD, "greedy")
+    assert result.stop is Stop.INTERRUPTED
+    assert check(HARD, result.schedule) == ()
