@@ -171,7 +171,7 @@ def test_capacities_tell_interfaces_from_shared_links_and_where_a_node_is() -> N
         build_manifests(*fabric())["capacities.yaml"], key=lambda item: str(item["spec"])
     )
     assert n1["metadata"]["name"] == "n1.example.org"
-    assert n1["metadata"]["annotations"] == {"metronome.x-k8s.io/original-node": "n1.example.org"}
+    assert "annotations" not in n1["metadata"]  # a Node may have this name
     assert n2["metadata"]["labels"] == {
         "app.kubernetes.io/managed-by": "metronome-opt",
         "topology.kubernetes.io/region": "west",
