@@ -24,6 +24,10 @@ _LARGEST = 2**62
 _MOST_ENTRIES = 20_000_000
 
 
+class ModelTooLargeError(InputError):
+    """The time-indexed form of an instance is too large, in size or in its numbers."""
+
+
 @dataclass(frozen=True)
 class Row:
     """``e >= sum of coefficient * z[job, phase, slot] - capacity``, and what e costs.
@@ -72,7 +76,7 @@ class TimeIndexed:
             for link in compiled.links
         )
         if worst >= _LARGEST:
-            raise InputError(
+            raise ModelTooLargeError(
                 f"the objective over {self._common} slots may reach {show(worst)}, which does not "
                 "fit 64-bit integers; use greedy or local, or coarser numbers"
             )
@@ -98,7 +102,7 @@ class TimeIndexed:
             for layer in self._layers(link)
         )
         if entries > _MOST_ENTRIES:
-            raise InputError(
+            raise ModelTooLargeError(
                 f"a time-indexed model of this instance has {entries} entries, more than "
                 f"{_MOST_ENTRIES}; coarsen the slots, or use greedy or local"
             )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from fractions import Fraction
 
 import pytest
 
@@ -99,6 +100,16 @@ def test_a_model_that_memory_cannot_hold_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="360040000 entries, more than 20000000"):
         solve(huge, name, time_limit=10)
     assert solve(huge, "greedy").objective == 0
+
+
+def test_auto_does_without_a_model_that_is_too_large() -> None:
+    phase = Phase(start=0, length=7000, rate=60)
+    jobs = tuple(Job(name=name, period=12_000, phases=(phase,), links={"link": 1}) for name in "ab")
+    huge = Instance(name="huge", slot_ms=1, links=(Link(name="link", capacity=100),), jobs=jobs)
+    result = solve(huge, "auto", time_limit=4)
+    # Two bursts of 7,000 in 12,000 slots share 2,000 at least, 20 unserved.
+    assert result.objective == Fraction(2000 * 20, 12_000)
+    assert any("local search alone" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(
