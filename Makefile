@@ -11,7 +11,7 @@ demo: $(STAMP)
 
 test: check lint types tests
 
-# The exact versions of requirements.lock, then the package itself, editable.
+# The exact versions of requirements.lock, then the package itself, editable, its kernels compiled.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "metronome-opt needs Python 3.11 or later; say: make PYTHON=python3.12 ..."; exit 2; }
@@ -19,6 +19,7 @@ $(STAMP): requirements.lock pyproject.toml
 		{ echo "no virtual environment could be made; on Debian: apt install python3-venv"; exit 2; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	$(BIN)/python -m metronome_opt.kernels
 	@touch $@
 
 check: $(STAMP)

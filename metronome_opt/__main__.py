@@ -71,7 +71,7 @@ def _interrupt_on_terminate() -> None:
     """Treat SIGTERM as Ctrl-C: what was found is still written."""
 
     def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     try:
         signal.signal(signal.SIGTERM, interrupt)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
+from types import FrameType
 
 from metronome_opt.errors import InputError, SolverError, show
 from metronome_opt.instance import Instance
@@ -81,19 +85,41 @@ def solve(
         workers=workers or os.cpu_count() or 1,
         callback=callback,
     )
-    try:
-        run(search)
-    except KeyboardInterrupt:
-        search.interrupt()
-    except SolverError as error:
-        if search.found_by in ("", _UNSHIFTED):
-            raise
-        search.notes.append(f"stopped by an error: {error}")
-    try:
+    with _interrupt_stops(search):
+        try:
+            run(search)
+        except KeyboardInterrupt:
+            search.interrupt()
+        except SolverError as error:
+            if search.found_by in ("", _UNSHIFTED):
+                raise
+            search.notes.append(f"stopped by an error: {error}")
         return _result(search, chosen)
-    except KeyboardInterrupt:  # judging is quick, and what was found is not to be lost
+
+
+@contextmanager
+def _interrupt_stops(search: Search) -> Iterator[None]:
+    """Let the first Ctrl-C ask the search to stop, and only the next one break in.
+
+    A KeyboardInterrupt is lost where it cannot be raised, in a callback of a compiler, say; and
+    where it can, it may tear what it meets. A flag is neither lost nor in the way.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or not callable(previous):  # someone else's business, or ignored
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if search.stop is Stop.INTERRUPTED:
+            previous(number, frame)
         search.interrupt()
-        return _result(search, chosen)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def _check_numbers(time_limit: float | None, seed: int, workers: int | None) -> None:

@@ -227,18 +227,28 @@ def test_an_error_after_a_find_keeps_what_was_found(monkeypatch: pytest.MonkeyPa
 
 
 def test_ctrl_c_while_judging_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from metronome_opt.solvers import solve as _  # noqa: F401
-
     module = sys.modules["metronome_opt.solvers.solve"]
-    real, calls = module.evaluate, []
+    real = module.evaluate
 
-    def once(*arguments: object) -> object:
-        calls.append(arguments)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
+    def interrupted(*arguments: object) -> object:
+        signal.raise_signal(signal.SIGINT)
         return real(*arguments)
 
-    monkeypatch.setattr(module, "evaluate", once)
+    monkeypatch.setattr(module, "evaluate", interrupted)
     result = solve(HARD, "greedy")
     assert result.stop is Stop.INTERRUPTED
     assert check(HARD, result.schedule) == ()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
+
+
+def test_a_second_ctrl_c_breaks_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["metronome_opt.solvers.solve"]
+
+    def insisted(*_: object) -> object:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError
+
+    monkeypatch.setattr(module, "evaluate", insisted)
+    with pytest.raises(KeyboardInterrupt):
+        solve(HARD, "greedy")
