@@ -1,4 +1,4 @@
-"""``python -m metronome_opt.kernels``: compile all kernels now, so that no run has to wait for it."""
+"""``python -m metronome_opt.kernels``: compile all kernels now, so that no run has to wait."""
 
 from __future__ import annotations
 
