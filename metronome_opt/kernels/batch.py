@@ -28,7 +28,7 @@ def score_nodes(
     Parameters
     ----------
     demand
-        What runs there, Mbit/s, shape (nodes, H) or (nodes, layers, H): layer k holds the demand
+        What runs there, Mbit/s, not negative, shape (nodes, H) or (nodes, layers, H): layer k holds the demand
         of the jobs whose weight is at least the k-th, the lowest layer the demand of all. Only the
         layers up to the job's own weight belong here. H is a multiple of the job's period.
     capacity
@@ -75,8 +75,7 @@ def score_nodes(
     if flows < 1 or (prices < 0).any():
         raise InputError(f"flows, prices: must be positive, got {flows}, {prices.tolist()}")
     bound = _largest_value(job, flows, prices, hyperperiod)
-    levels = [abs(int(end)) for array in (layered, capacity) if array.size for end in _ends(array)]
-    if max([bound, *levels]) >= _LARGEST:
+    if max(bound, int(capacity.max(initial=0))) >= _LARGEST:
         raise InputError(f"job {job.name}: its cost may not fit 64-bit integers; use larger units")
     phases = np.array(
         [(phase.start, phase.length, phase.rate * flows) for phase in job.phases], dtype=np.int64
@@ -92,10 +91,6 @@ def score_nodes(
         phases,
         work,
     )
-
-
-def _ends(array: Ints) -> tuple[int, int]:
-    return int(array.min()), int(array.max())
 
 
 def _largest_value(job: Job, flows: int, prices: Ints, hyperperiod: int) -> int:

@@ -1,7 +1,7 @@
 """The marginal cost of one burst pattern at all offsets, by folding and a sliding window.
 
 Added to a link, a burst of demand d raises the overload of a layer with demand D and capacity C
-from ``max(0, D - C)`` to ``max(0, D + d - C)``: by D + d - C, held within [0, d]. What a burst
+from ``max(0, D - C)`` to ``max(0, D + d - C)``: by ``max(0, min(D, C) + d - C)``. What a burst
 costs that begins at slot u is the sum of this over its slots and over all its repetitions. So fold
 the hyperperiod onto the period, then let a window of the burst's length slide over it: O(H + T)
 for all offsets at once.
@@ -39,11 +39,11 @@ def fold(row: Ints, capacity: int, rate: int, folded: Ints) -> None:
     period = folded.shape[0]
     slack = rate - capacity
     for u in range(period):
-        folded[u] = min(max(row[u] + slack, 0), rate)
+        folded[u] = max(min(row[u], capacity) + slack, 0)
     for begin in range(period, row.shape[0], period):
         part = row[begin : begin + period]
         for u in range(period):
-            folded[u] += min(max(part[u] + slack, 0), rate)
+            folded[u] += max(min(part[u], capacity) + slack, 0)
 
 
 @njit(cache=True, nogil=True)

@@ -116,7 +116,7 @@ def test_costs_that_leave_64_bits_are_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"demand": np.full((1, 10), 2**63 - 1)}, "64-bit"),
+        ({"capacity": np.array([2**63 - 1])}, "64-bit"),
         ({"prices": np.array([2**62, 2**62]), "demand": np.zeros((1, 2, 10), np.int64)}, "64-bit"),
         ({"capacity": np.array([3.7])}, "capacity: must be integers"),
         ({"demand": np.zeros((1, 10))}, "demand: must be integers"),
@@ -129,3 +129,10 @@ def test_numbers_that_make_no_sense_are_refused(changes: dict[str, Any], message
     fields = {"demand": np.zeros((1, 10), np.int64), "capacity": np.array([100]), **changes}
     with pytest.raises(InputError, match=message):
         score_nodes(fields.pop("demand"), fields.pop("capacity"), job, **fields)
+
+
+def test_any_demand_that_64_bits_hold_is_counted_right() -> None:
+    # Overloaded before, by however much: every slot of the burst adds its whole rate.
+    job = Job(name="new", period=4, phases=(Phase(start=0, length=2, rate=5),), links={})
+    _, cost, _ = score_nodes(np.full((1, 8), 2**63 - 1), np.array([3]), job)
+    assert cost[0] == 2 * 2 * 5
