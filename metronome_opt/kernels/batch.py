@@ -28,8 +28,8 @@ def score_nodes(
     Parameters
     ----------
     demand
-        What runs there, Mbit/s, not negative, shape (nodes, H) or (nodes, layers, H): layer k holds the demand
-        of the jobs whose weight is at least the k-th, the lowest layer the demand of all. Only the
+        What runs there, Mbit/s, not negative, int32 or int64 (int32 is faster), shape (nodes, H) or
+        (nodes, layers, H): layer k holds the demand of the jobs whose weight is at least the k-th, the lowest layer the demand of all. Only the
         layers up to the job's own weight belong here. H is a multiple of the job's period.
     capacity
         Mbit/s, shape (nodes,).
