@@ -29,8 +29,9 @@ def score_nodes(
     ----------
     demand
         What runs there, Mbit/s, not negative, int32 or int64 (int32 is faster), shape (nodes, H) or
-        (nodes, layers, H): layer k holds the demand of the jobs whose weight is at least the k-th, the lowest layer the demand of all. Only the
-        layers up to the job's own weight belong here. H is a multiple of the job's period.
+        (nodes, layers, H), H a multiple of the job's period. Layer k holds the demand of the jobs
+        whose weight is at least the k-th, the lowest layer that of all. Only the layers up to the
+        job's own weight belong here.
     capacity
         Mbit/s, shape (nodes,).
     job
