@@ -50,9 +50,7 @@ class CpsatModel:
                         return
                     on = self.model.new_bool_var(f"z_{index}_{phase}_{slot}")
                     offsets = self.form.bursting(job, phase, slot)
-                    self.model.add(
-                        on == import_cp_model().LinearExpr.sum([choice[o] for o in offsets])
-                    )
+                    self.model.add(on == cp.LinearExpr.sum([choice[o] for o in offsets]))
                     slots.append(on)
                 bursting[index].append(slots)
         expression = cp.LinearExpr.weighted_sum
