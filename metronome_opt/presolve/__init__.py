@@ -1,0 +1,8 @@
+"""The structure of an instance: smaller instances with the same optimum, and the way back."""
+
+from metronome_opt.presolve.blocks import Split, split
+from metronome_opt.presolve.grid import coarsen
+from metronome_opt.presolve.links import simplify_links
+from metronome_opt.presolve.reduction import Reduction
+
+__all__ = ["Reduction", "Split", "coarsen", "simplify_links", "split"]

@@ -1,0 +1,110 @@
+"""Blocks: parts of an instance that share at most a job can be solved apart.
+
+Jobs and links form a bipartite graph. Where taking a job away disconnects it, the parts on either
+side, each with the job, are solved apart and then rotated rigidly until they agree on that job's
+offset. Rotating a part changes nothing unless a fixed job holds it. A fixed job connects nothing:
+it is a copy of itself in every part. Parts of one component that are held cannot be turned to
+agree; if there are two of them, the component stays whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import networkx as nx
+
+from metronome_opt.instance import Instance, Job
+from metronome_opt.presolve.reduction import Offsets
+
+
+@dataclass(frozen=True)
+class Split:
+    """An instance in blocks.
+
+    Attributes
+    ----------
+    instance
+        The whole.
+    blocks
+        Instances whose links are disjoint; a free job in several of them is where they meet.
+    """
+
+    instance: Instance
+    blocks: tuple[Instance, ...]
+
+    def join(self, parts: Sequence[Offsets]) -> dict[str, int]:
+        """Put schedules of the blocks together; the contention is the sum of theirs.
+
+        A job that is in no block stays where nobody shifts it.
+        """
+        placed = dict(self.instance.unshifted)
+        settled: set[str] = set()
+        pending = list(range(len(self.blocks)))
+        while pending:
+            index = min(pending, key=lambda i: (self._rank(i, settled), i))
+            pending.remove(index)
+            free = [job for job in self.blocks[index].jobs if job.fixed_offset is None]
+            shared = [job.name for job in free if job.name in settled]
+            turn = placed[shared[0]] - parts[index][shared[0]] if shared else 0
+            for job in free:
+                placed[job.name] = (parts[index][job.name] + turn) % job.period
+                settled.add(job.name)
+        return placed
+
+    def _rank(self, index: int, settled: set[str]) -> int:
+        """Return what comes first: blocks that meet settled ones, then those that cannot turn."""
+        jobs = self.blocks[index].jobs
+        if any(job.name in settled for job in jobs):
+            return 0
+        return 1 if any(job.fixed_offset is not None for job in jobs) else 2
+
+
+def split(instance: Instance) -> Split:
+    """Cut an instance at its articulation jobs."""
+    graph = _graph(instance)
+    groups: list[set[str]] = []
+    for component in nx.connected_components(graph):
+        parts = _link_groups(graph.subgraph(component))
+        if sum(_is_held(instance, links) for links in parts) > 1:
+            parts = [set().union(*parts)]
+        groups += parts
+    order = {link.name: position for position, link in enumerate(instance.links)}
+    groups.sort(key=lambda links: min(order[link] for link in links))
+    return Split(instance, tuple(_block(instance, links) for links in groups))
+
+
+def _graph(instance: Instance) -> nx.Graph:
+    """Return the bipartite graph of the used links and the free jobs that use them."""
+    graph = nx.Graph()
+    for link, users in instance.jobs_on.items():
+        if users:
+            graph.add_node(("link", link))
+    for job in instance.jobs:
+        if job.fixed_offset is None:
+            graph.add_edges_from((("job", job.name), ("link", link)) for link in job.links)
+    return graph
+
+
+def _link_groups(component: nx.Graph) -> list[set[str]]:
+    """Return the links of each block: biconnected parts, joined where they meet in a link."""
+    together = nx.utils.UnionFind(name for kind, name in component if kind == "link")
+    for part in nx.biconnected_components(component):
+        together.union(*(name for kind, name in part if kind == "link"))
+    return [set(links) for links in together.to_sets()]
+
+
+def _is_held(instance: Instance, links: set[str]) -> bool:
+    return any(
+        job.fixed_offset is not None and not links.isdisjoint(job.links) for job in instance.jobs
+    )
+
+
+def _block(instance: Instance, links: set[str]) -> Instance:
+    jobs: list[Job] = []
+    for job in instance.jobs:
+        flows = {link: count for link, count in job.links.items() if link in links}
+        if flows:
+            jobs.append(job.model_copy(update={"links": flows}))
+    kept = tuple(link for link in instance.links if link.name in links)
+    return instance.replace(links=kept, jobs=tuple(jobs))

@@ -1,0 +1,134 @@
+"""Every reduction keeps the optimum, and leads back to a schedule of the same contention."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.presolve import Reduction, coarsen, simplify_links, split
+from metronome_opt.presolve.grid import grid_of
+from metronome_opt.solvers import solve
+from metronome_opt.verify import evaluate
+from tests.strategies import instances
+
+SMALL = instances(max_jobs=4, max_links=3, max_period=6, weights=(0, 1, 2, 4))
+
+
+def optimum(instance: Instance) -> tuple[Fraction, dict[str, int]]:
+    result = solve(instance, "exhaustive", time_limit=None)
+    return result.objective, dict(result.offsets)
+
+
+def stretched(instance: Instance, factor: int) -> Instance:
+    """Return the instance in slots that are `factor` times shorter."""
+    jobs = tuple(
+        job.model_copy(
+            update={
+                "period": job.period * factor,
+                "phases": tuple(
+                    Phase(start=p.start * factor, length=p.length * factor, rate=p.rate)
+                    for p in job.phases
+                ),
+                "fixed_offset": None if job.fixed_offset is None else job.fixed_offset * factor,
+                "current_offset": None,
+            }
+        )
+        for job in instance.jobs
+    )
+    return instance.replace(jobs=jobs)
+
+
+def check_reduction(whole: Instance, reduction: Reduction) -> None:
+    value, offsets = optimum(reduction.instance)
+    assert value == optimum(whole)[0]
+    assert evaluate(whole, reduction.restore(offsets)).contention == value
+
+
+@given(instances(max_jobs=3, max_links=2, max_period=4, weights=(1, 2)), st.integers(2, 3))
+@settings(max_examples=40)
+def test_the_grid_loses_nothing(instance: Instance, factor: int) -> None:
+    fine = stretched(instance, factor)
+    assert grid_of(fine) % factor == 0
+    check_reduction(fine, coarsen(fine))
+
+
+@given(SMALL)
+@settings(max_examples=60)
+def test_fewer_links_keep_the_optimum(instance: Instance) -> None:
+    check_reduction(instance, simplify_links(instance))
+
+
+def test_equal_links_become_one_and_free_ones_go() -> None:
+    links = tuple(Link(name=name, capacity=c) for name, c in (("a", 100), ("b", 100), ("c", 200)))
+    burst = (Phase(start=0, length=2, rate=60),)
+    jobs = tuple(
+        Job(name=name, period=4, phases=burst, links={"a": 1, "b": 1, "c": 1}) for name in "xy"
+    )
+    smaller = simplify_links(Instance(name="i", slot_ms=1, links=links, jobs=jobs)).instance
+    assert smaller.links == (Link(name="a", capacity=200),)
+    assert [dict(job.links) for job in smaller.jobs] == [{"a": 2}, {"a": 2}]
+
+
+@given(SMALL)
+@settings(max_examples=80)
+def test_blocks_solved_apart_give_the_optimum(instance: Instance) -> None:
+    parts = split(instance)
+    solved = [optimum(block) for block in parts.blocks]
+    joined = parts.join([offsets for _, offsets in solved])
+    value = optimum(instance)[0]
+    assert sum((part for part, _ in solved), Fraction(0)) == value
+    assert evaluate(instance, joined).contention == value
+
+
+def chain(fixed: dict[str, int] | None = None) -> Instance:
+    """Return jobs a - b - c - d in a row, neighbours sharing one link each."""
+    burst = (Phase(start=0, length=3, rate=60),)
+    uses = {"a": ["ab"], "b": ["ab", "bc"], "c": ["bc", "cd"], "d": ["cd"]}
+    return Instance(
+        name="chain",
+        slot_ms=1,
+        links=tuple(Link(name=name, capacity=100) for name in ("ab", "bc", "cd")),
+        jobs=tuple(
+            Job(
+                name=name,
+                period=8,
+                phases=burst,
+                links=dict.fromkeys(links, 1),
+                fixed_offset=(fixed or {}).get(name),
+            )
+            for name, links in uses.items()
+        ),
+    )
+
+
+def test_an_acyclic_graph_falls_apart_into_links() -> None:
+    assert [[link.name for link in block.links] for block in split(chain()).blocks] == [
+        ["ab"],
+        ["bc"],
+        ["cd"],
+    ]
+
+
+def test_two_held_ends_keep_what_lies_between_together() -> None:
+    blocks = split(chain({"a": 0, "d": 1})).blocks
+    assert [[link.name for link in block.links] for block in blocks] == [["ab", "bc", "cd"]]
+    # A fixed job in the middle connects nothing: both sides are held, and apart.
+    blocks = split(chain({"b": 0})).blocks
+    assert [[link.name for link in block.links] for block in blocks] == [["ab"], ["bc"], ["cd"]]
+
+
+def test_a_cycle_is_one_block() -> None:
+    burst = (Phase(start=0, length=3, rate=60),)
+    jobs = tuple(
+        Job(name=name, period=8, phases=burst, links={one: 1, two: 1})
+        for name, one, two in (("a", "x", "y"), ("b", "y", "z"), ("c", "z", "x"), ("d", "z", "w"))
+    )
+    links = tuple(Link(name=name, capacity=100) for name in "xyzw")
+    blocks = split(Instance(name="i", slot_ms=1, links=links, jobs=jobs)).blocks
+    assert [sorted(link.name for link in block.links) for block in blocks] == [
+        ["x", "y", "z"],
+        ["w"],
+    ]
