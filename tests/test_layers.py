@@ -20,6 +20,7 @@ FLOORS = [
     ["kubernetes"],
     ["export"],
     ["solvers"],
+    ["presolve"],
     ["scenario"],
     ["result"],
     ["verify", "kernels"],

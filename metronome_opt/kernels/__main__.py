@@ -6,6 +6,7 @@ import numpy as np
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.batch import score_nodes
+from metronome_opt.kernels.branch import grow, start_tree
 from metronome_opt.kernels.jobs import best_offset, contention, demand_of, descend, workspace
 from metronome_opt.kernels.perturb import empty_queue, neighbours_of, search_chunk
 from metronome_opt.kernels.tables import compile_instance
@@ -25,6 +26,8 @@ def main() -> None:
     descend(compiled.tables, demand, offsets, around.free, work)
     search_chunk(compiled.tables, demand, offsets, around, empty_queue(2), 1, 1, 0, work)
     contention(compiled, demand)
+    tree = start_tree(compiled, offsets, 10**6, 0, offsets)
+    grow(compiled.tables, compiled.empty_demand(), tree, work, 10)
     for dtype in (np.int32, np.int64):
         score_nodes(np.zeros((1, 4), dtype=dtype), np.array([100]), jobs[0])
 

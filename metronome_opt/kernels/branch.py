@@ -39,7 +39,7 @@ class Tree(NamedTuple):
         Per depth, the bound of the jobs that are neither placed above nor branched on there.
     choice, added
         Offsets to try and what they add, cheapest first, shape (jobs + 1, longest period).
-    count, following
+    choices, following
         How many choices there are per depth, and which comes next; -1 before they are made.
     best
         Offset per job of the incumbent.
@@ -59,7 +59,7 @@ class Tree(NamedTuple):
     rest: Ints
     choice: Ints
     added: Ints
-    count: Ints
+    choices: Ints
     following: Ints
     best: Ints
     open: Ints
@@ -91,7 +91,7 @@ def start_tree(compiled: Compiled, offsets: Ints, value: int, placed: int, order
         rest=np.zeros(depths, dtype=np.int64),
         choice=np.zeros((depths, longest), dtype=np.int64),
         added=np.zeros((depths, longest), dtype=np.int64),
-        count=np.zeros(depths, dtype=np.int64),
+        choices=np.zeros(depths, dtype=np.int64),
         following=np.full(depths, _TO_EXPAND, dtype=np.int64),
         best=np.array(offsets, dtype=np.int64),
         open=free,
@@ -134,7 +134,7 @@ def dual_bound(tree: Tree) -> int:
                 else int(tree.base[0])
             )
             bound = min(bound, here)
-        elif following < tree.count[depth]:
+        elif following < tree.choices[depth]:
             next_cost = tree.base[depth] + tree.added[depth, following] + tree.rest[depth]
             bound = min(bound, int(next_cost))
     return bound
@@ -149,7 +149,7 @@ def grow(tables: Tables, demand: Ints, tree: Tree, work: Ints, budget: int) -> N
     demand
         In and out: the layered demand of the fixed jobs and of what the tree has placed.
     work
-        Scratch, shape (8 T,) or longer for the longest period T.
+        Scratch, shape (7 T,) or longer for the longest period T.
     """
     counters = tree.counters
     target = counters[_NODES] + budget
@@ -161,7 +161,7 @@ def grow(tables: Tables, demand: Ints, tree: Tree, work: Ints, budget: int) -> N
             continue
         entry = tree.following[depth]
         job = tree.job[depth]
-        if entry < tree.count[depth]:
+        if entry < tree.choices[depth]:
             value = tree.base[depth] + tree.added[depth, entry]
             if value + tree.rest[depth] < counters[_INCUMBENT]:
                 tree.following[depth] += 1
@@ -208,12 +208,12 @@ def _expand(tables: Tables, demand: Ints, tree: Tree, work: Ints) -> None:
         total += least
         if total >= tree.counters[_INCUMBENT]:
             tree.following[depth] = 0
-            tree.count[depth] = 0
+            tree.choices[depth] = 0
             return
         if chosen < 0 or least > most or (least == most and tree.order[job] > tree.order[chosen]):
             chosen, most = job, least
     tree.following[depth] = 0
-    tree.count[depth] = 0
+    tree.choices[depth] = 0
     if chosen < 0:
         tree.counters[_INCUMBENT] = base
         for above in range(depth):
@@ -226,7 +226,7 @@ def _expand(tables: Tables, demand: Ints, tree: Tree, work: Ints) -> None:
     for entry in range(domain):
         tree.choice[depth, entry] = ranked[entry]
         tree.added[depth, entry] = cost[ranked[entry]]
-    tree.count[depth] = domain
+    tree.choices[depth] = domain
 
 
 @njit(cache=True, nogil=True)

@@ -1,10 +1,10 @@
 """Coarser slots: the common divisor of everything that can be a boundary loses nothing.
 
-Take an optimal schedule and let g divide all periods, burst boundaries and fixed offsets. Jobs whose
-offsets agree modulo g form a class. Shift one class rigidly: as long as no boundary of it meets one
-of another class, the contention changes linearly, so one of the two directions does no harm. Go
-there until two classes agree. In the end all do, and, unless a fixed job already says so, rotating
-everything brings them to 0 modulo g.
+Take an optimal schedule and let g divide all periods, burst boundaries and fixed offsets. Jobs
+whose offsets agree modulo g form a class. Shift one class rigidly: as long as no boundary of it
+meets one of another class, the contention changes linearly, so one of the two directions does no
+harm. Go there until two classes agree. In the end all do, and, unless a fixed job already says so,
+rotating everything brings them to 0 modulo g.
 """
 
 from __future__ import annotations

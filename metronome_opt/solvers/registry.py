@@ -48,7 +48,7 @@ class Solver:
 _ALL = (
     Solver(
         "auto",
-        "greedy, local search, then CP-SAT from there",
+        "presolve and blocks; local search, branch and bound, CP-SAT",
         "auto",
         packages=("ortools",),
         exact=True,
@@ -62,6 +62,7 @@ _ALL = (
         "milp", "time-indexed MILP, HiGHS", "milp", "run_highs", ("pulp", "highspy"), exact=True
     ),
     Solver("milp-cbc", "time-indexed MILP, CBC", "milp", "run_cbc", ("pulp",), exact=True),
+    Solver("branch-bound", "depth-first on the supermodular bound", "branch_bound", exact=True),
     Solver("exhaustive", "every combination of offsets", "exhaustive", exact=True),
 )
 SOLVERS = {solver.name: solver for solver in _ALL}

@@ -39,6 +39,8 @@ class Search:
         For the solver's random choices, for its threads.
     callback
         See `Callback`. May be called from a thread of the back end.
+    parent
+        The search that this one is a part of; it stops when that one does.
     """
 
     def __init__(
@@ -49,7 +51,9 @@ class Search:
         seed: int,
         workers: int,
         callback: Callback | None = None,
+        parent: Search | None = None,
     ) -> None:
+        self._parent = parent
         self._start = time.perf_counter()
         self._limit = time_limit
         self._lock = threading.Lock()
@@ -95,7 +99,9 @@ class Search:
     def stopped(self) -> bool:
         """Whether the solver has to return now."""
         if self._stop is None:
-            if self.proved:
+            if self._parent is not None and self._parent.stopped:
+                self._stop = self._parent.stop
+            elif self.proved:
                 self._stop = Stop.PROVED
             elif self.remaining == 0.0:
                 self._stop = Stop.TIME_LIMIT
@@ -123,6 +129,28 @@ class Search:
     def proved(self) -> bool:
         """Whether the bound meets the incumbent."""
         return self.incumbent is not None and self.incumbent == self.bound
+
+    # ---------------------------------------------------------------- parts
+
+    def below(self, instance: Instance) -> Search:
+        """Return a search on a part of the problem, within the time that is left to this one."""
+        return Search(
+            instance,
+            time_limit=self.remaining,
+            seed=self.seed,
+            workers=self.workers,
+            parent=self,
+        )
+
+    def limit_to(self, seconds: float | None, parts: int) -> None:
+        """Let the search end after its share of `seconds` from now on, one of `parts`."""
+        self._limit = None if seconds is None else self.elapsed + seconds / parts
+
+    def named(self) -> dict[str, int] | None:
+        """Return the best offsets by job name, None if there are none."""
+        if self.best is None:
+            return None
+        return dict(zip((job.name for job in self.instance.jobs), self.best, strict=True))
 
     # ---------------------------------------------------------------- progress
 
