@@ -187,7 +187,7 @@ def demo(
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
         "demo-output"
     ),
-    time_limit: Annotated[float, typer.Option(min=0, help="Seconds for each exact solver.")] = 12.0,
+    time_limit: Annotated[float, typer.Option(min=0, help="Seconds for each exact solver.")] = 10.0,
     seed: options.Seed = 0,
 ) -> int:
     """Schedule the shipped 24-node scenario: table, pictures, claims."""
