@@ -12,7 +12,6 @@ from metronome_opt.kernels.sliding import (
     add_windows,
     first_offset,
     fold,
-    limit_room,
     roomiest_offset,
 )
 from metronome_opt.kernels.tables import Ints
@@ -48,8 +47,8 @@ def score_nodes(
     cost
         Shape (nodes,): what the job adds to H times the contention, weight * Mbit/s * slots.
     cushion
-        Shape (nodes,): slots that are free on either side of every burst, 0 where the job adds to
-        the overload, the period where nothing limits it.
+        Shape (nodes,): free slots on either side of every burst, 0 where the job costs something,
+        the period where nothing limits it.
 
     Raises
     ------
@@ -115,23 +114,21 @@ def _score_nodes(
     offset = np.empty(nodes, np.int64)
     value = np.empty(nodes, np.int64)
     cushion = np.zeros(nodes, np.int64)
-    overload = np.empty((bursts, period), work.dtype)
     priced = np.empty(period, work.dtype)
     folded = np.empty(period, work.dtype)
     prefix = np.empty(2 * period, work.dtype)
     cost = np.empty(period, work.dtype)
-    room = np.empty(period, work.dtype)
     for node in range(nodes):
         least = 0
         cost[:] = 0
         for p in range(bursts):
             start, length, rate = phases[p, 0], phases[p, 1], phases[p, 2]
-            fold(demand[node, 0], capacity[node], rate, overload[p])
+            fold(demand[node, 0], capacity[node], rate, folded)
             if layers == 1:
-                least = add_windows(overload[p], start, length, prices[0], prefix, cost)
+                least = add_windows(folded, start, length, prices[0], prefix, cost)
                 continue
             priced[:] = 0
-            add_multiple(prices[0], overload[p], priced)
+            add_multiple(prices[0], folded, priced)
             for layer in range(1, layers):
                 fold(demand[node, layer], capacity[node], rate, folded)
                 add_multiple(prices[layer], folded, priced)
@@ -139,10 +136,6 @@ def _score_nodes(
         value[node] = least
         if least > 0:
             offset[node] = first_offset(cost, least, ready)
-            continue
-        room[:] = period
-        for p in range(bursts):
-            limit_room(overload[p], phases[p, 0], phases[p, 1], room, prefix)
-        offset[node] = roomiest_offset(cost, room, 0, ready)
-        cushion[node] = room[offset[node]]
+        else:
+            offset[node], cushion[node] = roomiest_offset(cost, ready)
     return offset, value, cushion

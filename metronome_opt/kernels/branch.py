@@ -149,7 +149,7 @@ def grow(tables: Tables, demand: Ints, tree: Tree, work: Ints, budget: int) -> N
     demand
         In and out: the layered demand of the fixed jobs and of what the tree has placed.
     work
-        Scratch, shape (7 T,) or longer for the longest period T.
+        Scratch, shape (5 T,) or longer for the longest period T.
     """
     counters = tree.counters
     target = counters[_NODES] + budget
@@ -238,7 +238,7 @@ def _score(tables: Tables, demand: Ints, tree: Tree, job: int, work: Ints) -> tu
     """
     period = tables.period[job]
     cost = work[:period]
-    score_job(tables, demand, job, cost, work[period : 2 * period], work[2 * period :], False)
+    score_job(tables, demand, job, cost, work[period:])
     turn = tree.turn[tree.counters[_DEPTH]]
     return cost, _gcd(turn, period) if turn > 0 else period
 

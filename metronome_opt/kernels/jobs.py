@@ -13,7 +13,6 @@ from metronome_opt.kernels.sliding import (
     add_windows,
     first_offset,
     fold,
-    limit_room,
     roomiest_offset,
 )
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
@@ -47,9 +46,7 @@ def put_job(tables: Tables, demand: Ints, job: int, offset: int, sign: int) -> N
 
 
 @njit(cache=True, nogil=True)
-def score_job(
-    tables: Tables, demand: Ints, job: int, cost: Ints, room: Ints, work: Ints, rooms: bool
-) -> int:
+def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) -> int:
     """Compute what a job adds to the contention at every offset, given the demand of the others.
 
     Parameters
@@ -58,11 +55,8 @@ def score_job(
         The flat layered demand without the job.
     cost
         Out, shape (T,): added contention times ``tables.scale[job]``, in units.
-    room
-        Out, shape (T,), if `rooms`: free slots around the bursts, at most T; see `limit_room`. A
-        slot is free if it is free on all links.
     work
-        Scratch, shape (5 T,) or longer.
+        Scratch, shape (4 T,) or longer.
 
     Returns
     -------
@@ -70,15 +64,12 @@ def score_job(
         The least cost.
     """
     period = tables.period[job]
-    overload = work[:period]
-    priced = work[period : 2 * period]
-    folded = work[2 * period : 3 * period]
-    prefix = work[3 * period : 5 * period]
+    priced = work[:period]
+    folded = work[period : 2 * period]
+    prefix = work[2 * period : 4 * period]
     least = 0
     cost[:] = 0
-    room[:] = period
     for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
-        overload[:] = 0
         priced[:] = 0
         for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
             link = tables.use_link[use]
@@ -90,12 +81,8 @@ def score_job(
                 fold(row, tables.capacity[link], rate, folded)
                 price = tables.price[tables.layer_ptr[link] + layer]
                 add_multiple(tables.use_scale[use] * price, folded, priced)
-                if rooms and layer == 0:
-                    add_multiple(1, folded, overload)
         start, length = tables.phase_start[p], tables.phase_length[p]
         least = add_windows(priced, start, length, 1, prefix, cost)
-        if rooms:
-            limit_room(overload, start, length, room, prefix)
     return least
 
 
@@ -108,13 +95,14 @@ def best_offset(tables: Tables, demand: Ints, job: int, work: Ints) -> tuple[int
     Parameters
     ----------
     work
-        Scratch, shape (7 T,) or longer.
+        Scratch, shape (5 T,) or longer.
     """
     period = tables.period[job]
     cost = work[:period]
-    room = work[period : 2 * period]
-    least = score_job(tables, demand, job, cost, room, work[2 * period :], True)
-    return roomiest_offset(cost, room, least, tables.ready[job]), least
+    least = score_job(tables, demand, job, cost, work[period:])
+    if least > 0:
+        return first_offset(cost, least, tables.ready[job]), least
+    return roomiest_offset(cost, tables.ready[job])[0], least
 
 
 @njit(cache=True, nogil=True)
@@ -126,7 +114,7 @@ def descend(tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints
     demand, offsets
         In and out, consistent with each other.
     work
-        Scratch, shape (7 T,) or longer for the longest period T.
+        Scratch, shape (5 T,) or longer for the longest period T.
 
     Returns
     -------
@@ -138,8 +126,7 @@ def descend(tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints
         period = tables.period[job]
         cost = work[:period]
         put_job(tables, demand, job, offsets[job], -1)
-        room = work[period : 2 * period]
-        least = score_job(tables, demand, job, cost, room, work[2 * period :], False)
+        least = score_job(tables, demand, job, cost, work[period:])
         if least < cost[offsets[job]]:
             offsets[job] = first_offset(cost, least, tables.ready[job])
             moved += 1
@@ -186,4 +173,4 @@ def demand_of(compiled: Compiled, offsets: Sequence[int] | Ints) -> Ints:
 def workspace(compiled: Compiled) -> Ints:
     """Return scratch memory that is large enough for every job."""
     longest = max(job.period for job in compiled.instance.jobs)
-    return np.empty(7 * longest, dtype=np.int64)
+    return np.empty(5 * longest, dtype=np.int64)

@@ -82,7 +82,7 @@ def search_chunk(
     queue
         Scratch, see `empty_queue`.
     work
-        Scratch, shape (7 T,) or longer for the longest period T.
+        Scratch, shape (5 T,) or longer for the longest period T.
     """
     np.random.seed(seed)
     before = np.empty(offsets.shape[0], np.int64)
@@ -121,7 +121,7 @@ def _kick(
         period = tables.period[job]
         cost = work[:period]
         put_job(tables, demand, job, offsets[job], -1)
-        score_job(tables, demand, job, cost, work[period : 2 * period], work[2 * period :], False)
+        score_job(tables, demand, job, cost, work[period:])
         target = np.random.randint(period)
         change += cost[target] - cost[offsets[job]]
         offsets[job] = target
@@ -140,9 +140,9 @@ def _settle(
     while queue.waiting[0] > 0:
         job = _dequeue(queue)
         period = tables.period[job]
-        cost, room = work[:period], work[period : 2 * period]
+        cost = work[:period]
         put_job(tables, demand, job, offsets[job], -1)
-        lowest = score_job(tables, demand, job, cost, room, work[2 * period :], False)
+        lowest = score_job(tables, demand, job, cost, work[period:])
         gain = cost[offsets[job]] - lowest
         if gain > 0:
             change -= gain

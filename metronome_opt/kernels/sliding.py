@@ -97,58 +97,6 @@ def add_windows(folded: Ints, start: int, length: int, scale: int, prefix: Ints,
 
 
 @njit(cache=True, nogil=True)
-def limit_room(overload: Ints, start: int, length: int, room: Ints, scratch: Ints) -> None:
-    """Lower ``room[o]`` to the free slots on either side of a burst at offset o.
-
-    A slot is free if the burst would overload nothing there. The room of a burst is the number of
-    free slots before it or after it, whichever is fewer: by so much may it, or what surrounds it,
-    grow. A burst that overloads something has room 0, one that is free everywhere does not limit.
-
-    Parameters
-    ----------
-    overload
-        Shape (T,), cyclic, positive where the burst would overload the link.
-    room
-        In and out, shape (T,).
-    scratch
-        Shape (T,) or longer.
-    """
-    period = overload.shape[0]
-    anchor = -1
-    for u in range(period):
-        if overload[u] > 0:
-            anchor = u
-            break
-    if anchor < 0:
-        return
-    here = scratch[:period]
-    here[:] = 0
-    run = 0  # free slots up to u, counted from the anchor on so that none is cut in two
-    for begin, end in ((anchor + 1, period), (0, anchor + 1)):
-        for u in range(begin, end):
-            if overload[u] == 0:
-                run += 1
-            elif run:
-                _fill_run(here, u - run - start, run - length)
-                run = 0
-    for o in range(period):
-        room[o] = min(room[o], here[o])
-
-
-@njit(cache=True, nogil=True)
-def _fill_run(here: Ints, first: int, spare: int) -> None:
-    """Write the room of the ``spare + 1`` offsets from `first` on (cyclic) that fit a free run."""
-    period = here.shape[0]
-    first %= period
-    straight = max(0, min(spare + 1, period - first))
-    ahead = here[first : first + straight]
-    for before in range(straight):
-        ahead[before] = min(before, spare - before)
-    for before in range(straight, spare + 1):
-        here[first + before - period] = min(before, spare - before)
-
-
-@njit(cache=True, nogil=True)
 def first_offset(cost: Ints, wanted: int, ready: int) -> int:
     """Return the offset of cost `wanted` that waits least after `ready`."""
     for o in range(ready, cost.shape[0]):
@@ -161,15 +109,41 @@ def first_offset(cost: Ints, wanted: int, ready: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def roomiest_offset(cost: Ints, room: Ints, wanted: int, ready: int) -> int:
-    """Return the offset of cost `wanted` with most room, among equals the one that waits least."""
-    most = np.int64(-1)
-    for o in range(cost.shape[0]):
-        most = max(most, room[o] if cost[o] == wanted else np.int64(-1))
-    for o in range(ready, cost.shape[0]):
-        if room[o] == most and cost[o] == wanted:
-            return o
-    for o in range(ready):
-        if room[o] == most and cost[o] == wanted:
-            return o
-    return -1
+def roomiest_offset(cost: Ints, ready: int) -> tuple[int, int]:
+    """Return the offset amid the longest run of offsets that cost nothing, and its room.
+
+    A job that costs nothing at one offset and at `room` more on either side has that many free
+    slots before and after each of its bursts, on each of its links: by so much may it, or what
+    surrounds it, grow. Among equals the offset that waits least after `ready` is taken.
+
+    Parameters
+    ----------
+    cost
+        Shape (T,), cyclic, not negative, 0 somewhere.
+
+    Returns
+    -------
+    tuple of int
+        Offset and room; the room is T where no offset costs anything.
+    """
+    period = cost.shape[0]
+    anchor = 0
+    while anchor < period and cost[anchor] == 0:
+        anchor += 1
+    if anchor == period:
+        return ready, period
+    best, most, least_wait = -1, -1, period
+    run = 0  # offsets up to o that cost nothing, counted from the anchor on: none is cut in two
+    for begin, end in ((anchor + 1, period), (0, anchor + 1)):
+        for o in range(begin, end):
+            if cost[o] == 0:
+                run += 1
+                continue
+            room = (run - 1) // 2
+            if run > 0 and room >= most:
+                for middle in (o - run + room, o - 1 - room):
+                    wait = (middle - ready) % period
+                    if room > most or wait < least_wait:
+                        best, most, least_wait = middle % period, room, wait
+            run = 0
+    return best, most

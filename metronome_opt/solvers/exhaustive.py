@@ -30,13 +30,13 @@ def run(search: Search) -> None:
     *outer, last = free
     work = workspace(compiled)
     period = jobs[last].period
-    cost, room = np.empty(period, dtype=np.int64), np.empty(period, dtype=np.int64)
+    cost = np.empty(period, dtype=np.int64)
     for index in outer:
         offsets[index] = 0
         put_job(tables, demand, index, 0, 1)
     more = True
     while more and not search.stopped:
-        score_job(tables, demand, last, cost, room, work, False)
+        score_job(tables, demand, last, cost, work)
         best = int(cost.argmin())
         value = contention(compiled, demand) + compiled.fraction(int(cost[best]), last)
         if search.incumbent is None or value < search.incumbent:
