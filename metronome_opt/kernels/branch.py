@@ -113,11 +113,6 @@ def incumbent(tree: Tree) -> int:
     return int(tree.counters[_INCUMBENT])
 
 
-def nodes(tree: Tree) -> int:
-    """Return how many nodes were expanded."""
-    return int(tree.counters[_NODES])
-
-
 def dual_bound(tree: Tree) -> int:
     """Return a scaled lower bound of every schedule that has not been looked at, or is the best."""
     bound = incumbent(tree)

@@ -24,6 +24,10 @@ _LARGEST = 2**62
 _MOST_ENTRIES = 2**27  # of 8 bytes, 1 GiB
 
 
+class CostTooLargeError(InputError):
+    """The scaled costs of an instance may not fit 64-bit integers."""
+
+
 @dataclass(frozen=True)
 class SharedLink:
     """A link that can be overloaded, its weight classes and its users.
@@ -208,7 +212,7 @@ def _check_fits(
         )
         worst += scale * max(1, link.weights[-1]) * (peak + link.capacity)
     if worst >= _LARGEST:
-        raise InputError(
+        raise CostTooLargeError(
             f"jobs[{index}] ({instance.jobs[index].name}): its cost over {scale} slots may reach "
             f"{show(worst)}, which does not fit 64-bit integers; use rates and capacities with a "
             "larger common divisor, smaller weights or periods with a smaller common multiple"

@@ -67,6 +67,7 @@ class Blocks:
             note = f"goes without CP-SAT: {error}"
             if note not in self._whole.notes:
                 self._whole.notes.append(note)
+            branch_bound.prove(part)
 
     def _join(self) -> None:
         """Put the blocks' schedules and bounds together."""

@@ -15,7 +15,7 @@ from metronome_opt.kernels.branch import (
     start_tree,
 )
 from metronome_opt.kernels.jobs import contention, put_job, workspace
-from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, compile_instance
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.search import Search
 
@@ -34,7 +34,11 @@ def prove(search: Search, *, most_nodes: int | None = None) -> None:
     """Search the tree from the incumbent until it is done, stopped or has `most_nodes` nodes."""
     if search.stopped or search.best is None or search.incumbent is None:
         return
-    compiled = compile_instance(search.instance, common_scale=True)
+    try:
+        compiled = compile_instance(search.instance, common_scale=True)
+    except CostTooLargeError as error:
+        search.notes.append(f"no branch and bound: {error}")
+        return
     unit = Fraction(compiled.unit, int(compiled.tables.scale[0]))
     tree, demand = _root(compiled, np.array(search.best, dtype=np.int64), search.incumbent / unit)
     work = workspace(compiled)

@@ -6,7 +6,7 @@ import numpy as np
 
 from metronome_opt.kernels.jobs import demand_of, descend, workspace
 from metronome_opt.kernels.perturb import empty_queue, neighbours_of, search_chunk
-from metronome_opt.kernels.tables import compile_instance
+from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.search import Search
 
@@ -30,7 +30,11 @@ def improve(search: Search, *, share: float) -> None:
     if search.stopped or search.best is None:
         return
     deadline = None if search.remaining is None else search.elapsed + share * search.remaining
-    compiled = compile_instance(search.instance, common_scale=True)
+    try:
+        compiled = compile_instance(search.instance, common_scale=True)
+    except CostTooLargeError as error:
+        search.notes.append(f"no local search: {error}")
+        return
     tables = compiled.tables
     around = neighbours_of(compiled)
     if not len(around.free):

@@ -258,3 +258,26 @@ def test_a_second_ctrl_c_breaks_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "evaluate", insisted)
     with pytest.raises(KeyboardInterrupt):
         solve(HARD, "greedy")
+
+
+def test_auto_solves_parts_whose_common_multiple_is_beyond_64_bits() -> None:
+    # Pairs of jobs on links of their own; their periods have no common multiple below 10**30.
+    primes = (499, 503, 509, 521, 523, 541, 547, 557, 563, 569, 571)
+    jobs = tuple(
+        Job(
+            name=f"{name}-{prime}",
+            period=prime,
+            phases=(Phase(start=0, length=300, rate=60),),
+            links={f"l{prime}": 1},
+        )
+        for prime in primes
+        for name in "ab"
+    )
+    links = tuple(Link(name=f"l{prime}", capacity=100) for prime in primes)
+    instance = Instance(name="apart", slot_ms=1, links=links, jobs=jobs)
+    for name in ("auto", "local", "branch-bound"):
+        result = solve(instance, name, time_limit=20, workers=1)
+        # Bursts of 300 in p slots share 600 - p at least, 20 unserved.
+        assert result.objective == sum(Fraction(20 * (600 - p), p) for p in primes)
+        assert check(instance, result.schedule) == ()
+    assert solve(instance, "auto", time_limit=20, workers=1).status is Status.OPTIMAL
