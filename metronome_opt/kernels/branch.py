@@ -16,10 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from metronome_opt.kernels.jobs import put_job, score_job
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
 
+Bools = NDArray[np.bool_]
 _DEPTH, _NODES, _DONE, _INCUMBENT = range(4)
 _TO_EXPAND = -1
 
@@ -67,7 +69,14 @@ class Tree(NamedTuple):
     turn: Ints
 
 
-def start_tree(compiled: Compiled, offsets: Ints, value: int, placed: int, order: Ints) -> Tree:
+def start_tree(
+    compiled: Compiled,
+    offsets: Ints,
+    value: int,
+    placed: int,
+    order: Ints,
+    free: Bools | None = None,
+) -> Tree:
     """Return the tree at its root.
 
     Parameters
@@ -75,14 +84,17 @@ def start_tree(compiled: Compiled, offsets: Ints, value: int, placed: int, order
     offsets, value
         A complete schedule and its scaled contention: the incumbent.
     placed
-        The scaled contention of the fixed jobs alone.
+        The scaled contention of the jobs that are not free, alone.
     order
         See `Tree`.
+    free
+        Per job, whether it is to be placed; None for all that are not fixed.
     """
     jobs = compiled.instance.jobs
     depths = len(jobs) + 1
     longest = max(job.period for job in jobs)
-    free = np.array([job.fixed_offset is None for job in jobs], dtype=np.int64)
+    if free is None:
+        free = np.array([job.fixed_offset is None for job in jobs], dtype=np.bool_)
     tree = Tree(
         counters=np.array([0, 0, 0, value], dtype=np.int64),
         job=np.full(depths, -1, dtype=np.int64),
@@ -94,7 +106,7 @@ def start_tree(compiled: Compiled, offsets: Ints, value: int, placed: int, order
         choices=np.zeros(depths, dtype=np.int64),
         following=np.full(depths, _TO_EXPAND, dtype=np.int64),
         best=np.array(offsets, dtype=np.int64),
-        open=free,
+        open=free.astype(np.int64),
         order=order,
         turn=np.zeros(depths, dtype=np.int64),
     )
