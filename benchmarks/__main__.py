@@ -1,4 +1,4 @@
-"""``python -m benchmarks list`` and ``python -m benchmarks run [NAME ...] [--once]``."""
+"""``python -m benchmarks list | run | generate | best-known``; ``--help`` says what each does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from rich.table import Table
 
 import benchmarks.kernels
 import benchmarks.whole  # noqa: F401 (they register themselves)
+from benchmarks.best_known import read_best_known, take_over, write_update
+from benchmarks.families import FAMILIES
 from benchmarks.registry import BENCHMARKS, Figure
+from benchmarks.stored import SUITES, differences, write_suite
+from metronome_opt.bench.records import read_records
+from metronome_opt.bench.suites import read_suite
+from metronome_opt.errors import InputError
 
 RESULTS = Path(__file__).parent / "results"
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -56,6 +62,55 @@ def run(
         console.print(table)
     if not once:
         console.print(f"kept in {_keep(found)}")
+
+
+@app.command()
+def generate(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 if a stored file differs.")
+    ] = False,
+) -> None:
+    """Write all stored instances anew, from their generators and seeds."""
+    console = Console()
+    faults = []
+    for family in FAMILIES.values():
+        if check:
+            faults += differences(family)
+        else:
+            write_suite(family)
+        console.print(f"{family.name}: {len(family.cases)} instances")
+    for fault in faults:
+        console.print(fault, style="red")
+    if faults:
+        raise typer.Exit(1)
+    console.print("all as generated" if check else f"written to {SUITES}")
+
+
+@app.command("best-known")
+def best_known(
+    records: Annotated[list[Path], typer.Argument(help="Files of records, JSON lines.")],
+    update: Annotated[
+        bool, typer.Option("--update", help="Take over what is better; else it is only told.")
+    ] = False,
+) -> None:
+    """Compare campaigns with the best known values and bounds; exit 1 if one cannot be right."""
+    console = Console(soft_wrap=True)
+    try:
+        suites = [read_suite(SUITES / name) for name in FAMILIES]
+        found = take_over(read_best_known(), read_records(records), suites)
+        if update:
+            write_update(found)
+    except InputError as error:
+        console.print(str(error), style="red", markup=False)
+        raise typer.Exit(error.exit_status) from None
+    for line in found.better:
+        console.print(line, markup=False)
+    for line in found.refused:
+        console.print(f"refused: {line}", style="red", markup=False)
+    told = "taken over" if update else "better; --update takes it over"
+    console.print(f"{len(found.better)} instances {told}, {len(found.refused)} records refused")
+    if found.refused:
+        raise typer.Exit(1)
 
 
 def _keep(found: dict[str, list[Figure]]) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.families import NIC, fabric
+from benchmarks.families.crowded import NIC, crowded
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.instance import Job, Phase
@@ -78,7 +78,7 @@ def _running_jobs(nodes: int, dtype: type[np.int32] | type[np.int64]) -> NDArray
 @benchmark("How many jobs a second are scored at all their offsets, on 16 racks of 16 nodes?")
 def job_evaluations(small: bool) -> Iterator[Figure]:
     """Run coordinate descent, which takes a job away, scores it everywhere and puts it back."""
-    compiled = compile_instance(fabric(4, 4, 20) if small else fabric(16, 16, 120))
+    compiled = compile_instance(crowded(4, 4, 20) if small else crowded(16, 16, 120))
     jobs = len(compiled.instance.jobs)
     sweeps = 1 if small else 200
     offsets = np.zeros(jobs, dtype=np.int64)

@@ -13,11 +13,11 @@ from benchmarks.registry import Figure, benchmark
 
 _GREEDY = """
 import json, resource, sys, time
-from benchmarks.families import fabric
+from benchmarks.families.crowded import crowded
 from metronome_opt.solvers import solve
 racks, nodes, jobs = map(int, sys.argv[1:])
-solve(fabric(2, 4, 4), "greedy")  # compiles, or loads what is compiled
-instance = fabric(racks, nodes, jobs)
+solve(crowded(2, 4, 4), "greedy")  # compiles, or loads what is compiled
+instance = crowded(racks, nodes, jobs)
 start = time.perf_counter()
 result = solve(instance, "greedy")
 print(json.dumps({

@@ -48,6 +48,30 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Block:
+    """A part of an instance that a solver treated apart.
+
+    Attributes
+    ----------
+    jobs, links
+        Their names; a job may be in several blocks, a link that stands for several alike is named
+        like the first.
+    value, bound
+        Contention of the best schedule found for the block and best lower bound, None where there
+        is none.
+    found_by, proved_by
+        What found the schedule, and what proved it; None if it is not proved.
+    """
+
+    jobs: tuple[str, ...]
+    links: tuple[str, ...]
+    value: Fraction | None
+    bound: Fraction | None
+    found_by: str
+    proved_by: str | None
+
+
+@dataclass(frozen=True)
 class Result:
     """The outcome of `solve`.
 
@@ -67,6 +91,8 @@ class Result:
         Every new incumbent and every better bound, in order.
     notes
         What the user should know, a line each.
+    blocks
+        The parts that the solver treated apart, if it did, and which was proved by what.
     """
 
     instance: Instance
@@ -77,6 +103,7 @@ class Result:
     solve_s: float
     trajectory: tuple[Event, ...]
     notes: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] = ()
 
     @property
     def status(self) -> Status:

@@ -16,6 +16,7 @@ PACKAGE = Path(metronome_opt.__file__).parent
 FLOORS = [
     ["__main__"],
     ["cli"],
+    ["bench"],
     ["report", "plot"],
     ["kubernetes"],
     ["export"],

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from metronome_opt.cli import options
+from metronome_opt.cli import bench, options
 from metronome_opt.documents import check_targets
 from metronome_opt.result import Result, Stop
 from metronome_opt.scenario import Problem, load
@@ -23,6 +23,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(bench.app, name="bench")
 
 
 def _version(wanted: bool) -> None:

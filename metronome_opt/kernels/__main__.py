@@ -6,10 +6,14 @@ import numpy as np
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.batch import score_nodes
-from metronome_opt.kernels.branch import grow, start_tree
+from metronome_opt.kernels.conditional import users_of
+from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import best_offset, contention, demand_of, descend, workspace
 from metronome_opt.kernels.perturb import empty_queue, neighbours_of, search_chunk
-from metronome_opt.kernels.tables import compile_instance
+from metronome_opt.kernels.rotations import rotate, start_rotations
+from metronome_opt.kernels.tables import Compiled, compile_instance
+from metronome_opt.kernels.tree import Experience, Groups, start_tree
 
 
 def main() -> None:
@@ -26,10 +30,26 @@ def main() -> None:
     descend(compiled.tables, demand, offsets, around.free, work)
     search_chunk(compiled.tables, demand, offsets, around, empty_queue(2), 1, 1, 0, work)
     contention(compiled, demand)
-    tree = start_tree(compiled, offsets, 10**6, 0, offsets)
-    grow(compiled.tables, compiled.empty_demand(), tree, work, 10)
+    _grow_tree(compiled)
+    rotate(
+        compiled.tables,
+        compiled.empty_demand(),
+        start_rotations([[0], [0, 1]], [0, 0], 1),
+        work,
+        10,
+    )
     for dtype in (np.int32, np.int64):
         score_nodes(np.zeros((1, 4), dtype=dtype), np.array([100]), jobs[0])
+
+
+def _grow_tree(compiled: Compiled) -> None:
+    contacts = contacts_of(compiled)
+    groups = Groups(*(np.array(column, dtype=np.int64) for column in ([0], [-1], [-1], [0])))
+    experience = Experience(np.zeros(2), np.ones(2))
+    offsets, free = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.bool_)
+    tree, demand = start_tree(compiled, contacts, offsets, 10**6, free, experience)
+    users, work = users_of(compiled, contacts), workspace(compiled)
+    grow(compiled.tables, contacts, users, groups, demand, tree, work, 10)
 
 
 if __name__ == "__main__":

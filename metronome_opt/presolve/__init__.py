@@ -3,6 +3,7 @@
 from metronome_opt.presolve.blocks import Split, split
 from metronome_opt.presolve.grid import coarsen
 from metronome_opt.presolve.links import simplify_links
+from metronome_opt.presolve.orbits import Orbits, orbits
 from metronome_opt.presolve.reduction import Reduction
 
-__all__ = ["Reduction", "Split", "coarsen", "simplify_links", "split"]
+__all__ = ["Orbits", "Reduction", "Split", "coarsen", "orbits", "simplify_links", "split"]

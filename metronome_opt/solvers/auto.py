@@ -1,90 +1,106 @@
-"""The default: presolve, blocks, local search, branch and bound, and CP-SAT for what is left."""
+"""The default: presolve and blocks, then proofs and better schedules side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from fractions import Fraction
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from metronome_opt.errors import MissingBackendError
-from metronome_opt.presolve import Split, coarsen, simplify_links, split
-from metronome_opt.presolve.reduction import Offsets, Reduction
-from metronome_opt.solvers import branch_bound, cpsat, greedy, local
-from metronome_opt.solvers.bounds import links_bound
+from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers.blocks import Blocks
+from metronome_opt.solvers.clusters import Clusters
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
-_LOCAL_SHARE = 0.25  # of the time, at most, for local search
-_QUICK_NODES = 20_000  # of branch and bound, before the harder blocks are taken on
+_START_SHARE = 0.1  # of the time, at most, for first schedules
+_MOST_IDLE = 3  # local searches of a block without a gain, one after the other
+_LOOK_S = 0.2  # seconds between two looks at what the blocks have come to
 
 
 def run(search: Search) -> None:
     """Offer the greedy schedule, then solve block by block and put the blocks together."""
     greedy.run(search)
-    local.improve(search, share=_LOCAL_SHARE)
-    if search.stopped or search.best is None:
+    if search.stopped:
         return
-    Blocks(search).solve()
+    crew = Crew(search)
+    crew.start()
+    crew.finish()
+    crew.blocks.say()
 
 
-class Blocks:
-    """The blocks of an instance, each with a search of its own, below the search of the whole."""
+class Crew:
+    """The workers of a run, and the blocks that they work on."""
 
     def __init__(self, search: Search) -> None:
-        self._whole = search
-        self._reductions: list[Reduction] = [simplify_links(search.instance)]
-        self._reductions.append(coarsen(self._reductions[-1].instance))
-        self._split: Split = split(self._reductions[-1].instance)
-        self._parts = [search.below(block) for block in self._split.blocks]
+        self._search = search
+        self.blocks = Blocks(search)
+        self._clusters = {id(part): Clusters(part) for part in self.blocks.parts}
+        self._unproved: deque[Search] = deque()
+        self._searched: Counter[int] = Counter()
+        self._idle: Counter[int] = Counter()
+        self._lock = threading.Lock()
 
-    def solve(self) -> None:
-        """Local search everywhere, then proofs, the quick ones first."""
-        for part in self._parts:
-            greedy.run(part)
-            local.improve(part, share=_LOCAL_SHARE / len(self._parts))
-        self._join()
-        for part in self._parts:
-            branch_bound.prove(part, most_nodes=_QUICK_NODES)
-        self._join()
-        open_parts = sorted(
-            (part for part in self._parts if not part.proved),
-            key=lambda part: len(part.instance.jobs),
-        )
-        for part in open_parts:
-            part.raise_bound(links_bound(part), "links")
-        self._join()
-        for number, part in enumerate(open_parts):
-            part.limit_to(self._whole.remaining, len(open_parts) - number)
-            self._finish(part)
-            self._join()
-        self._say()
+    def start(self) -> None:
+        """Find first schedules and do the quick proofs."""
 
-    def _finish(self, part: Search) -> None:
-        if part.stopped or part.best is None:
-            return
-        try:
-            cpsat.run(part, start=part.best)
-        except (ModelTooLargeError, MissingBackendError) as error:
-            note = f"goes without CP-SAT: {error}"
-            if note not in self._whole.notes:
-                self._whole.notes.append(note)
-            branch_bound.prove(part)
+        def task(part: Search) -> Callable[[], None]:
+            def begin() -> None:
+                self.blocks.start(part, share=_START_SHARE)
+                self._clusters[id(part)].play()
 
-    def _join(self) -> None:
-        """Put the blocks' schedules and bounds together."""
-        found = [part.named() for part in self._parts]
-        if all(offsets is not None for offsets in found):
-            offsets: Offsets = self._split.join([each for each in found if each is not None])
-            for reduction in reversed(self._reductions):
-                offsets = reduction.restore(offsets)
-            self._offer(offsets)
-        bound = sum((part.bound or Fraction(0) for part in self._parts), Fraction(0))
-        self._whole.raise_bound(bound, "blocks")
+            return begin
 
-    def _offer(self, offsets: Mapping[str, int]) -> None:
-        self._whole.offer([offsets[job.name] for job in self._whole.instance.jobs], "blocks")
+        self._together([task(part) for part in self.blocks.open])
 
-    def _say(self) -> None:
-        proved = sum(part.proved for part in self._parts)
-        count = len(self._parts)
-        if count > 1 or not proved:
-            self._whole.notes.append(f"{proved} of {count} blocks proved optimal")
+    def finish(self) -> None:
+        """Prove and improve what is open until nothing is, or the time is over."""
+        self._unproved.extend(self.blocks.open)
+        workers = self._search.workers
+        if workers == 1:
+            while self._prove_one():
+                self._improve_one()
+                self.blocks.join()
+        elif self._unproved:
+            self._together([self._improve, *[self._prove] * (workers - 1)])
+
+    def _together(self, tasks: list[Callable[[], None]]) -> None:
+        """Do all tasks, as many at a time as there are workers; put blocks together meanwhile."""
+        with ThreadPoolExecutor(self._search.workers) as pool:
+            pending: set[Future[None]] = {pool.submit(task) for task in tasks}
+            while pending:
+                done, pending = wait(pending, timeout=_LOOK_S)
+                for future in done:
+                    future.result()
+                self.blocks.join()
+
+    def _prove(self) -> None:
+        while self._prove_one():
+            pass
+
+    def _improve(self) -> None:
+        while self._improve_one():
+            pass
+        self._prove()
+
+    def _prove_one(self) -> bool:
+        """Take the next block a round further; return False if there is none to take."""
+        with self._lock:
+            if self._search.stopped or not self._unproved:
+                return False
+            part = self._unproved.popleft()
+        self._clusters[id(part)].play()
+        if not part.proved and not self._clusters[id(part)].too_large:
+            self._unproved.append(part)
+        return True
+
+    def _improve_one(self) -> bool:
+        """Look for a better schedule of one block; return False if it is not worth it."""
+        worth = [part for part in self.blocks.open if self._idle[id(part)] < _MOST_IDLE]
+        if self._search.stopped or not worth:
+            return False
+        part = min(worth, key=lambda part: self._searched[id(part)])
+        before = part.incumbent
+        self._searched[id(part)] += 1
+        local.improve(part, share=1.0, seed=part.seed + self._searched[id(part)])
+        self._idle[id(part)] = 0 if part.incumbent != before else self._idle[id(part)] + 1
+        return True

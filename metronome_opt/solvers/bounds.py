@@ -1,27 +1,36 @@
-"""A lower bound of a block: the optima of its links, each solved as if it were alone."""
+"""A lower bound that is there at once: the optima of the links, each solved as if it were alone."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from metronome_opt.solvers import branch_bound, greedy
+from metronome_opt.instance import Instance
+from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers.proof import Proof
 from metronome_opt.solvers.search import Search
 
 _NODES = 20_000
+_LOCAL_SHARE = 0.02
 
 
 def links_bound(search: Search) -> Fraction:
     """Return the sum over the links of each link's own bound, by branch and bound on it alone."""
     total = Fraction(0)
-    instance = search.instance
-    for link in instance.links:
-        jobs = tuple(
-            job.model_copy(update={"links": {link.name: job.links[link.name]}})
-            for job in instance.jobs
-            if link.name in job.links
-        )
-        alone = search.below(instance.replace(links=(link,), jobs=jobs))
+    for link in search.compiled.links:
+        alone = search.below(restrict(search.instance, frozenset([link.name])))
         greedy.run(alone)
-        branch_bound.prove(alone, most_nodes=_NODES)
+        local.improve(alone, share=_LOCAL_SHARE)
+        Proof(alone).grow(_NODES)
         total += alone.bound or Fraction(0)
     return total
+
+
+def restrict(instance: Instance, links: frozenset[str]) -> Instance:
+    """Return an instance of some links and the jobs on them."""
+    jobs = []
+    for job in instance.jobs:
+        flows = {link: count for link, count in job.links.items() if link in links}
+        if flows:
+            jobs.append(job.model_copy(update={"links": flows}))
+    kept = tuple(link for link in instance.links if link.name in links)
+    return instance.replace(links=kept, jobs=tuple(jobs))

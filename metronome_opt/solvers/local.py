@@ -21,7 +21,7 @@ def run(search: Search) -> None:
     improve(search, share=1.0)
 
 
-def improve(search: Search, *, share: float) -> None:
+def improve(search: Search, *, share: float, seed: int | None = None) -> None:
     """Descend from the incumbent, then kick and descend again.
 
     Ends after `PATIENCE` chunks of `KICKS` kicks without a gain, or when `share` of the time that
@@ -45,7 +45,7 @@ def improve(search: Search, *, share: float) -> None:
     while descend(tables, demand, offsets, around.free, work) and not search.stopped:
         pass
     search.offer(offsets, "descent")
-    generator = np.random.default_rng(search.seed)
+    generator = np.random.default_rng(search.seed if seed is None else seed)
     idle = 0
     while idle < PATIENCE and not search.stopped:
         if deadline is not None and search.elapsed > deadline:

@@ -28,6 +28,8 @@ class Solver:
         The objectives that it can optimise.
     exact
         Whether it proves optimality, given time.
+    seeded
+        Whether the seed changes what it does; a benchmark runs the others once.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Solver:
     packages: tuple[str, ...] = ()
     objectives: tuple[str, ...] = ("contention",)
     exact: bool = False
+    seeded: bool = True
 
     def load(self) -> Callable[[Search], None]:
         """Import the solver's module and return its function."""
@@ -53,17 +56,36 @@ _ALL = (
         packages=("ortools",),
         exact=True,
     ),
-    Solver("unshifted", "everybody starts when ready", "unshifted"),
+    Solver("unshifted", "everybody starts when ready", "unshifted", seeded=False),
     Solver("random", "one random offset per job", "random"),
-    Solver("greedy", "heaviest first, each job to its cheapest offset", "greedy"),
+    Solver("greedy", "heaviest first, each job to its cheapest offset", "greedy", seeded=False),
+    Solver(
+        "cassini",
+        "best rotations of each link in 5-degree steps, joined breadth-first; knows no weights",
+        "cassini",
+        seeded=False,
+    ),
     Solver("local", "iterated local search from the greedy schedule", "local"),
-    Solver("cpsat", "time-indexed CP-SAT model", "cpsat", packages=("ortools",), exact=True),
+    Solver("cpsat", "strong CP-SAT model, block by block", "cpsat", packages=("ortools",), exact=True),
+    Solver(
+        "cpsat-textbook",
+        "time-indexed CP-SAT model",
+        "cpsat_textbook",
+        packages=("ortools",),
+        exact=True,
+    ),
     Solver(
         "milp", "time-indexed MILP, HiGHS", "milp", "run_highs", ("pulp", "highspy"), exact=True
     ),
     Solver("milp-cbc", "time-indexed MILP, CBC", "milp", "run_cbc", ("pulp",), exact=True),
-    Solver("branch-bound", "depth-first on the supermodular bound", "branch_bound", exact=True),
-    Solver("exhaustive", "every combination of offsets", "exhaustive", exact=True),
+    Solver(
+        "branch-bound",
+        "depth-first on the supermodular bound",
+        "branch_bound",
+        exact=True,
+        seeded=False,
+    ),
+    Solver("exhaustive", "every combination of offsets", "exhaustive", exact=True, seeded=False),
 )
 SOLVERS = {solver.name: solver for solver in _ALL}
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, demand_of
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
-from metronome_opt.result import Event, Stop
+from metronome_opt.result import Block, Event, Stop
 
 
 class Callback(Protocol):
@@ -67,6 +67,8 @@ class Search:
         self.incumbent: Fraction | None = None
         self.bound: Fraction | None = None
         self.found_by = ""
+        self.bound_by = ""
+        self.blocks: list[Block] = []
         self.notes: list[str] = []
         self.trajectory: list[Event] = []
         self.compiled: Compiled = compile_instance(instance)
@@ -173,7 +175,7 @@ class Search:
             self.found_by = source
             # Contention is never negative: reaching 0 is a proof.
             if value == 0:
-                self.bound = Fraction(0)
+                self.bound, self.bound_by = Fraction(0), "no contention"
             self._record(source)
         return value
 
@@ -185,7 +187,7 @@ class Search:
         with self._lock:
             if bound <= (self.bound or 0):
                 return
-            self.bound = bound
+            self.bound, self.bound_by = bound, source
             self._record(source)
 
     def settle(self, native: float, scale: Fraction, source: str) -> None:

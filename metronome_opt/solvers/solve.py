@@ -186,6 +186,7 @@ def _result(search: Search, solver: Solver) -> Result:
         solve_s=runtime - search.build_s,
         trajectory=tuple(search.trajectory),
         notes=_notes(search, solver, stop),
+        blocks=tuple(search.blocks),
     )
 
 

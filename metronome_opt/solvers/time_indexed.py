@@ -21,7 +21,8 @@ from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.tables import Compiled, SharedLink
 
 _LARGEST = 2**62
-_MOST_ENTRIES = 20_000_000
+MOST_ENTRIES = 20_000_000
+"""Coefficients of the largest model that fits the memory of an ordinary machine."""
 
 
 class ModelTooLargeError(InputError):
@@ -101,10 +102,10 @@ class TimeIndexed:
             for link in self._compiled.links
             for layer in self._layers(link)
         )
-        if entries > _MOST_ENTRIES:
+        if entries > MOST_ENTRIES:
             raise ModelTooLargeError(
                 f"a time-indexed model of this instance has {entries} entries, more than "
-                f"{_MOST_ENTRIES}; coarsen the slots, or use greedy or local"
+                f"{MOST_ENTRIES}; coarsen the slots, or use greedy or local"
             )
 
     def offsets(self, job: Job) -> range:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import benchmarks.__main__  # noqa: F401 (registers them)
-from benchmarks.families import fabric
+from benchmarks.families.crowded import crowded
 from benchmarks.registry import BENCHMARKS, Figure
 
 
@@ -25,9 +25,9 @@ def test_a_bar_says_whether_it_holds() -> None:
     assert Figure("f", 5.0, "s").holds is None
 
 
-def test_the_fabric_is_a_leaf_spine_of_the_stated_size() -> None:
-    instance = fabric(4, 5, 12, seed=3)
-    assert instance == fabric(4, 5, 12, seed=3) != fabric(4, 5, 12, seed=4)
+def test_the_crowded_fabric_is_a_leaf_spine_of_the_stated_size() -> None:
+    instance = crowded(4, 5, 12, seed=3)
+    assert instance == crowded(4, 5, 12, seed=3) != crowded(4, 5, 12, seed=4)
     assert len(instance.links) == 4 * 5 + 4
     assert len(instance.jobs) == 12
     for job in instance.jobs:

@@ -1,4 +1,4 @@
-"""Generated instances, by family and seed."""
+"""`crowded`: a leaf-spine packed at random, to measure speed on; no family of stored instances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NIC = 50_000
 OVERSUBSCRIPTION = 2
 
 
-def fabric(racks: int, nodes_per_rack: int, jobs: int, seed: int = 0) -> Instance:
+def crowded(racks: int, nodes_per_rack: int, jobs: int, seed: int = 0) -> Instance:
     """Return multi-node jobs on a leaf-spine, placed in fragments.
 
     Every node has one interface of 50 Gbit/s, every rack an uplink of half of what its nodes can
@@ -32,7 +32,7 @@ def fabric(racks: int, nodes_per_rack: int, jobs: int, seed: int = 0) -> Instanc
     links = [Link(name=name, capacity=NIC) for rack in nodes for name in rack]
     links += [Link(name=f"rack-{rack:02}-uplink", capacity=uplink) for rack in range(racks)]
     return Instance(
-        name=f"fabric-{racks}x{nodes_per_rack}-{jobs}-{seed}",
+        name=f"crowded-{racks}x{nodes_per_rack}-{jobs}-{seed}",
         slot_ms=5,
         links=tuple(links),
         jobs=tuple(_job(draw, index, nodes) for index in range(jobs)),

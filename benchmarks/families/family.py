@@ -1,0 +1,98 @@
+"""What a family of instances is: a generator, and the cases that are stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from metronome_opt.instance import Instance
+
+Split = Literal["test", "tune"]
+Parameters = Mapping[str, Any]
+Generator = Callable[..., Instance]
+
+FIRST_SEED: Mapping[Split, int] = {"test": 0, "tune": 1000}
+"""Seeds are counted from here, through all sizes of a family, so that no two cases share one."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One stored instance and how it is made.
+
+    Attributes
+    ----------
+    name
+        ``<family>[-<size>]-<split>-<number>``; the name of the instance as well.
+    split
+        Solvers are tuned on ``tune`` only; results are told of ``test``.
+    generate
+        Called with the name, the seed and the parameters.
+    parameters, seed
+        What else it is called with; the seed is None where nothing is drawn.
+    """
+
+    name: str
+    split: Split
+    generate: Generator
+    parameters: Parameters
+    seed: int | None
+
+    @property
+    def generator(self) -> str:
+        """Where the generator is, as ``module:function``."""
+        return f"{self.generate.__module__}:{self.generate.__name__}"
+
+    def instance(self) -> Instance:
+        """Make the instance anew."""
+        return self.generate(self.name, self.seed, **self.parameters)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Instances of one kind.
+
+    Attributes
+    ----------
+    name, about
+        What it is, the latter in one line.
+    version
+        Counts up when the generator changes what it makes.
+    time_limit_s
+        Seconds that a solver gets by default.
+    cases
+        All stored instances.
+    """
+
+    name: str
+    about: str
+    version: int
+    time_limit_s: int
+    cases: tuple[Case, ...]
+
+
+def cases(
+    stem: str, split: Split, generate: Generator, sizes: Iterable[tuple[str, Parameters]]
+) -> tuple[Case, ...]:
+    """Return the cases of one split, each with a seed of its own.
+
+    Parameters
+    ----------
+    stem
+        What their names begin with: the family.
+    split
+        Where they belong.
+    generate
+        Makes them.
+    sizes
+        The size as it stands in the name (may be empty) and the parameters, case by case.
+    """
+    made = []
+    counts: Counter[str] = Counter()
+    for seed, (size, parameters) in enumerate(sizes, FIRST_SEED[split]):
+        head = f"{stem}-{size}" if size else stem
+        name = f"{head}-{split}-{counts[size]}"
+        counts[size] += 1
+        made.append(Case(name, split, generate, parameters, seed))
+    return tuple(made)

@@ -1,0 +1,197 @@
+"""`paper`: the thirteen models on 24 nodes, as in the shipped scenario, placed anew."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+
+from benchmarks.families.family import Case, Family, cases
+from metronome_opt.instance import Instance
+from metronome_opt.scenario import (
+    Cluster,
+    Scenario,
+    Work,
+    Workload,
+    build_scenario,
+    data_folder,
+    find_workloads,
+    read_scenario,
+    read_workload,
+)
+from metronome_opt.scenario.rounding import Rounded, to_slots
+from metronome_opt.scenario.topology import flows, network_of, routes
+from metronome_opt.scenario.traffic import Setting, iteration
+
+WORKERS = (2, 3, 4)
+GPT3_WORKERS = (4, 8)  # one or two replicas of four
+PRIORITIES = (1, 2, 4)
+BATCHES = (0.5, 4)  # least and most, as a multiple of the batch in the shipped scenario
+PERIODS = {"any": (), "harmonic": (15, 25, 75, 150, 300)}  # slots; empty: any divisor
+IDLE = 0.05  # most idle time of an iteration, where a batch comes that close to a divisor
+
+
+def generate(
+    name: str, seed: int, *, gpus: int, racks: int, oversubscription: int, periods: str
+) -> Instance:
+    """Return the 13 models of the shipped scenario on its cluster, placed in random fragments.
+
+    The jobs come in random order. Each draws its workers, its priority and up to `racks` racks,
+    and puts its tasks on random nodes with a free GPU there, one a node; it takes further racks as
+    long as it does not fit. Its batch comes last, since the length of an iteration depends on the
+    placement. If a job has no room or no batch that fits, everything is drawn anew.
+
+    Parameters
+    ----------
+    name, seed
+        The same seed gives the same instance.
+    gpus
+        Per node. One is too few: 13 jobs of two workers and more need 26.
+    racks
+        The most a job asks for.
+    oversubscription
+        Of the racks' uplinks.
+    periods
+        ``harmonic`` for batches that give periods that divide one another, mostly: the bursts of
+        such jobs can be interleaved; ``any`` for any divisor of the hyperperiod.
+    """
+    draw = random.Random(seed)
+    example = _example()
+    cluster = Cluster.model_validate(
+        {**dict(example.cluster), "gpus": gpus, "oversubscription": oversubscription}
+    )
+    jobs = None
+    while jobs is None:
+        jobs = _jobs(draw, example, cluster, racks, PERIODS[periods])
+    return build_scenario(
+        Scenario(
+            name=name,
+            slot_ms=example.slot_ms,
+            hyperperiod_ms=example.hyperperiod_ms,
+            cluster=cluster,
+            jobs=tuple(jobs),
+        )
+    ).instance
+
+
+def shipped(name: str, seed: None) -> Instance:  # noqa: ARG001 (nothing is drawn)
+    """Return the shipped scenario itself, under another name."""
+    return build_scenario(_example()).instance.replace(name=name)
+
+
+def _example() -> Scenario:
+    return read_scenario(data_folder() / "scenarios" / "paper-24.yaml")
+
+
+def _jobs(
+    draw: random.Random,
+    example: Scenario,
+    cluster: Cluster,
+    racks: int,
+    periods: Sequence[int],
+) -> list[Work] | None:
+    """Return the jobs of the example with all that is drawn; None if one does not fit."""
+    free = Counter(dict.fromkeys(cluster.node_names, cluster.gpus))
+    placed = {}
+    for job in draw.sample(example.jobs, len(example.jobs)):
+        workers = draw.choice(GPT3_WORKERS if job.model == "GPT3" else WORKERS)
+        nodes = _place(draw, cluster, free, workers, draw.randint(1, racks))
+        if nodes is None:
+            return None
+        work = Work(
+            name=job.name,
+            model=job.model,
+            batch=job.batch,
+            workers=workers,
+            priority=draw.choice(PRIORITIES),
+            nodes=nodes,
+        )
+        batch = _batch(draw, example, cluster, work, periods)
+        if batch is None:
+            return None
+        placed[job.name] = work.model_copy(update={"batch": batch})
+    return [placed[job.name] for job in example.jobs]
+
+
+def _place(
+    draw: random.Random, cluster: Cluster, free: Counter[str], workers: int, racks: int
+) -> tuple[str, ...] | None:
+    """Take a GPU on each of `workers` nodes, from `racks` racks or as many as it needs."""
+    size = cluster.nodes // cluster.rack_count
+    pool: list[str] = []
+    for count, rack in enumerate(draw.sample(range(cluster.rack_count), cluster.rack_count), 1):
+        names = cluster.node_names[rack * size : (rack + 1) * size]
+        pool += [node for node in names if free[node]]
+        if count >= racks and len(pool) >= workers:
+            break
+    if len(pool) < workers:
+        return None
+    nodes = tuple(sorted(draw.sample(pool, workers)))
+    free.subtract(nodes)
+    return nodes
+
+
+def _batch(
+    draw: random.Random,
+    example: Scenario,
+    cluster: Cluster,
+    job: Work,
+    periods: Sequence[int],
+) -> int | None:
+    """Return the first batch, in random order, that leaves at most `IDLE` of an iteration idle.
+
+    Its period has to be one of `periods`, if there are any. If there is no such batch, it is the
+    one of any period that leaves least; None if every iteration is longer than the hyperperiod.
+    """
+    least, most = (round(job.batch * times) for times in BATCHES)
+    batches = range(max(1, least), most + 1, max(1, job.batch // 100))
+    network = network_of(cluster)
+    counts = flows(network, routes(network, job.nodes or ()))
+    rate = min(network.capacities[link] // count for link, count in counts.items())
+    flops = 10**12 * cluster.gpu.sustained_tflops.value
+    idle = {}
+    for batch in draw.sample(batches, len(batches)):
+        setting = Setting(job.workers, batch, flops, rate)
+        rounded = _rounded(example, job.model, setting)
+        if rounded is None:
+            continue
+        if rounded.idle_error <= IDLE and (not periods or rounded.period in periods):
+            return batch
+        idle[batch] = rounded.idle_error
+    return min(idle, key=idle.__getitem__, default=None)
+
+
+def _rounded(example: Scenario, model: str, setting: Setting) -> Rounded | None:
+    """Return an iteration in slots; None if it is longer than the hyperperiod."""
+    exact = iteration(_workload(model), setting)
+    try:
+        return to_slots(exact, example.slot_ms, example.hyperperiod_slots)
+    except ValueError:
+        return None
+
+
+@cache
+def _workload(model: str) -> Workload:
+    return read_workload(find_workloads()[model.lower()])
+
+
+_SETTINGS = [
+    {"gpus": gpus, "racks": racks, "oversubscription": oversubscription, "periods": periods}
+    for gpus, racks, oversubscription in ((2, 1, 2), (2, 2, 2), (4, 1, 1), (4, 2, 2), (4, 4, 2))
+    for periods in PERIODS
+]
+_TEST = [("", setting) for setting in _SETTINGS for _ in range(2)]
+_TUNE = [("", setting) for setting in _SETTINGS[:4:3] + _SETTINGS[4:6] + _SETTINGS[7:9]]
+
+FAMILY = Family(
+    name="paper",
+    about="the 13 models of the shipped paper-24 on 24 nodes, in random fragments",
+    version=1,
+    time_limit_s=60,
+    cases=(
+        *cases("paper", "test", generate, _TEST),
+        *cases("paper", "tune", generate, _TUNE),
+        Case("paper-tune-shipped", "tune", shipped, {}, None),
+    ),
+)

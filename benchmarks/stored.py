@@ -1,0 +1,82 @@
+"""The stored suites: files of instances, written from generator and seed, and held to them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.families import Family
+from metronome_opt.documents import make_folder, write_text
+from metronome_opt.instance import Instance
+from metronome_opt.records import dump_document
+
+SUITES = Path(__file__).parent / "suites"
+SUITE_FORMAT = "metronome-suite/1"
+INDEX = "index.json"
+
+
+def suite_texts(family: Family) -> dict[str, str]:
+    """Make the instances of a family and return the text of each file of its suite by name."""
+    texts = {f"{case.name}.json": instance_text(case.instance()) for case in family.cases}
+    index = {
+        "format": SUITE_FORMAT,
+        "family": family.name,
+        "about": family.about,
+        "time_limit_s": family.time_limit_s,
+        "instances": [
+            {
+                "name": case.name,
+                "file": f"{case.name}.json",
+                "split": case.split,
+                "sha256": sha256(texts[f"{case.name}.json"]),
+                "generator": case.generator,
+                "version": family.version,
+                "parameters": dict(case.parameters),
+                "seed": case.seed,
+            }
+            for case in family.cases
+        ],
+    }
+    return {INDEX: dump_document(index, spread=("instances",)), **texts}
+
+
+def instance_text(instance: Instance) -> str:
+    """Return the text of the file of an instance, as `write_instance` writes it."""
+    return dump_document(instance.to_dict(), spread=("links", "jobs"))
+
+
+def sha256(text: str) -> str:
+    """Return the checksum of a file with this text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_suite(family: Family, folder: Path = SUITES) -> None:
+    """Write the files of a family below `folder` and remove those that are no longer its own."""
+    texts = suite_texts(family)
+    make_folder(folder / family.name)
+    for stray in _present(family, folder) - set(texts):
+        (folder / family.name / stray).unlink()
+    for name, text in texts.items():
+        write_text(folder / family.name / name, text)
+
+
+def differences(family: Family, folder: Path = SUITES) -> list[str]:
+    """Return what is wrong with the stored files of a family, a line each; empty if nothing is."""
+    return _differences(suite_texts(family), family, folder)
+
+
+def _differences(texts: Mapping[str, str], family: Family, folder: Path) -> list[str]:
+    present = _present(family, folder)
+    found = [f"{family.name}/{name}: missing" for name in texts if name not in present]
+    found += [f"{family.name}/{name}: not of this family" for name in sorted(present - set(texts))]
+    found += [
+        f"{family.name}/{name}: differs from what its generator makes"
+        for name, text in texts.items()
+        if name in present and (folder / family.name / name).read_bytes() != text.encode()
+    ]
+    return found
+
+
+def _present(family: Family, folder: Path) -> set[str]:
+    return {path.name for path in (folder / family.name).glob("*.json")}

@@ -1,0 +1,1 @@
+"""Campaigns of solvers over suites of stored instances, and what they show."""

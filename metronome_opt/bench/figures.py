@@ -1,0 +1,240 @@
+"""The figures of a report. Solvers differ in colour, dashes and markers, for prints in grey too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from metronome_opt.bench.cases import median_time
+from metronome_opt.bench.growth import FLOOR_S, Growth
+from metronome_opt.bench.profiles import Points, cactus, performance_profile, target_distribution
+from metronome_opt.bench.sections import Section
+from metronome_opt.bench.targets import ABOVE_BEST, TargetRuns, hardest
+from metronome_opt.plot import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
+
+    from metronome_opt.plot.picture import Picture
+
+MOST_PANELS = 9
+_WIDTH, _HEIGHT = 6.4, 4.0  # inches
+_PANELS_IN_A_ROW = 3
+
+# Positions in `style.look`: dark colours first, yellow, which a thin line cannot carry, last.
+_COLOURS = (4, 6, 2, 0, 5, 1, 7, 3)
+_DASHES: tuple[Any, ...] = (
+    *("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5))),
+    *((0, (9, 2)), (0, (5, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 1))),
+)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p")
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """How the lines of one solver are drawn; 616 are all different."""
+
+    colour: str
+    dashes: Any
+    marker: str
+
+    def line(self, marked: bool = True) -> dict[str, Any]:
+        """Return it as the properties of a line."""
+        return {
+            "color": self.colour,
+            "linestyle": self.dashes,
+            "linewidth": 1.4,
+            "marker": self.marker if marked else "",
+            "markersize": 4.5,
+            "markerfacecolor": "white",
+            "markeredgewidth": 1.1,
+        }
+
+
+Strokes = Mapping[str, Stroke]
+
+
+def strokes(solvers: Sequence[str]) -> dict[str, Stroke]:
+    """Return the look of each solver, the same in all figures of a report."""
+    return {
+        solver: Stroke(
+            style.look(_COLOURS[position % len(_COLOURS)]).colour,
+            _DASHES[position % len(_DASHES)],
+            _MARKERS[position % len(_MARKERS)],
+        )
+        for position, solver in enumerate(solvers)
+    }
+
+
+def proving_solvers(section: Section) -> tuple[str, ...]:
+    """Return the solvers that ran on all instances and solved one: those of the time figures."""
+    return tuple(
+        solver
+        for solver in section.solvers
+        if section.complete(solver)
+        and any(math.isfinite(median_time(cases)) for cases in section.runs[solver].values())
+    )
+
+
+def plot_profile(section: Section, looks: Strokes) -> Picture:
+    """Draw the Dolan-More performance profile of the times to a proof."""
+    solvers = proving_solvers(section)
+    times = {
+        solver: {problem: median_time(cases) for problem, cases in section.runs[solver].items()}
+        for solver in solvers
+    }
+    profiles = performance_profile(times, FLOOR_S)
+    ratios = [ratio for points in profiles.values() for ratio, _ in points]
+    right = 1.1 * max(2.0, *ratios)  # where all are as fast, there is still an axis
+    figure, axes = _single(f"Performance profile, {section.title}")
+    for solver, points in profiles.items():
+        # From below the first step, so that a solver that never wins is seen to begin at 0.
+        _step(axes, [(1.0, 0.0), *points, (right, points[-1][1])], solver, looks)
+    axes.set_xlim(1.0, right)
+    _logarithmic(axes.xaxis)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel("ratio to the fastest solver's time", fontsize=style.TEXT)
+    axes.set_ylabel(f"share of {_instances(section)} solved", fontsize=style.TEXT)
+    return _finished(figure, solvers, looks)
+
+
+def plot_cactus(section: Section, looks: Strokes) -> Picture:
+    """Draw how many instances are solved within a time."""
+    from matplotlib.ticker import MaxNLocator
+
+    solvers = proving_solvers(section)
+    figure, axes = _single(f"Instances solved over time, {section.title}")
+    limits = (problem.setting.time_limit_s for problem in section.problems)
+    longest = max(2 * FLOOR_S, *limits)
+    shortest = longest
+    for solver in solvers:
+        times = [max(FLOOR_S, median_time(cases)) for cases in section.runs[solver].values()]
+        points = cactus(times)
+        shortest = min(shortest, points[0][1])
+        steps = [(time, solved) for solved, time in points]
+        _step(axes, [(FLOOR_S, 0.0), *steps, (longest, steps[-1][1])], solver, looks)
+    axes.set_xlim(0.8 * shortest, longest)
+    _logarithmic(axes.xaxis)
+    axes.set_ylim(0, 1.03 * len(section.problems))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("seconds given to each instance", fontsize=style.TEXT)
+    axes.set_ylabel(f"solved of {_instances(section)}", fontsize=style.TEXT)
+    return _finished(figure, solvers, looks)
+
+
+def plot_targets(section: Section, runs: Sequence[TargetRuns], looks: Strokes) -> Picture:
+    """Draw the distributions of the time to target, a panel for each instance."""
+    problems = hardest(runs, MOST_PANELS)
+    columns = min(_PANELS_IN_A_ROW, len(problems))
+    rows = math.ceil(len(problems) / columns)
+    figure = style.new_figure(max(_WIDTH, 2.9 * columns), 2.3 * rows + 1.0)
+    figure.suptitle(
+        f"Time to within {100 * float(ABOVE_BEST):g} % of the best known value, {section.title}",
+        fontsize=style.TITLE,
+    )
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes, problem in zip(grid.flat, problems, strict=False):
+        for run in runs:
+            if run.problem == problem:
+                points = target_distribution([max(FLOOR_S, time) for time in run.times])
+                axes.plot(*_coordinates(points), **looks[run.solver].line(), gid=run.solver)
+        axes.set_title(style.shorten(problem.instance), fontsize=style.SMALL, parse_math=False)
+        _dress(axes)
+    for axes in grid.flat[len(problems) :]:
+        axes.set_visible(False)
+    grid[0, 0].set_ylim(0, 1.02)
+    _logarithmic(grid[0, 0].xaxis)
+    for axes in grid.flat[max(0, len(problems) - columns) : len(problems)]:
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("seconds", fontsize=style.TEXT)
+    figure.supylabel("share of runs that reached it", fontsize=style.TEXT)
+    return _finished(figure, tuple(dict.fromkeys(run.solver for run in runs)), looks)
+
+
+def plot_growth(section: Section, growths: Sequence[Growth], looks: Strokes) -> Picture:
+    """Draw time against number of jobs, both logarithmic, with the fitted power laws."""
+    figure, axes = _single(f"Time to a proof by number of jobs, {section.title}")
+    for each in growths:
+        look = looks[each.solver]
+        dots = look.line() | {"linestyle": "", "gid": each.solver}
+        axes.plot(*_coordinates(each.solved), **dots | {"markerfacecolor": look.colour})
+        axes.plot(*_coordinates(each.unsolved), **dots | {"markerfacecolor": "none"})
+        if each.fit is not None:
+            ends = [each.solved[0][0], each.solved[-1][0]]
+            axes.plot(ends, [each.fit.at(size) for size in ends], **look.line(marked=False))
+    _logarithmic(axes.xaxis)
+    _logarithmic(axes.yaxis)
+    axes.set_xlabel("jobs", fontsize=style.TEXT)
+    axes.set_ylabel("seconds (hollow: not solved at the limit)", fontsize=style.TEXT)
+    exponents = {
+        each.solver: "" if each.fit is None else f", exponent {each.fit.exponent:.2f}"
+        for each in growths
+    }
+    return _finished(figure, tuple(exponents), looks, exponents)
+
+
+# ------------------------------------------------------------------ parts
+
+
+def _single(title: str) -> tuple[Picture, Axes]:
+    figure = style.new_figure(_WIDTH, _HEIGHT)
+    figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
+    axes = figure.add_subplot()
+    _dress(axes)
+    return figure, axes
+
+
+def _dress(axes: Axes) -> None:
+    axes.tick_params(labelsize=style.SMALL)
+    axes.grid(color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _step(axes: Axes, points: Sequence[tuple[float, float]], solver: str, looks: Strokes) -> None:
+    # Some ten markers are enough to tell the lines; the first and the last point are no data.
+    every = max(1, (len(points) - 2) // 10)
+    axes.plot(
+        *_coordinates(points),
+        drawstyle="steps-post",
+        markevery=slice(1, len(points) - 1, every),
+        **looks[solver].line(),
+        gid=solver,
+    )
+
+
+def _coordinates(points: Points | Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def _logarithmic(axis: XAxis | YAxis) -> None:
+    """Make an axis, with its data or limits, logarithmic, with plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _instances(section: Section) -> str:
+    return style.counted(len(section.problems), "instance")
+
+
+def _finished(
+    figure: Picture, solvers: Sequence[str], looks: Strokes, more: Mapping[str, str] | None = None
+) -> Picture:
+    from matplotlib.lines import Line2D
+
+    entries = [
+        Line2D([], [], **looks[solver].line(), label=solver + (more or {}).get(solver, ""))
+        for solver in solvers
+    ]
+    width = float(figure.get_size_inches()[0])
+    style.add_legend(figure, entries, width)
+    figure.settle()
+    return figure

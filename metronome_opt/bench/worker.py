@@ -1,0 +1,162 @@
+"""The process in which one case runs: ``python -m metronome_opt.bench.worker FOLDER``.
+
+It reads what to do from the folder and says what happens, a JSON object a line: that it is ready,
+every new incumbent with its offsets and every better bound, and how it ended. What was said stays
+when it is killed. It ends when its standard input does, so that it does not outlive whoever
+started it; it prints nothing of its own.
+
+The clock of a case starts when everything that happens once per process is behind it: kernels are
+compiled or loaded, back ends imported, by solving two jobs with the same solver. What a solver does
+in every run, starting HiGHS as a program, say, counts. The solver is called with a `Search` as
+`solve` does it, but a schedule is only what the solver itself offered, never the unshifted one
+that `solve` falls back to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+from metronome_opt.bench.process import MESSAGES_FILE, TASK_FILE
+from metronome_opt.errors import SolverError
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.result import Event
+
+_WARM_UP_S = 1.0
+_LONGEST = 500  # characters of an error
+
+
+class Tell(Protocol):
+    """Says something to whoever watches."""
+
+    def __call__(self, event: str, **content: Any) -> None:
+        """Say that `event` happened."""
+
+
+def serve(run: Callable[[dict[str, Any], Tell], None]) -> int:
+    """Run the task of the folder that the command line names; return the exit status.
+
+    Parameters
+    ----------
+    run
+        Takes the task's document and `tell`. It says ``ready`` when its clock starts and ``end``
+        when it is done; an exception is told for it.
+    """
+    folder = Path(sys.argv[1])
+    document = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
+    _end_with_parent()
+    with (folder / MESSAGES_FILE).open("ab", buffering=0) as stream:
+
+        def tell(event: str, **content: Any) -> None:
+            # One write a line: threads cannot mix, and what was said is out.
+            stream.write(json.dumps({"event": event, **content}).encode() + b"\n")
+
+        try:
+            run(document, tell)
+        except MemoryError:
+            tell("error", kind="out_of_memory", text="an allocation failed")
+            return 1
+        except Exception as error:
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            tell("error", kind="crash", text=text[:_LONGEST])
+            return 1
+    return 0
+
+
+def run_solver(document: dict[str, Any], tell: Tell) -> None:
+    """Run a solver on an instance and say what it finds.
+
+    Parameters
+    ----------
+    document
+        ``instance``, ``solver``, ``time_limit_s``, ``seed``, ``workers``.
+    tell
+        Told of ``ready``, ``progress`` and ``end``.
+    """
+    from metronome_opt.solvers.registry import find_solver
+    from metronome_opt.solvers.search import Search
+
+    instance = Instance.from_dict(document["instance"])
+    run = find_solver(document["solver"]).load()
+    _warm_up(document["solver"], document["workers"])
+    told: Fraction | None = None
+
+    def on_event(event: Event, /) -> None:
+        nonlocal told
+        content: dict[str, Any] = {
+            "elapsed_s": round(event.elapsed_s, 6),
+            "incumbent": _exact(event.incumbent),
+            "bound": _exact(event.bound),
+            "source": event.source,
+        }
+        if event.incumbent != told:
+            told = event.incumbent
+            content["offsets"] = search.named()
+        tell("progress", **content)
+
+    tell("ready")
+    search = Search(
+        instance,
+        time_limit=document["time_limit_s"],
+        seed=document["seed"],
+        workers=document["workers"],
+        callback=on_event,
+    )
+    try:
+        run(search)
+    except SolverError as error:
+        if search.best is None:
+            raise
+        search.notes.append(f"stopped by an error: {error}")
+    runtime = search.elapsed
+    found = "feasible" if search.best is not None else "unknown"
+    tell(
+        "end",
+        status="optimal" if search.proved else found,
+        stop=str(search.stop),
+        runtime_s=round(runtime, 6),
+        build_s=round(search.build_s, 6),
+        notes=search.notes,
+    )
+
+
+def _exact(value: Fraction | None) -> str | None:
+    return None if value is None else str(Fraction(value))
+
+
+def _warm_up(solver: str, workers: int) -> None:
+    """Compile or load all kernels; solve two jobs that cannot avoid each other with `solver`."""
+    from metronome_opt.kernels.__main__ import main as load_kernels
+    from metronome_opt.solvers import solve
+
+    load_kernels()
+    burst = Phase(start=0, length=3, rate=60)
+    jobs = tuple(Job(name=name, period=4, phases=(burst,), links={"l": 1}) for name in "ab")
+    links = (Link(name="l", capacity=100),)
+    instance = Instance(name="warm", slot_ms=1, links=links, jobs=jobs)
+    solve(instance, solver, time_limit=_WARM_UP_S, workers=workers)
+
+
+def _end_with_parent() -> None:
+    """End, with all that was started from here, when standard input ends."""
+
+    def watch() -> None:
+        while os.read(0, 1):
+            pass
+        for child in psutil.Process().children(recursive=True):
+            child.kill()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    sys.exit(serve(run_solver))

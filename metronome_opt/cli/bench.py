@@ -1,0 +1,228 @@
+"""``metronome bench``: list suites, run campaigns over them, report what they show."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.solvers import MAX_WORKERS, SOLVERS
+from metronome_opt.solvers.registry import Solver, find_solver
+
+if TYPE_CHECKING:
+    from metronome_opt.bench.executors import Pool
+    from metronome_opt.bench.suites import Member
+    from metronome_opt.bench.trials import Trial
+
+app = typer.Typer(help="Compare solvers on stored instances.", no_args_is_help=True)
+
+_INTERRUPTED = 130
+
+
+class Split(StrEnum):
+    """Which part of a suite."""
+
+    TEST = "test"
+    TUNE = "tune"
+    ALL = "all"
+
+
+Suites = Annotated[
+    str,
+    typer.Option(
+        "--suite",
+        help="Names (of benchmarks/suites, here or above) or folders, separated by commas, or all.",
+    ),
+]
+
+
+@app.command("list")
+def list_(suite: Suites = "all") -> int:
+    """Show the suites and how many instances are for testing and for tuning."""
+    from rich.table import Table
+
+    from metronome_opt.bench.suites import find_suites
+    from metronome_opt.report import terminal
+
+    table = Table("suite", box=None, padding=(0, 2))
+    for name in ("test", "tune", "limit"):
+        table.add_column(name, justify="right")
+    table.add_column("about")
+    for each in find_suites(suite):
+        index = each.index
+        counts = (str(each.count("test")), str(each.count("tune")))
+        table.add_row(index.family, *counts, f"{index.time_limit_s:g} s", index.about)
+    terminal().print(table)
+    return 0
+
+
+@app.command()
+def run(
+    suite: Suites,
+    solvers: Annotated[
+        str, typer.Option(help=f"Separated by commas, out of {', '.join(SOLVERS)}.")
+    ] = "auto",
+    seeds: Annotated[
+        int, typer.Option(min=1, help="0, 1, ... for solvers that take one; the others run once.")
+    ] = 1,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds for each case.", show_default="that of the suite"),
+    ] = None,
+    split: Annotated[Split, typer.Option(help="Tune on tune, publish test.")] = Split.TEST,
+    instances: Annotated[
+        str | None, typer.Option(help="Only these, separated by commas.", show_default="all")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MAX_WORKERS,
+            help="Threads for each case.",
+            show_default="one per core if cases run one by one on this machine, else 1",
+        ),
+    ] = None,
+    memory_limit: Annotated[
+        int, typer.Option(min=1, metavar="MB", help="For each case, all its processes together.")
+    ] = 4096,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cases at once; more than one disturb each other's times.",
+            show_default="1; with --dask one per thread of the cluster",
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Run on this Dask cluster: tcp://HOST:PORT."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option(help="Append the records here, one JSON object a line.")
+    ] = Path("campaign.jsonl"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a file: skip the cases that it holds.")
+    ] = False,
+) -> int:
+    """Run solvers on the instances of suites, each case in a process of its own.
+
+    A case that does not stop at its time limit is killed a tenth of the limit and 10 s later, and
+    what it had found counts; one that takes too much memory is killed at once. Imports and
+    compiling are not timed. Every schedule is verified before it is recorded. A campaign that is
+    killed loses at most the cases that were running.
+    """
+    from metronome_opt.bench.campaign import missing, run_campaign
+    from metronome_opt.bench.records import RecordFile
+    from metronome_opt.cli.campaign import watching
+
+    chosen = [find_solver(name) for name in _names(solvers, "solvers")]
+    members = _members(suite, split, None if instances is None else _names(instances, "instances"))
+    if workers is None:
+        one_by_one = dask is None and processes in (None, 1)
+        workers = (os.cpu_count() or 1) if one_by_one else 1
+    trials = _plan(members, chosen, seeds, time_limit, workers, memory_limit)
+    with RecordFile(output, resume=resume) as file:
+        left = missing(trials, file)
+        if len(left) < len(trials):
+            typer.echo(f"{output}: {len(trials) - len(left)} of {len(trials)} cases are there")
+        try:
+            with _pool(dask, processes) as pool, watching(len(left)) as watcher:
+                run_campaign(left, pool, file, watcher)
+        except KeyboardInterrupt:
+            typer.echo(
+                f"interrupted: what is recorded stays in {output}; "
+                "the same command with --resume goes on",
+                err=True,
+            )
+            return _INTERRUPTED
+    return _summarise(watcher.kinds, watcher.lost_cases, output)
+
+
+@app.command()
+def report(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of records.")],
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report.")],
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="SOLVER", help="Compare times with this one.", show_default="none"),
+    ] = None,
+    best_known: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Best known values.", show_default="the best of the records"
+        ),
+    ] = None,
+) -> int:
+    """Write tables and figures about campaigns to a folder."""
+    from metronome_opt.bench.records import read_records
+    from metronome_opt.bench.report import write_report
+
+    write_report(read_records(files), output, baseline=baseline, best_known=best_known)
+    typer.echo(f"wrote {output}")
+    return 0
+
+
+def _names(text: str, option: str) -> list[str]:
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise InputError(f"--{option}: {show(text)} names none")
+    return names
+
+
+def _members(suite: str, split: Split, names: list[str] | None) -> list[Member]:
+    from metronome_opt.bench.suites import find_suites
+
+    part = None if split is Split.ALL else split.value
+    members = [member for each in find_suites(suite) for member in each.members(part, names)]
+    found = {member.entry.name for member in members}
+    for name in names or ():
+        if name not in found:
+            raise InputError(
+                f"--instances: {show(name)} is not in the {split} split of {suite}; "
+                "see the index.json of the suite"
+            )
+    if not members:
+        raise InputError(f"--split: {suite} has no instances to {split}")
+    return members
+
+
+def _plan(
+    members: list[Member],
+    solvers: list[Solver],
+    seeds: int,
+    time_limit: float | None,
+    workers: int,
+    memory_limit: int,
+) -> list[Trial]:
+    from metronome_opt.bench.process import Limits
+    from metronome_opt.bench.trials import plan
+
+    return plan(
+        members,
+        solvers,
+        seeds=seeds,
+        limits=lambda member: Limits(
+            member.time_limit_s if time_limit is None else time_limit, memory_limit
+        ),
+        workers=workers,
+    )
+
+
+def _pool(address: str | None, processes: int | None) -> AbstractContextManager[Pool]:
+    from metronome_opt.bench.executors import dask_pool, local_pool
+
+    return local_pool(processes or 1) if address is None else dask_pool(address, processes)
+
+
+def _summarise(kinds: Counter[str], lost: int, output: Path) -> int:
+    told = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in kinds.most_common())
+    typer.echo(f"{output}: {sum(kinds.values())} records added" + (f" ({told})" if told else ""))
+    if lost:
+        typer.echo(f"{lost} cases could not be run; the same command with --resume tries again")
+    return 1 if lost else 0

@@ -1,0 +1,231 @@
+"""A lower bound of a node: of every schedule in which the placed jobs are where they are.
+
+For a partial assignment P the contention K(P) plus, for every job that is not placed, the least it
+would add to P alone is a lower bound: unserved bandwidth is convex and increasing in demand, so
+what a job adds never falls as others are placed (supermodularity).
+
+A link by itself may be known to cost more than that: its own optimum, given what is placed on it,
+or the optimum of a group of links. Any disjoint links and groups can be taken out of the sum above
+and replaced by their own bounds. The better of both counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from metronome_opt.kernels.conditional import Users, gcd, least_addition
+from metronome_opt.kernels.contacts import Contacts
+from metronome_opt.kernels.tables import Ints, Tables
+from metronome_opt.kernels.tree import (
+    ABUTS,
+    CLOSED,
+    DEPTH,
+    GROUND,
+    INCUMBENT,
+    NONE,
+    Groups,
+    Marks,
+    Tree,
+)
+
+_MOST_OPEN = 3  # jobs to be placed on a link whose own optimum is worth computing
+
+
+@njit(cache=True, nogil=True)
+def add_up(tables: Tables, contacts: Contacts, tree: Tree, at: Ints, least: Ints) -> int:
+    """Return the supermodular bound; `NONE` if some job has nowhere to go.
+
+    Parameters
+    ----------
+    at, least
+        Out, per job that is not placed: its cheapest offset and what it adds there. They are
+        complete only if the bound is below the incumbent.
+    """
+    total: int = tree.base[tree.counters[DEPTH]].sum()
+    for job in range(tree.position.shape[0]):
+        if tree.position[job] >= 0:
+            continue
+        domain = domain_of(tables, contacts, tree, job)
+        tree.alone[job] = _is_alone(tree, job)
+        _mark(contacts, tree, job, domain)
+        _sum_uses(tables, tree, job, domain)
+        at[job], least[job] = _least(tree.cost[job], tree.mark[job], domain)
+        if at[job] < 0:
+            return NONE
+        total += least[job]
+        if total >= tree.counters[INCUMBENT]:
+            break
+    return total
+
+
+@njit(cache=True, nogil=True)
+def domain_of(tables: Tables, contacts: Contacts, tree: Tree, job: int) -> int:
+    """Return how many offsets of a job are not alike.
+
+    Rotating everything by the common multiple of the placed periods leaves what is placed where it
+    is, so offsets that differ by its common divisor with the job's own period are alike.
+    """
+    depth = tree.counters[DEPTH]
+    if tree.touched[depth, contacts.component[job]] == 0:
+        return 1  # nothing it could abut on is placed: where it is does not matter
+    return gcd(tree.turn[depth], tables.period[job])
+
+
+@njit(cache=True, nogil=True)
+def _is_alone(tree: Tree, job: int) -> bool:
+    """Return whether all that a job shares links with is placed: then its best offset is known."""
+    for other in tree.sharing[tree.sharing_ptr[job] : tree.sharing_ptr[job + 1]]:
+        if tree.position[other] < 0:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _mark(contacts: Contacts, tree: Tree, job: int, domain: int) -> None:
+    """Mark the offsets at which a job abuts on placed ones, and those that are closed to it."""
+    mark = tree.mark[job]
+    mark[:domain] = 0
+    if tree.alone[job]:
+        return
+    since = tree.since[tree.counters[DEPTH], job]
+    for entry in range(contacts.ptr[job], contacts.ptr[job + 1]):
+        number = tree.position[contacts.other[entry]]
+        if number < 0:
+            continue
+        modulus = contacts.modulus[entry]
+        for d in range(contacts.difference_ptr[entry], contacts.difference_ptr[entry + 1]):
+            first = (tree.offset[number] + contacts.difference[d]) % modulus
+            for o in range(first, domain, modulus):
+                if number < since:
+                    mark[o] = CLOSED
+                elif mark[o] != CLOSED:
+                    mark[o] = ABUTS
+
+
+@njit(cache=True, nogil=True)
+def _sum_uses(tables: Tables, tree: Tree, job: int, domain: int) -> None:
+    """Add up what a job adds to its links."""
+    cost = tree.cost[job]
+    cost[:domain] = 0
+    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+        vector = tree.vector[tree.where[tree.counters[DEPTH], use]]
+        for o in range(domain):
+            cost[o] += vector[o]
+
+
+@njit(cache=True, nogil=True)
+def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
+    """Return the cheapest offset that is not closed and its cost; -1 if all are closed."""
+    at = -1
+    least: int = NONE
+    for o in range(domain):
+        if mark[o] != CLOSED and cost[o] < least:
+            at, least = o, cost[o]
+    return at, least
+
+
+@njit(cache=True, nogil=True)
+def bound_links(
+    tables: Tables, contacts: Contacts, users: Users, demand: Ints, tree: Tree, work: Ints
+) -> None:
+    """Bound the links of the job that was placed last, each alone, where few jobs are open."""
+    depth = tree.counters[DEPTH]
+    if depth == 0:
+        return
+    tree.own[depth] = tree.own[depth - 1]
+    if tables.capacity.shape[0] == 1:
+        return  # the link alone is what is being searched
+    offset = np.full(tree.position.shape[0], -1, np.int64)
+    for number in range(tree.counters[GROUND] + depth):
+        offset[tree.placed[number]] = tree.offset[number]
+    job = tree.placed[tree.counters[GROUND] + depth - 1]
+    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+        link = tables.use_link[use]
+        open_jobs = 0
+        for user in range(users.ptr[link], users.ptr[link + 1]):
+            open_jobs += offset[users.job[user]] < 0
+        if users.nameable[link] and 2 <= open_jobs <= _MOST_OPEN:
+            added = least_addition(tables, contacts, users, demand, offset, link, work)
+            tree.own[depth, link] = max(tree.own[depth, link], tree.base[depth, link] + added)
+
+
+@njit(cache=True, nogil=True)
+def take_out(
+    tables: Tables,
+    contacts: Contacts,
+    groups: Groups,
+    tree: Tree,
+    at: Ints,
+    total: int,
+    least: Ints,
+) -> int:
+    """Return the bound with the links and groups taken out of which more is known; -1 if none is.
+
+    Parameters
+    ----------
+    at, total
+        What `add_up` found.
+    least
+        Out, per job that is not placed: the least it adds to the links that stay, where
+        ``tree.reduced`` is its cost.
+    """
+    if _hoped(tables, groups, tree, at) <= total:
+        return -1
+    bound = _cover(groups, tree)
+    for job in range(tree.position.shape[0]):
+        if tree.position[job] >= 0:
+            continue
+        domain = domain_of(tables, contacts, tree, job)
+        reduced = tree.reduced[job]
+        reduced[:domain] = tree.cost[job, :domain]
+        for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+            if tree.covered[tables.use_link[use]]:
+                vector = tree.vector[tree.where[tree.counters[DEPTH], use]]
+                for o in range(domain):
+                    reduced[o] -= vector[o]
+        least[job] = _least(reduced, tree.mark[job], domain)[1]
+        bound += least[job]
+    return bound
+
+
+@njit(cache=True, nogil=True)
+def _hoped(tables: Tables, groups: Groups, tree: Tree, at: Ints) -> int:
+    """Mark the groups whose own bound is better than what their parts add up to; return the sum."""
+    depth = tree.counters[DEPTH]
+    links = tables.capacity.shape[0]
+    value = np.zeros(groups.bound.shape[0], np.int64)
+    value[:links] = tree.base[depth]
+    for job in range(tree.position.shape[0]):
+        if tree.position[job] < 0:
+            for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+                value[tables.use_link[use]] += tree.vector[tree.where[depth, use], at[job]]
+    for group in range(groups.bound.shape[0]):
+        if group < links:
+            tree.worth[group] = max(groups.bound[group], tree.own[depth, group])
+        else:
+            tree.worth[group] = groups.bound[group]
+            value[group] = value[groups.first[group]] + value[groups.second[group]]
+        tree.taken[group] = tree.worth[group] > value[group]
+        value[group] = max(value[group], tree.worth[group])
+    total = 0
+    for group in groups.top:
+        total += value[group]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _cover(groups: Groups, tree: Tree) -> int:
+    """Take groups out, the outer ones first; return their bounds and the contention of the rest."""
+    tree.covered[:] = False
+    bound = 0
+    for group in range(groups.bound.shape[0] - 1, -1, -1):
+        if tree.taken[group] and not tree.covered[group]:
+            bound += tree.worth[group]
+            tree.covered[group] = True
+        if groups.first[group] >= 0:
+            tree.covered[groups.first[group]] |= tree.covered[group]
+            tree.covered[groups.second[group]] |= tree.covered[group]
+        elif not tree.covered[group]:
+            bound += tree.base[tree.counters[DEPTH], group]
+    return bound

@@ -1,0 +1,89 @@
+"""An instance in blocks, each with a search of its own; the schedules and bounds add up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+
+from metronome_opt.presolve import Split, coarsen, simplify_links, split
+from metronome_opt.presolve.reduction import Offsets, Reduction
+from metronome_opt.result import Block
+from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers.search import Search
+
+
+class Blocks:
+    """The blocks of what presolve makes of an instance.
+
+    Parameters
+    ----------
+    whole
+        Schedules and bounds of the blocks are put together and reported to it.
+
+    Attributes
+    ----------
+    parts
+        A search for each block, below that of the whole.
+    """
+
+    def __init__(self, whole: Search) -> None:
+        self._whole = whole
+        self._reductions: list[Reduction] = [simplify_links(whole.instance)]
+        self._reductions.append(coarsen(self._reductions[-1].instance))
+        self._split: Split = split(self._reductions[-1].instance)
+        self.parts: Sequence[Search] = [whole.below(block) for block in self._split.blocks]
+
+    @property
+    def open(self) -> list[Search]:
+        """The blocks that are not proved, those with few jobs first."""
+        return sorted(
+            (part for part in self.parts if not part.proved),
+            key=lambda part: len(part.instance.jobs),
+        )
+
+    def start(self, part: Search, *, share: float) -> None:
+        """Find a first schedule of a block, within a share of the time that all of them have."""
+        greedy.run(part)
+        local.improve(part, share=share / len(self.parts))
+
+    def join(self) -> None:
+        """Put the blocks' schedules and bounds together."""
+        whole = self._whole
+        found = [part.named() for part in self.parts]
+        known = [offsets for offsets in found if offsets is not None]
+        if len(known) == len(found):
+            offsets: Offsets = self._split.join(known)
+            for reduction in reversed(self._reductions):
+                offsets = reduction.restore(offsets)
+            whole.offer([offsets[job.name] for job in whole.instance.jobs], "blocks")
+        bound = sum((part.bound or Fraction(0) for part in self.parts), Fraction(0))
+        whole.raise_bound(bound, "blocks")
+        whole.blocks = [_report(part) for part in self.parts]
+
+    def say(self) -> None:
+        """Note what was proved by what."""
+        blocks = self._whole.blocks
+        proved = Counter(block.proved_by for block in blocks if block.proved_by is not None)
+        ways = [f"{count} by {way}" for way, count in sorted(proved.items())]
+        left = [block for block in blocks if block.proved_by is None]
+        text = f"{len(blocks)} block{'s' if len(blocks) != 1 else ''}"
+        if ways:
+            text += f", proved: {', '.join(ways)}"
+        if left:
+            sizes = ", ".join(str(len(block.jobs)) for block in left[-5:])
+            more = "..., " if len(left) > 5 else ""
+            text += f", not proved: {len(left)}, of {more}{sizes} jobs"
+        if blocks:
+            self._whole.notes.append(text)
+
+
+def _report(part: Search) -> Block:
+    return Block(
+        jobs=tuple(job.name for job in part.instance.jobs),
+        links=tuple(link.name for link in part.instance.links),
+        value=part.incumbent,
+        bound=part.bound,
+        found_by=part.found_by,
+        proved_by=part.bound_by if part.proved else None,
+    )

@@ -1,0 +1,149 @@
+"""The published baseline: rotations link by link on a circle of 5-degree steps, then joined.
+
+For every link that several jobs share, the circle has the hyperperiod H as its perimeter. Job j
+goes around it r_j = H / T_j times and may be rotated by ``0 <= Delta_j < 2 pi / r_j``, in steps of
+5 degrees. Those rotations are taken whose compatibility ``1 - sum_t max(0, D(t) - C) / (H C)`` is
+best, and joined over the affinity graph (`affinity.py`).
+
+What is ours, where the paper leaves room or the model differs:
+
+- k steps are ``floor(k H / 72)`` slots; on a circle of fewer than 72 slots a step is one slot. The
+  score is computed over all slots, not only those at the steps. On a long circle the step may
+  exceed a period, and the job cannot be rotated at all.
+- The best rotations are found by branch and bound, which is exact. A link whose search is too long
+  keeps the best that was met; a note says how many did.
+- Among equally good rotations the first that were met are taken, smaller ones first.
+- Links that can carry the peaks of all their jobs at once score 1 whatever one does: no edges.
+  Links alike in capacity, jobs and flows want the same: they are taken as one, where otherwise they
+  would form a cycle.
+- A fixed job is not rotated, and all others on its links are rotated against it.
+- The score knows no weights, and so the whole method does not.
+
+Source: CASSINI, Network-Aware Job Scheduling in Machine Learning Clusters (NSDI 2024, arXiv
+2308.00852).
+"""
+
+from __future__ import annotations
+
+import math
+
+from metronome_opt.instance import Instance, Link
+from metronome_opt.kernels.jobs import put_job, workspace
+from metronome_opt.kernels.rotations import is_done, rotate, start_rotations
+from metronome_opt.kernels.tables import compile_instance
+from metronome_opt.presolve import simplify_links
+from metronome_opt.solvers.affinity import time_shifts
+from metronome_opt.solvers.search import Search
+
+STEPS = 72  # of 5 degrees
+_CHUNK = 10_000_000  # slots to score between two looks at the clock, some 20 ms
+_CHUNKS = 200  # per link, at most: not a number of seconds, so that runs can be repeated
+
+
+def run(search: Search) -> None:
+    """Rotate link by link, join the rotations, offer the one schedule that comes out.
+
+    Links that are not reached within the time limit have no edges.
+    """
+    instance = simplify_links(search.instance).instance
+    shared = [link for link in instance.links if len(instance.jobs_on[link.name]) > 1]
+    circles = []
+    for link in shared:
+        if search.stopped:
+            break
+        circles.append(Circle(instance, link))
+    _finish(search, circles)
+    rotations = {circle.name: circle.rotations for circle in circles}
+    shifts = time_shifts(search.instance, rotations)
+    search.offer([shifts.offsets[job.name] for job in search.instance.jobs], "cassini")
+    missed = len(shared) - sum(circle.is_best for circle in circles)
+    if missed:
+        search.notes.append(
+            f"{missed} of {len(shared)} shared links may have better rotations: "
+            "their search was cut short"
+        )
+    if shifts.closing:
+        edges = sum(len(wanted) for wanted in rotations.values())
+        search.notes.append(
+            f"{shifts.closing} of {edges} edges of the affinity graph close a cycle and are left "
+            "out; CASSINI would discard this placement"
+        )
+
+
+def _finish(search: Search, circles: list[Circle]) -> None:
+    """Take turns, so that one hard link does not take the time of all others."""
+    for _ in range(_CHUNKS):
+        circles = [circle for circle in circles if not circle.is_best]
+        for circle in circles:
+            if search.stopped:
+                return
+            circle.go_on()
+
+
+class Circle:
+    """A link with the hyperperiod of its jobs bent to a circle, and the search on it.
+
+    It has rotations from the start, those that the first steps of the search lead to.
+    """
+
+    def __init__(self, instance: Instance, link: Link) -> None:
+        self.name = link.name
+        self._jobs = tuple(
+            instance.jobs[index].model_copy(
+                update={"weight": 1, "links": {link.name: instance.jobs[index].links[link.name]}}
+            )
+            for index in instance.jobs_on[link.name]
+        )
+        compiled = compile_instance(instance.replace(links=(link,), jobs=self._jobs))
+        hyperperiod = instance.hyperperiods[link.name]
+        self._tables = compiled.tables
+        self._demand = compiled.empty_demand()
+        self._work = workspace(compiled)
+        for index, job in enumerate(self._jobs):
+            if job.fixed_offset is not None:
+                put_job(self._tables, self._demand, index, job.fixed_offset, 1)
+        self._state = start_rotations(
+            [
+                steps(job.period, hyperperiod) if job.fixed_offset is None else ()
+                for job in self._jobs
+            ],
+            [job.unshifted for job in self._jobs],
+            self._turn(hyperperiod),
+        )
+        # Going straight down takes one node for every job and one to see that all are placed.
+        self._search(len(self._jobs) + 1)
+        self._nodes = max(1, _CHUNK // (hyperperiod * len(self._jobs)))
+
+    def _turn(self, hyperperiod: int) -> int:
+        """Return by how much all can be rotated and stay in step, the fixed jobs where they are.
+
+        The steps repeat after ``H / gcd(H, 72)`` slots, and within a period that is a multiple.
+        """
+        again = hyperperiod // math.gcd(hyperperiod, min(STEPS, hyperperiod))
+        whole = [
+            job.period for job in self._jobs if job.fixed_offset is not None or job.period % again
+        ]
+        return math.lcm(again, *whole)
+
+    def go_on(self) -> None:
+        """Search for a while."""
+        self._search(self._nodes)
+
+    def _search(self, nodes: int) -> None:
+        rotate(self._tables, self._demand, self._state, self._work, nodes)
+
+    @property
+    def is_best(self) -> bool:
+        """Whether no other rotations score better."""
+        return is_done(self._state)
+
+    @property
+    def rotations(self) -> dict[str, int]:
+        """The best rotations so far, in slots by job name."""
+        return {job.name: int(at) for job, at in zip(self._jobs, self._state.best, strict=True)}
+
+
+def steps(period: int, hyperperiod: int) -> list[int]:
+    """Return the rotations of a job, in slots, ascending from 0."""
+    around = min(STEPS, hyperperiod)
+    return [k * hyperperiod // around for k in range(-(-around * period // hyperperiod))]

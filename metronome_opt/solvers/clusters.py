@@ -1,0 +1,168 @@
+"""Lower bounds of ever larger groups of links, up to a proof of the whole (Russian dolls).
+
+The optima of the links, each alone, add up to a lower bound. Two groups that share at least two
+jobs may cost more together than apart: branch and bound finds out, and uses what is known of the
+parts to bound the whole (see `kernels.bounding`). Groups that share one job add up exactly, since
+either can be turned until they agree. So groups are put together, the small ones first, as long as
+the proofs succeed within a budget of nodes that grows from round to round. When everything is one
+group, its optimum is proved.
+
+The idea of solving nested subproblems for their bounds is that of Russian doll search (Verfaillie,
+Lemaitre, Schiex, AAAI 1996).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+from metronome_opt.kernels.tables import CostTooLargeError
+from metronome_opt.kernels.tree import TreeTooLargeError
+from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers.bounds import restrict
+from metronome_opt.solvers.proof import Known, Proof
+from metronome_opt.solvers.search import Search
+
+_LINK_NODES = 20_000  # budget of the proof of a link
+_FIRST_NODES = 2_000  # budget of a proof in the first round
+_MORE_NODES = 3  # times that in each further round
+_FIRST_JOBS = 7  # in a group, in the first round
+_MORE_JOBS = 4  # in each further round
+_LOCAL_SHARE = 0.02  # of the time that is left, at most, to find the incumbent of a group
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Links whose optimum, as an instance of their own, is known, or at least bounded."""
+
+    known: Known
+    jobs: frozenset[str]
+
+
+class Clusters:
+    """The groups of a search; what they prove is reported to it.
+
+    Parameters
+    ----------
+    search
+        Has an incumbent; is a block, see `presolve.split`.
+
+    Attributes
+    ----------
+    too_large
+        Whether it was given up, because numbers or trees do not fit.
+    """
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._instance = search.instance
+        self._groups: list[_Group] = []
+        self._proofs: dict[frozenset[str], tuple[Search, Proof]] = {}
+        self._round = 0
+        self.too_large = False
+
+    def play(self) -> None:
+        """Go one round further: put together all that can be within its limits."""
+        if self._search.stopped:
+            return
+        try:
+            self._play()
+        except (CostTooLargeError, TreeTooLargeError) as error:
+            self._search.notes.append(f"no branch and bound: {error}")
+            self.too_large = True
+
+    def _play(self) -> None:
+        nodes = _FIRST_NODES * _MORE_NODES**self._round
+        most_jobs = _FIRST_JOBS + _MORE_JOBS * self._round
+        self._round += 1
+        links = [link.name for link in self._search.compiled.links]
+        if len(links) <= 1:
+            self._prove(self._search, frozenset(links), (), nodes)
+            return
+        if not self._groups:
+            self._groups = list(self._links())
+        self._report()
+        refused: set[frozenset[str]] = set()
+        while not self._search.stopped and len(self._groups) > 1:
+            pair = self._next(most_jobs, refused)
+            if pair is None:
+                break
+            joined = self._join(*pair, nodes)
+            if joined is None:
+                refused.add(pair[0].known.links | pair[1].known.links)
+                continue
+            self._groups = [group for group in self._groups if group not in pair] + [joined]
+            self._report()
+
+    def _report(self) -> None:
+        total = sum((group.known.bound for group in self._groups), Fraction(0))
+        self._search.raise_bound(total, "clusters")
+
+    def _links(self) -> Iterator[_Group]:
+        """Yield each link that can be overloaded, alone."""
+        for link in self._search.compiled.links:
+            alone = frozenset([link.name])
+            part = self._part(alone)
+            self._prove(part, alone, (), _LINK_NODES)
+            self._proofs.pop(alone, None)
+            jobs = frozenset(self._instance.jobs[index].name for index in link.jobs)
+            yield _Group(Known(alone, part.bound or Fraction(0)), jobs)
+
+    def _next(self, most_jobs: int, refused: set[frozenset[str]]) -> tuple[_Group, _Group] | None:
+        """Return the two groups to put together next.
+
+        Those that share several jobs come first, then the fewer jobs in all the better.
+        """
+        best = None
+        least: tuple[bool, int, int] | None = None
+        for one, other in combinations(self._groups, 2):
+            shared = len(one.jobs & other.jobs)
+            jobs = len(one.jobs | other.jobs)
+            if not shared or jobs > most_jobs or one.known.links | other.known.links in refused:
+                continue
+            key = (shared == 1, jobs, -shared)
+            if least is None or key < least:
+                best, least = (one, other), key
+        return best
+
+    def _join(self, one: _Group, other: _Group, nodes: int) -> _Group | None:
+        """Return two groups as one, None if its optimum is not proved within the budget."""
+        links = one.known.links | other.known.links
+        jobs = one.jobs | other.jobs
+        parts = (one.known, other.known)
+        bound = one.known.bound + other.known.bound
+        whole = len(self._groups) == 2
+        if len(one.jobs & other.jobs) > 1 or whole:
+            search = self._search if whole else self._part(links)
+            if not self._prove(search, links, parts, nodes):
+                return None
+            assert search.incumbent is not None  # noqa: S101 (it is proved)
+            bound = search.incumbent
+        return _Group(Known(links, bound, parts), jobs)
+
+    def _prove(
+        self, search: Search, links: frozenset[str], parts: tuple[Known, ...], nodes: int | None
+    ) -> bool:
+        """Go on with the proof of a group, of which there may be a beginning."""
+        if links not in self._proofs:
+            if search.stopped and not search.proved:
+                return False
+            self._proofs[links] = (search, Proof(search, parts))
+        search, proof = self._proofs[links]
+        if proof.grow(nodes):
+            del self._proofs[links]
+        return search.proved
+
+    def _part(self, links: frozenset[str]) -> Search:
+        """Return a search on some links alone, with an incumbent."""
+        if links in self._proofs:
+            return self._proofs[links][0]
+        part = self._search.below(restrict(self._instance, links))
+        greedy.run(part)
+        named = self._search.named()
+        if named is not None:
+            part.offer([named[job.name] for job in part.instance.jobs], "the whole")
+        local.improve(part, share=_LOCAL_SHARE)
+        return part

@@ -1,0 +1,8 @@
+"""A block as a cost network: what each link costs, as a table over the offsets of its jobs."""
+
+from metronome_opt.solvers.network.eliminate import Eliminated, decide, eliminate
+from metronome_opt.solvers.network.model import Cost, Network
+from metronome_opt.solvers.network.prune import shrink
+from metronome_opt.solvers.network.tables import build
+
+__all__ = ["Cost", "Eliminated", "Network", "build", "decide", "eliminate", "shrink"]

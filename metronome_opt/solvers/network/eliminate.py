@@ -1,0 +1,125 @@
+"""Deciding jobs by their neighbours, once and for all.
+
+The costs of a job are added up; every combination of its neighbours' offsets keeps the job's best
+offset and what it costs. What is left is a network without the job and of the same optimum. Where
+few jobs meet at a time, as in a sparse fabric, that solves the whole.
+
+Reference: Bertelè and Brioschi, "Nonserial Dynamic Programming", Academic Press, 1972.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from metronome_opt.kernels.tables import Ints
+from metronome_opt.solvers.network.model import Cost, Network, spread
+from metronome_opt.solvers.network.prune import prune, shrink
+from metronome_opt.solvers.search import Search
+
+
+@dataclass(frozen=True)
+class Eliminated:
+    """A job that is decided by its neighbours.
+
+    Attributes
+    ----------
+    job
+        Its index.
+    scope, domains
+        The neighbours and the offsets that they had.
+    choice
+        The job's offset at each combination of them, shape (domain of each neighbour).
+    """
+
+    job: int
+    scope: tuple[int, ...]
+    domains: tuple[Ints, ...]
+    choice: Ints
+
+
+def eliminate(
+    search: Search, network: Network, most_cells: int, most_left: int
+) -> tuple[Network, list[Eliminated]]:
+    """Make tables and eliminate jobs, those that leave the smallest tables first.
+
+    Parameters
+    ----------
+    most_cells
+        Of the table of a link.
+    most_left
+        Cells of the table that is left of a job.
+
+    Returns
+    -------
+    tuple
+        The network, in which a job that was eliminated has one offset and no cost, and what
+        `decide` needs to know of those jobs.
+    """
+    gone: list[Eliminated] = []
+    network = shrink(search, network, most_cells)
+    while not search.stopped and network.slack >= 0:
+        left = {
+            job: _cells_left(network, job) for job, size in enumerate(network.sizes) if size > 1
+        }
+        job = min(left, key=left.__getitem__, default=None)
+        if job is None or left[job] > most_left:
+            break
+        network, decision = _without(network, job)
+        gone.append(decision)
+        network = shrink(search, prune(search, network), most_cells)
+        search.raise_bound(network.bound, "elimination")
+    return network, gone
+
+
+def decide(gone: Sequence[Eliminated], offsets: Sequence[int]) -> list[int]:
+    """Return the offsets with those of the eliminated jobs chosen for the best."""
+    decided = list(offsets)
+    for each in reversed(gone):
+        cell = tuple(
+            int(np.searchsorted(domain, decided[job]))
+            for job, domain in zip(each.scope, each.domains, strict=True)
+        )
+        decided[each.job] = int(each.choice[cell])
+    return decided
+
+
+def _cells_left(network: Network, job: int) -> float:
+    """Return the cells of the table that eliminating a job leaves; infinite without all tables."""
+    around = {job}
+    for cost in network.costs:
+        if job in cost.scope:
+            if cost.excess is None:
+                return math.inf
+            around.update(cost.scope)
+    return math.prod(len(network.domains[other]) for other in around - {job})
+
+
+def _without(network: Network, job: int) -> tuple[Network, Eliminated]:
+    mine = [cost for cost in network.costs if job in cost.scope]
+    scope = tuple(sorted({other for cost in mine for other in cost.scope} - {job}))
+    domains = tuple(network.domains[other] for other in scope)
+    shape = [len(domain) for domain in domains]
+    total = np.full(shape, network.slack + 1, dtype=network.dtype)
+    choice = np.full(shape, network.domains[job][0], dtype=np.int32)
+    # One offset of the job at a time: no table is wider than what is left.
+    for entry, offset in enumerate(network.domains[job]):
+        here = np.zeros(shape, dtype=network.dtype)
+        for cost in mine:
+            if cost.excess is not None:
+                rest = [other for other in cost.scope if other != job]
+                here += spread(cost.excess.take(entry, cost.scope.index(job)), rest, scope)
+        better = here < total
+        total[better] = here[better]
+        choice[better] = offset
+    least = int(total.min())
+    joint = Cost(None, sum(cost.low for cost in mine) + least, scope, total - total.dtype.type(least))
+    others = (cost for cost in network.costs if job not in cost.scope)
+    kept = tuple(
+        domain[:1] if index == job else domain for index, domain in enumerate(network.domains)
+    )
+    smaller = replace(network, costs=(*others, joint), domains=kept)
+    return smaller, Eliminated(job, scope, domains, choice)

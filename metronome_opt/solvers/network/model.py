@@ -1,0 +1,124 @@
+"""The cost network of a block.
+
+The contention of a block is a sum of functions of few jobs each, one per link. Written out as
+tables they can be compared, cut down by what is known of the optimum (`prune`), summed up over a
+job's offsets once and for all (`eliminate`), and handed to a back end cell by cell. A link of many
+jobs has no table, only a lower bound.
+
+Such networks are known as weighted constraint satisfaction; see Cooper, de Givry, Sanchez, Schiex,
+Zytnicki and Werner, "Soft arc consistency revisited", Artificial Intelligence 174 (2010), 449-478.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.instance import Instance
+from metronome_opt.kernels.tables import Ints
+
+Cells = NDArray[np.int32] | NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a link costs, or several of them together.
+
+    Attributes
+    ----------
+    link
+        Index of the link; None for what is left of several after a job was eliminated.
+    low
+        A lower bound in units, over the domains of the network; if there is a table, its least.
+    scope
+        The jobs whose offsets are chosen, ascending.
+    excess
+        The cost above `low` at each combination of offsets, shape (domain of each job of the
+        scope); None for a link without a table. Of what exceeds the slack of the network no more
+        is known than that it does.
+    """
+
+    link: int | None
+    low: int
+    scope: tuple[int, ...]
+    excess: Cells | None
+
+    def least(self, jobs: Sequence[int]) -> Cells:
+        """Return the least excess at each combination of offsets of some jobs of the scope."""
+        if self.excess is None:
+            raise ValueError("there is no table")
+        others = tuple(axis for axis, job in enumerate(self.scope) if job not in jobs)
+        least: Cells = self.excess.min(axis=others)
+        return least
+
+
+@dataclass(frozen=True)
+class Network:
+    """The schedules of a block that are better than the incumbent, up to rotation.
+
+    Attributes
+    ----------
+    instance
+        The block.
+    scale
+        ``contention = units * scale``.
+    domains
+        Per job, the offsets that are left to it, ascending.
+    costs
+        What adds up to the contention.
+    limit
+        The most units that a better schedule may have.
+    """
+
+    instance: Instance
+    scale: Fraction
+    domains: tuple[Ints, ...]
+    costs: tuple[Cost, ...]
+    limit: int
+
+    @property
+    def floor(self) -> int:
+        """Units that every better schedule has at least."""
+        return sum(cost.low for cost in self.costs)
+
+    @property
+    def slack(self) -> int:
+        """Units that a better schedule may have above the floor; negative if there is none."""
+        return self.limit - self.floor
+
+    @property
+    def bound(self) -> Fraction:
+        """A lower bound of the contention of every schedule, better than the incumbent or not."""
+        return min(self.floor, self.limit + 1) * self.scale
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many offsets are left to each job."""
+        return tuple(len(domain) for domain in self.domains)
+
+    @property
+    def solved(self) -> bool:
+        """Whether no choice is left: the floor is reached by the only offsets there are."""
+        known = all(cost.excess is not None for cost in self.costs)
+        return self.slack >= 0 and known and all(size == 1 for size in self.sizes)
+
+    @property
+    def dtype(self) -> type[np.int32 | np.int64]:
+        """What holds the sum of one cell of every table."""
+        most = (self.slack + 2) * (len(self.costs) + 1)
+        return np.int32 if most < 2**31 else np.int64
+
+    def cells(self, cost: Cost) -> int:
+        """Return how many cells the table of `cost` has, or would have."""
+        return math.prod(len(self.domains[job]) for job in cost.scope)
+
+
+def spread(table: Cells, scope: Sequence[int], wider: Sequence[int]) -> Cells:
+    """Return a table over `scope` in a form that adds to one over `wider`, both ascending."""
+    sizes = iter(table.shape)
+    return table.reshape([next(sizes) if job in scope else 1 for job in wider])

@@ -1,0 +1,144 @@
+"""Making the cost network of a block, and the tables of its links."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from metronome_opt.errors import show
+from metronome_opt.instance import Instance, Link
+from metronome_opt.kernels.jobs import put_job, score_job, workspace
+from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+from metronome_opt.presolve import orbits
+from metronome_opt.solvers.bounds import links_bound
+from metronome_opt.solvers.network.model import Cost, Network
+from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.time_indexed import ModelTooLargeError
+
+_LARGEST = 2**62
+
+
+def build(search: Search) -> Network:
+    """Return the network of a block with an incumbent: the links' own optima, and no tables yet.
+
+    Of schedules that are rotations of one another one is kept. Without fixed jobs, one that is on
+    many links is given offset 0.
+
+    Raises
+    ------
+    ModelTooLargeError
+        If costs do not fit 64-bit integers.
+    """
+    instance = search.instance
+    scale = scale_of(search.compiled)
+    worst = _worst(search.compiled) / scale
+    if worst >= _LARGEST:
+        raise ModelTooLargeError(
+            f"the objective of {instance.name} may reach {show(int(worst))} units, which does not "
+            "fit 64-bit integers; use greedy or local, or coarser numbers"
+        )
+    sizes = orbits(instance, _order(instance)).domains
+    domains = tuple(
+        np.arange(sizes[job.name], dtype=np.int64)
+        if job.fixed_offset is None
+        else np.array([job.fixed_offset], dtype=np.int64)
+        for job in instance.jobs
+    )
+    costs = []
+    for index, link in enumerate(instance.links):
+        low = Fraction(0)
+        if not search.stopped:
+            low = links_bound(search.below(alone(instance, link)))
+        scope = tuple(job for job in instance.jobs_on[link.name] if len(domains[job]) > 1)
+        costs.append(Cost(index, math.ceil(low / scale), scope, None))
+    incumbent = search.incumbent or Fraction(0)
+    return Network(instance, scale, domains, tuple(costs), int(incumbent / scale) - 1)
+
+
+def alone(instance: Instance, link: Link) -> Instance:
+    """Return the instance of one link and the jobs on it."""
+    jobs = tuple(
+        job.model_copy(update={"links": {link.name: job.links[link.name]}})
+        for job in instance.jobs
+        if link.name in job.links
+    )
+    return instance.replace(links=(link,), jobs=jobs)
+
+
+def scale_of(compiled: Compiled) -> Fraction:
+    """Return the largest number of which every schedule's contention is a multiple, as it seems."""
+    steps = [
+        Fraction(compiled.unit * math.gcd(*link.prices), link.hyperperiod)
+        for link in compiled.links
+    ]
+    steps = [step for step in steps if step] or [Fraction(1)]
+    return Fraction(
+        math.gcd(*(step.numerator for step in steps)),
+        math.lcm(*(step.denominator for step in steps)),
+    )
+
+
+def tabulate(network: Network, position: int) -> Network:
+    """Return the network with a table of the cost at `position`, a link that has none."""
+    cost = network.costs[position]
+    instance = network.instance
+    link = instance.links[cost.link or 0]
+    compiled = compile_instance(alone(instance, link))
+    scaled = _fill(compiled, [network.domains[job] for job in instance.jobs_on[link.name]])
+    step = math.gcd(*(price for shared in compiled.links for price in shared.prices)) or 1
+    factor = Fraction(compiled.unit * step, instance.hyperperiods[link.name]) / network.scale
+    shape = [len(network.domains[job]) for job in cost.scope]
+    units = (scaled // step * int(factor)).reshape(shape)
+    low = int(units.min())
+    slack = max(0, network.slack - (low - cost.low))
+    excess = np.minimum(units - low, slack + 1).astype(network.dtype)
+    costs = list(network.costs)
+    costs[position] = replace(cost, low=low, excess=excess)
+    return replace(network, costs=tuple(costs))
+
+
+def _fill(compiled: Compiled, domains: Sequence[Ints]) -> Ints:
+    """Return the scaled cost of a single link at all combinations of its users' offsets."""
+    values = np.zeros([len(domain) for domain in domains], dtype=np.int64)
+    if not compiled.links:
+        return values
+    tables = compiled.tables
+    demand, work = compiled.empty_demand(), workspace(compiled)
+    costs = [np.empty(period, dtype=np.int64) for period in tables.period]
+    # One pass scores a job at all its offsets: best spent on the largest domain.
+    order = sorted(range(len(domains)), key=lambda user: len(domains[user]))
+
+    def descend(depth: int, spent: int, part: Ints) -> None:
+        user = order[depth]
+        cost = costs[user]
+        score_job(tables, demand, user, cost, work)
+        if depth == len(order) - 1:
+            part[:] = spent + cost[domains[user]]
+            return
+        for entry, offset in enumerate(domains[user]):
+            put_job(tables, demand, user, offset, 1)
+            descend(depth + 1, spent + int(cost[offset]), part[entry])
+            put_job(tables, demand, user, offset, -1)
+
+    descend(0, 0, np.moveaxis(values, order, range(len(order))))
+    return values
+
+
+def _worst(compiled: Compiled) -> Fraction:
+    """Return a bound of every sum of costs that is ever made, in weight * Mbit/s."""
+    total = 0
+    jobs = compiled.instance.jobs
+    for link in compiled.links:
+        peak = sum(jobs[j].peak * flows for j, flows in zip(link.jobs, link.flows, strict=True))
+        total += link.weights[-1] * peak
+    return Fraction(total * (len(compiled.links) + 2))
+
+
+def _order(instance: Instance) -> list[int]:
+    """Return the jobs, first the one that, placed at 0, takes the largest factor off the tables."""
+    jobs = instance.jobs
+    return sorted(range(len(jobs)), key=lambda j: -len(jobs[j].links) * math.log(jobs[j].period))

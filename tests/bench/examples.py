@@ -1,0 +1,82 @@
+"""Suites and campaigns for tests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from metronome_opt.bench.campaign import Case, run_campaign
+from metronome_opt.bench.executors import Pool, local_pool
+from metronome_opt.bench.process import Limits
+from metronome_opt.bench.records import Record, RecordFile
+from metronome_opt.bench.suites import INDEX, read_suite
+from metronome_opt.bench.trials import Trial, plan
+from metronome_opt.instance import Instance, write_instance
+from metronome_opt.solvers.registry import Solver
+
+FAKE_WORKER = "tests.bench.fake_worker"
+LIMITS = Limits(time_s=1, memory_mb=250, grace_s=0.5)
+
+
+def write_suite(folder: Path, instances: Iterable[tuple[Instance, str]]) -> Path:
+    """Store instances, each with its split, as a suite called like the folder."""
+    folder.mkdir(parents=True)
+    entries: list[dict[str, Any]] = []
+    for instance, split in instances:
+        path = folder / f"{instance.name}.json"
+        write_instance(instance, path)
+        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+        made = {"generator": "tests", "version": 1, "parameters": {}, "seed": len(entries)}
+        stored = {"name": instance.name, "file": path.name, "split": split, "sha256": checksum}
+        entries.append({**stored, **made})
+    index = {
+        "format": "metronome-suite/1",
+        "family": folder.name,
+        "about": "for tests",
+        "time_limit_s": 2,
+        "instances": entries,
+    }
+    (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
+    return folder
+
+
+def trials(suite: str | Path, *names: str, seeds: int = 1, limits: Limits = LIMITS) -> list[Trial]:
+    """Return the trials of fake solvers on a suite."""
+    solvers = [Solver(name, "fake", "none") for name in names]
+    return plan(
+        read_suite(suite).members(),
+        solvers,
+        seeds=seeds,
+        limits=lambda _: limits,
+        workers=1,
+        module=FAKE_WORKER,
+    )
+
+
+class Memory:
+    """Watches a campaign and forgets nothing."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.losses: list[tuple[Case, Exception]] = []
+
+    def recorded(self, record: Record) -> None:
+        self.records.append(record)
+
+    def lost(self, case: Case, error: Exception) -> None:
+        self.losses.append((case, error))
+
+
+def campaign(cases: Sequence[Case], output: Path, pool: Pool | None = None) -> Memory:
+    """Run cases, three at once if no pool is given."""
+    watcher = Memory()
+    with RecordFile(output, resume=True) as file:
+        if pool is not None:
+            run_campaign(cases, pool, file, watcher)
+        else:
+            with local_pool(3) as local:
+                run_campaign(cases, local, file, watcher)
+    return watcher

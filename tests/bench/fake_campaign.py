@@ -1,0 +1,23 @@
+"""A campaign in a process of its own, to be killed: ``python -m tests.bench.fake_campaign``.
+
+Arguments: the folder of a suite, the file for the records, the number of seeds.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from metronome_opt.bench.campaign import missing, run_campaign
+from metronome_opt.bench.executors import local_pool
+from metronome_opt.bench.records import RecordFile
+from tests.bench.examples import Memory, trials
+
+
+def main() -> None:
+    suite, output, seeds = sys.argv[1:]
+    with RecordFile(output, resume=True) as file, local_pool(2) as pool:
+        run_campaign(missing(trials(suite, "slow", seeds=int(seeds)), file), pool, file, Memory())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""Campaigns: every way to fail is a record of its own kind, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import Executor, Future
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from metronome_opt.bench.executors import Pool, local_pool
+from metronome_opt.bench.process import MARK, Limits
+from metronome_opt.bench.records import Record, read_records
+from metronome_opt.instance import read_instance
+from metronome_opt.verify import evaluate
+from tests.bench.examples import campaign, trials, write_suite
+from tests.cli.test_commands import two_jobs
+
+# What becomes of each fake solver; the third column is in the error, a fault or a note.
+ENDINGS = {
+    "well": ("schedule", "optimal", ""),
+    "abort": ("crash", None, "signal 6 (Aborted): free(): invalid pointer"),
+    "abort_after_schedule": ("crash", None, "signal 6"),
+    "abort_after_end": ("schedule", "optimal", "after its result: ended by signal 6"),
+    "fail": ("crash", None, "ValueError: a fault of two lines"),
+    "leave": ("crash", None, "exit status 1: nothing to do"),
+    "eat": ("out_of_memory", None, "above the limit of 250 MB"),
+    "eat_in_child": ("out_of_memory", None, "above the limit of 250 MB"),
+    "fail_to_allocate": ("out_of_memory", None, "an allocation failed"),
+    "hang": ("no_schedule", "unknown", "killed 0.6 s after its limit of 1 s"),
+    "hang_after_schedule": ("schedule", "feasible", "killed 0.6 s after its limit of 1 s"),
+    "hang_in_child": ("crash", None, "signal 6"),
+    "overlap_denied": ("invalid", "optimal", "objectives.contention: stated 0, but it is 6000"),
+    "offset_outside": ("invalid", "optimal", "offsets.b: stated 28, but it must be in [0, 20)"),
+    "offset_negative": ("invalid", "optimal", "offsets.b: must be at least 0, got -12"),
+    "job_forgotten": ("invalid", "optimal", "offsets.b: stated nothing"),
+    "bound_above_value": ("invalid", "feasible", "lower_bound: stated 1/3"),
+    "bound_without_schedule": ("invalid", "unknown", "the contention unshifted is 6000"),
+    "proof_denied": ("invalid", "optimal", "the lower bound is 1 and the contention 6000"),
+    "infeasible": ("infeasible", "infeasible", ""),
+    "nothing": ("no_schedule", "unknown", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(scratch: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
+    """Run all the fakes in one campaign; their records by name."""
+    assert processes(scratch) == []
+    folder = tmp_path_factory.mktemp("fakes")
+    suite = write_suite(folder / "pair", [(two_jobs(), "test")])
+    watcher = campaign(trials(suite, *ENDINGS), folder / "records.jsonl")
+    assert watcher.losses == []
+    written = read_records([folder / "records.jsonl"])
+    assert written == watcher.records
+    return {record.solver: record for record in written}
+
+
+def test_a_campaign_goes_on_whatever_happens(outcomes: dict[str, Record]) -> None:
+    assert set(outcomes) == set(ENDINGS)
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_every_ending_is_a_record_of_its_own(name: str, outcomes: dict[str, Record]) -> None:
+    kind, status, words = ENDINGS[name]
+    record = outcomes[name]
+    assert (record.kind, record.status) == (kind, status)
+    assert words in " ".join([record.error or "", *record.faults, *record.notes])
+    assert bool(record.faults) == (kind == "invalid")
+    assert (record.value is None) == (kind != "schedule")
+    assert record.wall_s > 0
+    assert record.machine["memory_mb"]
+    assert record.versions["python"]
+
+
+def test_what_a_killed_solver_had_found_is_kept(outcomes: dict[str, Record]) -> None:
+    record = outcomes["hang_after_schedule"]
+    assert record.offsets == {"a": 0, "b": 0}
+    assert record.value == 6000
+    assert record.lower_bound == 0
+    assert record.stop == "killed"
+    assert record.runtime_s is None
+    assert record.trajectory == ((0.1, Fraction(6000), Fraction(0), "fake"),)
+
+
+def test_what_a_solver_says_is_recorded(outcomes: dict[str, Record]) -> None:
+    record = outcomes["well"]
+    assert record.offsets == {"a": 0, "b": 8}
+    assert record.value == record.lower_bound == 0
+    assert [moment[1] for moment in record.trajectory] == [6000, 0]
+    assert (record.stop, record.runtime_s, record.build_s) == ("finished", 0.2, 0.0)
+    assert record.notes == ("fake",)
+
+
+def test_memory_is_that_of_all_processes(outcomes: dict[str, Record]) -> None:
+    assert (outcomes["eat_in_child"].peak_memory_mb or 0) > 250
+    assert 5 < (outcomes["hang"].peak_memory_mb or 0) < 250
+
+
+def test_nothing_that_was_started_is_left(outcomes: dict[str, Record], scratch: Path) -> None:
+    assert len(outcomes) == len(ENDINGS)
+    assert processes(scratch) == []
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_task_that_never_gets_ready_is_killed(suite: Path, tmp_path: Path) -> None:
+    limits = Limits(time_s=100, startup_s=0.5)
+    (record,) = campaign(trials(suite, "never_ready", limits=limits), tmp_path / "r").records
+    assert (record.kind, record.error) == ("crash", "killed, not ready 0.5 s after its start")
+
+
+def test_leaving_a_pool_kills_what_runs(suite: Path, scratch: Path) -> None:
+    (trial,) = trials(suite, "hang", limits=Limits(time_s=600))
+    with local_pool() as pool:
+        future = pool.submit(trial.task())
+        wait_until(lambda: future.running() and bool(processes(scratch)))
+    assert future.result().ending == "stopped"
+    assert processes(scratch) == []
+
+
+def test_a_campaign_killed_in_the_middle_resumes(
+    suite: Path, tmp_path: Path, scratch: Path
+) -> None:
+    output = tmp_path / "records.jsonl"
+    seeds = 8
+    command = [sys.executable, "-m", "tests.bench.fake_campaign", str(suite), str(output)]
+    with subprocess.Popen([*command, str(seeds)], cwd=os.environ["PYTHONPATH"]) as process:
+        wait_until(lambda: output.exists() and output.read_bytes().count(b"\n") >= 3)
+        process.send_signal(signal.SIGKILL)
+    wait_until(lambda: not processes(scratch))  # the workers notice that nobody waits for them
+    before = read_records([output])
+    assert 3 <= len(before) < seeds
+    with output.open("ab") as stream:
+        stream.write(b'{"format":"metronome-record/1","kind":"sch')
+    subprocess.run([*command, str(seeds)], cwd=os.environ["PYTHONPATH"], check=True)
+    after = read_records([output])
+    assert after[: len(before)] == before
+    assert Counter(record.seed for record in after) == Counter(range(seeds))
+    assert {record.kind for record in after} == {"schedule"}
+
+
+class Unlucky(Executor):
+    """An executor that loses a task, as a cluster does whose workers die."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if args[0].document["seed"] == 1:
+            future.set_exception(RuntimeError("the worker died"))
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_a_lost_case_is_not_recorded_and_the_others_go_on(suite: Path, tmp_path: Path) -> None:
+    with local_pool() as local:
+        pool = Pool(Unlucky(), 1, local.stop)
+        watcher = campaign(trials(suite, "well", seeds=3), tmp_path / "r", pool)
+    assert [record.seed for record in watcher.records] == [0, 2]
+    ((case, error),) = watcher.losses
+    assert str(case) == "two-jobs well seed 1"
+    assert str(error) == "the worker died"
+
+
+def test_a_real_solver_is_recorded_as_the_judge_sees_it(suite: Path, tmp_path: Path) -> None:
+    (trial,) = trials(suite, "greedy", limits=Limits(time_s=5))
+    real = type(trial)(trial.member, trial.solver, 0, 1, trial.limits)
+    (record,) = campaign([real], tmp_path / "r").records
+    assert record.offsets is not None
+    instance = read_instance(suite / "two-jobs.json")
+    assert record.value == evaluate(instance, record.offsets).contention == 0
+    assert record.status == "optimal"
+    assert record.runtime_s is not None
+    assert record.runtime_s < record.wall_s
+
+
+def processes(scratch: Path) -> list[int]:
+    """Return what tasks that work in `scratch` started and what is still there."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK, "").startswith(str(scratch)):
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_until(condition: Any, patience_s: float = 60) -> None:
+    end = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -1,0 +1,62 @@
+"""The commit of a package: that of its checkout, if it is in one."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.bench.provenance import describe_machine, find_commit, find_versions
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package that is committed, in a checkout with a file that is not."""
+    folder = tmp_path / "checkout" / "package"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    git(folder, *who, "commit", "--quiet", "--message", "first")
+    (folder.parent / "notes.txt").write_text("not of the package")
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_checkout_has_a_commit(package: Path) -> None:
+    assert find_commit(package) == git(package, "rev-parse", "--short", "HEAD")
+
+
+def test_a_changed_package_has_a_plus(package: Path) -> None:
+    commit = find_commit(package)
+    (package / "new.py").write_text("")
+    assert find_commit(package) == f"{commit}+"
+
+
+def test_a_package_that_is_not_in_a_checkout_has_no_commit(package: Path, tmp_path: Path) -> None:
+    installed = package.parent / "environment" / "package"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").write_text("")
+    assert find_commit(installed) is None
+    away = tmp_path / "away"
+    away.mkdir()
+    assert find_commit(away) is None
+
+
+def test_without_git_there_is_no_commit(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert find_commit(package) is None
+
+
+def test_machine_and_versions_are_told() -> None:
+    machine = describe_machine()
+    assert set(machine) == {"processor", "cores", "memory_mb", "system"}
+    versions = find_versions(["pytest", "no-such-package"])
+    assert {"python", "metronome-opt", "pytest"} <= set(versions)
+    assert "no-such-package" not in versions

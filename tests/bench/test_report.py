@@ -1,0 +1,438 @@
+"""A small campaign whose every number was worked out by hand, and campaigns that went wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.lines import Line2D
+
+from metronome_opt.bench.chapters import Drawing, Item, section_chapter
+from metronome_opt.bench.figures import plot_cactus, plot_profile, strokes
+from metronome_opt.bench.records import Record
+from metronome_opt.bench.references import gather
+from metronome_opt.bench.report import write_report
+from metronome_opt.bench.sections import sections_of
+from metronome_opt.bench.shown import exact, percent, three_digits
+from metronome_opt.bench.tables import Table, to_latex, to_markdown
+from metronome_opt.errors import InputError
+from metronome_opt.plot import save_figure
+from metronome_opt.plot.picture import Picture
+from tests.bench.report_examples import cases_of, moments, record, section_of
+
+# Two instances, of best values 0 and 100. The penalised times of `auto` are 1 and 1 s on the first,
+# 3 and 20 s on the second; both others never prove anything and count 20 s each time.
+CAMPAIGN = (
+    record("paper-a", "auto", 0, lower_bound=0, runtime_s=1.0, trajectory=moments((0.5, 0))),
+    record("paper-a", "auto", 0, lower_bound=0, runtime_s=1.0, seed=1),
+    record(
+        "paper-b",
+        "auto",
+        100,
+        lower_bound=100,
+        runtime_s=3.0,
+        trajectory=moments((1, 200), (3, 100)),
+    ),
+    record("paper-b", "auto", 110, lower_bound=99, trajectory=moments((2, 110)), seed=1),
+    record("paper-a", "cpsat-textbook", 10, lower_bound=0),
+    record("paper-b", "cpsat-textbook", kind="crash", runtime_s=None, error="signal 6 | aborted"),
+    record("paper-a", "greedy", 10, runtime_s=2.0),
+    record("paper-b", "greedy", 120, runtime_s=2.0),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "new" / "folder"
+    assert write_report(CAMPAIGN, path, baseline="cpsat-textbook") == path / "report.md"
+    return path
+
+
+@pytest.fixture(scope="module")
+def text(folder: Path) -> str:
+    return (folder / "report.md").read_text(encoding="utf-8")
+
+
+def rows(text: str, caption: str) -> list[list[str]]:
+    """Return the cells of the table below a caption, its head first."""
+    lines = text.split(f"{caption}:\n\n")[1].split("\n\n")[0].strip().splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [cells[0], *cells[2:]]
+
+
+# ------------------------------------------------------------------ the numbers
+
+
+def test_outcomes(text: str) -> None:
+    head, *body = rows(text, "paper, 10 s: how the cases ended")
+    assert head == [
+        *("solver", "instances", "cases", "optimal", "feasible", "no schedule", "infeasible"),
+        *("out of memory", "crash", "invalid"),
+    ]
+    assert body == [
+        ["auto", "2", "4", "3", "1", "0", "0", "0", "0", "0"],
+        ["cpsat-textbook", "2", "2", "0", "1", "0", "0", "0", "1", "0"],
+        ["greedy", "2", "2", "0", "2", "0", "0", "0", "0", "0"],
+    ]
+
+
+def test_times(text: str) -> None:
+    head, *body = rows(text, "paper, 10 s: time to a proof of optimality, failures included")
+    assert head[-1] == "times faster than cpsat-textbook"
+    # sqrt(2 sqrt(4 * 21)) - 1 = 3.281; sqrt(11 sqrt(13 * 30)) - 10 = 4.739; (1 + 11.5) / 2;
+    # 20 / 3.281 = 6.095
+    assert body == [
+        ["auto", "75.00 %", "3.28", "4.74", "6.25", "6.09"],
+        ["cpsat-textbook", "0.00 %", "20.0", "20.0", "20.0", "1.00"],
+        ["greedy", "0.00 %", "20.0", "20.0", "20.0", "1.00"],
+    ]
+
+
+def test_quality(text: str) -> None:
+    _, *body = rows(
+        text, "paper, 10 s: gaps to the best known values and to the solvers' own bounds"
+    )
+    # auto: primal gaps 0, 0; 0, 10/110, so (0 + 1/22) / 2. Integrals 0.05, 0.1;
+    # (1 + 2/2) / 10, (2 + 8/11) / 10. Certified 0, 0; 0, 11/110.
+    # greedy: gaps 1 and 20/120; integrals 1 and (2 + 8/6) / 10.
+    assert body == [
+        ["auto", "2.27 %", "9.09 %", "15.57 %", "2.50 %", "10.00 %"],
+        ["cpsat-textbook", "100.00 %", "100.00 %", "100.00 %", "100.00 %", "100.00 %"],
+        ["greedy", "58.33 %", "100.00 %", "66.67 %", "-", "-"],
+    ]
+
+
+def test_pairs(text: str) -> None:
+    caption = "paper, 10 s: better/equal/worse value of the row than of the column"
+    assert rows(text, caption) == [
+        ["solver", "auto", "cpsat-textbook", "greedy"],
+        ["auto", "-", "2/0/0", "2/0/0"],
+        ["cpsat-textbook", "0/0/2", "-", "0/1/1"],
+        ["greedy", "0/0/2", "1/1/0", "-"],
+    ]
+
+
+def test_instances(text: str) -> None:
+    caption = "paper, 10 s: best known values and bounds, and which solvers reach them"
+    assert rows(text, caption) == [
+        ["instance", "reached by", "proved by", "jobs", "value", "bound", "gap"],
+        ["paper-a", "auto", "auto", "2", "0", "0", "0.00 %"],
+        ["paper-b", "auto", "auto", "2", "100", "100", "0.00 %"],
+    ]
+
+
+def test_what_ran(text: str) -> None:
+    assert dict(map(tuple, rows(text, "What ran"))) == {  # type: ignore[arg-type]
+        "": "",
+        "cases": "8 on 2 instances",
+        "suites": "paper",
+        "splits": "test",
+        "solvers and seeds": "auto: 0 to 1; cpsat-textbook: 0; greedy: 0",
+        "time limits": "10 s",
+        "memory limits": "4,096 MB",
+        "threads": "2",
+        "machine": "a chip, 2 cores, 8,000 MB, Linux",
+        "commit": "abc1234",
+        "versions": "python 3.11.2",
+        "started": "2026-11-20T21:00:00Z to 2026-11-20T21:00:00Z",
+    }
+
+
+def test_checks_say_what_was_checked_and_what_was_not(text: str) -> None:
+    checks = text.split("## Checks")[1].split("##")[0]
+    assert checks.count("none violated (8 cases)") == 6
+    assert (
+        "- auto is never worse than greedy at the same limit: "
+        "none violated (greedy 4 pairs of runs)." in checks
+    )
+    assert "Not compared with auto, for want of runs: cassini, local, cpsat." in checks
+
+
+def test_two_seeds_are_too_few_for_a_distribution(text: str) -> None:
+    assert "at least 10 seeds and is not shown for solvers with fewer: auto 2." in text
+    assert not re.search(r"targets\.svg", text)
+
+
+def test_threats_name_the_facts(text: str) -> None:
+    threats = text.split("## Threats to validity")[1]
+    assert "one machine with 2 cores, a case with up to 2 threads" in threats
+    assert "At least 8 cases ran at the same time" in threats  # all began in the same second
+    assert "depend on the time limit (10 s)" in threats
+    assert "Solvers ran with 1 to 2 seeds each" in threats
+    assert "0 of 2 are not proved optimal" in threats
+    assert "On 1 of 2 instances the best value is 0" in threats
+
+
+# ------------------------------------------------------------------ the files
+
+
+def test_every_figure_and_table_is_there(folder: Path, text: str) -> None:
+    shown = re.findall(r"!\[.*\]\((.*)\)", text)
+    assert shown == ["figures/paper-10s-cactus.svg"]  # a single solver has no profile
+    for name in shown:
+        ElementTree.parse(folder / name)
+        assert (folder / name).with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    assert {path.name for path in (folder / "tables").iterdir()} == {
+        "campaign.tex",
+        *(
+            f"paper-10s-{name}.tex"
+            for name in ("outcomes", "times", "quality", "pairs", "instances")
+        ),
+    }
+
+
+def test_latex_of_a_small_table(folder: Path) -> None:
+    assert (folder / "tables" / "paper-10s-quality.tex").read_text() == (
+        "% paper, 10 s: gaps to the best known values and to the solvers' own bounds\n"
+        "\\begin{tabular}{@{}lrrrrr@{}}\n"
+        "  \\toprule\n"
+        "  solver & primal gap, mean & primal gap, worst & primal integral, mean & "
+        "certified gap, mean & certified gap, worst \\\\\n"
+        "  \\midrule\n"
+        "  auto & 2.27 \\% & 9.09 \\% & 15.57 \\% & 2.50 \\% & 10.00 \\% \\\\\n"
+        "  cpsat-textbook & 100.00 \\% & 100.00 \\% & 100.00 \\% & 100.00 \\% & 100.00 \\% \\\\\n"
+        "  greedy & 58.33 \\% & 100.00 \\% & 66.67 \\% & -- & -- \\\\\n"
+        "  \\bottomrule\n"
+        "\\end{tabular}\n"
+    )
+
+
+def test_csv_has_each_case_and_leaves_empty_what_is_not_known(folder: Path) -> None:
+    text = (folder / "records.csv").read_text(encoding="utf-8")
+    cases = list(csv.DictReader(io.StringIO(text)))
+    assert len(cases) == len(CAMPAIGN)
+    assert "nan" not in text.lower()
+    half, crashed = cases[3], cases[5]
+    assert [half[name] for name in ("value", "lower_bound", "best_value", "jobs")] == [
+        *("110", "99", "100", "2"),
+    ]
+    assert float(half["primal_gap"]) == pytest.approx(1 / 11)
+    assert float(half["certified_gap"]) == pytest.approx(0.1)
+    assert (half["solved"], half["penalised_s"]) == ("False", "20.0")
+    assert crashed["kind"] == "crash"
+    assert crashed["error"] == "signal 6 | aborted"
+    for name in ("value", "value_float", "lower_bound", "runtime_s", "certified_gap", "jobs"):
+        assert crashed[name] == ""
+
+
+def test_the_same_records_make_the_same_files(folder: Path, tmp_path: Path) -> None:
+    write_report(CAMPAIGN, tmp_path, baseline="cpsat-textbook")
+    for path in folder.rglob("*.*"):
+        assert (tmp_path / path.relative_to(folder)).read_bytes() == path.read_bytes(), path
+
+
+# ------------------------------------------------------------------ other campaigns
+
+
+def items(*records: Record, baseline: str | None = None) -> list[Item]:
+    looks = strokes([record.solver for record in records])
+    references = gather(records)
+    return [
+        item
+        for section in sections_of(cases_of(*records))
+        for item in section_chapter(section, references, baseline, looks)
+    ]
+
+
+def drawings(found: list[Item]) -> list[str]:
+    return [item.name for item in found if isinstance(item, Drawing)]
+
+
+def words(found: list[Item]) -> str:
+    return "\n".join(item for item in found if isinstance(item, str))
+
+
+@pytest.mark.parametrize("kind", ["no_schedule", "infeasible", "out_of_memory", "crash", "invalid"])
+def test_a_campaign_of_failures(kind: str, tmp_path: Path) -> None:
+    write_report([record("p", "auto", kind=kind, runtime_s=None)], tmp_path, baseline="auto")
+    text = (tmp_path / "report.md").read_text()
+    assert "No solver that ran on all instances solved one" in text
+    assert ["auto", "0.00 %", "20.0", "20.0", "20.0", "1.00"] in rows(
+        text, "paper, 10 s: time to a proof of optimality, failures included"
+    )
+    assert ["auto", "100.00 %", "100.00 %", "100.00 %", "-", "-"] in rows(
+        text, "paper, 10 s: gaps to the best known values and to the solvers' own bounds"
+    )
+    assert ["p", "-", "-", "-", "-", "-", "-"] in rows(
+        text, "paper, 10 s: best known values and bounds, and which solvers reach them"
+    )
+
+
+def test_a_solver_that_did_not_run_everywhere_is_marked_and_not_drawn() -> None:
+    found = items(
+        record("p", "a", 5, lower_bound=5, runtime_s=1.0),
+        record("q", "a", 5, lower_bound=5, runtime_s=1.0),
+        record("p", "b", 5, lower_bound=5, runtime_s=1.0),
+    )
+    tables = [item for item in found if isinstance(item, Table)]
+    assert [row[0] for row in tables[0].rows] == ["a", "b *"]
+    assert drawings(found) == ["paper-10s-cactus"]
+    assert "did not run on all instances: b." in words(found)
+
+
+def test_two_solvers_that_prove_have_a_profile_even_if_they_tie() -> None:
+    found = items(*(record("p", name, 5, lower_bound=5, runtime_s=1.0) for name in ("a", "b")))
+    assert drawings(found) == ["paper-10s-profile", "paper-10s-cactus"]
+
+
+def test_figures_show_the_medians_over_seeds() -> None:
+    section = section_of(
+        *(
+            record("p", "a", 5, lower_bound=5, runtime_s=time, seed=seed)
+            for seed, time in enumerate((1.0, 2.0, 8.0))
+        ),
+        record("p", "b", 5, lower_bound=5, runtime_s=4.0),
+        record("q", "a", 5),
+        record("q", "b", 5, lower_bound=5, runtime_s=9.0),
+    )
+    looks = strokes(section.solvers)
+
+    def line(figure: Picture, solver: str) -> list[list[float]]:
+        (found,) = figure.findobj(lambda artist: artist.get_gid() == solver)
+        assert isinstance(found, Line2D)
+        points: list[list[float]] = np.asarray(found.get_xydata(), float).tolist()
+        return points
+
+    profile, solved = plot_profile(section, looks), plot_cactus(section, looks)
+    assert line(profile, "a")[:-1] == [[1, 0], [1, 0.5]]
+    assert line(profile, "b")[:-1] == [[1, 0], [1, 0.5], [2, 1]]
+    assert line(solved, "a") == [[0.01, 0], [2, 1], [10, 1]]
+    assert line(solved, "b") == [[0.01, 0], [4, 1], [9, 2], [10, 2]]
+
+
+def test_solvers_differ_in_colour_dashes_and_marker() -> None:
+    looks = strokes([str(number) for number in range(50)]).values()
+    assert len(set(looks)) == 50
+    first = list(looks)[:7]
+    assert len({look.colour for look in first}) == 7
+    assert len({str(look.dashes) for look in first}) == 7
+    assert len({look.marker for look in first}) == 7
+
+
+def test_ten_seeds_are_drawn_even_if_no_run_reaches_the_target(tmp_path: Path) -> None:
+    found = items(
+        *(record("p$x$", "a", 5 + seed, seed=seed, runtime_s=seed + 0.1) for seed in range(10)),
+        *(record("p$x$", "never", 50, seed=seed) for seed in range(10)),
+        *(record("p$x$", "few", 5, seed=seed) for seed in range(3)),
+    )
+    assert drawings(found) == ["paper-10s-targets"]
+    (table,) = (item for item in found if isinstance(item, Table) and "targets" in item.name)
+    assert table.rows == (
+        ("p$x$", "a", "5.05", "10", "1", "-", "-"),
+        ("p$x$", "never", "5.05", "10", "0", "-", "-"),
+    )
+    assert "not shown for solvers with fewer: few 3." in words(found)
+    (drawing,) = (item for item in found if isinstance(item, Drawing))
+    save_figure(drawing.figure, tmp_path / "a.svg")
+    assert "p$x$" in (tmp_path / "a.svg").read_text()
+
+
+def test_growth_is_drawn_for_fabric_only() -> None:
+    def run(nodes: int, suite: str) -> Record:
+        offsets = {str(job): 0 for job in range(nodes // 2)}
+        return record(
+            f"f-{nodes}-a",
+            "auto",
+            5,
+            lower_bound=5,
+            runtime_s=nodes / 100,
+            offsets=offsets,
+            suite=suite,
+            instance_sha256=f"{suite}{nodes}",
+        )
+
+    found = items(*(run(nodes, suite) for suite in ("fabric", "other") for nodes in (64, 128, 256)))
+    (table,) = (item for item in found if isinstance(item, Table) and "growth" in item.name)
+    assert table.rows == (("auto", "3", "0", "32 to 128", "1.00", "1.00 to 1.00"),)
+    assert [name for name in drawings(found) if "growth" in name] == ["fabric-10s-growth"]
+
+
+def test_violations_are_listed_by_name(tmp_path: Path) -> None:
+    write_report(
+        [
+            record("p_1", "auto", 7),
+            record("p_1", "greedy", 6, runtime_s=1.0),
+            record("p_1", "cpsat", 8, lower_bound=9, kind="invalid", faults=("lower_bound: 9",)),
+        ],
+        tmp_path,
+    )
+    checks = (tmp_path / "report.md").read_text().split("## Checks")[1]
+    assert "**1 violated** (greedy 1, cpsat 1 pairs of runs)" in checks
+    assert "p\\_1, auto, seed 0, 10 s: 7; greedy, seed 0: 6" in checks
+    assert "p\\_1, cpsat, seed 0, 10 s: lower\\_bound: 9" in checks
+    assert "p\\_1, cpsat, seed 0, 10 s: bound 9, value 8" in checks
+    assert "p\\_1, cpsat, seed 0, 10 s: bound 9, best value 6" in checks
+
+
+def test_values_better_than_the_best_known_are_named(tmp_path: Path) -> None:
+    mine, other = record("p", "a", 5), record("q", "a", 5)
+    path = tmp_path / "best_known.json"
+    path.write_text(
+        f"""{{"format": "metronome-best-known/1", "instances": {{
+        "p": {{"sha256": "{mine.instance_sha256}", "value": "6", "lower_bound": null}}}}}}"""
+    )
+    write_report([mine, other], tmp_path / "out", best_known=path)
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "Better than the file of best known values: p (value 5, was 6)." in text
+    assert "Not in that file: q." in text
+    assert "Best values come from a file of best known values and these records" in text
+
+
+def test_what_cannot_be_reported_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing to report"):
+        write_report([], tmp_path / "out")
+    with pytest.raises(InputError, match=r"baseline: 'milp' is not in the records; choose from a$"):
+        write_report([record("p", "a", 5)], tmp_path / "out", baseline="milp")
+    assert not (tmp_path / "out").exists()
+
+
+# ------------------------------------------------------------------ showing
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "-"),
+        (float("inf"), "-"),
+        (0, "0"),
+        (0.00123, "0.00123"),
+        (0.09996, "0.100"),
+        (9.996, "10.0"),
+        (99.96, "100"),
+        (1234.5, "1,234"),
+        (-0.5, "-0.500"),
+    ],
+)
+def test_three_digits(value: float | None, shown: str) -> None:
+    assert three_digits(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [(None, "-"), (0, "0.00 %"), (1e-9, "<0.01 %"), (0.00005, "0.01 %"), (0.12345, "12.35 %")],
+)
+def test_percent(share: float | None, shown: str) -> None:
+    assert percent(share) == shown
+
+
+def test_exact_numbers() -> None:
+    (value,) = (case.value for case in cases_of(record("p", "a", "1234567/7")))
+    assert exact(value) == "176,366.7143"
+    assert exact(None) == "-"
+
+
+def test_names_do_not_break_tables() -> None:
+    table = Table("t", "a % of b", ("so|ver", "x_1"), (("<a> & *b*", "$5"), ("-", "-")))
+    assert to_markdown(table) == (
+        "| so\\|ver      | x\\_1 |\n"
+        "| ------------ | ---: |\n"
+        "| \\<a> & \\*b\\* |  \\$5 |\n"
+        "| -            |    - |\n"
+    )
+    assert "\\textless{}a\\textgreater{} \\& *b* & \\$5 \\\\" in to_latex(table)
+    assert "  so\\textbar{}ver & x\\_1 \\\\" in to_latex(table)

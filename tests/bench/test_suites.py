@@ -1,0 +1,103 @@
+"""Suites: found by name or folder, read strictly, refused when they are not what was stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt.bench.suites import INDEX, SUITES, find_suites, read_suite
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from tests.bench.examples import write_suite
+from tests.cli.test_commands import two_jobs
+
+
+def called(name: str) -> Instance:
+    return two_jobs().replace(name=name)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with the suites `one` and `two`."""
+    mixed = [(called("t0"), "test"), (called("u0"), "tune"), (called("t1"), "test")]
+    write_suite(tmp_path / SUITES / "two", mixed)
+    write_suite(tmp_path / SUITES / "one", [(called("o0"), "tune")])
+    return tmp_path
+
+
+def families(wanted: str, start: Path) -> list[str]:
+    return [suite.index.family for suite in find_suites(wanted, start)]
+
+
+def test_suites_are_found_by_name_here_and_from_below(checkout: Path) -> None:
+    below = checkout / "some" / "folder"
+    below.mkdir(parents=True)
+    for start in (checkout, below):
+        assert families("two", start) == ["two"]
+        assert families("two, one,two", start) == ["two", "one"]
+        assert families("all", start) == ["one", "two"]
+
+
+def test_a_suite_may_be_any_folder(
+    checkout: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    away = write_suite(tmp_path_factory.mktemp("away") / "mine", [(called("m"), "test")])
+    assert families(str(away), checkout) == ["mine"]
+    assert families("mine", away.parent) == ["mine"]
+    assert families(f"one,{away}", checkout) == ["one", "mine"]
+
+
+def test_members_by_split_and_name(checkout: Path) -> None:
+    (suite,) = find_suites("two", checkout)
+    assert [member.entry.name for member in suite.members()] == ["t0", "u0", "t1"]
+    assert [member.entry.name for member in suite.members("test")] == ["t0", "t1"]
+    assert [member.entry.name for member in suite.members("test", {"t1", "u0"})] == ["t1"]
+    assert (suite.count("test"), suite.count("tune")) == (2, 1)
+    (member,) = suite.members("tune")
+    assert (member.suite, member.time_limit_s, member.instance) == ("two", 2, called("u0"))
+
+
+@pytest.mark.parametrize("wanted", ["three", "one,three", "", ",", "../nowhere"])
+def test_an_unknown_suite_is_one_line_that_says_what_was_tried(wanted: str, checkout: Path) -> None:
+    with pytest.raises(InputError, match=r"suites has one, two, and it is not a folder"):
+        find_suites(wanted, checkout)
+
+
+def test_no_suites_at_all_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no benchmarks/suites here"):
+        find_suites("all", tmp_path)
+
+
+def test_a_file_that_was_changed_is_refused(checkout: Path) -> None:
+    path = checkout / SUITES / "one" / "o0.json"
+    path.write_text(path.read_text() + "\n")
+    (suite,) = find_suites("one", checkout)
+    with pytest.raises(InputError, match=r"o0\.json: its checksum is .* the index says"):
+        list(suite.members())
+
+
+def test_a_file_that_is_missing_is_named(checkout: Path) -> None:
+    (checkout / SUITES / "one" / "o0.json").unlink()
+    (suite,) = find_suites("one", checkout)
+    with pytest.raises(InputError, match=r"o0\.json: cannot be read"):
+        list(suite.members())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "metronome-suite/2"}, "format: must be 'metronome-suite/1'"),
+        ({"time_limit_s": 0}, "time_limit_s: "),
+        ({"colour": "red"}, "colour: unknown field"),
+        ({"instances": [{}]}, r"instances\[0\]\.name: missing"),
+        ({"instances": "none"}, "instances: "),
+    ],
+)
+def test_a_wrong_index_is_one_line(change: dict[str, Any], message: str, suite: Path) -> None:
+    path = suite / INDEX
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=rf"index\.json: {message}"):
+        read_suite(suite)

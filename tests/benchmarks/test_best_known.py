@@ -1,0 +1,272 @@
+"""What is stored as best known holds; records change it only for the better, and false ones not."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import benchmarks.__main__
+from benchmarks.best_known import (
+    CERTIFICATES,
+    HOME,
+    BestKnown,
+    Update,
+    read_best_known,
+    take_over,
+    write_update,
+)
+from benchmarks.families import FAMILIES, Family
+from benchmarks.families.family import cases
+from benchmarks.stored import SUITES, write_suite
+from metronome_opt.bench.records import Record, dump_record
+from metronome_opt.bench.suites import Suite, read_suite
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.schedule import Status, read_schedule
+from metronome_opt.verify import check
+
+NOTHING = BestKnown(instances={})
+
+# ------------------------------------------------------------------ what is stored
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_stored_value_has_a_true_certificate_and_no_bound_exceeds_it(family: str) -> None:
+    entries = read_best_known().instances
+    for member in read_suite(SUITES / family).members():
+        entry = entries.get(member.entry.name)
+        if entry is None:
+            continue
+        assert entry.sha256 == member.entry.sha256
+        certificate = read_schedule(HOME / entry.schedule.file)
+        assert check(member.instance, certificate) == ()
+        assert certificate.objectives["contention"] == entry.value
+        assert certificate.status is Status.FEASIBLE  # the bound is not for a schedule to prove
+        assert entry.lower_bound is None or entry.lower_bound <= entry.value
+        assert entry.optimal == (entry.lower_bound == entry.value)
+        assert (entry.lower_bound is None) == (entry.bound_from is None)
+
+
+def test_every_entry_is_of_a_stored_instance_and_every_certificate_of_an_entry() -> None:
+    entries = read_best_known().instances
+    assert set(entries) <= {case.name for family in FAMILIES.values() for case in family.cases}
+    files = {f"{CERTIFICATES}/{path.name}" for path in (HOME / CERTIFICATES).glob("*")}
+    assert files == {entry.schedule.file for entry in entries.values()}
+
+
+# ------------------------------------------------------------------ taking over
+
+
+def pair(name: str, seed: int) -> Instance:  # noqa: ARG001
+    """Return two jobs busy for half of their 4 slots; d slots of overlap cost 10 d / 4."""
+    return Instance(
+        name=name,
+        slot_ms=5,
+        links=(Link(name="link", capacity=10),),
+        jobs=tuple(
+            Job(
+                name=job,
+                period=4,
+                phases=(Phase(start=0, length=2, rate=10),),
+                links={"link": 1},
+            )
+            for job in "ab"
+        ),
+    )
+
+
+FAMILY = Family("pair", "for tests", 1, 1, cases("pair", "test", pair, [("", {})]))
+NAME = "pair-test-0"
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    write_suite(FAMILY, tmp_path / "suites")
+    return read_suite(tmp_path / "suites" / "pair")
+
+
+def run(suite: Suite, shift: int | None, value: str | None, **changes: Any) -> Record:
+    """Return the record of a run that found the offsets 0 and `shift` and states `value`."""
+    fields: dict[str, Any] = {
+        "kind": "no_schedule" if shift is None else "schedule",
+        "suite": "pair",
+        "split": "test",
+        "instance": NAME,
+        "instance_sha256": suite.index.instances[0].sha256,
+        "solver": "auto",
+        "seed": 3,
+        "time_limit_s": 10.0,
+        "memory_limit_mb": None,
+        "workers": 2,
+        "status": "unknown" if shift is None else "feasible",
+        "objective": value,
+        "lower_bound": None,
+        "stop": "time limit",
+        "runtime_s": 10.0,
+        "build_s": None,
+        "wall_s": 11.0,
+        "peak_memory_mb": None,
+        "trajectory": (),
+        "offsets": None if shift is None else {"a": 0, "b": shift},
+        "notes": (),
+        "error": None,
+        "faults": (),
+        "started": "2026-11-20T21:00:00Z",
+        "machine": {"processor": "abacus", "cores": 2},
+        "versions": {"python": "3.11"},
+        "commit": "abc1234",
+    }
+    return Record(**{**fields, **changes})
+
+
+def known(suite: Suite, *runs: Record) -> BestKnown:
+    update = take_over(NOTHING, runs, [suite])
+    assert update.refused == ()
+    return update.known
+
+
+def test_a_first_value_is_taken_over_with_where_it_comes_from(suite: Suite) -> None:
+    update = take_over(NOTHING, [run(suite, 1, "5/2", lower_bound="0")], [suite])
+    entry = update.known.instances[NAME]
+    assert (entry.value, entry.lower_bound) == (Fraction(5, 2), Fraction(0))
+    assert not entry.optimal
+    told = (entry.date, entry.solver, entry.seed, entry.time_limit_s, entry.commit, entry.machine)
+    assert told == ("2026-11-20", "auto", 3, 10.0, "abc1234", "abacus, 2 cores")
+    certificate = update.certificates[NAME]
+    assert check(pair(NAME, 0), certificate) == ()
+    assert certificate.objectives["contention"] == Fraction(5, 2)
+    assert update.better == (f"{NAME}: nothing -> 2.500, bound 0.000",)
+
+
+def test_only_a_better_value_replaces_the_known_one(suite: Suite) -> None:
+    before = known(suite, run(suite, 1, "5/2", solver="local"))
+    for shift, value in ((1, "5/2"), (0, "5")):
+        update = take_over(before, [run(suite, shift, value)], [suite])
+        assert update.known == before
+        assert (update.better, update.refused, update.certificates) == ((), (), {})
+    update = take_over(before, [run(suite, 2, "0")], [suite])
+    assert update.known.instances[NAME].value == 0
+    assert update.certificates[NAME].offsets == {"a": 0, "b": 2}
+
+
+def test_a_better_bound_is_taken_over_and_remembers_its_own_run(suite: Suite) -> None:
+    before = known(suite, run(suite, 1, "5/2", solver="local"))
+    update = take_over(
+        before, [run(suite, None, None, solver="branch-bound", lower_bound="5/2")], [suite]
+    )
+    entry = update.known.instances[NAME]
+    assert (entry.lower_bound, entry.optimal) == (Fraction(5, 2), True)
+    assert entry.bound_from is not None
+    assert (entry.solver, entry.bound_from.solver) == ("local", "branch-bound")
+    assert update.certificates == {}
+    worse = take_over(update.known, [run(suite, None, None, lower_bound="2")], [suite])
+    assert worse.known == update.known
+
+
+def test_a_better_value_keeps_the_bound_of_another_run(suite: Suite) -> None:
+    before = known(suite, run(suite, 0, "5", lower_bound="0"))
+    entry = known(suite, run(suite, 0, "5", lower_bound="0"), run(suite, 2, "0")).instances[NAME]
+    assert entry.lower_bound == before.instances[NAME].lower_bound == 0
+    assert entry.optimal
+
+
+@pytest.mark.parametrize("solver", ["milp", "milp-cbc", "milp-textbook"])
+def test_bounds_in_floating_point_are_passed_over(suite: Suite, solver: str) -> None:
+    entry = known(suite, run(suite, 1, "5/2", solver=solver, lower_bound="5/2")).instances[NAME]
+    assert entry.value == Fraction(5, 2)
+    assert (entry.lower_bound, entry.optimal, entry.bound_from) == (None, False, None)
+
+
+def test_a_bound_above_a_known_value_is_refused_in_whatever_order(suite: Suite) -> None:
+    good, bad = run(suite, 2, "0"), run(suite, None, None, solver="cpsat", lower_bound="5/2")
+    for runs in ((good, bad), (bad, good)):
+        update = take_over(NOTHING, runs, [suite])
+        assert update.refused == (
+            f"{NAME}, cpsat, seed 3: its bound 5/2 is above the known value 0",
+        )
+        assert update.known.instances[NAME].lower_bound is None
+
+
+def test_a_value_below_a_known_bound_is_refused(suite: Suite) -> None:
+    before = known(suite, run(suite, 0, "5", lower_bound="5"))  # that bound is false
+    update = take_over(before, [run(suite, 1, "5/2")], [suite])
+    assert update.refused == (f"{NAME}, auto, seed 3: its value 5/2 is below the known bound 5",)
+    assert update.known == before
+
+
+def test_a_value_that_the_offsets_do_not_have_is_refused(suite: Suite) -> None:
+    update = take_over(NOTHING, [run(suite, 1, "2")], [suite])
+    (line,) = update.refused
+    assert "stated 2" in line
+    assert "5/2" in line
+    assert update.known == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"instance": "pair-test-9"}, "there is no such stored instance"),
+        ({"instance_sha256": "0" * 64}, "its checksum is 000000000000..., stored is"),
+        ({"kind": "infeasible"}, "every choice of offsets is a schedule"),
+        ({"kind": "invalid", "error": "a wrong value"}, "the judge refused it: a wrong value"),
+    ],
+)
+def test_what_is_not_credible_is_refused(suite: Suite, changes: dict[str, Any], why: str) -> None:
+    update = take_over(NOTHING, [run(suite, 1, "5/2", **changes)], [suite])
+    (line,) = update.refused
+    assert why in line
+    assert update.known == NOTHING
+
+
+def test_an_entry_of_another_file_has_to_go_first(suite: Suite) -> None:
+    entry = known(suite, run(suite, 1, "5/2")).instances[NAME]
+    old = BestKnown(instances={NAME: entry.model_copy(update={"sha256": "f" * 64})})
+    update = take_over(old, [run(suite, 2, "0")], [suite])
+    assert "best_known.json is of another file, ffffffffffff..." in update.refused[0]
+    assert update.known == old
+
+
+# ------------------------------------------------------------------ files and the command
+
+
+def test_what_is_written_reads_back(suite: Suite, tmp_path: Path) -> None:
+    assert read_best_known(tmp_path) == NOTHING
+    update = take_over(NOTHING, [run(suite, 1, "5/2", lower_bound="1/3")], [suite])
+    write_update(update, tmp_path)
+    assert read_best_known(tmp_path) == update.known
+    document = json.loads((tmp_path / "best_known.json").read_text(encoding="utf-8"))
+    entry = document["instances"][NAME]
+    assert (entry["value"], entry["lower_bound"]) == ("5/2", "1/3")
+    assert entry["schedule"] == {"file": f"certificates/{NAME}.json"}
+    assert read_schedule(tmp_path / entry["schedule"]["file"]) == update.certificates[NAME]
+    write_update(Update(NOTHING, {}, (), ()), tmp_path)
+    assert read_best_known(tmp_path) == NOTHING
+
+
+def test_a_broken_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "best_known.json").write_text('{"format": "metronome-best-known/1"}')
+    with pytest.raises(InputError, match=r"best_known\.json: instances: missing"):
+        read_best_known(tmp_path)
+
+
+def test_the_command_tells_without_the_option_and_fails_on_what_is_refused(
+    suite: Suite, tmp_path: Path
+) -> None:
+    before = read_best_known()
+    path = tmp_path / "runs.jsonl"
+    path.write_text(dump_record(run(suite, 1, "5/2")))
+    told = CliRunner().invoke(benchmarks.__main__.app, ["best-known", str(path)])
+    assert told.exit_code == 1
+    assert "refused: pair-test-0, auto, seed 3: there is no such stored instance" in told.output
+    assert "0 instances better" in told.output
+    assert read_best_known() == before
+    missing = CliRunner().invoke(
+        benchmarks.__main__.app, ["best-known", "--update", str(tmp_path / "none")]
+    )
+    assert missing.exit_code == 2
+    assert "cannot be read" in missing.output

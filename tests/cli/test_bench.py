@@ -1,0 +1,150 @@
+"""``metronome bench`` as a user types it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt.__main__ import main
+from metronome_opt.bench.records import read_records
+from metronome_opt.bench.suites import SUITES
+from tests.bench.examples import write_suite
+from tests.cli.test_commands import two_jobs
+from tests.solvers.test_limits import hard_instance
+
+Captured = pytest.CaptureFixture[str]
+COMMAND = [sys.executable, "-m", "metronome_opt", "bench", "run"]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with suites `easy` and `hard`, which the commands run in."""
+    write_suite(tmp_path / SUITES / "hard", [(hard_instance(), "test")])
+    tune = two_jobs().replace(name="tune-me")
+    write_suite(tmp_path / SUITES / "easy", [(two_jobs(), "test"), (tune, "tune")])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_list_counts_instances_by_split(checkout: Path, capsys: Captured) -> None:
+    assert checkout.exists()
+    assert main(["bench", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r" *suite +test +tune +limit +about *", lines[0])
+    assert re.fullmatch(r" *easy +1 +1 +2 s +for tests *", lines[1])
+    assert re.fullmatch(r" *hard +1 +0 +2 s +for tests *", lines[2])
+
+
+def test_run_records_each_case_once_and_resumes(checkout: Path, capsys: Captured) -> None:
+    arguments = ["bench", "run", "--suite", "easy", "--seeds", "2", "--workers", "1"]
+    assert main([*arguments, "--solvers", "greedy,random"]) == 0
+    printed = capsys.readouterr()
+    assert "3 records added (3 schedule)" in printed.out
+    assert "[3/3] two-jobs random seed 1: " in printed.err
+    output = checkout / "campaign.jsonl"
+    records = read_records([output])
+    # greedy takes no seed and runs once; the solvers take turns
+    assert [(record.solver, record.seed) for record in records] == [
+        ("greedy", 0),
+        ("random", 0),
+        ("random", 1),
+    ]
+    assert {record.time_limit_s for record in records} == {2.0}
+    assert {record.split for record in records} == {"test"}
+
+    assert main([*arguments, "--solvers", "unshifted"]) == 2
+    assert "go on with --resume" in capsys.readouterr().err
+    assert main([*arguments, "--solvers", "greedy,unshifted", "--resume"]) == 0
+    assert "1 of 2 cases are there" in capsys.readouterr().out
+    assert [record.solver for record in read_records([output])][3:] == ["unshifted"]
+
+
+def test_splits_and_names_choose_the_instances(checkout: Path) -> None:
+    for split, names in (("tune", ["tune-me"]), ("all", ["two-jobs", "tune-me"])):
+        output = checkout / f"{split}.jsonl"
+        arguments = ["--suite", "easy", "--split", split, "--solvers", "unshifted"]
+        assert main(["bench", "run", *arguments, "--output", str(output)]) == 0
+        assert [record.instance for record in read_records([output])] == names
+    output = checkout / "named.jsonl"
+    arguments = ["--suite", "all", "--instances", "two-jobs", "--solvers", "unshifted"]
+    assert main(["bench", "run", *arguments, "--output", str(output)]) == 0
+    assert [record.instance for record in read_records([output])] == ["two-jobs"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_what_is_recorded_and_says_how_to_resume(
+    number: signal.Signals, checkout: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out.jsonl"
+    arguments = ["--suite", "easy,hard", "--solvers", "local", "--time-limit", "300"]
+    with subprocess.Popen(
+        [*COMMAND, *arguments, "--output", str(output)],
+        cwd=checkout,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_until(lambda: output.exists() and output.read_bytes().count(b"\n") == 1)
+        wait_until(lambda: any(tmp_path.glob("metronome-*")))
+        process.send_signal(number)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "--resume goes on" in told
+    assert "Traceback" not in told
+    assert [record.instance for record in read_records([output])] == ["two-jobs"]
+    assert list(tmp_path.glob("metronome-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Missing option '--suite'"),
+        (["--suite", "easier"], "suite: 'easier' is not known: "),
+        (["--suite", "easy", "--solvers", "best"], "solver: 'best' is not known"),
+        (["--suite", "easy", "--solvers", ","], "--solvers: ',' names none"),
+        (["--suite", "easy", "--instances", "no"], "'no' is not in the test split of easy"),
+        (["--suite", "easy", "--instances", "tune-me"], "'tune-me' is not in the test split"),
+        (["--suite", "hard", "--split", "tune"], "hard has no instances to tune"),
+        (["--suite", "easy", "--split", "train"], "--split"),
+        (["--suite", "easy", "--seeds", "0"], "--seeds"),
+        (["--suite", "easy", "--output", "no/such/folder/r.jsonl"], "no/such/folder/r.jsonl"),
+        (["--suite", "easy", "--output", "."], "is a folder"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(
+    arguments: list[str], message: str, checkout: Path, capsys: Captured
+) -> None:
+    before = sorted(checkout.iterdir())
+    assert main(["bench", "run", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("metronome: error: ")
+    assert message in line
+    assert sorted(checkout.iterdir()) == before
+
+
+def test_report_is_written_from_files_of_records(checkout: Path, capsys: Captured) -> None:
+    assert main(["bench", "run", "--suite", "easy", "--solvers", "greedy,unshifted"]) == 0
+    folder = checkout / "report"
+    arguments = ["bench", "report", "campaign.jsonl", "--output", str(folder)]
+    assert main([*arguments, "--baseline", "unshifted"]) == 0
+    assert "greedy" in (folder / "report.md").read_text(encoding="utf-8")
+    assert f"wrote {folder}" in capsys.readouterr().out
+    assert main(["bench", "report", "none.jsonl", "--output", str(folder)]) == 2
+    assert "none.jsonl: cannot be read" in capsys.readouterr().err
+
+
+def wait_until(condition: Callable[[], Any], patience_s: float = 90) -> None:
+    end = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)

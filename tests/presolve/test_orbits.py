@@ -1,0 +1,110 @@
+"""Rotating everything changes nothing: the domains keep an optimum, `turn` keeps the contention."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.presolve import Orbits, orbits
+from metronome_opt.solvers import solve
+from metronome_opt.verify import evaluate
+from tests.strategies import assigned, instances
+
+SMALL = instances(max_jobs=4, max_links=3, max_period=6, weights=(0, 1, 2, 4))
+LARGER = instances(max_jobs=6, max_links=4, max_period=12, weights=(0, 1, 2, 4))
+
+
+@st.composite
+def ordered(draw: st.DrawFn, instance: Instance) -> list[int]:
+    return list(draw(st.permutations(range(len(instance.jobs)))))
+
+
+def best_within(found: Orbits) -> Fraction:
+    """Return the least contention over the domains, by the judge alone."""
+    choices = [
+        range(found.domains[job.name]) if job.fixed_offset is None else [job.fixed_offset]
+        for job in found.instance.jobs
+    ]
+    names = [job.name for job in found.instance.jobs]
+    return min(
+        evaluate(found.instance, dict(zip(names, offsets, strict=True))).contention
+        for offsets in product(*choices)
+    )
+
+
+def job(name: str, period: int, *links: str, fixed: int | None = None) -> Job:
+    burst = (Phase(start=0, length=1, rate=60),)
+    return Job(
+        name=name, period=period, phases=burst, links=dict.fromkeys(links, 1), fixed_offset=fixed
+    )
+
+
+def network(*jobs: Job) -> Instance:
+    names = sorted({link for each in jobs for link in each.links})
+    links = tuple(Link(name=name, capacity=100) for name in names)
+    return Instance(name="i", slot_ms=1, links=links, jobs=jobs)
+
+
+@given(SMALL, st.data())
+@settings(max_examples=60)
+def test_an_optimal_schedule_is_left(instance: Instance, data: st.DataObject) -> None:
+    found = orbits(instance, data.draw(st.none() | ordered(instance)))
+    assert set(found.domains) == {j.name for j in instance.jobs if j.fixed_offset is None}
+    assert best_within(found) == solve(instance, "exhaustive", time_limit=None).objective
+
+
+@given(assigned(LARGER), st.data())
+@settings(max_examples=100)
+def test_every_schedule_can_be_turned_there(
+    case: tuple[Instance, dict[str, int]], data: st.DataObject
+) -> None:
+    instance, offsets = case
+    found = orbits(instance, data.draw(st.none() | ordered(instance)))
+    turned = found.turn(offsets)
+    for each in instance.jobs:
+        if each.fixed_offset is None:
+            assert 0 <= turned[each.name] < found.domains[each.name]
+    before, after = evaluate(instance, offsets), evaluate(instance, turned)
+    assert after.links == before.links
+    assert found.turn(turned) == turned
+
+
+@given(LARGER, st.data())
+def test_the_order_does_not_change_how_many_are_left(
+    instance: Instance, data: st.DataObject
+) -> None:
+    counts = {
+        math.prod(orbits(instance, order).domains.values())
+        for order in (None, data.draw(ordered(instance)))
+    }
+    assert len(counts) == 1
+
+
+def test_domains_are_the_common_divisors_with_what_comes_before() -> None:
+    instance = network(job("a", 12, "x"), job("b", 8, "x", "y"), job("c", 30, "y"))
+    assert dict(orbits(instance, [0, 1, 2]).domains) == {"a": 1, "b": 4, "c": 6}  # lcm 12, 24
+    assert dict(orbits(instance, [2, 1, 0]).domains) == {"c": 1, "b": 2, "a": 12}  # lcm 30, 120
+    assert orbits(instance).domains["c"] == 1  # the longest period first
+
+
+def test_components_are_turned_apart() -> None:
+    instance = network(job("a", 6, "x"), job("b", 6, "x"), job("c", 6, "y"), job("d", 6))
+    assert dict(orbits(instance).domains) == {"a": 1, "b": 6, "c": 1, "d": 1}
+    turned = orbits(instance).turn({"a": 2, "b": 1, "c": 3, "d": 4})
+    assert turned == {"a": 0, "b": 5, "c": 0, "d": 0}
+
+
+def test_a_fixed_job_counts_before_all_others_and_connects_nothing() -> None:
+    instance = network(
+        job("f", 4, "x", "y", fixed=1), job("a", 6, "x"), job("b", 10, "y", "z"), job("c", 5, "z")
+    )
+    # Turning a by 4 slots, or b and c together, leaves f and what they add to it as they are.
+    assert dict(orbits(instance, [1, 2, 3]).domains) == {"a": 2, "b": 2, "c": 5}
+    turned = orbits(instance, [1, 2, 3]).turn({"f": 1, "a": 5, "b": 7, "c": 0})
+    # a by 4 k to 1, so 8; b by 4 k to 1, so 4 (7 + 4 = 11), and c with it.
+    assert turned == {"f": 1, "a": 1, "b": 1, "c": 4}

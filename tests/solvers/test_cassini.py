@@ -1,0 +1,265 @@
+"""CASSINI: every link's best rotations on its circle, joined over the affinity graph."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.result import Result, Stop
+from metronome_opt.schedule import Status
+from metronome_opt.solvers import cassini, solve
+from metronome_opt.solvers.affinity import time_shifts
+from metronome_opt.solvers.cassini import steps
+from metronome_opt.verify import check, evaluate
+from tests.solvers.test_limits import HARD
+from tests.strategies import instances, jobs
+
+
+def job(name: str, period: int, length: int, *links: str, **rest: object) -> Job:
+    """Make a job with a burst of 60 Mbit/s at the begin of its period."""
+    burst = (Phase(start=0, length=length, rate=60),)
+    fields = {"links": dict.fromkeys(links or ("l",), 1), **rest}
+    return Job(name=name, period=period, phases=burst, **fields)  # type: ignore[arg-type]
+
+
+def network(*members: Job, capacity: int = 100, **capacities: int) -> Instance:
+    names = sorted({link for each in members for link in each.links})
+    links = tuple(Link(name=name, capacity=capacities.get(name, capacity)) for name in names)
+    return Instance(name="case", slot_ms=5, links=links, jobs=members)
+
+
+def solved(instance: Instance, **options: float) -> Result:
+    result = solve(instance, "cassini", **options)  # type: ignore[arg-type]
+    assert check(instance, result.schedule) == ()
+    return result
+
+
+def says(result: Result, text: str) -> bool:
+    return any(text in note for note in result.notes)
+
+
+def best_on_circle(instance: Instance, link: Link) -> Fraction:
+    """Return the least mean excess of a link over all rotations, each job by itself."""
+    members = [each for each in instance.jobs if link.name in each.links]
+    hyperperiod = math.lcm(*(each.period for each in members))
+    around = hyperperiod if hyperperiod < 72 else 72
+    patterns = []
+    for each in members:
+        once = np.zeros(each.period, dtype=np.int64)
+        for phase in each.phases:
+            once[phase.start : phase.end] = phase.rate * each.links[link.name]
+        if each.fixed_offset is None:
+            arc = Fraction(each.period, hyperperiod)  # the whole circle through r
+            angles = [angle for k in range(around) if (angle := Fraction(k, around)) < arc]
+            offsets = [math.floor(angle * hyperperiod) for angle in angles]
+        else:
+            offsets = [each.fixed_offset]
+        circle = np.tile(once, hyperperiod // each.period)
+        patterns.append(np.array([np.roll(circle, offset) for offset in offsets]))
+    *outer, last = patterns
+    least = min(
+        np.maximum(0, sum(chosen) + last - link.capacity).sum(axis=1).min()
+        for chosen in itertools.product(*outer)
+    )
+    return Fraction(int(least), hyperperiod)
+
+
+# ---------------------------------------------------------------- one link
+
+
+def test_two_jobs_by_hand() -> None:
+    # On 72 slots a step is a slot; b is out of a's way from slot 30 on.
+    result = solved(network(job("a", 72, 30), job("b", 72, 30)))
+    assert dict(result.offsets) == {"a": 0, "b": 30}
+    assert result.status is Status.OPTIMAL  # 0 is a proof, whoever finds it
+
+
+def test_steps_of_five_degrees() -> None:
+    assert steps(60, 240) == [0, 3, 6, 10, 13, 16, 20, 23, 26, 30, 33, 36, 40, 43, 46, 50, 53, 56]
+    assert steps(720, 720) == list(range(0, 720, 10))
+    assert steps(7, 21) == [0, 1, 2, 3, 4, 5, 6]
+    assert steps(10, 1430) == [0]  # shorter than a step
+
+
+def test_steps_miss_what_lies_between_them() -> None:
+    # The bursts fill the period: only an offset of 355 is free, but steps are 10 slots long.
+    instance = network(job("a", 720, 355), job("b", 720, 365))
+    result = solved(instance)
+    assert result.objective == Fraction(5 * 20, 720)
+    assert result.status is Status.FEASIBLE
+    assert result.lower_bound is None
+    assert solve(instance, "greedy").objective == 0
+
+
+def test_weights_are_not_known() -> None:
+    instance = network(job("a", 24, 9), job("b", 36, 20), job("c", 24, 13))
+    heavier = instance.replace(
+        jobs=tuple(
+            each.model_copy(update={"weight": weight})
+            for each, weight in zip(instance.jobs, (0, 100, 3), strict=True)
+        )
+    )
+    assert solved(instance).offsets == solved(heavier).offsets
+
+
+@st.composite
+def scaled(draw: st.DrawFn) -> Instance:
+    """Draw an instance of one link with a circle of 72 slots and more, mostly not multiples."""
+    factor = draw(st.sampled_from((12, 13, 20, 36)))
+    members = []
+    for index in range(draw(st.integers(2, 3))):
+        each = draw(jobs(f"job-{index}", [], max_period=3, max_phases=1))
+        moved = None if each.fixed_offset is None else each.fixed_offset * factor + 1
+        length = draw(st.integers(1, each.phases[0].length * factor))
+        burst = each.phases[0].model_copy(
+            update={"start": each.phases[0].start * factor, "length": length}
+        )
+        changes = {"period": each.period * factor, "phases": (burst,), "links": {"l": 1}}
+        members.append(
+            each.model_copy(update={**changes, "fixed_offset": moved, "current_offset": None})
+        )
+    return network(*members, capacity=draw(st.sampled_from((70, 100))))
+
+
+@given(st.one_of(instances(max_jobs=4, max_links=1, max_period=8), scaled()))
+@settings(max_examples=80)
+def test_one_link_gets_its_best_rotations(instance: Instance) -> None:
+    result = solved(instance)
+    for link, report in zip(instance.links, result.evaluation.links, strict=True):
+        if report.jobs > 1:
+            assert report.late == best_on_circle(instance, link)
+
+
+# ---------------------------------------------------------------- the affinity graph
+
+
+def test_time_shifts_by_hand() -> None:
+    instance = network(
+        job("a", 12, 1, "x", ready=2),
+        job("b", 8, 1, "x", "y"),
+        job("c", 10, 1, "y"),
+        job("d", 6, 1, "z", ready=7),
+    )
+    shifts = time_shifts(instance, {"y": {"b": 1, "c": 9}, "x": {"a": 5, "b": 7}})
+    # a stays at 2; b = 2 - 5 + 7 = 4; c = 4 - 1 + 9 = 12 mod 10; d has no edges.
+    assert dict(shifts.offsets) == {"a": 2, "b": 4, "c": 2, "d": 1}
+    assert shifts.closing == 0
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Instance:
+    """Draw an instance whose links and jobs form a tree, at most one of the jobs fixed."""
+    uses: list[set[str]] = [set()]
+    names = [f"link-{index}" for index in range(draw(st.integers(2, 4)))]
+    for name in names:
+        uses[draw(st.integers(0, len(uses) - 1))].add(name)
+        uses += [{name} for _ in range(draw(st.integers(1, 2)))]
+    held = draw(st.none() | st.integers(0, len(uses) - 1))
+    members = []
+    for index, used in enumerate(uses):
+        each = draw(jobs(f"job-{index}", [], fixed=index == held, max_period=6))
+        flows = {name: draw(st.integers(1, 2)) for name in sorted(used)}
+        members.append(each.model_copy(update={"links": flows}))
+    order = draw(st.permutations(members))
+    links = tuple(Link(name=name, capacity=draw(st.sampled_from((50, 70, 100)))) for name in names)
+    return Instance(name="tree", slot_ms=5, links=links, jobs=tuple(order))
+
+
+@given(st.one_of(trees(), instances(max_jobs=4, max_links=3, max_period=6)))
+@settings(max_examples=100)
+def test_without_cycles_every_link_keeps_its_best(instance: Instance) -> None:
+    result = solved(instance)
+    cycles = says(result, "close a cycle")
+    assert not (instance.name == "tree" and cycles)
+    for link, report in zip(instance.links, result.evaluation.links, strict=True):
+        if report.jobs > 1:
+            best = best_on_circle(instance, link)
+            # The circles are below 72 slots: they have all rotations, nothing beats their best.
+            assert report.late >= best if cycles else report.late == best
+
+
+@given(instances(max_jobs=6, max_links=5, fixed=False))
+def test_edges_beyond_a_spanning_forest_are_left_out(instance: Instance) -> None:
+    rotations = {
+        link: {instance.jobs[index].name: index for index in users}
+        for link, users in instance.jobs_on.items()
+        if len(users) > 1
+    }
+    graph = nx.Graph((link, ("job", name)) for link in rotations for name in rotations[link])
+    forest = graph.number_of_nodes() - nx.number_connected_components(graph)
+    shifts = time_shifts(instance, rotations)
+    assert shifts.closing == graph.number_of_edges() - forest
+    assert evaluate(instance, shifts.offsets)
+
+
+def test_a_cycle_is_said_to_be_cut() -> None:
+    triangle = network(job("a", 8, 3, "x", "y"), job("b", 8, 3, "y", "z"), job("c", 8, 3, "z", "x"))
+    result = solved(triangle)
+    assert says(result, "1 of 6 edges of the affinity graph close a cycle")
+    # x and y are what they want; b and c both moved out of a's way by 3, into each other's.
+    assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
+    assert result.objective == Fraction(3 * 20, 8)
+
+
+def test_links_alike_are_no_cycle() -> None:
+    pair = job("a", 8, 3, "x", "y"), job("b", 8, 3, "x", "y")
+    assert not says(solved(network(*pair)), "cycle")
+    assert says(solved(network(*pair, x=90)), "1 of 4 edges")
+
+
+def test_links_that_bear_everything_say_nothing() -> None:
+    result = solved(network(job("a", 8, 3, ready=5), job("b", 8, 3, ready=6), capacity=120))
+    assert dict(result.offsets) == {"a": 5, "b": 6}
+
+
+def test_fixed_jobs_stay_and_are_the_reference() -> None:
+    chain = (
+        job("a", 8, 3, "x"),
+        job("b", 8, 3, "x", "y", fixed_offset=6),
+        job("c", 8, 3, "y", "z"),
+        job("d", 8, 3, "z"),
+    )
+    result = solved(network(*chain))
+    assert result.objective == 0
+    # a and c take the least rotation that b leaves free (it holds 6, 7 and 0); d follows c.
+    assert dict(result.offsets) == {"a": 1, "b": 6, "c": 1, "d": 4}
+
+
+def test_a_job_between_two_fixed_ones_follows_the_first() -> None:
+    ends = job("a", 8, 3, "x", fixed_offset=0), job("c", 8, 3, "y", fixed_offset=3)
+    result = solved(network(*ends, job("b", 8, 3, "x", "y")))
+    assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
+    assert says(result, "1 of 4 edges")
+
+
+# ---------------------------------------------------------------- limits
+
+
+def test_no_time_leaves_everybody_unshifted() -> None:
+    result = solved(HARD, time_limit=0)
+    assert result.stop is Stop.TIME_LIMIT
+    assert result.offsets == HARD.unshifted
+    assert says(result, "4 of 4 shared links may have better rotations")
+
+
+def test_little_time_gives_a_true_schedule() -> None:
+    result = solved(HARD, time_limit=0.1)
+    assert result.status is Status.FEASIBLE
+    assert result.lower_bound is None
+
+
+def test_a_long_search_ends_by_itself_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cassini, "_CHUNK", 1)
+    monkeypatch.setattr(cassini, "_CHUNKS", 2)
+    result = solved(HARD, time_limit=None)  # type: ignore[arg-type]
+    assert result.stop is Stop.FINISHED
+    assert says(result, "4 of 4 shared links may have better rotations")
+    assert result.objective < solve(HARD, "unshifted").objective
