@@ -152,7 +152,7 @@ def least_addition(
         local[job] = offset[job]
         if offset[job] >= 0:
             turn = lcm(turn, tables.period[job])
-    least = _search(tables, contacts, users, demand, local, link, turn, _NONE, work)
+    least = _search(tables, contacts, users, demand, local, link, turn, work)
     users.key[entry], users.value[entry] = key, least
     return least
 
@@ -173,6 +173,29 @@ def _key(tables: Tables, users: Users, offset: Ints, link: int) -> int:
     return name
 
 
+class _Levels(NamedTuple):
+    """The state of the search per level, that is, per number of jobs placed by it.
+
+    Attributes
+    ----------
+    cost, least
+        What each open user adds at each offset, and at its best one; shape (levels, users, ...).
+    added
+        What has been added so far.
+    turn
+        Least common multiple of the periods of what is placed.
+    user, at
+        Which user is tried next, at which offset.
+    """
+
+    cost: Ints
+    least: Ints
+    added: Ints
+    turn: Ints
+    user: Ints
+    at: Ints
+
+
 @njit(cache=True, nogil=True)
 def _search(
     tables: Tables,
@@ -182,47 +205,125 @@ def _search(
     offset: Ints,
     link: int,
     turn: int,
-    limit: int,
     work: Ints,
 ) -> int:
-    """Return the least that the open jobs of a link add to it, if that is below `limit`."""
-    first, last = users.ptr[link], users.ptr[link + 1]
+    """Return the least that the open jobs of a link add to it, by depth-first search.
+
+    A loop, not a recursion: compiled recursive functions do not survive being kept on disk.
+    """
+    first, count = users.ptr[link], users.ptr[link + 1] - users.ptr[link]
     longest = 0
-    for entry in range(first, last):
-        longest = max(longest, tables.period[users.job[entry]])
-    cost = np.empty((last - first, longest), np.int64)
-    least = np.zeros(last - first, np.int64)
-    total = 0
     open_jobs = 0
-    for entry in range(first, last):
-        job = users.job[entry]
-        if offset[job] < 0:
-            row = cost[entry - first, : tables.period[job]]
-            least[entry - first] = score_use(tables, demand, job, users.use[entry], row, work)
-            total += least[entry - first]
-            open_jobs += 1
-    if open_jobs <= 1 or total >= limit:
-        return total if total < limit else limit
-    for entry in range(first, last):
-        job = users.job[entry]
-        if offset[job] >= 0:
+    for user in range(first, first + count):
+        longest = max(longest, tables.period[users.job[user]])
+        open_jobs += offset[users.job[user]] < 0
+    levels = _Levels(
+        np.empty((open_jobs, count, longest), np.int64),
+        np.zeros((open_jobs, count), np.int64),
+        np.zeros(open_jobs, np.int64),
+        np.full(open_jobs, turn),
+        np.zeros(open_jobs, np.int64),
+        np.zeros(open_jobs, np.int64),
+    )
+    best = _NONE
+    level = 0
+    total = _score_open(tables, users, demand, offset, link, levels, level, work)
+    if open_jobs == 1:
+        return total
+    while level >= 0:
+        if not _advance(tables, contacts, users, offset, link, levels, level, best):
+            level -= 1
+            if level >= 0:
+                _take_away(tables, users, demand, offset, link, levels, level)
             continue
-        use = users.use[entry]
-        rest = total - least[entry - first]
-        for o in range(gcd(turn, tables.period[job])):
-            added = cost[entry - first, o]
-            if added + rest >= limit or not _abuts(contacts, offset, job, o):
-                continue
-            offset[job] = o
-            put_use(tables, demand, job, use, o, 1)
-            wider = lcm(turn, tables.period[job])
-            below = _search(
-                tables, contacts, users, demand, offset, link, wider, limit - added, work
-            )
-            put_use(tables, demand, job, use, o, -1)
-            offset[job] = -1
-            limit = min(limit, added + below)
-    return limit
+        user = levels.user[level]
+        job, o = users.job[first + user], levels.at[level] - 1
+        offset[job] = o
+        put_use(tables, demand, job, users.use[first + user], o, 1)
+        below = level + 1
+        levels.added[below] = levels.added[level] + levels.cost[level, user, o]
+        levels.turn[below] = lcm(levels.turn[level], tables.period[job])
+        total = _score_open(tables, users, demand, offset, link, levels, below, work)
+        if below == open_jobs - 1:
+            best = min(best, levels.added[below] + total)
+        if below == open_jobs - 1 or levels.added[below] + total >= best:
+            _take_away(tables, users, demand, offset, link, levels, level)
+            continue
+        levels.user[below], levels.at[below] = 0, 0
+        level = below
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _score_open(
+    tables: Tables,
+    users: Users,
+    demand: Ints,
+    offset: Ints,
+    link: int,
+    levels: _Levels,
+    level: int,
+    work: Ints,
+) -> int:
+    """Score the open users of a link; return what they add at least, each by itself."""
+    first = users.ptr[link]
+    total = 0
+    for user in range(users.ptr[link + 1] - first):
+        job = users.job[first + user]
+        if offset[job] < 0:
+            cost = levels.cost[level, user, : tables.period[job]]
+            least = score_use(tables, demand, job, users.use[first + user], cost, work)
+            levels.least[level, user] = least
+            total += least
+        else:
+            levels.least[level, user] = 0
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _advance(
+    tables: Tables,
+    contacts: Contacts,
+    users: Users,
+    offset: Ints,
+    link: int,
+    levels: _Levels,
+    level: int,
+    best: int,
+) -> bool:
+    """Find the next user and offset to try: a contact that may lead below `best`."""
+    first = users.ptr[link]
+    total = levels.added[level] + levels.least[level].sum()
+    while levels.user[level] < users.ptr[link + 1] - first:
+        user = levels.user[level]
+        job = users.job[first + user]
+        if offset[job] < 0:
+            rest = total - levels.least[level, user]
+            for o in range(levels.at[level], gcd(levels.turn[level], tables.period[job])):
+                may_win = levels.cost[level, user, o] + rest < best
+                if may_win and _abuts(contacts, offset, job, o):
+                    levels.at[level] = o + 1
+                    return True
+        levels.user[level] += 1
+        levels.at[level] = 0
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _take_away(
+    tables: Tables,
+    users: Users,
+    demand: Ints,
+    offset: Ints,
+    link: int,
+    levels: _Levels,
+    level: int,
+) -> None:
+    """Take away what was placed at a level."""
+    user = users.ptr[link] + levels.user[level]
+    job = users.job[user]
+    put_use(tables, demand, job, users.use[user], levels.at[level] - 1, -1)
+    offset[job] = -1
 
 
 @njit(cache=True, nogil=True)

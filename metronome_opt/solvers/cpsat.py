@@ -140,6 +140,7 @@ def run(
     def prove(part: Search) -> None:
         network, gone = prepare(part)
         model = _model(part, network, gone)
+        search.built()
         if model is not None:
             large = len(model.model.proto.variables) > _SMALL
             optimise(
@@ -160,6 +161,4 @@ def _model(part: Search, network: Network, gone: Sequence[Eliminated]) -> Strong
     form = StrongForm(network, part)
     if not form.complete:
         return None
-    model = StrongModel(form, gone, part.best)
-    part.built()
-    return None if part.stopped else model
+    return StrongModel(form, gone, part.best)

@@ -1,22 +1,22 @@
-"""The way of the strong models: reduce the instance, cut it into blocks, prove one by one."""
+"""The way of the strong models: block by block, offsets cut down first, then proved."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from metronome_opt.errors import SolverError
-from metronome_opt.presolve import coarsen, simplify_links, split
-from metronome_opt.result import Event
-from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers import greedy
+from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.network import Eliminated, Network, build, decide, eliminate
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _LOCAL_SHARE = 0.1  # of the time, at most, for local search
-_PREPARED_IN = 4  # the share of the time that cutting offsets down may take, as 1 / share
+_PREPARED_IN = 4  # parts of the time of a block, one of which cutting offsets down may take
 _MOST_CELLS = 2**22  # of a table, to cut offsets down with
 _MOST_LEFT = 2**12  # of a table that eliminating a job leaves: a model states these cell by cell
+_LOOK_S = 0.2  # seconds between two looks at what a block has come to
 
 
 def solve_in_parts(
@@ -34,110 +34,71 @@ def solve_in_parts(
     Raises
     ------
     SolverError, ModelTooLargeError
-        What `prove` raises, if there is one block only; else it is noted.
+        What `prove` raises, if there is one block only; of several, it is noted.
     """
     if start is None:
         greedy.run(search)
     else:
         search.offer(start, "start")
     if not search.stopped:
-        Parts(search, start).solve(prove)
+        blocks = Blocks(search)
+        for part in blocks.parts:
+            if not _start_from(part, search, start):
+                blocks.start(part, share=_LOCAL_SHARE)
+        blocks.join()
+        _prove_all(search, blocks, prove)
+        blocks.say()
     search.built()
 
 
-class Parts:
-    """The blocks of an instance, each with a search below that of the whole."""
+def _start_from(part: Search, whole: Search, start: Sequence[int] | None) -> bool:
+    """Give a block its share of a schedule of the whole; return False if there is none."""
+    if start is None or part.instance.slot_ms != whole.instance.slot_ms:
+        return False
+    offsets = {job.name: o for job, o in zip(whole.instance.jobs, start, strict=True)}
+    part.offer([offsets[job.name] for job in part.instance.jobs], "start")
+    return True
 
-    def __init__(self, search: Search, start: Sequence[int] | None) -> None:
-        self._whole = search
-        self._fewer_links = simplify_links(search.instance)
-        self._coarse = coarsen(self._fewer_links.instance)
-        self._split = split(self._coarse.instance)
-        self._joining = False
-        self._parts = [
-            Search(
-                block,
-                time_limit=search.remaining,
-                seed=search.seed,
-                workers=search.workers,
-                callback=self._on_event,
-                parent=search,
-            )
-            for block in self._split.blocks
-        ]
-        self._start = None
-        if start is not None and self._coarse.instance.slot_ms == search.instance.slot_ms:
-            jobs = search.instance.jobs
-            self._start = {job.name: o for job, o in zip(jobs, start, strict=True)}
 
-    def solve(self, prove: Callable[[Search], None]) -> None:
-        """Find schedules for all blocks, then prove them."""
-        for part in self._parts:
-            if self._start is not None:
-                part.offer([self._start[job.name] for job in part.instance.jobs], "start")
-            else:
-                greedy.run(part)
-                local.improve(part, share=_LOCAL_SHARE / len(self._parts))
-        self._join()
-        self._joining = True
-        todo = sorted(
-            (part for part in self._parts if not part.proved),
-            key=lambda part: len(part.instance.jobs),
-        )
+def _prove_all(search: Search, blocks: Blocks, prove: Callable[[Search], None]) -> None:
+    todo = blocks.open
+    with ThreadPoolExecutor(1) as pool:
         for number, part in enumerate(todo):
-            if self._whole.stopped:
+            if search.stopped:
                 break
-            part.limit_to(self._whole.remaining, len(todo) - number)
-            self._prove(part, prove)
-        self._join()
-        self._say()
+            part.limit_to(search.remaining, len(todo) - number)
+            try:
+                _watch(pool.submit(prove, part), blocks)
+            except (SolverError, ModelTooLargeError) as error:
+                if len(blocks.parts) == 1:
+                    raise
+                names = ", ".join(job.name for job in part.instance.jobs)
+                search.notes.append(f"block of {names}: {error}")
+            search.notes += [note for note in part.notes if note not in search.notes]
 
-    def _prove(self, part: Search, prove: Callable[[Search], None]) -> None:
-        try:
-            prove(part)
-        except (SolverError, ModelTooLargeError) as error:
-            if len(self._parts) == 1:
-                raise
-            jobs = ", ".join(job.name for job in part.instance.jobs)
-            self._whole.notes.append(f"block of {jobs}: {error}")
-        self._whole.notes += [note for note in part.notes if note not in self._whole.notes]
 
-    def _on_event(self, _: Event) -> None:
-        if self._joining:
-            self._join()
-
-    def _join(self) -> None:
-        """Put the blocks' schedules and bounds together."""
-        found = [part.named() for part in self._parts]
-        if all(offsets is not None for offsets in found):
-            offsets = self._split.join([each for each in found if each is not None])
-            offsets = self._fewer_links.restore(self._coarse.restore(offsets))
-            jobs = self._whole.instance.jobs
-            self._whole.offer([offsets[job.name] for job in jobs], "blocks")
-        bound = sum((part.bound or Fraction(0) for part in self._parts), Fraction(0))
-        self._whole.raise_bound(bound, "blocks")
-
-    def _say(self) -> None:
-        proved = sum(part.proved for part in self._parts)
-        if len(self._parts) > 1:
-            self._whole.notes.append(f"{proved} of {len(self._parts)} blocks proved optimal")
+def _watch(future: Future[None], blocks: Blocks) -> None:
+    """Put blocks together while one of them is being proved."""
+    pending = {future}
+    while pending:
+        _, pending = wait(pending, timeout=_LOOK_S)
+        blocks.join()
+    future.result()
 
 
 def prepare(part: Search) -> tuple[Network, list[Eliminated]]:
     """Return what is left to decide of a block with an incumbent, within a share of its time.
 
-    Links' own optima, tables, and eliminated jobs may prove the incumbent, or find the optimum;
-    the search then knows.
+    Links' own optima, tables and elimination may prove the incumbent, or find the optimum; the
+    search then knows.
     """
     share = part.below(part.instance)
     share.limit_to(part.remaining, _PREPARED_IN)
     if part.best is not None:
         share.offer(part.best, part.found_by)
-    network = build(share)
-    part.raise_bound(network.bound, "links")
-    network, gone = eliminate(share, network, _MOST_CELLS, _MOST_LEFT)
+    network, gone = eliminate(share, build(share), _MOST_CELLS, _MOST_LEFT)
     if network.solved:
         left = [int(domain[0]) for domain in network.domains]
         part.offer(decide(gone, left), "elimination")
-    part.raise_bound(network.bound, "elimination")
+    part.raise_bound(network.bound, share.bound_by)
     return network, gone

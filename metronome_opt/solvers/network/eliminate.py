@@ -21,6 +21,9 @@ from metronome_opt.solvers.network.prune import prune, shrink
 from metronome_opt.solvers.search import Search
 
 
+_STEPS = (2**12, 2**16, 2**20)
+
+
 @dataclass(frozen=True)
 class Eliminated:
     """A job that is decided by its neighbours.
@@ -44,7 +47,7 @@ class Eliminated:
 def eliminate(
     search: Search, network: Network, most_cells: int, most_left: int
 ) -> tuple[Network, list[Eliminated]]:
-    """Make tables and eliminate jobs, those that leave the smallest tables first.
+    """Make tables and eliminate jobs, first as far as small tables go, then larger ones.
 
     Parameters
     ----------
@@ -60,19 +63,25 @@ def eliminate(
         `decide` needs to know of those jobs.
     """
     gone: list[Eliminated] = []
-    network = shrink(search, network, most_cells)
-    while not search.stopped and network.slack >= 0:
-        left = {
-            job: _cells_left(network, job) for job, size in enumerate(network.sizes) if size > 1
-        }
-        job = min(left, key=left.__getitem__, default=None)
-        if job is None or left[job] > most_left:
-            break
-        network, decision = _without(network, job)
-        gone.append(decision)
-        network = shrink(search, prune(search, network), most_cells)
-        search.raise_bound(network.bound, "elimination")
+    search.raise_bound(network.bound, "links")
+    for size in (*_STEPS, most_cells):
+        network = shrink(search, network, min(size, most_cells))
+        while not search.stopped and network.slack >= 0:
+            job = _next(network, min(size, most_left))
+            if job is None:
+                break
+            network, decision = _without(network, job)
+            gone.append(decision)
+            network = shrink(search, prune(search, network), min(size, most_cells))
+            search.raise_bound(network.bound, "elimination")
     return network, gone
+
+
+def _next(network: Network, most_left: int) -> int | None:
+    """Return the job that leaves the smallest table, if that is small enough."""
+    left = {job: _cells_left(network, job) for job, size in enumerate(network.sizes) if size > 1}
+    job = min(left, key=left.__getitem__, default=None)
+    return None if job is None or left[job] > most_left else job
 
 
 def decide(gone: Sequence[Eliminated], offsets: Sequence[int]) -> list[int]:

@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.errors import show
-from metronome_opt.instance import Instance, Link
+from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import put_job, score_job, workspace
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.presolve import orbits
-from metronome_opt.solvers.bounds import links_bound
+from metronome_opt.solvers.bounds import links_bound, restrict
 from metronome_opt.solvers.network.model import Cost, Network
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
@@ -52,21 +52,11 @@ def build(search: Search) -> Network:
     for index, link in enumerate(instance.links):
         low = Fraction(0)
         if not search.stopped:
-            low = links_bound(search.below(alone(instance, link)))
+            low = links_bound(search.below(restrict(instance, frozenset([link.name]))))
         scope = tuple(job for job in instance.jobs_on[link.name] if len(domains[job]) > 1)
         costs.append(Cost(index, math.ceil(low / scale), scope, None))
     incumbent = search.incumbent or Fraction(0)
     return Network(instance, scale, domains, tuple(costs), int(incumbent / scale) - 1)
-
-
-def alone(instance: Instance, link: Link) -> Instance:
-    """Return the instance of one link and the jobs on it."""
-    jobs = tuple(
-        job.model_copy(update={"links": {link.name: job.links[link.name]}})
-        for job in instance.jobs
-        if link.name in job.links
-    )
-    return instance.replace(links=(link,), jobs=jobs)
 
 
 def scale_of(compiled: Compiled) -> Fraction:
@@ -87,7 +77,7 @@ def tabulate(network: Network, position: int) -> Network:
     cost = network.costs[position]
     instance = network.instance
     link = instance.links[cost.link or 0]
-    compiled = compile_instance(alone(instance, link))
+    compiled = compile_instance(restrict(instance, frozenset([link.name])))
     scaled = _fill(compiled, [network.domains[job] for job in instance.jobs_on[link.name]])
     step = math.gcd(*(price for shared in compiled.links for price in shared.prices)) or 1
     factor = Fraction(compiled.unit * step, instance.hyperperiods[link.name]) / network.scale
