@@ -180,13 +180,73 @@ def take_out(
         reduced = tree.reduced[job]
         reduced[:domain] = tree.cost[job, :domain]
         for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-            if tree.covered[tables.use_link[use]]:
+            if tree.covered[tables.use_link[use]] >= 0:
                 vector = tree.vector[tree.where[tree.counters[DEPTH], use]]
                 for o in range(domain):
                     reduced[o] -= vector[o]
-        least[job] = _least(reduced, tree.mark[job], domain)[1]
-        bound += least[job]
+    for group in range(groups.bound.shape[0]):
+        if tree.covered[group] == group:
+            _give_back(tables, contacts, tree, group)
+    for job in range(tree.position.shape[0]):
+        if tree.position[job] < 0:
+            domain = domain_of(tables, contacts, tree, job)
+            least[job] = _least(tree.reduced[job], tree.mark[job], domain)[1]
+            bound += least[job]
     return bound
+
+
+@njit(cache=True, nogil=True)
+def _give_back(tables: Tables, contacts: Contacts, tree: Tree, group: int) -> None:
+    """Let one job feel again what it adds to a group that is taken out, beyond the group's bound.
+
+    The group costs at least its own bound, and at least what is placed, plus what this job adds at
+    its offset, plus what the others add at least.
+    """
+    depth = tree.counters[DEPTH]
+    total = 0
+    for link in range(tables.capacity.shape[0]):
+        if tree.covered[link] == group:
+            total += tree.base[depth, link]
+    jobs = tree.position.shape[0]
+    least = np.full(jobs, -1, np.int64)
+    for job in range(jobs):
+        if tree.position[job] < 0 and _sum_group(tables, contacts, tree, job, group):
+            domain = domain_of(tables, contacts, tree, job)
+            least[job] = _least(tree.share[job], tree.mark[job], domain)[1]
+            total += least[job]
+    chosen, most = -1, 0
+    for job in range(jobs):
+        if least[job] >= 0:
+            beyond = total - least[job] - tree.worth[group]
+            gain = 0
+            for o in range(domain_of(tables, contacts, tree, job)):
+                gain += max(0, tree.share[job, o] + beyond)
+            if gain > most:
+                chosen, most = job, gain
+    if chosen >= 0:
+        beyond = total - least[chosen] - tree.worth[group]
+        for o in range(domain_of(tables, contacts, tree, chosen)):
+            tree.reduced[chosen, o] += max(0, tree.share[chosen, o] + beyond)
+
+
+@njit(cache=True, nogil=True)
+def _sum_group(
+    tables: Tables, contacts: Contacts, tree: Tree, job: int, group: int
+) -> bool:
+    """Add up what a job adds to the links of a group, in ``tree.share``; False if it is on none."""
+    found = False
+    domain = domain_of(tables, contacts, tree, job)
+    share = tree.share[job]
+    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+        if tree.covered[tables.use_link[use]] == group:
+            vector = tree.vector[tree.where[tree.counters[DEPTH], use]]
+            if not found:
+                share[:domain] = vector[:domain]
+            else:
+                for o in range(domain):
+                    share[o] += vector[o]
+            found = True
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -217,15 +277,15 @@ def _hoped(tables: Tables, groups: Groups, tree: Tree, at: Ints) -> int:
 @njit(cache=True, nogil=True)
 def _cover(groups: Groups, tree: Tree) -> int:
     """Take groups out, the outer ones first; return their bounds and the contention of the rest."""
-    tree.covered[:] = False
+    tree.covered[:] = -1
     bound = 0
     for group in range(groups.bound.shape[0] - 1, -1, -1):
-        if tree.taken[group] and not tree.covered[group]:
+        if tree.taken[group] and tree.covered[group] < 0:
             bound += tree.worth[group]
-            tree.covered[group] = True
+            tree.covered[group] = group
         if groups.first[group] >= 0:
-            tree.covered[groups.first[group]] |= tree.covered[group]
-            tree.covered[groups.second[group]] |= tree.covered[group]
-        elif not tree.covered[group]:
+            tree.covered[groups.first[group]] = tree.covered[group]
+            tree.covered[groups.second[group]] = tree.covered[group]
+        elif tree.covered[group] < 0:
             bound += tree.base[tree.counters[DEPTH], group]
     return bound

@@ -93,13 +93,14 @@ class Tree(NamedTuple):
     vector, where, top
         What a job adds to one link at each of its offsets, shape (many, longest period): a stack;
         per depth and use of a link by a job, which of them is its; per depth, how many there are.
-    cost, reduced, mark
+    cost, reduced, share, mark
         Scratch per job: what it adds at each offset, the same without the links that are taken out,
-        and which offsets are contacts or closed.
+        what it adds to some of those, and which offsets are contacts or closed.
     alone
         Scratch per job, whether all it shares links with is placed.
     worth, taken, covered
-        Scratch per group: its own bound, whether that is better, whether the group is taken out.
+        Scratch per group: its own bound, whether that is better than what its parts add up to, and
+        the group taken out that it belongs to, -1 if there is none.
     sharing_ptr, sharing
         Per job, who shares a link with it.
     experience
@@ -128,11 +129,12 @@ class Tree(NamedTuple):
     top: Ints
     cost: Ints
     reduced: Ints
+    share: Ints
     mark: Marks
     alone: Bools
     worth: Ints
     taken: Bools
-    covered: Bools
+    covered: Ints
     sharing_ptr: Ints
     sharing: Ints
     experience: Experience
@@ -208,11 +210,12 @@ def start_tree(
         top=table(depths),
         cost=table(jobs, longest),
         reduced=table(jobs, longest),
+        share=table(jobs, longest),
         mark=np.zeros((jobs, longest), dtype=np.int8),
         alone=np.zeros(jobs, dtype=np.bool_),
         worth=table(2 * links + 1),
         taken=np.zeros(2 * links + 1, dtype=np.bool_),
-        covered=np.zeros(2 * links + 1, dtype=np.bool_),
+        covered=table(2 * links + 1),
         sharing_ptr=np.cumsum([0, *map(len, around)]).astype(np.int64),
         sharing=np.array([other for each in around for other in each], dtype=np.int64),
         experience=experience,

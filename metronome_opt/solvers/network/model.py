@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -112,6 +112,11 @@ class Network:
         """What holds the sum of one cell of every table."""
         most = (self.slack + 2) * (len(self.costs) + 1)
         return np.int32 if most < 2**31 else np.int64
+
+    def having(self, position: int, cost: Cost) -> Network:
+        """Return the network with another cost at `position`."""
+        costs = (*self.costs[:position], cost, *self.costs[position + 1 :])
+        return replace(self, costs=costs)
 
     def cells(self, cost: Cost) -> int:
         """Return how many cells the table of `cost` has, or would have."""

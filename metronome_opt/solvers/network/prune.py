@@ -12,10 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from metronome_opt.solvers.network.model import Cells, Cost, Network, spread
-from metronome_opt.solvers.network.tables import tabulate
+from metronome_opt.solvers.network.tables import SMALL, tabulate
 from metronome_opt.solvers.search import Search
 
-_SMALL = 2**16
 _ROUNDS = 6
 
 
@@ -45,7 +44,7 @@ def _fitting(network: Network, most_cells: int) -> list[int]:
     """Return which costs to tabulate next: all small ones, or else the least of the others."""
     cells = [network.cells(cost) for cost in network.costs]
     missing = [position for position, cost in enumerate(network.costs) if cost.excess is None]
-    small = [position for position in missing if cells[position] <= min(_SMALL, most_cells)]
+    small = [position for position in missing if cells[position] <= min(SMALL, most_cells)]
     if small or not missing:
         return small
     least = min(missing, key=cells.__getitem__)

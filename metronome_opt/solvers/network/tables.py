@@ -19,11 +19,13 @@ from metronome_opt.solvers.network.model import Cost, Network
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
+SMALL = 2**16
+"""Cells of a table that is made in no time."""
 _LARGEST = 2**62
 
 
 def build(search: Search) -> Network:
-    """Return the network of a block with an incumbent: the links' own optima, and no tables yet.
+    """Return the network of a block with an incumbent: small tables, and bounds of other links.
 
     Of schedules that are rotations of one another one is kept. Without fixed jobs, one that is on
     many links is given offset 0.
@@ -50,13 +52,20 @@ def build(search: Search) -> Network:
     )
     costs = []
     for index, link in enumerate(instance.links):
-        low = Fraction(0)
-        if not search.stopped:
-            low = links_bound(search.below(restrict(instance, frozenset([link.name]))))
         scope = tuple(job for job in instance.jobs_on[link.name] if len(domains[job]) > 1)
-        costs.append(Cost(index, math.ceil(low / scale), scope, None))
+        costs.append(Cost(index, 0, scope, None))
     incumbent = search.incumbent or Fraction(0)
-    return Network(instance, scale, domains, tuple(costs), int(incumbent / scale) - 1)
+    network = Network(instance, scale, domains, tuple(costs), int(incumbent / scale) - 1)
+    for position, cost in enumerate(costs):
+        if search.stopped:
+            break
+        if network.cells(cost) <= SMALL:
+            network = tabulate(network, position)
+        else:
+            link = frozenset([instance.links[position].name])
+            low = links_bound(search.below(restrict(instance, link)))
+            network = network.having(position, replace(cost, low=math.ceil(low / scale)))
+    return network
 
 
 def scale_of(compiled: Compiled) -> Fraction:
@@ -86,9 +95,7 @@ def tabulate(network: Network, position: int) -> Network:
     low = int(units.min())
     slack = max(0, network.slack - (low - cost.low))
     excess = np.minimum(units - low, slack + 1).astype(network.dtype)
-    costs = list(network.costs)
-    costs[position] = replace(cost, low=low, excess=excess)
-    return replace(network, costs=tuple(costs))
+    return network.having(position, replace(cost, low=low, excess=excess))
 
 
 def _fill(compiled: Compiled, domains: Sequence[Ints]) -> Ints:
