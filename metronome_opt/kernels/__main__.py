@@ -47,7 +47,7 @@ def _grow_tree(compiled: Compiled) -> None:
     groups = Groups(*(np.array(column, dtype=np.int64) for column in ([0], [-1], [-1], [0])))
     experience = Experience(np.zeros(2), np.ones(2))
     offsets, free = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.bool_)
-    tree, demand = start_tree(compiled, contacts, offsets, 10**6, free, experience)
+    tree, demand = start_tree(compiled, contacts, offsets, 10**6, free, 1.0, experience)
     users, work = users_of(compiled, contacts), workspace(compiled)
     grow(compiled.tables, contacts, users, groups, demand, tree, work, 10)
 

@@ -174,16 +174,8 @@ def take_out(
         return -1
     bound = _cover(groups, tree)
     for job in range(tree.position.shape[0]):
-        if tree.position[job] >= 0:
-            continue
-        domain = domain_of(tables, contacts, tree, job)
-        reduced = tree.reduced[job]
-        reduced[:domain] = tree.cost[job, :domain]
-        for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-            if tree.covered[tables.use_link[use]] >= 0:
-                vector = tree.vector[tree.where[tree.counters[DEPTH], use]]
-                for o in range(domain):
-                    reduced[o] -= vector[o]
+        if tree.position[job] < 0:
+            _reduce(tables, tree, job, domain_of(tables, contacts, tree, job))
     for group in range(groups.bound.shape[0]):
         if tree.covered[group] == group:
             _give_back(tables, contacts, tree, group)
@@ -193,6 +185,18 @@ def take_out(
             least[job] = _least(tree.reduced[job], tree.mark[job], domain)[1]
             bound += least[job]
     return bound
+
+
+@njit(cache=True, nogil=True)
+def _reduce(tables: Tables, tree: Tree, job: int, domain: int) -> None:
+    """Compute what a job adds to the links that are not taken out."""
+    reduced = tree.reduced[job]
+    reduced[:domain] = tree.cost[job, :domain]
+    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+        if tree.covered[tables.use_link[use]] >= 0:
+            vector = tree.vector[tree.where[tree.counters[DEPTH], use]]
+            for o in range(domain):
+                reduced[o] -= vector[o]
 
 
 @njit(cache=True, nogil=True)
@@ -218,21 +222,18 @@ def _give_back(tables: Tables, contacts: Contacts, tree: Tree, group: int) -> No
     for job in range(jobs):
         if least[job] >= 0:
             beyond = total - least[job] - tree.worth[group]
-            gain = 0
-            for o in range(domain_of(tables, contacts, tree, job)):
-                gain += max(0, tree.share[job, o] + beyond)
+            domain = domain_of(tables, contacts, tree, job)
+            gain = np.maximum(tree.share[job, :domain] + beyond, 0).sum()
             if gain > most:
                 chosen, most = job, gain
     if chosen >= 0:
         beyond = total - least[chosen] - tree.worth[group]
-        for o in range(domain_of(tables, contacts, tree, chosen)):
-            tree.reduced[chosen, o] += max(0, tree.share[chosen, o] + beyond)
+        domain = domain_of(tables, contacts, tree, chosen)
+        tree.reduced[chosen, :domain] += np.maximum(tree.share[chosen, :domain] + beyond, 0)
 
 
 @njit(cache=True, nogil=True)
-def _sum_group(
-    tables: Tables, contacts: Contacts, tree: Tree, job: int, group: int
-) -> bool:
+def _sum_group(tables: Tables, contacts: Contacts, tree: Tree, job: int, group: int) -> bool:
     """Add up what a job adds to the links of a group, in ``tree.share``; False if it is on none."""
     found = False
     domain = domain_of(tables, contacts, tree, job)

@@ -7,7 +7,7 @@ offsets at which it would abut on what is placed now are closed to it.
 
 Of all these ways the one is taken whose subtrees promise to be smallest: a subtree shrinks
 exponentially with the share of the gap that its bound has closed, as foreseen and, by experience,
-beyond.
+beyond: to `exp(-sharpness)` if the whole gap is closed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from metronome_opt.kernels.bounding import domain_of
 from metronome_opt.kernels.contacts import Contacts
 from metronome_opt.kernels.tables import Ints, Tables
 from metronome_opt.kernels.tree import ABUTS, CLOSED, DEPTH, INCUMBENT, NONE, Tree
-
-_SHARPNESS = 8.0  # how fast subtrees shrink: exp(-8) if the whole gap is closed
 
 
 @njit(cache=True, nogil=True)
@@ -123,7 +121,7 @@ def _sizes(tree: Tree, job: int, domain: int) -> tuple[float, float, int]:
     for o in range(domain):
         if tree.cost[job, o] < limit:
             closed = (tree.cost[job, o] - bound) / (limit - bound) + experience
-            below = np.exp(-_SHARPNESS * closed)
+            below = np.exp(-tree.sharpness[0] * closed)
             size += below
             if tree.mark[job, o] == ABUTS:
                 abutting_size += below

@@ -103,6 +103,8 @@ class Tree(NamedTuple):
         the group taken out that it belongs to, -1 if there is none.
     sharing_ptr, sharing
         Per job, who shares a link with it.
+    sharpness
+        How much the share of the gap that is closed counts, see `branching`.
     experience
         Per job, see `Experience`.
     """
@@ -137,6 +139,7 @@ class Tree(NamedTuple):
     covered: Ints
     sharing_ptr: Ints
     sharing: Ints
+    sharpness: Floats
     experience: Experience
 
 
@@ -146,6 +149,7 @@ def start_tree(
     offsets: Ints,
     value: int,
     free: Bools,
+    sharpness: float,
     experience: Experience,
 ) -> tuple[Tree, Ints]:
     """Return the tree at its root and the demand of the jobs that are not free.
@@ -158,6 +162,8 @@ def start_tree(
         A complete schedule and its scaled contention: the incumbent.
     free
         Per job, whether it is to be placed; the others stay where `offsets` has them.
+    sharpness
+        See `branching`.
     experience
         Of an earlier search of the same jobs, or an opinion; goes on to be updated.
 
@@ -218,6 +224,7 @@ def start_tree(
         covered=table(2 * links + 1),
         sharing_ptr=np.cumsum([0, *map(len, around)]).astype(np.int64),
         sharing=np.array([other for each in around for other in each], dtype=np.int64),
+        sharpness=np.array([sharpness]),
         experience=experience,
     )
     tree.position[ground] = np.arange(len(ground))
@@ -267,11 +274,6 @@ def is_done(tree: Tree) -> bool:
 def incumbent(tree: Tree) -> int:
     """Return the scaled value of the incumbent."""
     return int(tree.counters[INCUMBENT])
-
-
-def nodes(tree: Tree) -> int:
-    """Return how many nodes have been expanded."""
-    return int(tree.counters[NODES])
 
 
 def cut_off(tree: Tree, value: int) -> None:

@@ -19,16 +19,16 @@ from metronome_opt.kernels.tree import (
     dual_bound,
     incumbent,
     is_done,
-    nodes,
     start_tree,
 )
 from metronome_opt.solvers.search import Search
 
 SOURCE = "branch-bound"
-_CHUNK = 1000  # nodes between two looks at the clock
+_CHUNK = 250  # nodes between two looks at the clock
 # What is learned of the jobs decides how to branch, most of all near the root: so begin anew after
 # that many nodes, with what has been learned.
 _RESTARTS = tuple(1_000 * 4**step for step in range(12))
+_SHARPNESS = (8.0, 3.0)  # of the trees, see `kernels.branching`
 _OPINION = 0.2
 _FIRST_TRIES = 5.0  # nodes that the opinion counts for
 _LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for
@@ -44,7 +44,10 @@ class Known:
 
 
 class Proof:
-    """A tree that grows from the incumbent of a search, in slices.
+    """Trees that grow from the incumbent of a search, in slices, until one of them is done.
+
+    How long a tree takes depends on how it branches, by orders of magnitude, and nobody knows which
+    way is better beforehand. So two trees that branch by different rules take turns.
 
     Parameters
     ----------
@@ -61,15 +64,59 @@ class Proof:
 
     def __init__(self, search: Search, known: tuple[Known, ...] = ()) -> None:
         self._search = search
-        self._compiled: Compiled = compile_instance(search.instance, common_scale=True)
-        self._unit = Fraction(self._compiled.unit, int(self._compiled.tables.scale[0]))
-        self._contacts = contacts_of(self._compiled)
-        self._users = users_of(self._compiled, self._contacts)
-        self._groups = _groups(self._compiled, known, self._unit)
-        self._work = workspace(self._compiled)
-        self._free = np.array([job.fixed_offset is None for job in search.instance.jobs])
-        self._experience = _opinion(search)
-        self._nodes = 0
+        shared = _Shared(search, known)
+        self._attempts = [_Attempt(shared, sharpness) for sharpness in _SHARPNESS]
+
+    @property
+    def done(self) -> bool:
+        """Whether the incumbent is proved."""
+        return any(attempt.done for attempt in self._attempts)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes have been expanded."""
+        return sum(attempt.nodes for attempt in self._attempts)
+
+    def grow(self, most_nodes: int | None = None) -> bool:
+        """Go on until done, stopped or `most_nodes` nodes further; return whether it is done."""
+        target = None if most_nodes is None else self.nodes + most_nodes
+        while not self.done and not self._search.stopped:
+            if target is not None and self.nodes >= target:
+                break
+            min(self._attempts, key=lambda attempt: attempt.nodes).grow()
+        return self.done
+
+
+class _Shared:
+    """What the trees of a proof have in common."""
+
+    def __init__(self, search: Search, known: tuple[Known, ...]) -> None:
+        self.search = search
+        self.compiled: Compiled = compile_instance(search.instance, common_scale=True)
+        self.unit = Fraction(self.compiled.unit, int(self.compiled.tables.scale[0]))
+        self.contacts = contacts_of(self.compiled)
+        self.users = users_of(self.compiled, self.contacts)
+        self.groups = _groups(self.compiled, known, self.unit)
+        self.work = workspace(self.compiled)
+        self.free = np.array([job.fixed_offset is None for job in search.instance.jobs])
+
+    @property
+    def best(self) -> tuple[Ints, int]:
+        """The incumbent and its scaled value."""
+        assert self.search.best is not None  # noqa: S101 (the caller's business)
+        assert self.search.incumbent is not None  # noqa: S101
+        offsets = np.array(self.search.best, dtype=np.int64)
+        return offsets, int(self.search.incumbent / self.unit)
+
+
+class _Attempt:
+    """One tree, begun anew now and then with what has been learned."""
+
+    def __init__(self, shared: _Shared, sharpness: float) -> None:
+        self._shared = shared
+        self._sharpness = sharpness
+        self._experience = _opinion(shared.search)
+        self.nodes = 0
         self._start()
 
     @property
@@ -77,61 +124,42 @@ class Proof:
         """Whether the incumbent is proved."""
         return is_done(self._tree)
 
-    @property
-    def nodes(self) -> int:
-        """How many nodes have been expanded."""
-        return self._nodes
-
-    def grow(self, most_nodes: int | None = None) -> bool:
-        """Go on until done, stopped or `most_nodes` nodes further; return whether it is done."""
-        target = None if most_nodes is None else self._nodes + most_nodes
-        search = self._search
-        while not self.done and not search.stopped and (target is None or self._nodes < target):
-            self._slice()
-            if not self.done and self._nodes in _RESTARTS:
-                self._start_again()
-        return self.done
-
-    def _slice(self) -> None:
-        search, tree = self._search, self._tree
-        assert search.incumbent is not None  # noqa: S101 (it had one from the start)
-        cut_off(tree, int(search.incumbent / self._unit))
+    def grow(self) -> None:
+        """Expand some nodes and report what they bring."""
+        shared, tree = self._shared, self._tree
+        search = shared.search
+        cut_off(tree, shared.best[1])
         value = incumbent(tree)
-        before = nodes(tree)
         grow(
-            self._compiled.tables,
-            self._contacts,
-            self._users,
-            self._groups,
+            shared.compiled.tables,
+            shared.contacts,
+            shared.users,
+            shared.groups,
             self._demand,
             tree,
-            self._work,
+            shared.work,
             _CHUNK,
         )
-        # A slice of the last few nodes counts as a whole one, so that restarts come on time.
-        self._nodes += _CHUNK if nodes(tree) - before <= _CHUNK else nodes(tree) - before
+        self.nodes += _CHUNK
         if incumbent(tree) < value:
             search.offer(tree.best, SOURCE)
-        search.raise_bound(dual_bound(tree) * self._unit, SOURCE)
+        search.raise_bound(dual_bound(tree) * shared.unit, SOURCE)
+        if not self.done and self.nodes in _RESTARTS:
+            learned = self._experience.gain / self._experience.tries
+            tries = np.full(len(learned), _LATER_TRIES)
+            self._experience = Experience(learned * tries, tries)
+            self._start()
 
     def _start(self) -> None:
-        search = self._search
-        assert search.best is not None  # noqa: S101 (the caller's business)
-        assert search.incumbent is not None  # noqa: S101
+        shared = self._shared
         self._tree, self._demand = start_tree(
-            self._compiled,
-            self._contacts,
-            np.array(search.best, dtype=np.int64),
-            int(search.incumbent / self._unit),
-            self._free,
+            shared.compiled,
+            shared.contacts,
+            *shared.best,
+            shared.free,
+            self._sharpness,
             self._experience,
         )
-
-    def _start_again(self) -> None:
-        learned = self._experience.gain / self._experience.tries
-        tries = np.full(len(learned), _LATER_TRIES)
-        self._experience = Experience(learned * tries, tries)
-        self._start()
 
 
 def _opinion(search: Search) -> Experience:
