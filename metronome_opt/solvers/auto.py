@@ -88,7 +88,8 @@ class Crew:
             if self._search.stopped or not self._unproved:
                 return False
             part = self._unproved.popleft()
-        self._clusters[id(part)].play()
+        spare = self._search.workers // max(1, len(self.blocks.open))
+        self._clusters[id(part)].play(threads=spare)
         if not part.proved and not self._clusters[id(part)].too_large:
             self._unproved.append(part)
         return True

@@ -31,6 +31,7 @@ _MORE_NODES = 3  # times that in each further round
 _FIRST_JOBS = 7  # in a group, in the first round
 _MORE_JOBS = 4  # in each further round
 _LOCAL_SHARE = 0.02  # of the time that is left, at most, to find the incumbent of a group
+_PATIENCE = 3
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,12 @@ class Clusters:
         self._groups: list[_Group] = []
         self._proofs: dict[frozenset[str], tuple[Search, Proof]] = {}
         self._round = 0
+        self._threads = 1
         self.too_large = False
 
-    def play(self) -> None:
+    def play(self, *, threads: int = 1) -> None:
         """Go one round further: put together all that can be within its limits."""
+        self._threads = threads
         if self._search.stopped:
             return
         try:
@@ -151,7 +154,7 @@ class Clusters:
                 return False
             self._proofs[links] = (search, Proof(search, parts))
         search, proof = self._proofs[links]
-        if proof.grow(nodes):
+        if proof.grow(nodes, threads=self._threads):
             del self._proofs[links]
         return search.proved
 
@@ -164,5 +167,5 @@ class Clusters:
         named = self._search.named()
         if named is not None:
             part.offer([named[job.name] for job in part.instance.jobs], "the whole")
-        local.improve(part, share=_LOCAL_SHARE)
+        local.improve(part, share=_LOCAL_SHARE, patience=_PATIENCE)
         return part

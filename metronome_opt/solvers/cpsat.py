@@ -23,7 +23,7 @@ from metronome_opt.solvers.strong import CellLink, SlotLink, StrongForm
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-_WORKERS = ("max_lp", "lb_tree_search")
+_WORKERS = ("max_lp", "lb_tree_search", "core", "pseudo_costs")
 _SMALL = 2000  # variables of a model that is not worth a process of its own
 
 

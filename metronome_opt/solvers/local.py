@@ -21,10 +21,12 @@ def run(search: Search) -> None:
     improve(search, share=1.0)
 
 
-def improve(search: Search, *, share: float, seed: int | None = None) -> None:
+def improve(
+    search: Search, *, share: float, seed: int | None = None, patience: int = PATIENCE
+) -> None:
     """Descend from the incumbent, then kick and descend again.
 
-    Ends after `PATIENCE` chunks of `KICKS` kicks without a gain, or when `share` of the time that
+    Ends after `patience` chunks of `KICKS` kicks without a gain, or when `share` of the time that
     is left is used up.
     """
     if search.stopped or search.best is None:
@@ -47,7 +49,7 @@ def improve(search: Search, *, share: float, seed: int | None = None) -> None:
     search.offer(offsets, "descent")
     generator = np.random.default_rng(search.seed if seed is None else seed)
     idle = 0
-    while idle < PATIENCE and not search.stopped:
+    while idle < patience and not search.stopped:
         if deadline is not None and search.elapsed > deadline:
             return
         seed = int(generator.integers(2**31))

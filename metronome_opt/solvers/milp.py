@@ -1,105 +1,118 @@
-"""The textbook time-indexed model as a mixed integer linear program, stated in PuLP."""
+"""The strong model as a mixed integer linear program, stated in PuLP, for HiGHS or CBC."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from fractions import Fraction
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from metronome_opt.errors import InputError, show
-from metronome_opt.kernels.tables import Compiled
 from metronome_opt.solvers.backends import import_pulp
+from metronome_opt.solvers.milp_problem import MilpProblem
+from metronome_opt.solvers.network import Eliminated, decide
+from metronome_opt.solvers.parts import prepare, solve_in_parts
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.time_indexed import TimeIndexed
-
-_LARGEST = 10**9
+from metronome_opt.solvers.strong import CellLink, SlotLink, StrongForm
 
 
-class MilpModel:
-    """The PuLP problem of an instance; variables are named ``x_job_offset`` by index.
+class StrongMilp(MilpProblem):
+    """The PuLP problem of the strong form; variables are named ``x_job_offset`` by index.
+
+    The objective counts from the floor of the network, which keeps its numbers small.
 
     Parameters
     ----------
-    compiled
-        The instance.
-    search
-        If given, building gives up when it is stopped; `complete` says whether it did not.
+    form
+        Complete.
+    gone
+        The jobs that were eliminated.
     """
 
-    def __init__(self, compiled: Compiled, search: Search | None = None) -> None:
-        lp = import_pulp()
-        self.form = TimeIndexed(compiled)
-        self._check_magnitude()
-        self.problem = lp.LpProblem("rotation", lp.LpMinimize)
-        self.complete = False
-        variable = self.problem.add_variable
-        bursting: list[list[list[Any]]] = []
-        for index, job in enumerate(compiled.instance.jobs):
-            if search is not None and search.stopped:
-                return
-            choice = {
-                o: variable(f"x_{index}_{o}", cat=lp.LpBinary) for o in self.form.offsets(job)
-            }
-            one = lp.LpAffineExpression([(x, 1) for x in choice.values()])
-            self.problem += one == 1, f"one_{index}"
-            bursting.append([])
-            for phase in range(len(job.phases)):
-                slots = []
-                for slot in range(job.period):
-                    if search is not None and slot % 16 == 0 and search.stopped:
-                        return
-                    on = variable(f"z_{index}_{phase}_{slot}", 0, 1)
-                    offsets = self.form.bursting(job, phase, slot)
-                    terms = [(choice[o], 1) for o in offsets]
-                    link = lp.LpAffineExpression([*terms, (on, -1)])
-                    self.problem += link == 0, f"on_{index}_{phase}_{slot}"
-                    slots.append(on)
-                bursting[index].append(slots)
-        objective = []
-        for number, row in enumerate(self.form.rows()):
-            if search is not None and number % 256 == 0 and search.stopped:
-                return
-            excess = variable(f"e_{row.name}", 0, row.largest)
-            terms = [(bursting[job][phase][slot], rate) for rate, job, phase, slot in row.terms]
-            demand = lp.LpAffineExpression([*terms, (excess, -1)])
-            self.problem += demand <= row.capacity, f"over_{row.name}"
-            objective.append((excess, row.cost))
-        self.problem.setObjective(lp.LpAffineExpression(objective))
-        self.complete = True
-
-    def write(self, path: Path) -> None:
-        """Write the problem in free MPS format."""
-        self.problem.writeMPS(str(path))
-
-    def _check_magnitude(self) -> None:
-        """Refuse numbers that a floating-point back end cannot tell apart."""
-        largest = self.form.largest_coefficient
-        if largest > _LARGEST:
-            raise InputError(
-                f"solver milp: a coefficient of {show(largest)} is beyond what floating-point back "
-                f"ends handle (at most {_LARGEST}); use cpsat, or rates, capacities and weights "
-                "with a larger common divisor"
-            )
-
-    def offsets(self, values: Mapping[str, float]) -> list[int]:
-        """Return the offsets that a solution by variable names means."""
-        return [
-            max(self.form.offsets(job), key=lambda o, j=index: values.get(f"x_{j}_{o}", 0.0))  # type: ignore[misc]
-            for index, job in enumerate(self.form.instance.jobs)
+    def __init__(self, form: StrongForm, gone: Sequence[Eliminated]) -> None:
+        network = form.network
+        super().__init__(
+            network.scale, largest=_largest(form), base=network.floor, cutoff=network.limit + 1
+        )
+        self._form = form
+        self._gone = gone
+        self._choice: dict[int, dict[int, Any]] = {}
+        for job, offsets in form.free:
+            self._choice[job] = self._binaries({o: f"x_{job}_{o}" for o in offsets})
+            self._add([(x, 1) for x in self._choice[job].values()], "=", 1, f"one_{job}")
+        self._on = [
+            self._on_variable(number, on.job, on.offsets) for number, on in enumerate(form.on)
         ]
+        costs = []
+        for number, part in enumerate(form.parts):
+            cost = self.problem.add_variable(f"cost_{number}", 0, network.slack)
+            if isinstance(part, CellLink):
+                self._add_cells(cost, part, number)
+            else:
+                self._add_slots(cost, part, number)
+            costs.append((cost, 1))
+        self._add(costs, "<=", network.slack, "better")
+        self.problem.setObjective(self._expression(costs))
 
-    def bound(self, native: float) -> Fraction | None:
-        """Return the contention that a floating-point dual bound of the objective proves.
+    def offsets(self, values: Mapping[str, float]) -> Sequence[int]:
+        """Return the offsets that a solution by variable names means."""
+        found = {
+            job: max(choice, key=lambda o, j=job: values.get(f"x_{j}_{o}", 0.0))  # type: ignore[misc]
+            for job, choice in self._choice.items()
+        }
+        return decide(self._gone, self._form.offsets(found))
 
-        The objective is an integer at every schedule. Back ends work to a tolerance, so a bound
-        counts as an integer only if it comes within a millionth of it.
-        """
-        if not math.isfinite(native):
-            return None
-        slack = 1e-6 * max(1.0, abs(native))
-        return max(0, math.ceil(native - slack)) * self.form.scale
+    def _on_variable(self, number: int, job: int, offsets: frozenset[int]) -> Any:
+        terms = [(self._choice[job][offset], 1) for offset in sorted(offsets)]
+        if len(terms) == 1:
+            return terms[0][0]
+        on = self.problem.add_variable(f"z_{number}", 0, 1)
+        self._add([*terms, (on, -1)], "=", 0, f"on_{number}")
+        return on
+
+    def _add_cells(self, cost: Any, part: CellLink, number: int) -> None:
+        """State a cost cell by cell; the choice of offsets makes that of the cell."""
+        cells = [
+            self.problem.add_variable(f"t_{number}_{place}", 0, 1)
+            for place in range(len(part.cells))
+        ]
+        self._add([(cell, 1) for cell in cells], "=", 1, f"cell_{number}")
+        for axis, job in enumerate(part.scope):
+            users = defaultdict(list)
+            for variable, cell in zip(cells, part.cells, strict=True):
+                users[cell.offsets[axis]].append((variable, 1))
+            for offset, chosen in self._choice.get(job, {}).items():
+                name = f"cells_{number}_{job}_{offset}"
+                self._add([*users[offset], (chosen, -1)], "=", 0, name)
+        excess = [
+            (variable, cell.excess)
+            for variable, cell in zip(cells, part.cells, strict=True)
+            if cell.excess
+        ]
+        self._add([*excess, (cost, -1)], "=", 0, f"cost_of_{number}")
+
+    def _add_slots(self, cost: Any, part: SlotLink, number: int) -> None:
+        total = []
+        for place, row in enumerate(part.rows):
+            excess = self.problem.add_variable(f"e_{number}_{place}", row.least, row.largest)
+            terms = [(self._on[index], rate) for rate, index in row.terms]
+            self._add([*terms, (excess, -1)], "<=", row.room, f"over_{number}_{place}")
+            total.append((excess, row.cost))
+        self._add([*total, (cost, -1)], "<=", part.low, f"cost_of_{number}")
+        for job, pairs in part.marginals:
+            if job in self._choice:
+                least = [(self._choice[job][offset], excess) for offset, excess in pairs if excess]
+                self._add([*least, (cost, -1)], "<=", 0, f"least_{number}_{job}")
+
+
+def _largest(form: StrongForm) -> int:
+    """Return the largest coefficient of the problem."""
+    largest = form.network.slack
+    for part in form.parts:
+        if isinstance(part, SlotLink):
+            largest = max(
+                [largest, part.low]
+                + [max(row.cost, abs(row.room), *(r for r, _ in row.terms), 0) for row in part.rows]
+            )
+    return largest
 
 
 def run_highs(search: Search) -> None:
@@ -116,15 +129,16 @@ def run_cbc(search: Search) -> None:
     _run(search, milp_cbc.solve)
 
 
-def _run(search: Search, back_end: Callable[[Search, MilpModel], None]) -> None:
-    search.offer([job.unshifted for job in search.instance.jobs], "unshifted")
-    if search.stopped:
-        return
-    model = MilpModel(search.compiled, search)
-    # Writing the model for the back end takes about as long as making it did.
-    enough = search.remaining is None or search.remaining >= search.elapsed
-    if model.complete and enough and not search.stopped:
-        back_end(search, model)
-    else:
-        search.out_of_time()
-    search.built()
+def _run(search: Search, back_end: Callable[[Search, MilpProblem], None]) -> None:
+    import_pulp()  # say now if it is missing, not when the first block is hard
+
+    def prove(part: Search) -> None:
+        network, gone = prepare(part)
+        if not part.stopped:
+            form = StrongForm(network, part)
+            if form.complete:
+                model = StrongMilp(form, gone)
+                search.built()
+                back_end(part, model)
+
+    solve_in_parts(search, prove)

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from metronome_opt.errors import MissingBackendError, SolverError
 from metronome_opt.solvers.backends import import_pulp
-from metronome_opt.solvers.milp import MilpModel
+from metronome_opt.solvers.milp_problem import MilpProblem
 from metronome_opt.solvers.process import run_process
 from metronome_opt.solvers.search import Search
 
 _SOURCE = "milp (CBC)"
+_NO_SCHEDULE = ("Infeasible", "Integer infeasible")
 
 
-def solve(search: Search, model: MilpModel) -> None:
+def solve(search: Search, model: MilpProblem) -> None:
     """Solve `model` within the time that is left, reporting to `search`."""
     program = _program()
     bound: float | None = None
@@ -53,7 +54,7 @@ def _command(program: str, search: Search) -> list[str]:
     return [*command, "-solve", "-printingOptions", "all", "-solution", "rotation.sol"]
 
 
-def _read(search: Search, model: MilpModel, text: str, bound: float | None) -> None:
+def _read(search: Search, model: MilpProblem, text: str, bound: float | None) -> None:
     head, *rows = text.splitlines()
     status = head.split(" - ")[0].strip()
     if status == "Optimal" or (status.startswith("Stopped on") and "no integer" not in status):
@@ -62,10 +63,13 @@ def _read(search: Search, model: MilpModel, text: str, bound: float | None) -> N
             _, name, value, *_ = row.replace("**", "").split()
             values[name] = float(value)
         search.offer(model.offsets(values), _SOURCE)
+    elif model.cutoff is not None and status in _NO_SCHEDULE:
+        model.settle(search, None, _SOURCE)
+        return
     elif not status.startswith("Stopped on"):
         raise SolverError(f"CBC ends with {head!r}, which no rotation problem can be")
     if status == "Optimal":
-        search.settle(float(head.split()[-1]), model.form.scale, _SOURCE)
+        model.settle(search, float(head.split()[-1]), _SOURCE)
         return
     search.out_of_time()
     if bound is not None and (proved := model.bound(bound)) is not None:

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.errors import MissingBackendError, SolverError
-from metronome_opt.solvers.milp import MilpModel
+from metronome_opt.solvers.milp_problem import MilpProblem
 from metronome_opt.solvers.process import run_process
 from metronome_opt.solvers.search import Search
 
 _SOURCE = "milp (HiGHS)"
 _NOT_INSTALLED = 3
+_NO_SCHEDULE = ("kInfeasible", "kUnboundedOrInfeasible")  # nothing here is unbounded
 
 
-def solve(search: Search, model: MilpModel) -> None:
+def solve(search: Search, model: MilpProblem) -> None:
     """Solve `model` within the time that is left, reporting to `search`."""
     reader = _Reader(search, model)
     with tempfile.TemporaryDirectory() as name:
@@ -32,6 +33,8 @@ def solve(search: Search, model: MilpModel) -> None:
             "random_seed": search.seed % 2**31,
             "mip_rel_gap": 0.0,
         }
+        if model.cutoff is not None:
+            options["mip_abs_gap"] = 0.99  # the objective is an integer at every schedule
         if search.remaining is not None:
             options["time_limit"] = time.monotonic() + search.remaining
         module = "metronome_opt.solvers.highs_process"
@@ -47,7 +50,7 @@ def solve(search: Search, model: MilpModel) -> None:
 class _Reader:
     """Takes the lines of `highs_process`."""
 
-    def __init__(self, search: Search, model: MilpModel) -> None:
+    def __init__(self, search: Search, model: MilpProblem) -> None:
         self._search = search
         self._model = model
         self._final: dict[str, Any] = {}
@@ -70,7 +73,9 @@ class _Reader:
         """Map the native status; one that is not known is an error, unless it was told to stop."""
         status = self._final.get("status")
         if status == "kOptimal":
-            self._search.settle(self._final["objective"], self._model.form.scale, _SOURCE)
+            self._model.settle(self._search, self._final["objective"], _SOURCE)
+        elif status in _NO_SCHEDULE and self._model.cutoff is not None:
+            self._model.settle(self._search, None, _SOURCE)
         elif status in ("kTimeLimit", "kInterrupt", "kHighsInterrupt"):
             self._search.out_of_time()
             self._raise_bound(self._final["bound"])

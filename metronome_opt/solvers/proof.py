@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -77,13 +78,27 @@ class Proof:
         """How many nodes have been expanded."""
         return sum(attempt.nodes for attempt in self._attempts)
 
-    def grow(self, most_nodes: int | None = None) -> bool:
-        """Go on until done, stopped or `most_nodes` nodes further; return whether it is done."""
+    def grow(self, most_nodes: int | None = None, *, threads: int = 1) -> bool:
+        """Go on until done, stopped or `most_nodes` nodes further; return whether it is done.
+
+        With two threads the trees grow at the same time instead of in turns.
+        """
         target = None if most_nodes is None else self.nodes + most_nodes
-        while not self.done and not self._search.stopped:
-            if target is not None and self.nodes >= target:
-                break
-            min(self._attempts, key=lambda attempt: attempt.nodes).grow()
+
+        def goes_on() -> bool:
+            within = target is None or self.nodes < target
+            return within and not self.done and not self._search.stopped
+
+        def grow(attempt: _Attempt) -> None:
+            while goes_on():
+                attempt.grow()
+
+        if threads > 1:
+            with ThreadPoolExecutor(len(self._attempts)) as pool:
+                list(pool.map(grow, self._attempts))
+        else:
+            while goes_on():
+                min(self._attempts, key=lambda attempt: attempt.nodes).grow()
         return self.done
 
 
@@ -95,9 +110,7 @@ class _Shared:
         self.compiled: Compiled = compile_instance(search.instance, common_scale=True)
         self.unit = Fraction(self.compiled.unit, int(self.compiled.tables.scale[0]))
         self.contacts = contacts_of(self.compiled)
-        self.users = users_of(self.compiled, self.contacts)
         self.groups = _groups(self.compiled, known, self.unit)
-        self.work = workspace(self.compiled)
         self.free = np.array([job.fixed_offset is None for job in search.instance.jobs])
 
     @property
@@ -115,6 +128,8 @@ class _Attempt:
     def __init__(self, shared: _Shared, sharpness: float) -> None:
         self._shared = shared
         self._sharpness = sharpness
+        self._users = users_of(shared.compiled, shared.contacts)
+        self._work = workspace(shared.compiled)
         self._experience = _opinion(shared.search)
         self.nodes = 0
         self._start()
@@ -133,11 +148,11 @@ class _Attempt:
         grow(
             shared.compiled.tables,
             shared.contacts,
-            shared.users,
+            self._users,
             shared.groups,
             self._demand,
             tree,
-            shared.work,
+            self._work,
             _CHUNK,
         )
         self.nodes += _CHUNK

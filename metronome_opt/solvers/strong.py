@@ -123,8 +123,7 @@ class StrongForm:
 
     def __init__(self, network: Network, search: Search) -> None:
         self.network = network
-        self._compiled = search.compiled
-        self._shared = {link.name: link for link in search.compiled.links}
+        self._compiled = network.compiled
         self._allowed = [frozenset(map(int, domain)) for domain in network.domains]
         self._index: dict[OnSet, int] = {}
         self.on: list[OnSet] = []
@@ -147,35 +146,25 @@ class StrongForm:
 
     def offsets(self, chosen: dict[int, int]) -> list[int]:
         """Return offsets in the order of the instance, from those of the jobs with a choice."""
-        return [
-            chosen.get(job, int(domain[0])) for job, domain in enumerate(self.network.domains)
-        ]
+        return [chosen.get(job, int(domain[0])) for job, domain in enumerate(self.network.domains)]
 
     def _check_size(self) -> None:
-        jobs = self.network.instance.jobs
+        jobs = self._compiled.instance.jobs
         entries = sum(
             len(domain) * sum(phase.length for phase in job.phases)
             for job, domain in zip(jobs, self.network.domains, strict=True)
         )
         for cost in self.network.costs:
-            shared = self._shared_link(cost)
-            if shared is not None and not _few_cells(self.network, cost):
-                entries += shared.hyperperiod * sum(
-                    len(shared.prices) - class_ for class_ in shared.classes
-                )
+            if cost.link is not None and not _few_cells(self.network, cost):
+                link = self._compiled.links[cost.link]
+                entries += link.hyperperiod * sum(len(link.prices) - k for k in link.classes)
         if entries > MOST_ENTRIES:
             raise ModelTooLargeError(
-                f"a model of {len(jobs)} jobs of {self.network.instance.name} has {entries} "
+                f"a model of {len(jobs)} jobs of {self._compiled.instance.name} has {entries} "
                 f"entries, more than {MOST_ENTRIES}; coarsen the slots, or use greedy or local"
             )
 
-    def _shared_link(self, cost: Cost) -> SharedLink | None:
-        if cost.link is None:
-            return None
-        return self._shared.get(self.network.instance.links[cost.link].name)
-
     def _slot_link(self, cost: Cost) -> SlotLink:
-        shared = self._shared_link(cost)
         marginals = []
         if cost.excess is not None and len(cost.scope) > 1:
             for job in cost.scope:
@@ -183,7 +172,8 @@ class StrongForm:
                 if least.any():
                     pairs = zip(self.network.domains[job], least, strict=True)
                     marginals.append((job, tuple((int(o), int(e)) for o, e in pairs)))
-        rows = () if shared is None else tuple(self._rows(shared))
+        assert cost.link is not None  # noqa: S101 (the rest has few cells)
+        rows = tuple(self._rows(self._compiled.links[cost.link]))
         return SlotLink(cost.low, rows, tuple(marginals))
 
     def _rows(self, link: SharedLink) -> Iterator[Row]:

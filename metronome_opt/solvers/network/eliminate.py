@@ -125,7 +125,9 @@ def _without(network: Network, job: int) -> tuple[Network, Eliminated]:
         total[better] = here[better]
         choice[better] = offset
     least = int(total.min())
-    joint = Cost(None, sum(cost.low for cost in mine) + least, scope, total - total.dtype.type(least))
+    joint = Cost(
+        None, sum(cost.low for cost in mine) + least, scope, total - total.dtype.type(least)
+    )
     others = (cost for cost in network.costs if job not in cost.scope)
     kept = tuple(
         domain[:1] if index == job else domain for index, domain in enumerate(network.domains)

@@ -19,8 +19,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.instance import Instance
-from metronome_opt.kernels.tables import Ints
+from metronome_opt.kernels.tables import Compiled, Ints
 
 Cells = NDArray[np.int32] | NDArray[np.int64]
 
@@ -32,7 +31,7 @@ class Cost:
     Attributes
     ----------
     link
-        Index of the link; None for what is left of several after a job was eliminated.
+        Index of the link among those that can be overloaded; None for what is left of several after a job was eliminated.
     low
         A lower bound in units, over the domains of the network; if there is a table, its least.
     scope
@@ -63,7 +62,7 @@ class Network:
 
     Attributes
     ----------
-    instance
+    compiled
         The block.
     scale
         ``contention = units * scale``.
@@ -75,7 +74,7 @@ class Network:
         The most units that a better schedule may have.
     """
 
-    instance: Instance
+    compiled: Compiled
     scale: Fraction
     domains: tuple[Ints, ...]
     costs: tuple[Cost, ...]

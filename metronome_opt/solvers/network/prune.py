@@ -101,7 +101,5 @@ def _compressed(network: Network) -> Network:
         excess = cost.excess[np.ix_(*(kept[job] for job in cost.scope))]
         least = int(excess.min())
         costs.append(replace(cost, low=cost.low + least, excess=excess - excess.dtype.type(least)))
-    domains = tuple(
-        domain[mask] for domain, mask in zip(network.domains, kept, strict=True)
-    )
+    domains = tuple(domain[mask] for domain, mask in zip(network.domains, kept, strict=True))
     return replace(network, domains=domains, costs=tuple(costs))

@@ -51,18 +51,19 @@ def build(search: Search) -> Network:
         for job in instance.jobs
     )
     costs = []
-    for index, link in enumerate(instance.links):
-        scope = tuple(job for job in instance.jobs_on[link.name] if len(domains[job]) > 1)
+    for index, link in enumerate(search.compiled.links):
+        scope = tuple(job for job in link.jobs if len(domains[job]) > 1)
         costs.append(Cost(index, 0, scope, None))
     incumbent = search.incumbent or Fraction(0)
-    network = Network(instance, scale, domains, tuple(costs), int(incumbent / scale) - 1)
+    limit = int(incumbent / scale) - 1
+    network = Network(search.compiled, scale, domains, tuple(costs), limit)
     for position, cost in enumerate(costs):
         if search.stopped:
             break
         if network.cells(cost) <= SMALL:
             network = tabulate(network, position)
         else:
-            link = frozenset([instance.links[position].name])
+            link = frozenset([search.compiled.links[position].name])
             low = links_bound(search.below(restrict(instance, link)))
             network = network.having(position, replace(cost, low=math.ceil(low / scale)))
     return network
@@ -84,12 +85,12 @@ def scale_of(compiled: Compiled) -> Fraction:
 def tabulate(network: Network, position: int) -> Network:
     """Return the network with a table of the cost at `position`, a link that has none."""
     cost = network.costs[position]
-    instance = network.instance
-    link = instance.links[cost.link or 0]
-    compiled = compile_instance(restrict(instance, frozenset([link.name])))
-    scaled = _fill(compiled, [network.domains[job] for job in instance.jobs_on[link.name]])
-    step = math.gcd(*(price for shared in compiled.links for price in shared.prices)) or 1
-    factor = Fraction(compiled.unit * step, instance.hyperperiods[link.name]) / network.scale
+    assert cost.link is not None  # noqa: S101 (what was eliminated has a table)
+    link = network.compiled.links[cost.link]
+    compiled = compile_instance(restrict(network.compiled.instance, frozenset([link.name])))
+    scaled = _fill(compiled, [network.domains[job] for job in link.jobs])
+    step = math.gcd(*link.prices) or 1
+    factor = Fraction(compiled.unit * step, link.hyperperiod) / network.scale
     shape = [len(network.domains[job]) for job in cost.scope]
     units = (scaled // step * int(factor)).reshape(shape)
     low = int(units.min())
@@ -100,9 +101,7 @@ def tabulate(network: Network, position: int) -> Network:
 
 def _fill(compiled: Compiled, domains: Sequence[Ints]) -> Ints:
     """Return the scaled cost of a single link at all combinations of its users' offsets."""
-    values = np.zeros([len(domain) for domain in domains], dtype=np.int64)
-    if not compiled.links:
-        return values
+    values = np.empty([len(domain) for domain in domains], dtype=np.int64)
     tables = compiled.tables
     demand, work = compiled.empty_demand(), workspace(compiled)
     costs = [np.empty(period, dtype=np.int64) for period in tables.period]
