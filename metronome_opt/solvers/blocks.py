@@ -29,10 +29,10 @@ class Blocks:
 
     def __init__(self, whole: Search) -> None:
         self._whole = whole
-        self._reductions: list[Reduction] = [simplify_links(whole.instance)]
-        self._reductions.append(coarsen(self._reductions[-1].instance))
-        self._split: Split = split(self._reductions[-1].instance)
-        self.parts: Sequence[Search] = [whole.below(block) for block in self._split.blocks]
+        self._fewer_links: Reduction = simplify_links(whole.instance)
+        self._split: Split = split(self._fewer_links.instance)
+        self._coarse: list[Reduction] = [coarsen(block) for block in self._split.blocks]
+        self.parts: Sequence[Search] = [whole.below(block.instance) for block in self._coarse]
 
     @property
     def open(self) -> list[Search]:
@@ -50,12 +50,13 @@ class Blocks:
     def join(self) -> None:
         """Put the blocks' schedules and bounds together."""
         whole = self._whole
-        found = [part.named() for part in self.parts]
-        known = [offsets for offsets in found if offsets is not None]
-        if len(known) == len(found):
-            offsets: Offsets = self._split.join(known)
-            for reduction in reversed(self._reductions):
-                offsets = reduction.restore(offsets)
+        found: list[Offsets] = []
+        for coarse, part in zip(self._coarse, self.parts, strict=True):
+            named = part.named()
+            if named is not None:
+                found.append(coarse.restore(named))
+        if len(found) == len(self.parts):
+            offsets = self._fewer_links.restore(self._split.join(found))
             whole.offer([offsets[job.name] for job in whole.instance.jobs], "blocks")
         bound = sum((part.bound or Fraction(0) for part in self.parts), Fraction(0))
         whole.raise_bound(bound, "blocks")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from metronome_opt.errors import MissingBackendError, SolverError
 from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.cpsat_process import set_parameters
-from metronome_opt.solvers.process import run_process
+from metronome_opt.solvers.process import how_it_ended, program, run_process
 from metronome_opt.solvers.search import Search, run_interruptibly
 
 if TYPE_CHECKING:
@@ -174,8 +172,7 @@ def _run_isolated(
             raise SolverError("CP-SAT could not write its model")
         deadline = None if search.remaining is None else time.monotonic() + search.remaining
         options = {"parameters": parameters, "deadline": deadline, "memory_mb": memory_mb}
-        module = "metronome_opt.solvers.cpsat_process"
-        command = [sys.executable, "-m", module, "rotation.pbtxt", json.dumps(options)]
+        command = [*program("cpsat_process.py"), "rotation.pbtxt", json.dumps(options)]
         exit_status, told = run_process(search, command, folder, listener)
     if exit_status == _NOT_INSTALLED:
         raise MissingBackendError(
@@ -215,11 +212,4 @@ class _Listener:
                 final["status"], final["objective"], final["bound"], self._chosen.__contains__
             )
         elif not told:
-            raise SolverError(f"CP-SAT ends with {_how(exit_status)}: {self._last}")
-
-
-def _how(exit_status: int) -> str:
-    if exit_status >= 0:
-        return f"exit status {exit_status}"
-    name = signal.Signals(-exit_status).name
-    return f"signal {name}{' (out of memory?)' if name in ('SIGKILL', 'SIGABRT') else ''}"
+            raise SolverError(f"CP-SAT ends with {how_it_ended(exit_status)}: {self._last}")

@@ -1,4 +1,4 @@
-"""CP-SAT as a program: ``python -m metronome_opt.solvers.cpsat_process MODEL.pbtxt OPTIONS``.
+"""CP-SAT as a program: ``python cpsat_process.py MODEL.pbtxt OPTIONS``.
 
 A process of its own, so that what goes wrong inside OR-Tools ends this one alone. `OPTIONS` is a
 JSON object: `parameters` by their names in CP-SAT, `deadline`, a reading of the monotonic clock,
@@ -23,13 +23,13 @@ def main(arguments: list[str]) -> int:
     """Solve a file; 3 says that OR-Tools is not installed."""
     path, text = arguments
     options = json.loads(text)
-    if options["memory_mb"] is not None:
-        limit = options["memory_mb"] * 2**20
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
         from ortools.sat.python import cp_model
     except ImportError:
         return 3
+    if options["memory_mb"] is not None:
+        limit = options["memory_mb"] * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     model = cp_model.CpModel()
     model.proto.parse_text_format(Path(path).read_text(encoding="utf-8"))
     solver = cp_model.CpSolver()

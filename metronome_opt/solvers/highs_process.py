@@ -1,4 +1,4 @@
-"""HiGHS as a program: ``python -m metronome_opt.solvers.highs_process FILE.mps OPTIONS``.
+"""HiGHS as a program: ``python highs_process.py FILE.mps OPTIONS``.
 
 A process of its own, because OR-Tools and highspy both bring a shared library called libhighs, of
 different versions: whichever is imported second in one process fails to load.

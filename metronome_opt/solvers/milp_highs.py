@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from metronome_opt.errors import MissingBackendError, SolverError
 from metronome_opt.solvers.milp_problem import MilpProblem
-from metronome_opt.solvers.process import run_process
+from metronome_opt.solvers.process import how_it_ended, program, run_process
 from metronome_opt.solvers.search import Search
 
 _SOURCE = "milp (HiGHS)"
@@ -37,8 +36,7 @@ def solve(search: Search, model: MilpProblem) -> None:
             options["mip_abs_gap"] = 0.99  # the objective is an integer at every schedule
         if search.remaining is not None:
             options["time_limit"] = time.monotonic() + search.remaining
-        module = "metronome_opt.solvers.highs_process"
-        command = [sys.executable, "-m", module, "rotation.mps", json.dumps(options)]
+        command = [*program("highs_process.py"), "rotation.mps", json.dumps(options)]
         exit_status, told = run_process(search, command, folder, reader)
     if exit_status == _NOT_INSTALLED:
         raise MissingBackendError(
@@ -81,7 +79,7 @@ class _Reader:
             self._raise_bound(self._final["bound"])
         elif status is not None or not told:
             raise SolverError(
-                f"HiGHS ends with {status or f'exit status {exit_status}'}: {self._last}"
+                f"HiGHS ends with {status or how_it_ended(exit_status)}: {self._last}"
             )
 
     def _raise_bound(self, native: float) -> None:

@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from metronome_opt.solvers.search import Search, run_interruptibly
 
 _PATIENCE = 60  # requests to stop, some 50 ms apart, before the process is killed
+
+
+def program(name: str) -> list[str]:
+    """Return the command that runs a file of this folder as a program.
+
+    By its path, not as a module: importing the package would take as long as the back end does. -P
+    keeps the folder, in which there is a random.py, off the path.
+    """
+    return [sys.executable, "-P", str(Path(__file__).with_name(name))]
+
+
+def how_it_ended(exit_status: int) -> str:
+    """Return how a process ended that should not have, in words."""
+    if exit_status >= 0:
+        return f"exit status {exit_status}"
+    name = signal.Signals(-exit_status).name
+    # The system kills what takes too much; what is refused memory most often aborts.
+    return f"signal {name}{' (out of memory?)' if name in ('SIGKILL', 'SIGABRT') else ''}"
 
 
 def run_process(

@@ -132,3 +132,17 @@ def test_a_cycle_is_one_block() -> None:
         ["x", "y", "z"],
         ["w"],
     ]
+
+
+def test_the_grid_does_not_mind_where_a_burst_begins() -> None:
+    burst = Phase(start=7, length=10, rate=60)
+    jobs = tuple(Job(name=name, period=100, phases=(burst,), links={"l": 1}) for name in "ab")
+    instance = Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=100),), jobs=jobs)
+    assert grid_of(instance) == 10
+    check_reduction(instance, coarsen(instance))
+
+
+@given(SMALL)
+@settings(max_examples=60)
+def test_any_start_of_the_period_has_the_same_optimum_on_the_grid(instance: Instance) -> None:
+    check_reduction(instance, coarsen(instance))
