@@ -51,9 +51,8 @@ class Solver:
 _ALL = (
     Solver(
         "auto",
-        "presolve and blocks; local search, branch and bound, CP-SAT",
+        "presolve and blocks; local search and branch and bound side by side",
         "auto",
-        packages=("ortools",),
         exact=True,
     ),
     Solver("unshifted", "everybody starts when ready", "unshifted", seeded=False),
@@ -91,7 +90,7 @@ _ALL = (
     ),
     Solver(
         "branch-bound",
-        "depth-first on the supermodular bound",
+        "depth-first by contacts, links first, then groups of them",
         "branch_bound",
         exact=True,
         seeded=False,
