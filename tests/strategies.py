@@ -11,6 +11,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 WEIGHTS = (1, 2, 4)
 RATES = (10, 30, 50, 60, 100)
 CAPACITIES = (50, 70, 100)
+PERIODS = (1, 2, 3, 4, 6)
 
 
 @st.composite
@@ -111,6 +112,53 @@ def instances(
             for index in range(count)
         ),
     )
+
+
+@st.composite
+def crowded(
+    draw: st.DrawFn,
+    *,
+    min_jobs: int = 2,
+    max_jobs: int = 4,
+    max_links: int = 3,
+    most_schedules: int = 1500,
+    fixed: bool = True,
+) -> Instance:
+    """Draw an instance on whose links jobs meet, small enough to look at all its schedules.
+
+    Most links can be overloaded, few cannot. Bursts may fill the period or follow one another
+    without a break, at the same rate or another; weights may be 0.
+
+    Parameters
+    ----------
+    most_schedules
+        At most that many combinations of offsets, fixed ones not counted as fixed.
+    """
+    links = [
+        Link(name=f"link-{index}", capacity=draw(st.sampled_from((*CAPACITIES, 500))))
+        for index in range(draw(st.integers(1, max_links)))
+    ]
+    made = []
+    for index in range(draw(st.integers(min_jobs, max_jobs))):
+        period = draw(st.sampled_from([each for each in PERIODS if each <= most_schedules]))
+        most_schedules //= period
+        names = st.sampled_from([link.name for link in links])
+        made.append(
+            Job(
+                name=f"job-{index}",
+                period=period,
+                weight=draw(st.sampled_from((0, 1, 1, 2, 4))),
+                phases=draw(phases(period, 3)),
+                links={
+                    link: draw(st.sampled_from((1, 1, 2)))
+                    for link in draw(st.lists(names, unique=True, min_size=index % 4 > 0))
+                },
+                fixed_offset=draw(st.none() | st.none() | st.integers(0, period - 1))
+                if fixed
+                else None,
+            )
+        )
+    return Instance(name="crowded", slot_ms=5, links=tuple(links), jobs=tuple(made))
 
 
 @st.composite

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.kernels.anneal import anneal, gumbel_noise, spreads
 from metronome_opt.kernels.batch import score_nodes
 from metronome_opt.kernels.conditional import users_of
 from metronome_opt.kernels.contacts import contacts_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import best_offset, contention, demand_of, descend, workspace
-from metronome_opt.kernels.perturb import empty_queue, neighbours_of, search_chunk
+from metronome_opt.kernels.perturb import go_to, neighbours_of, no_kicks, start_walk, take_steps
+from metronome_opt.kernels.recombine import recombine
+from metronome_opt.kernels.release import blames, end_release, room_for, start_release, try_offsets
 from metronome_opt.kernels.rotations import rotate, start_rotations
 from metronome_opt.kernels.tables import Compiled, compile_instance
 from metronome_opt.kernels.tree import Experience, Groups, start_tree
@@ -28,7 +31,7 @@ def main() -> None:
     around = neighbours_of(compiled)
     best_offset(compiled.tables, demand, 1, work)
     descend(compiled.tables, demand, offsets, around.free, work)
-    search_chunk(compiled.tables, demand, offsets, around, empty_queue(2), 1, 1, 0, work)
+    _search_locally(compiled)
     contention(compiled, demand)
     _grow_tree(compiled)
     rotate(
@@ -40,6 +43,24 @@ def main() -> None:
     )
     for dtype in (np.int32, np.int64):
         score_nodes(np.zeros((1, 4), dtype=dtype), np.array([100]), jobs[0])
+
+
+def _search_locally(compiled: Compiled) -> None:
+    tables, around, generator = compiled.tables, neighbours_of(compiled), np.random.default_rng(0)
+    offsets = np.zeros(2, dtype=np.int64)
+    demand, work = demand_of(compiled, offsets), workspace(compiled)
+    scale = spreads(tables, demand, offsets, around.free, work)
+    noise = gumbel_noise(generator, 4)
+    anneal(tables, demand, offsets, around.free, scale, 1.0, 0.5, noise, generator, 2, work)
+    walk = start_walk(offsets, around, no_kicks())
+    take_steps(tables, demand, offsets, around, walk, scale, generator, 9, work)
+    go_to(tables, demand, offsets, around.free, walk.best)
+    recombine(tables.period, around, offsets, offsets, True, generator)
+    room = room_for(2, 2, 4)
+    blames(tables, demand, offsets, around.free, work)
+    start_release(tables, demand, offsets, around.free, room, work)
+    try_offsets(tables, demand, room, 9, work)
+    end_release(tables, demand, offsets, room)
 
 
 def _grow_tree(compiled: Compiled) -> None:

@@ -1,4 +1,13 @@
-"""Iterated local search: kick a few jobs that share links, let their surroundings settle.
+"""A walk over local optima: kick a few jobs that share links, let their surroundings settle.
+
+The walk can be left after any number of steps and resumed; a step scores one job at all its
+offsets. Jobs that wait for their step are in a queue. One that was kicked goes to a random offset,
+any other to its cheapest one, and whoever moves queues its neighbours. Once the queue is empty, the
+schedule is locally optimal: it is kept or taken back, and the next kick is made.
+
+A worse schedule is kept with the probability of Metropolis. A kick has its centre at the one of two
+random jobs that adds more to the contention. How many jobs it moves is learnt: of two sizes drawn
+at random the one is taken that has led to more gains per step so far.
 
 All jobs must be scaled alike: compile with `common_scale`.
 """
@@ -10,9 +19,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from metronome_opt.kernels.anneal import Floats
 from metronome_opt.kernels.jobs import put_job, score_job
 from metronome_opt.kernels.sliding import first_offset
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
+
+_LARGEST_KICK = 8
+VALUE, KEPT, BEST, HEAD, WAITING, KICK, CENTRE, STEPS = range(8)  # in `Walk.counters`
 
 
 class Neighbours(NamedTuple):
@@ -26,13 +39,39 @@ class Neighbours(NamedTuple):
     free: Ints
 
 
-class Queue(NamedTuple):
-    """Jobs that wait to be looked at, each once: a ring of `waiting[0]` entries from `head[0]`."""
+class Kicks(NamedTuple):
+    """Per size of kick, how often it has led to something better, and the steps it has taken."""
 
+    gains: Floats
+    spent: Floats
+
+
+class Walk(NamedTuple):
+    """Where a walk stands.
+
+    Attributes
+    ----------
+    counters
+        Scaled value of the schedule, of the last one kept, of the best, all relative to the start;
+        head and length of the queue; size, centre and steps so far of the kick under way.
+    ring, queued, kicked
+        The queue: a ring of jobs; per job, whether it is in it and whether it was kicked.
+    kept, best
+        Offsets per job: last kept, best.
+    blame
+        Per job, what it last was seen to add to the contention, scaled.
+    kicks
+        See `Kicks`.
+    """
+
+    counters: Ints
     ring: Ints
     queued: Ints
-    head: Ints
-    waiting: Ints
+    kicked: Ints
+    kept: Ints
+    best: Ints
+    blame: Ints
+    kicks: Kicks
 
 
 def neighbours_of(compiled: Compiled) -> Neighbours:
@@ -53,124 +92,199 @@ def neighbours_of(compiled: Compiled) -> Neighbours:
     )
 
 
-def empty_queue(jobs: int) -> Queue:
-    """Return a queue for that many jobs."""
-    return Queue(*(np.zeros(size, dtype=np.int64) for size in (jobs, jobs, 1, 1)))
+def no_kicks() -> Kicks:
+    """Return the experience of who has not kicked yet: every size seems as good as one gain."""
+    return Kicks(np.ones(_LARGEST_KICK + 1), np.ones(_LARGEST_KICK + 1))
+
+
+def start_walk(offsets: Ints, around: Neighbours, kicks: Kicks) -> Walk:
+    """Return a walk that begins by letting the whole of a schedule settle.
+
+    Parameters
+    ----------
+    kicks
+        Experience so far; goes on to be updated.
+    """
+    jobs = len(offsets)
+    walk = Walk(
+        counters=np.zeros(8, dtype=np.int64),
+        ring=np.zeros(jobs, dtype=np.int64),
+        queued=np.zeros(jobs, dtype=np.int64),
+        kicked=np.zeros(jobs, dtype=np.int64),
+        kept=offsets.copy(),
+        best=offsets.copy(),
+        blame=np.zeros(jobs, dtype=np.int64),
+        kicks=kicks,
+    )
+    walk.ring[: len(around.free)] = around.free
+    walk.queued[around.free] = 1
+    walk.counters[WAITING] = len(around.free)
+    return walk
 
 
 @njit(cache=True, nogil=True)
-def search_chunk(
-    tables: Tables,
-    demand: Ints,
-    offsets: Ints,
-    around: Neighbours,
-    queue: Queue,
-    strength: int,
-    kicks: int,
-    seed: int,
-    work: Ints,
-) -> int:
-    """Try `kicks` kicks, keeping each result that is no worse; return the scaled change of value.
-
-    A kick moves up to `strength` jobs, one and some of its neighbours, to random offsets; then they
-    and their neighbours move to their cheapest offsets, one by one, until none gains.
+def go_to(tables: Tables, demand: Ints, offsets: Ints, free: Ints, target: Ints) -> None:
+    """Move the free jobs to the offsets in `target`.
 
     Parameters
     ----------
     demand, offsets
-        In and out: a schedule and its layered demand.
-    queue
-        Scratch, see `empty_queue`.
-    work
-        Scratch, shape (5 T,) or longer for the longest period T.
+        In and out, consistent with each other.
     """
-    np.random.seed(seed)
-    before = np.empty(offsets.shape[0], np.int64)
-    total = 0
-    for _ in range(kicks):
-        before[:] = offsets
-        change = _kick(tables, demand, offsets, around, queue, strength, work)
-        change += _settle(tables, demand, offsets, around, queue, work)
-        if change <= 0:
-            total += change
-            continue
-        for job in around.free:
-            if offsets[job] != before[job]:
-                put_job(tables, demand, job, offsets[job], -1)
-                put_job(tables, demand, job, before[job], 1)
-                offsets[job] = before[job]
-    return total
+    for job in free:
+        if offsets[job] != target[job]:
+            put_job(tables, demand, job, offsets[job], -1)
+            put_job(tables, demand, job, target[job], 1)
+            offsets[job] = target[job]
 
 
 @njit(cache=True, nogil=True)
-def _kick(
+def take_steps(
     tables: Tables,
     demand: Ints,
     offsets: Ints,
     around: Neighbours,
-    queue: Queue,
-    strength: int,
+    walk: Walk,
+    tolerance: Floats,
+    generator: np.random.Generator,
+    steps: int,
     work: Ints,
-) -> int:
-    """Move jobs to random offsets, queue whoever is affected, return the scaled change."""
-    centre = around.free[np.random.randint(around.free.shape[0])]
-    first, last = around.ptr[centre], around.ptr[centre + 1]
-    change = 0
-    for step in range(strength if last > first else 1):
-        job = centre if step == 0 else around.other[np.random.randint(first, last)]
-        period = tables.period[job]
-        cost = work[:period]
-        put_job(tables, demand, job, offsets[job], -1)
-        score_job(tables, demand, job, cost, work[period:])
-        target = np.random.randint(period)
-        change += cost[target] - cost[offsets[job]]
-        offsets[job] = target
-        put_job(tables, demand, job, target, 1)
-        _enqueue(queue, job)
-        _enqueue_neighbours(queue, around, job)
-    return change
+) -> None:
+    """Go on with a walk.
+
+    Parameters
+    ----------
+    demand, offsets
+        In and out: the schedule as the walk left it, and its layered demand.
+    tolerance
+        Per job, the scaled loss that a kick around it may keep with probability 1/e.
+    work
+        Scratch, shape (5 T,) or longer for the longest period T.
+    """
+    for _ in range(steps):
+        if walk.counters[WAITING] == 0:
+            _judge(tables, demand, offsets, around, walk, tolerance, generator)
+            _kick(around, walk, generator)
+        _step(tables, demand, offsets, around, walk, generator, work)
 
 
 @njit(cache=True, nogil=True)
-def _settle(
-    tables: Tables, demand: Ints, offsets: Ints, around: Neighbours, queue: Queue, work: Ints
-) -> int:
-    """Move queued jobs to their cheapest offsets until none gains; return the scaled change."""
-    change = 0
-    while queue.waiting[0] > 0:
-        job = _dequeue(queue)
-        period = tables.period[job]
-        cost = work[:period]
-        put_job(tables, demand, job, offsets[job], -1)
-        lowest = score_job(tables, demand, job, cost, work[period:])
-        gain = cost[offsets[job]] - lowest
-        if gain > 0:
-            change -= gain
-            offsets[job] = first_offset(cost, lowest, np.random.randint(period))
-            _enqueue_neighbours(queue, around, job)
-        put_job(tables, demand, job, offsets[job], 1)
-    return change
+def _step(
+    tables: Tables,
+    demand: Ints,
+    offsets: Ints,
+    around: Neighbours,
+    walk: Walk,
+    generator: np.random.Generator,
+    work: Ints,
+) -> None:
+    """Move the first job of the queue."""
+    job = _dequeue(walk)
+    period = tables.period[job]
+    cost = work[:period]
+    put_job(tables, demand, job, offsets[job], -1)
+    least = score_job(tables, demand, job, cost, work[period:])
+    before = cost[offsets[job]]
+    start = generator.integers(0, period)
+    if walk.kicked[job]:
+        walk.kicked[job] = 0
+        offsets[job] = start
+        _enqueue(walk, job)
+        _enqueue_neighbours(walk, around, job)
+    elif least < before:
+        offsets[job] = first_offset(cost, least, start)
+        _enqueue_neighbours(walk, around, job)
+    put_job(tables, demand, job, offsets[job], 1)
+    walk.blame[job] = cost[offsets[job]]
+    walk.counters[VALUE] += cost[offsets[job]] - before
+    walk.counters[STEPS] += 1
 
 
 @njit(cache=True, nogil=True)
-def _enqueue_neighbours(queue: Queue, around: Neighbours, job: int) -> None:
-    for entry in range(around.ptr[job], around.ptr[job + 1]):
-        _enqueue(queue, around.other[entry])
-
-
-@njit(cache=True, nogil=True)
-def _enqueue(queue: Queue, job: int) -> None:
-    if queue.queued[job]:
+def _judge(
+    tables: Tables,
+    demand: Ints,
+    offsets: Ints,
+    around: Neighbours,
+    walk: Walk,
+    tolerance: Floats,
+    generator: np.random.Generator,
+) -> None:
+    """Keep the schedule or take it back."""
+    counters = walk.counters
+    loss = counters[VALUE] - counters[KEPT]
+    size = counters[KICK]
+    walk.kicks.spent[size] += counters[STEPS]
+    if loss < 0:
+        walk.kicks.gains[size] += 1.0
+    allowed = tolerance[counters[CENTRE]]
+    if loss > 0 and (allowed == 0 or generator.random() >= np.exp(-loss / allowed)):
+        go_to(tables, demand, offsets, around.free, walk.kept)
+        counters[VALUE] = counters[KEPT]
         return
-    queue.queued[job] = 1
-    queue.ring[(queue.head[0] + queue.waiting[0]) % queue.ring.shape[0]] = job
-    queue.waiting[0] += 1
+    walk.kept[:] = offsets
+    counters[KEPT] = counters[VALUE]
+    if counters[VALUE] < counters[BEST]:
+        counters[BEST] = counters[VALUE]
+        walk.best[:] = offsets
 
 
 @njit(cache=True, nogil=True)
-def _dequeue(queue: Queue) -> int:
-    job: int = queue.ring[queue.head[0]]
-    queue.head[0] = (queue.head[0] + 1) % queue.ring.shape[0]
-    queue.waiting[0] -= 1
-    queue.queued[job] = 0
+def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> None:
+    """Mark and queue a few jobs, each but the first a neighbour of one before it."""
+    size = _better_of_two(walk, generator)
+    walk.counters[KICK] = size
+    walk.counters[STEPS] = 0
+    centre = around.free[generator.integers(0, around.free.shape[0])]
+    rival = around.free[generator.integers(0, around.free.shape[0])]
+    if walk.blame[rival] > walk.blame[centre]:
+        centre = rival
+    walk.counters[CENTRE] = centre
+    walk.kicked[centre] = 1
+    _enqueue(walk, centre)
+    for _ in range(1, size):
+        drawn = generator.integers(0, walk.counters[WAITING])
+        member = walk.ring[(walk.counters[HEAD] + drawn) % walk.ring.shape[0]]
+        first, last = around.ptr[member], around.ptr[member + 1]
+        if last > first:
+            job = around.other[generator.integers(first, last)]
+            walk.kicked[job] = 1
+            _enqueue(walk, job)
+
+
+@njit(cache=True, nogil=True)
+def _better_of_two(walk: Walk, generator: np.random.Generator) -> int:
+    """Return a size of kick: of two at random the one with more gains per step."""
+    one = generator.integers(1, _LARGEST_KICK + 1)
+    other = generator.integers(1, _LARGEST_KICK + 1)
+    if (
+        walk.kicks.gains[one] * walk.kicks.spent[other]
+        >= walk.kicks.gains[other] * walk.kicks.spent[one]
+    ):
+        return int(one)
+    return int(other)
+
+
+@njit(cache=True, nogil=True)
+def _enqueue_neighbours(walk: Walk, around: Neighbours, job: int) -> None:
+    for entry in range(around.ptr[job], around.ptr[job + 1]):
+        _enqueue(walk, around.other[entry])
+
+
+@njit(cache=True, nogil=True)
+def _enqueue(walk: Walk, job: int) -> None:
+    if walk.queued[job]:
+        return
+    walk.queued[job] = 1
+    tail = walk.counters[HEAD] + walk.counters[WAITING]
+    walk.ring[tail % walk.ring.shape[0]] = job
+    walk.counters[WAITING] += 1
+
+
+@njit(cache=True, nogil=True)
+def _dequeue(walk: Walk) -> int:
+    job: int = walk.ring[walk.counters[HEAD]]
+    walk.counters[HEAD] = (walk.counters[HEAD] + 1) % walk.ring.shape[0]
+    walk.counters[WAITING] -= 1
+    walk.queued[job] = 0
     return job

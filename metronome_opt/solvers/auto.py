@@ -10,10 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.clusters import Clusters
+from metronome_opt.solvers.pace import Pace
+from metronome_opt.solvers.population import Population
 from metronome_opt.solvers.search import Search
 
 _START_SHARE = 0.1  # of the time, at most, for first schedules
-_MOST_IDLE = 3  # local searches of a block without a gain, one after the other
 _LOOK_S = 0.2  # seconds between two looks at what the blocks have come to
 
 
@@ -37,7 +38,7 @@ class Crew:
         self._clusters = {id(part): Clusters(part) for part in self.blocks.parts}
         self._unproved: deque[Search] = deque()
         self._searched: Counter[int] = Counter()
-        self._idle: Counter[int] = Counter()
+        self._populations: dict[int, Population] = {}
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -65,13 +66,22 @@ class Crew:
 
     def _together(self, tasks: list[Callable[[], None]]) -> None:
         """Do all tasks, as many at a time as there are workers; put blocks together meanwhile."""
+        if self._search.workers == 1:  # no looks by the clock: the run is to be repeatable
+            for task in tasks:
+                task()
+                self.blocks.join()
+            return
         with ThreadPoolExecutor(self._search.workers) as pool:
             pending: set[Future[None]] = {pool.submit(task) for task in tasks}
-            while pending:
-                done, pending = wait(pending, timeout=_LOOK_S)
-                for future in done:
-                    future.result()
-                self.blocks.join()
+            try:
+                while pending:
+                    done, pending = wait(pending, timeout=_LOOK_S)
+                    for future in done:
+                        future.result()
+                    self.blocks.join()
+            except BaseException:
+                self._search.finish()  # the pool waits for the other tasks
+                raise
 
     def _prove(self) -> None:
         while self._prove_one():
@@ -96,12 +106,19 @@ class Crew:
 
     def _improve_one(self) -> bool:
         """Look for a better schedule of one block; return False if it is not worth it."""
-        worth = [part for part in self.blocks.open if self._idle[id(part)] < _MOST_IDLE]
+        for part in self.blocks.open:
+            if id(part) not in self._populations:
+                population = local.begin(part)
+                if population is not None:
+                    self._populations[id(part)] = population
+        worth = [
+            part
+            for part in self.blocks.open
+            if id(part) in self._populations and self._populations[id(part)].idle < local.PATIENCE
+        ]
         if self._search.stopped or not worth:
             return False
         part = min(worth, key=lambda part: self._searched[id(part)])
-        before = part.incumbent
         self._searched[id(part)] += 1
-        local.improve(part, share=1.0, seed=part.seed + self._searched[id(part)])
-        self._idle[id(part)] = 0 if part.incumbent != before else self._idle[id(part)] + 1
+        self._populations[id(part)].play(Pace(part, 1 / len(worth)))
         return True

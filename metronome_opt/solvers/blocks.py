@@ -45,7 +45,7 @@ class Blocks:
     def start(self, part: Search, *, share: float) -> None:
         """Find a first schedule of a block, within a share of the time that all of them have."""
         greedy.run(part)
-        local.improve(part, share=share / len(self.parts))
+        local.improve(part, share=share / len(self.parts), patience=1)
 
     def join(self) -> None:
         """Put the blocks' schedules and bounds together."""
@@ -63,7 +63,7 @@ class Blocks:
         whole.blocks = [_report(part) for part in self.parts]
 
     def say(self) -> None:
-        """Note what was proved by what."""
+        """Note what was proved by what, and what the parts have to say."""
         blocks = self._whole.blocks
         proved = Counter(block.proved_by for block in blocks if block.proved_by is not None)
         ways = [f"{count} by {way}" for way, count in sorted(proved.items())]
@@ -75,8 +75,11 @@ class Blocks:
             sizes = ", ".join(str(len(block.jobs)) for block in left[-5:])
             more = "..., " if len(left) > 5 else ""
             text += f", not proved: {len(left)}, of {more}{sizes} jobs"
+        notes = self._whole.notes
         if blocks:
-            self._whole.notes.append(text)
+            notes.append(text)
+        told = dict.fromkeys(note for part in self.parts for note in part.notes)
+        notes += [note for note in told if note not in notes]
 
 
 def _report(part: Search) -> Block:

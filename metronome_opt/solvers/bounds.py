@@ -19,7 +19,7 @@ def links_bound(search: Search) -> Fraction:
     for link in search.compiled.links:
         alone = search.below(restrict(search.instance, frozenset([link.name])))
         greedy.run(alone)
-        local.improve(alone, share=_LOCAL_SHARE)
+        local.improve(alone, share=_LOCAL_SHARE, patience=1)
         Proof(alone).grow(_NODES)
         total += alone.bound or Fraction(0)
     return total

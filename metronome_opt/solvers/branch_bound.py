@@ -21,8 +21,10 @@ def run(search: Search) -> None:
         blocks.start(part, share=_LOCAL_SHARE)
     proofs = {id(part): Clusters(part) for part in blocks.open}
     blocks.join()
-    while blocks.open and not search.stopped:
-        for part in blocks.open:
+    left = blocks.open
+    while left and not search.stopped:
+        for part in left:
             proofs[id(part)].play()
             blocks.join()
+        left = [part for part in blocks.open if not proofs[id(part)].too_large]
     blocks.say()

@@ -31,7 +31,6 @@ _MORE_NODES = 3  # times that in each further round
 _FIRST_JOBS = 7  # in a group, in the first round
 _MORE_JOBS = 4  # in each further round
 _LOCAL_SHARE = 0.02  # of the time that is left, at most, to find the incumbent of a group
-_PATIENCE = 3
 
 
 @dataclass(frozen=True)
@@ -167,5 +166,5 @@ class Clusters:
         named = self._search.named()
         if named is not None:
             part.offer([named[job.name] for job in part.instance.jobs], "the whole")
-        local.improve(part, share=_LOCAL_SHARE, patience=_PATIENCE)
+        local.improve(part, share=_LOCAL_SHARE, patience=1)
         return part

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.cpsat_backend import optimise
-from metronome_opt.solvers.network import Eliminated, Network, decide
+from metronome_opt.solvers.network import Eliminated, decide
 from metronome_opt.solvers.parts import prepare, solve_in_parts
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.strong import CellLink, SlotLink, StrongForm
@@ -117,48 +117,50 @@ class StrongModel:
                 self.model.add(cost >= part.low + least)
 
 
-def run(
-    search: Search,
-    start: Sequence[int] | None = None,
+def run(search: Search) -> None:
+    """Solve block by block."""
+    import_cp_model()  # say now if it is missing, not when the first block is hard
+    solve_in_parts(search, lambda part: prove(part, built=search.built))
+
+
+def prove(
+    part: Search,
     *,
     isolated: bool | None = None,
     memory_mb: int | None = None,
+    built: Callable[[], None] = lambda: None,
 ) -> None:
-    """Solve block by block.
+    """Prove the incumbent of a block, or find a better schedule.
 
     Parameters
     ----------
-    start
-        A complete schedule to start from; without one, greedy and local search look for it.
     isolated
         Whether CP-SAT runs in a process of its own; None for where the model is large.
     memory_mb
         What such a process may use; None for no limit.
+    built
+        Called when the model is made.
+
+    Raises
+    ------
+    SolverError
+        If CP-SAT fails.
+    ModelTooLargeError
+        If there is no room for a model.
     """
-    import_cp_model()  # say now if it is missing, not when the first block is hard
-
-    def prove(part: Search) -> None:
-        network, gone = prepare(part)
-        model = _model(part, network, gone)
-        search.built()
-        if model is not None:
-            large = len(model.model.proto.variables) > _SMALL
-            optimise(
-                part,
-                model,
-                _WORKERS,
-                isolated=large if isolated is None else isolated,
-                memory_mb=memory_mb,
-            )
-
-    solve_in_parts(search, prove, start)
-
-
-def _model(part: Search, network: Network, gone: Sequence[Eliminated]) -> StrongModel | None:
-    """Return the model of what is left of a block, None if nothing is or the time is over."""
+    network, gone = prepare(part)
     if part.stopped or part.best is None:
-        return None
+        return
     form = StrongForm(network, part)
     if not form.complete:
-        return None
-    return StrongModel(form, gone, part.best)
+        return
+    model = StrongModel(form, gone, part.best)
+    built()
+    large = len(model.model.proto.variables) > _SMALL
+    optimise(
+        part,
+        model,
+        _WORKERS,
+        isolated=large if isolated is None else isolated,
+        memory_mb=memory_mb,
+    )

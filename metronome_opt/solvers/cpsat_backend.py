@@ -29,21 +29,19 @@ _NOT_INSTALLED = 3
 
 
 class Problem(Protocol):
-    """A CP-SAT model of an instance.
+    """A CP-SAT model of an instance."""
 
-    Attributes
-    ----------
-    model
-        Minimises an integer.
-    scale
-        ``contention = objective * scale``.
-    cutoff
-        If only schedules of a lesser objective are asked for: there may be none.
-    """
+    @property
+    def model(self) -> cp_model.CpModel:
+        """Minimises an integer."""
 
-    model: cp_model.CpModel
-    scale: Fraction
-    cutoff: int | None
+    @property
+    def scale(self) -> Fraction:
+        """``contention = objective * scale``."""
+
+    @property
+    def cutoff(self) -> int | None:
+        """If only schedules of a lesser objective are asked for; there may be none."""
 
     def offsets(self, chosen: Callable[[int], bool]) -> Sequence[int]:
         """Return the schedule in which the variables, by index, for which that holds are 1."""

@@ -35,7 +35,7 @@ class _Branching:
     gone
         Jobs that were eliminated before.
     job, entries, floors
-        The job, the places in its domain, most promising first, and the floors they lead to.
+        The job, places in its domain, most promising first, and the floors that they lead to.
     following
         Which of them comes next.
     """
@@ -47,9 +47,9 @@ class _Branching:
     floors: Ints
     following: int = 0
 
-    def bound(self) -> int:
-        """Return a lower bound of what has not been looked at, in units."""
-        return int(self.floors[self.following])
+    def bound(self) -> int | None:
+        """Return a lower bound of what has not been looked at, in units; None if nothing is."""
+        return int(self.floors[self.following]) if self.following < len(self.floors) else None
 
 
 def run(search: Search) -> None:
@@ -70,28 +70,32 @@ def prove(search: Search) -> None:
     path: list[_Branching] = []
     _settle_or_branch(search, path, root, tuple(gone))
     while not search.stopped:
-        while path and _exhausted(search, path[-1]):
+        limit = _limit(search, root)
+        while path and not _promises(path[-1], limit):
             path.pop()
-        bounds = [Fraction(each.bound()) * root.scale for each in path]
-        search.raise_bound(min([*bounds, search.incumbent or Fraction(0)]), _SOURCE)
+        ahead = (each.bound() for each in path)
+        floor = min((bound for bound in ahead if bound is not None), default=limit + 1)
+        search.raise_bound(min(floor, limit + 1) * root.scale, _SOURCE)
         if not path:
             break
         here = path[-1]
-        network = _given(here, int(here.entries[here.following]), _limit(search, root))
+        network = here.network.given(here.job, int(here.entries[here.following]))
+        network = replace(network, limit=limit)
         network, gone = eliminate(below, network, _MOST_CELLS, _MOST_CELLS)
         if not search.stopped:
             here.following += 1
             _settle_or_branch(search, path, network, (*here.gone, *gone))
 
 
+def _promises(here: _Branching, limit: int) -> bool:
+    """Return whether there may be better schedules in what has not been looked at."""
+    bound = here.bound()
+    return bound is not None and bound <= limit
+
+
 def _limit(search: Search, network: Network) -> int:
     """Return the most units that a schedule better than the incumbent of now may have."""
     return int((search.incumbent or Fraction(0)) / network.scale) - 1
-
-
-def _exhausted(search: Search, here: _Branching) -> bool:
-    done = here.following == len(here.entries)
-    return done or here.bound() > _limit(search, here.network)
 
 
 def _settle_or_branch(
@@ -125,21 +129,3 @@ def _job_to_branch_on(network: Network) -> int:
         return (without + 0.1 * with_one) / math.log(network.sizes[job] + 1)
 
     return max((job for job, size in enumerate(network.sizes) if size > 1), key=worth)
-
-
-def _given(here: _Branching, entry: int, limit: int) -> Network:
-    """Return the network with the job at one of its offsets."""
-    network, job = here.network, here.job
-    costs = []
-    for cost in network.costs:
-        if job in cost.scope and cost.excess is not None:
-            excess = np.take(cost.excess, [entry], axis=cost.scope.index(job))
-            least = int(excess.min())
-            excess -= excess.dtype.type(least)
-            cost = replace(cost, low=cost.low + least, excess=excess)  # noqa: PLW2901
-        costs.append(cost)
-    domains = tuple(
-        domain[entry : entry + 1] if index == job else domain
-        for index, domain in enumerate(network.domains)
-    )
-    return replace(network, costs=tuple(costs), domains=domains, limit=limit)

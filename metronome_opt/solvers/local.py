@@ -1,18 +1,14 @@
-"""Iterated local search from the greedy schedule."""
+"""Local search: annealing, walks over local optima, recombination and large neighbourhoods."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from metronome_opt.kernels.jobs import demand_of, descend, workspace
-from metronome_opt.kernels.perturb import empty_queue, neighbours_of, search_chunk
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.solvers import greedy
+from metronome_opt.solvers.pace import Pace
+from metronome_opt.solvers.population import Population
 from metronome_opt.solvers.search import Search
 
-STRENGTH = 3
-KICKS = 200
-PATIENCE = 40
+PATIENCE = 3  # generations
 
 
 def run(search: Search) -> None:
@@ -24,36 +20,36 @@ def run(search: Search) -> None:
 def improve(
     search: Search, *, share: float, seed: int | None = None, patience: int = PATIENCE
 ) -> None:
-    """Descend from the incumbent, then kick and descend again.
+    """Improve the incumbent.
 
-    Ends after `patience` chunks of `KICKS` kicks without a gain, or when `share` of the time that
-    is left is used up.
+    Ends after `patience` generations in a row without a gain, each of which takes twice the effort
+    of the one before; or when `share` of the time that is left is used up.
+
+    Parameters
+    ----------
+    seed
+        That of the search if None.
     """
-    if search.stopped or search.best is None:
-        return
-    deadline = None if search.remaining is None else search.elapsed + share * search.remaining
+    pace = Pace(search, share)
+    population = None if pace.over else begin(search, seed)
+    while population is not None and population.idle < patience and not pace.over:
+        population.play(pace)
+
+
+def begin(search: Search, seed: int | None = None) -> Population | None:
+    """Return a local search that goes on from the incumbent, None if there is nothing to search.
+
+    Parameters
+    ----------
+    seed
+        That of the search if None.
+    """
+    if search.best is None:
+        return None
     try:
         compiled = compile_instance(search.instance, common_scale=True)
     except CostTooLargeError as error:
         search.notes.append(f"no local search: {error}")
-        return
-    tables = compiled.tables
-    around = neighbours_of(compiled)
-    if not len(around.free):
-        return
-    offsets = np.array(search.best, dtype=np.int64)
-    demand = demand_of(compiled, offsets)
-    work, queue = workspace(compiled), empty_queue(len(offsets))
-    while descend(tables, demand, offsets, around.free, work) and not search.stopped:
-        pass
-    search.offer(offsets, "descent")
-    generator = np.random.default_rng(search.seed if seed is None else seed)
-    idle = 0
-    while idle < patience and not search.stopped:
-        if deadline is not None and search.elapsed > deadline:
-            return
-        seed = int(generator.integers(2**31))
-        gained = search_chunk(tables, demand, offsets, around, queue, STRENGTH, KICKS, seed, work)
-        idle = 0 if gained else idle + 1
-        if gained:
-            search.offer(offsets, "local search")
+        return None
+    population = Population(search, compiled, search.seed if seed is None else seed)
+    return population if population.is_movable else None

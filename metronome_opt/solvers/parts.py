@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from metronome_opt.errors import SolverError
@@ -19,45 +19,28 @@ _MOST_LEFT = 2**12  # of a table that eliminating a job leaves: a model states t
 _LOOK_S = 0.2  # seconds between two looks at what a block has come to
 
 
-def solve_in_parts(
-    search: Search, prove: Callable[[Search], None], start: Sequence[int] | None = None
-) -> None:
-    """Offer a schedule, then have every block proved, small ones first.
+def solve_in_parts(search: Search, prove: Callable[[Search], None]) -> None:
+    """Find a schedule, then have every block proved, small ones first.
 
     Parameters
     ----------
     prove
         Takes the search of a block, which has an incumbent.
-    start
-        A complete schedule to start from; without one, greedy and local search look for it.
 
     Raises
     ------
     SolverError, ModelTooLargeError
         What `prove` raises, if there is one block only; of several, it is noted.
     """
-    if start is None:
-        greedy.run(search)
-    else:
-        search.offer(start, "start")
+    greedy.run(search)
     if not search.stopped:
         blocks = Blocks(search)
         for part in blocks.parts:
-            if not _start_from(part, search, start):
-                blocks.start(part, share=_LOCAL_SHARE)
+            blocks.start(part, share=_LOCAL_SHARE)
         blocks.join()
         _prove_all(search, blocks, prove)
         blocks.say()
     search.built()
-
-
-def _start_from(part: Search, whole: Search, start: Sequence[int] | None) -> bool:
-    """Give a block its share of a schedule of the whole; return False if there is none."""
-    if start is None or part.instance.slot_ms != whole.instance.slot_ms:
-        return False
-    offsets = {job.name: o for job, o in zip(whole.instance.jobs, start, strict=True)}
-    part.offer([offsets[job.name] for job in part.instance.jobs], "start")
-    return True
 
 
 def _prove_all(search: Search, blocks: Blocks, prove: Callable[[Search], None]) -> None:
@@ -74,7 +57,9 @@ def _prove_all(search: Search, blocks: Blocks, prove: Callable[[Search], None]) 
                     raise
                 names = ", ".join(job.name for job in part.instance.jobs)
                 search.notes.append(f"block of {names}: {error}")
-            search.notes += [note for note in part.notes if note not in search.notes]
+            except BaseException:
+                search.finish()  # the pool waits for what is running
+                raise
 
 
 def _watch(future: Future[None], blocks: Blocks) -> None:

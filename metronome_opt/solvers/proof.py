@@ -8,12 +8,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from metronome_opt.errors import show
 from metronome_opt.kernels.conditional import users_of
 from metronome_opt.kernels.contacts import contacts_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import workspace
-from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, compile_instance
 from metronome_opt.kernels.tree import (
+    NONE,
     Experience,
     Groups,
     cut_off,
@@ -109,6 +111,7 @@ class _Shared:
         self.search = search
         self.compiled: Compiled = compile_instance(search.instance, common_scale=True)
         self.unit = Fraction(self.compiled.unit, int(self.compiled.tables.scale[0]))
+        _check_sum(self.compiled)
         self.contacts = contacts_of(self.compiled)
         self.groups = _groups(self.compiled, known, self.unit)
         self.free = np.array([job.fixed_offset is None for job in search.instance.jobs])
@@ -177,6 +180,21 @@ class _Attempt:
         )
 
 
+def _check_sum(compiled: Compiled) -> None:
+    """Refuse an instance whose links fit 64 bits one by one, but not all together."""
+    jobs, tables = compiled.instance.jobs, compiled.tables
+    most = 0
+    for link in compiled.links:
+        users = zip(link.jobs, link.flows, strict=True)
+        peak = sum(jobs[job].peak // compiled.unit * flows for job, flows in users)
+        most += int(tables.scale[0]) * link.weights[-1] * peak
+    if most >= NONE:
+        raise CostTooLargeError(
+            f"{compiled.instance.name}: the contention of all its links over {tables.scale[0]} "
+            f"slots may reach {show(most)}, which does not fit 64-bit integers"
+        )
+
+
 def _opinion(search: Search) -> Experience:
     """Return what is thought of the jobs beforehand: those with the most traffic matter most."""
     traffic = np.array(
@@ -195,21 +213,25 @@ def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Gro
     bound = [0] * len(position)
     first, second = [-1] * len(position), [-1] * len(position)
 
-    def add(group: Known) -> int:
+    def add(group: Known) -> int | None:
         scaled = -int(-group.bound // unit)  # rounded up: the optimum is a whole number of units
         if not group.parts:
             (name,) = group.links
+            if name not in position:  # it cannot be overloaded
+                return None
             bound[position[name]] = scaled
             return position[name]
         one, other = (add(part) for part in group.parts)
+        if one is None or other is None:
+            return other if one is None else one
         bound.append(scaled)
         first.append(one)
         second.append(other)
         return len(bound) - 1
 
-    top = [add(group) for group in known]
-    covered = {position[name] for group in known for name in group.links}
-    top += sorted(set(position.values()) - covered)
+    top = [number for group in known if (number := add(group)) is not None]
+    covered = {name for group in known for name in group.links}
+    top += [number for name, number in position.items() if name not in covered]
     return Groups(*(_ints(column) for column in (bound, first, second, top)))
 
 

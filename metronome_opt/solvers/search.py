@@ -113,6 +113,11 @@ class Search:
         """Ask the solver to return what it has."""
         self._stop = Stop.INTERRUPTED
 
+    def finish(self) -> None:
+        """End the run, if nothing else has: something failed, and nobody is to go on."""
+        if self._stop is None:
+            self._stop = Stop.FINISHED
+
     def out_of_time(self) -> None:
         """Say that a back end stopped at the time limit, by its own clock."""
         if self._stop is None:

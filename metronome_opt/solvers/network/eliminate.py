@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.solvers.network.model import Cost, Network, spread
+from metronome_opt.solvers.network.model import Cells, Cost, Network, spread
 from metronome_opt.solvers.network.prune import prune, shrink
 from metronome_opt.solvers.search import Search
-
 
 _STEPS = (2**12, 2**16, 2**20)
 
@@ -41,7 +40,7 @@ class Eliminated:
     job: int
     scope: tuple[int, ...]
     domains: tuple[Ints, ...]
-    choice: Ints
+    choice: Cells
 
 
 def eliminate(
@@ -120,14 +119,12 @@ def _without(network: Network, job: int) -> tuple[Network, Eliminated]:
         for cost in mine:
             if cost.excess is not None:
                 rest = [other for other in cost.scope if other != job]
-                here += spread(cost.excess.take(entry, cost.scope.index(job)), rest, scope)
+                table = np.take(cost.excess, entry, axis=cost.scope.index(job))
+                here += spread(table, rest, scope)
         better = here < total
         total[better] = here[better]
         choice[better] = offset
-    least = int(total.min())
-    joint = Cost(
-        None, sum(cost.low for cost in mine) + least, scope, total - total.dtype.type(least)
-    )
+    joint = Cost(None, sum(cost.low for cost in mine), scope, None).with_table(total)
     others = (cost for cost in network.costs if job not in cost.scope)
     kept = tuple(
         domain[:1] if index == job else domain for index, domain in enumerate(network.domains)

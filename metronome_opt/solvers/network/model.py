@@ -15,13 +15,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.kernels.tables import Compiled, Ints
 
-Cells = NDArray[np.int32] | NDArray[np.int64]
+Cells = NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Cost:
     Attributes
     ----------
     link
-        Index of the link among those that can be overloaded; None for what is left of several after a job was eliminated.
+        Index of the link among those that can be overloaded; None for what is left of several
+        after a job was eliminated.
     low
         A lower bound in units, over the domains of the network; if there is a table, its least.
     scope
@@ -46,6 +48,11 @@ class Cost:
     low: int
     scope: tuple[int, ...]
     excess: Cells | None
+
+    def with_table(self, excess: Cells) -> Cost:
+        """Return the cost with another table above `low`, made such that its least is 0."""
+        least = int(excess.min())
+        return replace(self, low=self.low + least, excess=excess - excess.dtype.type(least))
 
     def least(self, jobs: Sequence[int]) -> Cells:
         """Return the least excess at each combination of offsets of some jobs of the scope."""
@@ -72,6 +79,9 @@ class Network:
         What adds up to the contention.
     limit
         The most units that a better schedule may have.
+    dtype
+        What holds the sum of one cell of every table: no cell is ever more than the limit that the
+        network was made with, and one.
     """
 
     compiled: Compiled
@@ -79,6 +89,7 @@ class Network:
     domains: tuple[Ints, ...]
     costs: tuple[Cost, ...]
     limit: int
+    dtype: type[np.signedinteger[Any]]
 
     @property
     def floor(self) -> int:
@@ -106,16 +117,22 @@ class Network:
         known = all(cost.excess is not None for cost in self.costs)
         return self.slack >= 0 and known and all(size == 1 for size in self.sizes)
 
-    @property
-    def dtype(self) -> type[np.int32 | np.int64]:
-        """What holds the sum of one cell of every table."""
-        most = (self.slack + 2) * (len(self.costs) + 1)
-        return np.int32 if most < 2**31 else np.int64
-
     def having(self, position: int, cost: Cost) -> Network:
         """Return the network with another cost at `position`."""
         costs = (*self.costs[:position], cost, *self.costs[position + 1 :])
         return replace(self, costs=costs)
+
+    def given(self, job: int, entry: int) -> Network:
+        """Return the network with a job at one of the places in its domain."""
+        costs = [
+            cost.with_table(np.take(cost.excess, [entry], axis=cost.scope.index(job)))
+            if cost.excess is not None and job in cost.scope
+            else cost
+            for cost in self.costs
+        ]
+        domains = list(self.domains)
+        domains[job] = domains[job][entry : entry + 1]
+        return replace(self, costs=tuple(costs), domains=tuple(domains))
 
     def cells(self, cost: Cost) -> int:
         """Return how many cells the table of `cost` has, or would have."""

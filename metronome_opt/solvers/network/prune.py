@@ -98,8 +98,6 @@ def _compressed(network: Network) -> Network:
         if cost.excess is None or not cost.scope:
             costs.append(cost)
             continue
-        excess = cost.excess[np.ix_(*(kept[job] for job in cost.scope))]
-        least = int(excess.min())
-        costs.append(replace(cost, low=cost.low + least, excess=excess - excess.dtype.type(least)))
+        costs.append(cost.with_table(cost.excess[np.ix_(*(kept[job] for job in cost.scope))]))
     domains = tuple(domain[mask] for domain, mask in zip(network.domains, kept, strict=True))
     return replace(network, domains=domains, costs=tuple(costs))

@@ -15,7 +15,7 @@ from metronome_opt.kernels.jobs import put_job, score_job, workspace
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.presolve import orbits
 from metronome_opt.solvers.bounds import links_bound, restrict
-from metronome_opt.solvers.network.model import Cost, Network
+from metronome_opt.solvers.network.model import Cells, Cost, Network
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
@@ -56,21 +56,22 @@ def build(search: Search) -> Network:
         costs.append(Cost(index, 0, scope, None))
     incumbent = search.incumbent or Fraction(0)
     limit = int(incumbent / scale) - 1
-    network = Network(search.compiled, scale, domains, tuple(costs), limit)
+    dtype = np.int32 if (limit + 2) * (len(costs) + 1) < 2**31 else np.int64
+    network = Network(search.compiled, scale, domains, tuple(costs), limit, dtype)
     for position, cost in enumerate(costs):
         if search.stopped:
             break
         if network.cells(cost) <= SMALL:
             network = tabulate(network, position)
         else:
-            link = frozenset([search.compiled.links[position].name])
-            low = links_bound(search.below(restrict(instance, link)))
+            name = search.compiled.links[position].name
+            low = links_bound(search.below(restrict(instance, frozenset([name]))))
             network = network.having(position, replace(cost, low=math.ceil(low / scale)))
     return network
 
 
 def scale_of(compiled: Compiled) -> Fraction:
-    """Return the largest number of which every schedule's contention is a multiple, as it seems."""
+    """Return a number, as large as is easily seen, of which every contention is a multiple."""
     steps = [
         Fraction(compiled.unit * math.gcd(*link.prices), link.hyperperiod)
         for link in compiled.links
@@ -93,10 +94,10 @@ def tabulate(network: Network, position: int) -> Network:
     factor = Fraction(compiled.unit * step, link.hyperperiod) / network.scale
     shape = [len(network.domains[job]) for job in cost.scope]
     units = (scaled // step * int(factor)).reshape(shape)
-    low = int(units.min())
-    slack = max(0, network.slack - (low - cost.low))
-    excess = np.minimum(units - low, slack + 1).astype(network.dtype)
-    return network.having(position, replace(cost, low=low, excess=excess))
+    known = replace(cost, low=0).with_table(units)
+    most = max(0, network.slack - known.low + cost.low) + 1  # what is above the slack is alike
+    excess: Cells = np.minimum(units - known.low, most).astype(network.dtype)
+    return network.having(position, replace(known, excess=excess))
 
 
 def _fill(compiled: Compiled, domains: Sequence[Ints]) -> Ints:

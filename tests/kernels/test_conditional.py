@@ -1,0 +1,173 @@
+"""What the open jobs of a link add to it at least: as by enumeration, whatever is remembered."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.kernels.conditional import (
+    Users,
+    gcd,
+    lcm,
+    least_addition,
+    put_use,
+    score_use,
+    users_of,
+)
+from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.kernels.jobs import put_job, score_job, workspace
+from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+from metronome_opt.solvers.bounds import restrict
+from tests.landscape import optimum
+from tests.strategies import assigned, crowded
+
+CASES = crowded(max_jobs=5, most_schedules=2000, fixed=False)
+
+
+def placement(compiled: Compiled, offsets: dict[str, int]) -> tuple[Ints, Ints]:
+    """Return the demand of some jobs and the offset per job, -1 for the others."""
+    demand = compiled.empty_demand()
+    chosen = [offsets.get(job.name, -1) for job in compiled.instance.jobs]
+    for index, offset in enumerate(chosen):
+        if offset >= 0:
+            put_job(compiled.tables, demand, index, offset, 1)
+    return demand, np.array(chosen, dtype=np.int64)
+
+
+def answer(compiled: Compiled, users: Users, offsets: dict[str, int], link: int) -> Fraction:
+    demand, chosen = placement(compiled, offsets)
+    before = demand.copy(), chosen.copy()
+    contacts, work = contacts_of(compiled), workspace(compiled)
+    scaled = least_addition(compiled.tables, contacts, users, demand, chosen, link, work)
+    assert np.array_equal(demand, before[0])
+    assert np.array_equal(chosen, before[1])
+    return compiled.fraction(scaled, 0)
+
+
+def expected(compiled: Compiled, offsets: dict[str, int], link: int) -> Fraction:
+    part = restrict(compiled.instance, frozenset([compiled.links[link].name]))
+    names = {job.name for job in part.jobs}
+    placed = tuple(job for job in part.jobs if job.name in offsets)
+    alone = part.replace(jobs=placed) if placed else None
+    inside = {name: offset for name, offset in offsets.items() if name in names}
+    return optimum(part, inside) - (optimum(alone, inside) if alone else 0)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[Compiled, list[tuple[int, dict[str, int]]]]:
+    """Draw an instance and questions: a link, and who stands where; some job is on the link."""
+    instance, offsets = draw(assigned(CASES))
+    compiled = compile_instance(instance, common_scale=True)
+    nameable = users_of(compiled, contacts_of(compiled)).nameable
+    links = [link for link in range(len(compiled.links)) if nameable[link]]
+    asked = []
+    for _ in range(draw(st.integers(1, 8)) if links else 0):
+        link = draw(st.sampled_from(links))
+        users = [instance.jobs[job].name for job in compiled.links[link].jobs]
+        first, last = draw(st.sampled_from(users)), draw(st.sampled_from(users))
+        if first != last:  # at least one stands, at least one does not
+            others = st.lists(st.sampled_from([n for n in offsets if n != last]), unique=True)
+            names = {first, *draw(others)}
+            asked.append(
+                (link, {n: draw(st.integers(0, instance.job(n).period - 1)) for n in sorted(names)})
+            )
+    again = draw(st.lists(st.sampled_from(asked), max_size=4)) if asked else []
+    return compiled, [*asked, *again]
+
+
+@given(questions())
+@settings(max_examples=80)
+def test_one_memory_answers_many_questions(
+    case: tuple[Compiled, list[tuple[int, dict[str, int]]]],
+) -> None:
+    compiled, asked = case
+    users = users_of(compiled, contacts_of(compiled))
+    none = np.full(1, -1, dtype=np.int64)
+    forgetful = users._replace(key=none, value=none.copy())  # every question meets the one before
+    for link, offsets in asked:
+        truth = expected(compiled, offsets, link)
+        assert answer(compiled, users, offsets, link) == truth
+        assert answer(compiled, forgetful, offsets, link) == truth
+
+
+@given(questions(), st.integers(0, 11))
+@settings(max_examples=40)
+def test_turning_all_that_stands_asks_the_same(
+    case: tuple[Compiled, list[tuple[int, dict[str, int]]]], turn: int
+) -> None:
+    compiled, asked = case
+    users = users_of(compiled, contacts_of(compiled))
+    for link, offsets in asked:
+        turned = {
+            name: (offset + turn) % compiled.instance.job(name).period
+            for name, offset in offsets.items()
+        }
+        first = answer(compiled, users, offsets, link)
+        known = np.count_nonzero(users.key >= 0)
+        assert answer(compiled, users, turned, link) == first
+        if len({name for name in offsets if name in on(compiled, link)}) == 1:
+            assert np.count_nonzero(users.key >= 0) == known
+
+
+def on(compiled: Compiled, link: int) -> set[str]:
+    return {compiled.instance.jobs[job].name for job in compiled.links[link].jobs}
+
+
+@given(assigned(CASES))
+@settings(max_examples=60)
+def test_the_uses_of_a_job_add_up_to_it(case: tuple[Instance, dict[str, int]]) -> None:
+    instance, offsets = case
+    compiled = compile_instance(instance, common_scale=True)
+    tables, work = compiled.tables, workspace(compiled)
+    names = list(offsets)
+    *others, _ = names
+    demand, _ = placement(compiled, {name: offsets[name] for name in others})
+    job = len(names) - 1
+    whole, part, total = (np.zeros(instance.jobs[job].period, dtype=np.int64) for _ in range(3))
+    score_job(tables, demand, job, whole, work)
+    put_together = demand.copy()
+    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+        assert score_use(tables, demand, job, use, part, work) == part.min()
+        total += part
+        put_use(tables, put_together, job, use, offsets[names[job]], 1)
+    assert np.array_equal(whole, total)
+    put_job(tables, demand, job, offsets[names[job]], 1)
+    assert np.array_equal(demand, put_together)
+
+
+def test_a_link_with_a_job_that_never_pauses_has_no_names() -> None:
+    full, short = Phase(start=0, length=4, rate=60), Phase(start=0, length=2, rate=60)
+    jobs = tuple(
+        Job(name=name, period=4, phases=(phase,), links={"l": 1})
+        for name, phase in (("a", full), ("b", short), ("c", short))
+    )
+    for capacity, count, nameable in ((100, 3, 0), (100, 2, 1)):
+        instance = Instance(
+            name="steady",
+            slot_ms=1,
+            links=(Link(name="l", capacity=capacity),),
+            jobs=jobs[-count:],
+        )
+        compiled = compile_instance(instance, common_scale=True)
+        assert users_of(compiled, contacts_of(compiled)).nameable.tolist() == [nameable]
+
+
+def test_more_relative_offsets_than_numbers_have_no_names() -> None:
+    burst = Phase(start=0, length=2, rate=60)
+    jobs = tuple(Job(name=f"j{i}", period=2000, phases=(burst,), links={"l": 1}) for i in range(6))
+    link = Link(name="l", capacity=100)
+    for count, nameable in ((5, 1), (6, 0)):  # 2001 ** 6 is above 2 ** 62
+        instance = Instance(name="many", slot_ms=1, links=(link,), jobs=jobs[:count])
+        compiled = compile_instance(instance, common_scale=True)
+        assert users_of(compiled, contacts_of(compiled)).nameable.tolist() == [nameable]
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_divisors_and_multiples(a: int, b: int) -> None:
+    assert gcd(a, b) * lcm(a, b) == a * b
+    assert a % gcd(a, b) == 0
+    assert lcm(a, b) % b == 0

@@ -1,0 +1,176 @@
+"""Contacts: where bursts abut, and that an optimal schedule hangs together by them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations, product
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.kernels.tables import compile_instance
+from metronome_opt.verify import evaluate
+from tests.landscape import held, landscape, rates_of, scale_of
+from tests.strategies import assigned, crowded
+
+
+def boundaries(job: Job) -> tuple[set[int], set[int]]:
+    """Return the slots at which the rate is above, and below, that of the slot before."""
+    rates = rates_of(job)
+    up = {slot for slot in range(job.period) if rates[slot] > rates[slot - 1]}
+    down = {slot for slot in range(job.period) if rates[slot] < rates[slot - 1]}
+    return up, down
+
+
+def abutting(first: Job, second: Job) -> set[int]:
+    """Return the shifts of the second against the first at which an end meets a beginning."""
+    (up, down), (my_up, my_down) = boundaries(first), boundaries(second)
+    shifts = range(math.gcd(first.period, second.period))
+    return {
+        shift
+        for shift in shifts
+        if any(
+            (theirs - mine - shift) % len(shifts) == 0
+            for theirs, mine in [*product(up, my_down), *product(down, my_up)]
+        )
+    }
+
+
+def possible(instance: Instance) -> dict[tuple[int, int], set[int]]:
+    """Return the contacts of all pairs of jobs that meet on a link that can be overloaded."""
+    found = {}
+    for link in instance.links:
+        users = [job for job in instance.jobs if link.name in job.links]
+        if sum(job.links[link.name] * job.peak for job in users) > link.capacity:
+            for i, j in combinations(instance.jobs_on[link.name], 2):
+                found[i, j] = abutting(instance.jobs[i], instance.jobs[j])
+    return found
+
+
+def parts(instance: Instance, edges: list[tuple[int, int]]) -> set[frozenset[int]]:
+    """Return what the edges connect; jobs that are fixed are one."""
+    graph = nx.empty_graph(len(instance.jobs))
+    graph.add_edges_from(edges)
+    fixed = [i for i, job in enumerate(instance.jobs) if job.fixed_offset is not None]
+    nx.add_path(graph, fixed)
+    return set(map(frozenset, nx.connected_components(graph)))
+
+
+def hanging_together(instance: Instance) -> np.ndarray:
+    """Return of which schedules the contacts connect all that contacts can connect."""
+    pairs = possible(instance)
+    whole = parts(instance, [pair for pair, shifts in pairs.items() if shifts])
+    choices = [
+        range(job.period) if job.fixed_offset is None else [job.fixed_offset]
+        for job in instance.jobs
+    ]
+    good = np.zeros([job.period for job in instance.jobs], dtype=bool)
+    for offsets in product(*choices):
+        touching = [
+            (i, j)
+            for (i, j), shifts in pairs.items()
+            if (offsets[j] - offsets[i]) % math.gcd(good.shape[i], good.shape[j]) in shifts
+        ]
+        good[offsets] = parts(instance, touching) == whole
+    return good
+
+
+@given(assigned(crowded()))
+def test_the_landscape_is_that_of_the_judge(case: tuple[Instance, dict[str, int]]) -> None:
+    instance, offsets = case
+    value = landscape(instance)[held(instance, offsets)]
+    assert Fraction(int(value), scale_of(instance)) == evaluate(instance, offsets).contention
+
+
+@given(crowded(most_schedules=500))
+@settings(max_examples=60)
+def test_some_optimal_schedule_hangs_together(instance: Instance) -> None:
+    values = landscape(instance)
+    best = values[held(instance)].min()
+    assert values[hanging_together(instance)].min() == best
+
+
+@given(crowded(max_jobs=5, most_schedules=500, max_links=1, fixed=False))
+@settings(max_examples=60)
+def test_so_does_one_of_a_link_alone(instance: Instance) -> None:
+    values = landscape(instance)
+    assert values[hanging_together(instance)].min() == values.min()
+
+
+@given(crowded(max_jobs=6, most_schedules=10**5))
+def test_contacts_are_those_of_the_rates(instance: Instance) -> None:
+    contacts = contacts_of(compile_instance(instance))
+    expected = possible(instance)
+    found = {}
+    for j, job in enumerate(instance.jobs):
+        for entry in range(contacts.ptr[j], contacts.ptr[j + 1]):
+            i = int(contacts.other[entry])
+            assert contacts.modulus[entry] == math.gcd(job.period, instance.jobs[i].period)
+            first, last = contacts.difference_ptr[entry], contacts.difference_ptr[entry + 1]
+            found[i, j] = contacts.difference[first:last].tolist()
+    for (i, j), shifts in expected.items():
+        modulus = math.gcd(instance.jobs[i].period, instance.jobs[j].period)
+        assert found.pop((i, j), []) == sorted(shifts)
+        assert found.pop((j, i), []) == sorted(-shift % modulus for shift in shifts)
+    assert not found
+    graph = nx.empty_graph(len(instance.jobs))
+    graph.add_edges_from(pair for pair, shifts in expected.items() if shifts)
+    for members in nx.connected_components(graph):
+        number = contacts.component[list(members)]
+        assert len(set(number.tolist())) == 1
+        assert np.count_nonzero(contacts.component == number[0]) == len(members)
+
+
+def differences(period: int, *bursts: tuple[int, int, int]) -> list[int]:
+    """Return the contacts of a job with a burst of a slot of 4, at 0."""
+    phases = tuple(Phase(start=s, length=m, rate=r) for s, m, r in bursts)
+    short = Job(name="a", period=4, phases=(Phase(start=0, length=1, rate=60),), links={"l": 1})
+    other = Job(name="b", period=period, phases=phases, links={"l": 1})
+    instance = Instance(
+        name="two", slot_ms=1, links=(Link(name="l", capacity=60),), jobs=(short, other)
+    )
+    contacts = contacts_of(compile_instance(instance))
+    return contacts.difference[: contacts.difference_ptr[contacts.ptr[1]]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("period", "bursts", "expected"),
+    [
+        (4, [(0, 2, 60)], [2, 3]),  # a begins where b ends, or ends where b begins
+        (4, [(0, 1, 60), (1, 1, 60)], [2, 3]),  # the seam of equal rates is none
+        (4, [(0, 1, 60), (1, 1, 30)], [1, 2, 3]),  # a step down is an end, too
+        (4, [(0, 4, 60)], []),  # never begins nor ends
+        (4, [(0, 3, 60), (3, 1, 60)], []),
+        (1, [(0, 1, 60)], []),
+        (2, [(1, 1, 60)], [0]),
+    ],
+)
+def test_contacts_by_hand(
+    period: int, bursts: list[tuple[int, int, int]], expected: list[int]
+) -> None:
+    # The entries of the first job say where it stands if b stands at 0.
+    signed = differences(period, *bursts)
+    modulus = math.gcd(4, period)
+    assert sorted(shift % modulus for shift in signed) == expected
+
+
+@given(st.integers(1, 6), st.integers(0, 5))
+def test_a_job_turned_has_its_contacts_turned(length: int, turn: int) -> None:
+    def contacts(start: int) -> set[int]:
+        end = start + length
+        pieces = [(start, min(end, 12)), (0, end - 12)]
+        phases = [Phase(start=s, length=e - s, rate=60) for s, e in pieces if e > s]
+        job = Job(name="b", period=12, phases=tuple(phases), links={"l": 1})
+        other = job.model_copy(update={"name": "a", "phases": (Phase(start=0, length=3, rate=60),)})
+        link = Link(name="l", capacity=100)
+        instance = Instance(name="two", slot_ms=1, links=(link,), jobs=(other, job))
+        found = contacts_of(compile_instance(instance))
+        return set(found.difference[found.difference_ptr[1] :].tolist())
+
+    assert contacts(turn + 6) == {(shift - turn - 6) % 12 for shift in contacts(0)}

@@ -1,0 +1,76 @@
+"""Freed jobs are placed optimally: no combination of their offsets is better, by the judge."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.kernels.release import (
+    Release,
+    blames,
+    end_release,
+    is_done,
+    room_for,
+    start_release,
+    try_offsets,
+)
+from metronome_opt.verify import evaluate
+from tests.kernels.schedules import Scheduled, scheduled, schedules
+
+
+def release(case: Scheduled, members: np.ndarray) -> Release:
+    longest = int(case.compiled.tables.period.max())
+    room = room_for(4, len(case.offsets), longest)
+    start_release(case.compiled.tables, case.demand, case.offsets, members, room, case.work)
+    return room
+
+
+@given(schedules(max_jobs=5), st.integers(1, 3), st.integers(0, 99), st.integers(1, 5))
+@settings(max_examples=40)
+def test_the_best_combination_is_found(case: Scheduled, size: int, seed: int, nodes: int) -> None:
+    before, value = case.offsets.copy(), case.scaled()
+    members = np.random.default_rng(seed).permutation(case.around.free)[:size]
+    room = release(case, members)
+    while not is_done(room):
+        try_offsets(case.compiled.tables, case.demand, room, nodes, case.work)
+    end_release(case.compiled.tables, case.demand, case.offsets, room)
+    case.check(before)
+    best = value
+    for choice in product(*(range(case.instance.jobs[job].period) for job in members)):
+        tried = before.copy()
+        tried[members] = choice
+        best = min(best, scheduled(case.instance, tried).scaled())
+    assert case.scaled() == best
+    assert best < value or (case.offsets == before).all()
+
+
+@given(schedules(), st.integers(0, 6), st.integers(0, 99))
+@settings(max_examples=40)
+def test_it_may_be_broken_off(case: Scheduled, nodes: int, seed: int) -> None:
+    before, value = case.offsets.copy(), case.scaled()
+    members = np.random.default_rng(seed).permutation(case.around.free)[:4]
+    room = release(case, members)
+    try_offsets(case.compiled.tables, case.demand, room, nodes, case.work)
+    end_release(case.compiled.tables, case.demand, case.offsets, room)
+    case.check(before)
+    assert case.scaled() <= value
+
+
+@given(schedules())
+@settings(max_examples=40)
+def test_blame_is_what_a_job_adds(case: Scheduled) -> None:
+    free = case.around.free
+    found = blames(case.compiled.tables, case.demand, case.offsets, free, case.work)
+    case.check(case.offsets)
+    jobs = case.instance.jobs
+    offsets = {job.name: int(at) for job, at in zip(jobs, case.offsets, strict=True)}
+    whole = evaluate(case.instance, offsets).contention
+    for job, blame in zip(free, found, strict=True):
+        if len(jobs) > 1:
+            rest = case.instance.replace(jobs=jobs[:job] + jobs[job + 1 :])
+            others = {name: at for name, at in offsets.items() if name != jobs[job].name}
+            added = whole - evaluate(rest, others).contention
+            assert case.compiled.fraction(int(blame), int(job)) == added

@@ -1,0 +1,220 @@
+"""The tree: whatever stays where it is and whatever is known, it ends with the optimum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.kernels import tree as module
+from metronome_opt.kernels.conditional import users_of
+from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.kernels.grow import grow
+from metronome_opt.kernels.jobs import put_job, workspace
+from metronome_opt.kernels.tables import compile_instance
+from metronome_opt.kernels.tree import (
+    DEPTH,
+    Experience,
+    Tree,
+    TreeTooLargeError,
+    cut_off,
+    dual_bound,
+    incumbent,
+    is_done,
+    start_tree,
+)
+from metronome_opt.solvers.proof import _groups
+from metronome_opt.verify import evaluate
+from tests.landscape import held, landscape, optimum, scale_of
+from tests.strategies import assigned, crowded
+
+SHARPNESS = st.sampled_from((3.0, 8.0))
+CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000, fixed=False)
+MANY = crowded(min_jobs=5, max_jobs=7, max_links=4, most_schedules=40_000, fixed=False)
+
+
+@dataclass
+class Grown:
+    """A tree of an instance from a schedule on, in which some jobs stay."""
+
+    instance: Instance
+    offsets: dict[str, int]
+    stay: frozenset[str]
+    sharpness: float
+
+    def __post_init__(self) -> None:
+        self.compiled = compile_instance(self.instance, common_scale=True)
+        scale = int(self.compiled.tables.scale[0])
+        self.unit = Fraction(self.compiled.unit, scale)
+        self.contacts = contacts_of(self.compiled)
+        self.groups = _groups(self.compiled, (), self.unit)
+        self.users = users_of(self.compiled, self.contacts)
+        jobs = len(self.instance.jobs)
+        self.tree, self.demand = start_tree(
+            self.compiled,
+            self.contacts,
+            np.array(list(self.offsets.values()), dtype=np.int64),
+            self.scaled(evaluate(self.instance, self.offsets).contention),
+            np.array([job.name not in self.stay for job in self.instance.jobs]),
+            self.sharpness,
+            Experience(np.zeros(jobs), np.ones(jobs)),
+        )
+
+    def scaled(self, value: Fraction) -> int:
+        assert (value / self.unit).denominator == 1
+        return int(value / self.unit)
+
+    def grow(self, budget: int) -> Tree:
+        grow(
+            self.compiled.tables,
+            self.contacts,
+            self.users,
+            self.groups,
+            self.demand,
+            self.tree,
+            workspace(self.compiled),
+            budget,
+        )
+        return self.tree
+
+    @property
+    def best(self) -> Fraction:
+        return self.unit * incumbent(self.tree)
+
+    @property
+    def found(self) -> dict[str, int]:
+        return dict(zip(self.offsets, map(int, self.tree.best), strict=True))
+
+
+@st.composite
+def starts(draw: st.DrawFn, of: st.SearchStrategy[Instance] = CASES) -> Grown:
+    """Draw an instance, a schedule of it to start from, and who stays."""
+    instance, offsets = draw(assigned(of))
+    stay = frozenset(draw(st.lists(st.sampled_from(list(offsets)), unique=True, max_size=2)))
+    return Grown(instance, offsets, stay, draw(SHARPNESS))
+
+
+def truth(case: Grown) -> Fraction:
+    """Return the optimum by enumeration."""
+    return optimum(case.instance, {name: case.offsets[name] for name in case.stay})
+
+
+@given(starts())
+@settings(max_examples=80)
+def test_it_ends_with_the_optimum(case: Grown) -> None:
+    best = truth(case)
+    assert is_done(case.grow(10**9))
+    assert case.best == best == evaluate(case.instance, case.found).contention
+    assert case.unit * dual_bound(case.tree) == best
+    assert all(case.found[name] == case.offsets[name] for name in case.stay)
+    assert all(0 <= case.found[job.name] < job.period for job in case.instance.jobs)
+
+
+@given(starts(MANY))
+@settings(max_examples=25)
+def test_so_it_does_with_more_jobs(case: Grown) -> None:
+    assert is_done(case.grow(10**9))
+    assert case.best == truth(case) == evaluate(case.instance, case.found).contention
+
+
+@given(starts())
+@settings(max_examples=40)
+def test_every_node_leaves_a_true_bound_and_the_demand_of_what_is_placed(case: Grown) -> None:
+    best = truth(case)
+    while not is_done(case.tree):
+        tree = case.grow(1)
+        assert case.unit * dual_bound(tree) <= best <= case.best
+        placed = np.flatnonzero(tree.position >= 0)
+        assert len(placed) == len(case.stay) + tree.counters[DEPTH]
+        demand = case.compiled.empty_demand()
+        for job in placed:
+            put_job(case.compiled.tables, demand, job, tree.offset[tree.position[job]], 1)
+        assert np.array_equal(case.demand, demand)
+    assert case.best == best
+
+
+@given(starts(), st.integers(2, 9))
+@settings(max_examples=40)
+def test_how_often_it_is_left_does_not_matter(case: Grown, budget: int) -> None:
+    other = Grown(case.instance, case.offsets, case.stay, case.sharpness)
+    while not is_done(case.tree):
+        case.grow(budget)
+    other.grow(10**9)
+    assert case.best == other.best
+    assert case.found == other.found
+    assert case.tree.counters.tolist() == other.tree.counters.tolist()
+
+
+@given(starts(), st.booleans(), st.integers(0, 5))
+@settings(max_examples=60)
+def test_a_value_from_elsewhere_ends_it_early_but_not_wrong(
+    case: Grown, optimal: bool, later: int
+) -> None:
+    """Cut off by the optimum or by the value of any schedule, at once or after some nodes."""
+    values = landscape(case.instance)
+    index = held(case.instance, {name: case.offsets[name] for name in case.stay})
+    reachable = np.unique(values[index])
+    value = reachable[0] if optimal else reachable[len(reachable) // 2]
+    case.grow(later)
+    cut_off(case.tree, case.scaled(Fraction(int(value), scale_of(case.instance))))
+    assert is_done(case.grow(10**9))
+    assert case.best == truth(case)
+
+
+@given(starts())
+@settings(max_examples=30)
+def test_from_an_optimal_schedule_it_stays(case: Grown) -> None:
+    case.grow(10**9)
+    again = Grown(case.instance, case.found, case.stay, case.sharpness)
+    assert is_done(again.grow(10**9))
+    assert again.best == case.best
+    assert again.found == case.found
+
+
+@given(assigned(CASES))
+@settings(max_examples=20)
+def test_nobody_moves_if_all_stay(case: tuple[Instance, dict[str, int]]) -> None:
+    instance, offsets = case
+    grown = Grown(instance, offsets, frozenset(offsets), 8.0)
+    assert is_done(grown.grow(10**9))
+    assert grown.found == offsets
+
+
+def crowd(jobs: int, links: int, period: int) -> Instance:
+    """Make jobs that are all on all links."""
+    burst = Phase(start=0, length=period // 2 + 1, rate=60)
+    names = [f"l{index}" for index in range(links)]
+    return Instance(
+        name="crowd",
+        slot_ms=1,
+        links=tuple(Link(name=name, capacity=100) for name in names),
+        jobs=tuple(
+            Job(name=f"j{index}", period=period, phases=(burst,), links=dict.fromkeys(names, 1))
+            for index in range(jobs)
+        ),
+    )
+
+
+def test_the_stack_is_as_large_as_it_can_grow() -> None:
+    """Every job on every link, so that each placement scores all that are left anew."""
+    instance = crowd(6, 3, 4)
+    case = Grown(instance, dict(instance.unshifted), frozenset(), 8.0)
+    deepest = 0
+    while not is_done(case.tree):
+        case.grow(1)
+        deepest = max(deepest, int(case.tree.top.max()))
+        assert case.tree.top.max() <= len(case.tree.vector)
+    assert deepest > 6 * 3
+    assert case.best == truth(case)
+
+
+def test_a_tree_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_ENTRIES", 100)
+    instance = crowd(3, 2, 4)
+    with pytest.raises(TreeTooLargeError, match="crowd: a search tree of 3 jobs on 2 links"):
+        Grown(instance, dict(instance.unshifted), frozenset(), 8.0)

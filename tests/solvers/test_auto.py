@@ -1,0 +1,156 @@
+"""The default solver: any number of workers, the same answers; no fault stays in a thread."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from metronome_opt.errors import SolverError
+from metronome_opt.instance import Instance, read_instance
+from metronome_opt.result import Result, Stop
+from metronome_opt.schedule import Status, read_schedule
+from metronome_opt.solvers import local, solve
+from metronome_opt.solvers.clusters import Clusters
+from metronome_opt.verify import check
+from tests.landscape import optimum
+from tests.solvers.test_limits import HARD
+from tests.strategies import crowded
+
+SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
+SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
+
+
+@given(SPREAD)
+@settings(max_examples=15)
+def test_any_number_of_workers_proves_the_same(instance: Instance) -> None:
+    best = optimum(instance)
+    for workers in (1, 2, 3):
+        result = solve(instance, time_limit=None, workers=workers)
+        assert result.objective == result.lower_bound == best
+        assert result.stop is Stop.PROVED
+        assert check(instance, result.schedule) == ()
+
+
+def told(result: Result) -> tuple[object, ...]:
+    """Return all that is to be repeatable of a result: everything but times."""
+    events = [(event.incumbent, event.bound, event.source) for event in result.trajectory]
+    return events, result.offsets, result.blocks, result.notes, result.stop
+
+
+@pytest.mark.parametrize("name", ["paper/paper-tune-0", "fabric/fabric-64-tune-0"])
+def test_one_worker_does_the_same_again(name: str) -> None:
+    instance = read_instance(SUITES / f"{name}.json")
+    runs = [solve(instance, time_limit=None, workers=1, seed=3) for _ in range(2)]
+    assert told(runs[0]) == told(runs[1])
+    assert runs[0].status is Status.OPTIMAL
+
+
+def test_all_threads_end_with_the_run() -> None:
+    before = threading.active_count()
+    result = solve(HARD, time_limit=1, workers=3)
+    assert result.stop is Stop.TIME_LIMIT
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("where", ["proof", "search"])
+def test_an_error_in_a_thread_ends_the_run(
+    where: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others would go on for as long as there is time."""
+    fault = SolverError("it fell over")
+    _let_fail(where, fault, monkeypatch)
+    result = solve(HARD, time_limit=100, workers=workers)
+    assert result.stop is Stop.FINISHED
+    assert result.status is Status.FEASIBLE
+    assert check(HARD, result.schedule) == ()
+    assert any("it fell over" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("where", ["proof", "search"])
+def test_a_mistake_in_a_thread_is_not_swallowed(
+    where: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _let_fail(where, ZeroDivisionError("a mistake"), monkeypatch)
+    with pytest.raises(ZeroDivisionError, match="a mistake"):
+        solve(HARD, time_limit=100, workers=workers)
+
+
+def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the second round of proofs, or the first search after the start, fail."""
+    rounds: list[object] = []
+    play, improve = Clusters.play, local.improve
+
+    def failing_play(self: Clusters, **rest: int) -> None:
+        rounds.append(self)
+        if rounds.count(self) > 1:
+            raise fault
+        play(self, **rest)
+
+    def failing_improve(*arguments: object, **rest: object) -> None:
+        if "seed" in rest:
+            raise fault
+        improve(*arguments, **rest)  # type: ignore[arg-type]
+
+    if where == "proof":
+        monkeypatch.setattr(Clusters, "play", failing_play)
+    else:
+        monkeypatch.setattr(local, "improve", failing_improve)
+
+
+def test_a_callback_stops_all_workers() -> None:
+    seen: list[Fraction | None] = []
+
+    def enough(event: object) -> bool:
+        seen.append(getattr(event, "bound", None))
+        return seen[-1] is not None
+
+    result = solve(HARD, time_limit=100, workers=2, callback=enough)
+    assert result.stop is Stop.CALLBACK
+    assert result.lower_bound == seen[-1]
+
+
+def test_next_to_no_time_gives_a_true_schedule_of_many_jobs() -> None:
+    instance = read_instance(SUITES / "fabric" / "fabric-256-tune-0.json")
+    for workers in (1, 2):
+        result = solve(instance, time_limit=0.1, workers=workers)
+        assert check(instance, result.schedule) == ()
+        assert (result.status is Status.OPTIMAL) == (result.lower_bound == result.objective)
+        assert result.lower_bound is None or result.lower_bound <= result.objective
+
+
+def test_a_signal_amid_a_dense_instance_writes_what_was_found(tmp_path: Path) -> None:
+    instance = SUITES / "dense" / "dense-30-tune-0.json"
+    arguments = [sys.executable, "-m", "metronome_opt", "solve", str(instance), "--workers", "2"]
+    runs = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        target = tmp_path / f"{number.name}.json"
+        process = subprocess.Popen(
+            [*arguments, "--output", str(target), "--time-limit", "200"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ),
+        )
+        runs.append((number, target, process))
+    time.sleep(5)
+    for number, _, process in runs:
+        process.send_signal(number)
+    for _, target, process in runs:
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert "Traceback" not in said
+        schedule = read_schedule(target)
+        assert check(read_instance(instance), schedule) == ()
+        assert schedule.status is Status.FEASIBLE
+        assert schedule.runtime_s < 100

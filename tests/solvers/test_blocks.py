@@ -1,0 +1,111 @@
+"""Blocks: schedules, bounds and notes of the parts add up to those of the whole."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hypothesis import given, settings
+
+from metronome_opt.instance import Instance
+from metronome_opt.result import Result
+from metronome_opt.solvers import solve
+from metronome_opt.solvers.blocks import Blocks
+from metronome_opt.solvers.clusters import Clusters
+from metronome_opt.solvers.search import Search
+from metronome_opt.verify import evaluate
+from tests.landscape import optimum
+from tests.solvers.test_limits import hard_instance
+from tests.strategies import crowded
+
+CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
+SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
+
+
+def check_adds_up(result: Result) -> None:
+    """Check what a result says of its blocks, all of which have a schedule."""
+    values = [block.value for block in result.blocks]
+    assert sum((value for value in values if value is not None), Fraction(0)) == result.objective
+    assert None not in values
+    bounds = [block.bound or Fraction(0) for block in result.blocks]
+    assert sum(bounds, Fraction(0)) == (result.lower_bound or 0)
+    for block in result.blocks:
+        assert block.found_by
+        assert (block.proved_by is not None) == (block.value == block.bound)
+        assert block.proved_by != ""
+    names = [link for block in result.blocks for link in block.links]
+    assert len(names) == len(set(names)) <= len(result.instance.links)
+    assert {name for block in result.blocks for name in block.jobs} <= set(result.offsets)
+
+
+@given(SPREAD)
+@settings(max_examples=40)
+def test_the_optima_of_the_blocks_add_up(instance: Instance) -> None:
+    whole = Search(instance, time_limit=None, seed=0, workers=1)
+    blocks = Blocks(whole)
+    assert sum((optimum(part.instance) for part in blocks.parts), Fraction(0)) == optimum(instance)
+
+
+@given(SPREAD)
+@settings(max_examples=20)
+def test_the_schedules_of_the_blocks_make_one_of_the_whole(instance: Instance) -> None:
+    whole = Search(instance, time_limit=None, seed=0, workers=1)
+    blocks = Blocks(whole)
+    for number, part in enumerate(blocks.parts):
+        blocks.join()
+        assert number == 0 or whole.incumbent is None  # some part has no schedule yet
+        blocks.start(part, share=1.0)
+    blocks.join()
+    found = [part.incumbent for part in blocks.parts if part.incumbent is not None]
+    assert whole.incumbent == sum(found, Fraction(0))
+    named = whole.named()
+    assert named is not None
+    assert evaluate(instance, named).contention == whole.incumbent
+    assert all(named[job.name] == job.fixed_offset for job in instance.jobs if job.fixed_offset)
+
+
+@given(SPREAD)
+@settings(max_examples=15)
+def test_bounds_add_up_while_some_are_open(instance: Instance) -> None:
+    best = optimum(instance)
+    whole = Search(instance, time_limit=None, seed=0, workers=1)
+    blocks = Blocks(whole)
+    for part in blocks.parts:
+        blocks.start(part, share=1.0)
+    blocks.join()
+    for part in blocks.open:
+        Clusters(part).play()
+        blocks.join()
+        assert (whole.bound or 0) <= best
+        assert sum((block.bound or 0 for block in whole.blocks), Fraction(0)) == (whole.bound or 0)
+    assert whole.incumbent == best
+    assert not blocks.open
+
+
+@given(CASES)
+@settings(max_examples=20)
+def test_results_say_what_proved_each_block(instance: Instance) -> None:
+    for solver in ("auto", "branch-bound"):
+        result = solve(instance, solver, time_limit=None, workers=1)
+        assert result.objective == result.lower_bound == optimum(instance)
+        if result.blocks:
+            check_adds_up(result)
+            assert all(block.proved_by for block in result.blocks)
+
+
+def test_open_blocks_add_up_as_well() -> None:
+    for solver in ("auto", "branch-bound"):
+        result = solve(hard_instance(), solver, time_limit=0.7, workers=1)
+        check_adds_up(result)
+        assert any(block.proved_by is None for block in result.blocks)
+        assert any("not proved: 1" in note for note in result.notes)
+
+
+def test_what_a_part_has_to_say_is_told_once() -> None:
+    whole = Search(hard_instance(4, 2), time_limit=None, seed=0, workers=1)
+    blocks = Blocks(whole)
+    for part in blocks.parts:
+        part.notes += ["told twice", "told twice"]
+    blocks.join()
+    blocks.say()
+    blocks.say()
+    assert whole.notes.count("told twice") == 1

@@ -1,0 +1,114 @@
+"""Clusters: the bound grows from the links' own to a proof, and is true all the way."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance
+from metronome_opt.presolve import simplify_links, split
+from metronome_opt.solvers import clusters as module
+from metronome_opt.solvers import greedy, solve
+from metronome_opt.solvers.bounds import restrict
+from metronome_opt.solvers.clusters import Clusters
+from metronome_opt.solvers.search import Search
+from metronome_opt.verify import evaluate
+from tests.landscape import optimum
+from tests.solvers.test_limits import hard_instance
+from tests.strategies import crowded
+
+CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
+LARGER = crowded(min_jobs=5, max_jobs=7, max_links=4, most_schedules=40_000)
+
+
+def blocks_of(instance: Instance) -> tuple[Instance, ...]:
+    return split(simplify_links(instance).instance).blocks
+
+
+def searching(instance: Instance, time_limit: float | None = None) -> Search:
+    search = Search(instance, time_limit=time_limit, seed=0, workers=1)
+    greedy.run(search)
+    return search
+
+
+def links_optimum(instance: Instance) -> Fraction:
+    alone = (restrict(instance, frozenset([link.name])) for link in instance.links)
+    return sum((optimum(part) for part in alone), Fraction(0))
+
+
+def play_to_the_end(search: Search, *, threads: int = 1) -> None:
+    """Play until proved; check the bound after each round."""
+    best, least = optimum(search.instance), links_optimum(search.instance)
+    clusters = Clusters(search)
+    for _ in range(20):
+        if search.proved:
+            break
+        clusters.play(threads=threads)
+        assert not clusters.too_large
+        assert search.incumbent is not None
+        assert least <= (search.bound or 0) <= best <= search.incumbent
+    assert search.incumbent == search.bound == best
+    named = search.named()
+    assert named is not None
+    assert evaluate(search.instance, named).contention == best
+
+
+@given(CASES, st.sampled_from((1, 2)))
+@settings(max_examples=40)
+def test_it_ends_with_a_proof(instance: Instance, threads: int) -> None:
+    for block in blocks_of(instance):
+        play_to_the_end(searching(block), threads=threads)
+
+
+@given(LARGER)
+@settings(max_examples=20)
+def test_so_it_does_in_many_small_rounds(instance: Instance) -> None:
+    """Groups are left and taken up again, and those with more jobs come in later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FIRST_NODES", 1)
+        patch.setattr(module, "_FIRST_JOBS", 2)
+        patch.setattr(module, "_MORE_JOBS", 1)
+        for block in blocks_of(instance):
+            play_to_the_end(searching(block))
+
+
+@given(LARGER)
+@settings(max_examples=20)
+def test_links_whose_optimum_is_not_proved_in_time_do_not_mislead(instance: Instance) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_LINK_NODES", 0)
+        for block in blocks_of(instance):
+            best, search = optimum(block), searching(block)
+            clusters = Clusters(search)
+            for _ in range(20):
+                clusters.play()
+                assert (search.bound or 0) <= best
+            assert search.incumbent == search.bound == best
+
+
+def test_what_is_stopped_stays_true() -> None:
+    search = searching(hard_instance(12, 4), time_limit=0.3)
+    clusters = Clusters(search)
+    while not search.stopped:
+        clusters.play()
+    known = solve(search.instance, "local", time_limit=1, workers=1).objective
+    assert (search.bound or 0) <= known
+    bound = search.bound
+    clusters.play()  # nothing goes on after the end
+    assert search.bound == bound
+
+
+def test_trees_that_are_too_large_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from metronome_opt.kernels import tree
+
+    monkeypatch.setattr(tree, "_MOST_ENTRIES", 10)
+    instance = hard_instance(6, 3)
+    for solver in ("branch-bound", "auto"):  # they end, though there is no limit
+        result = solve(instance, solver, time_limit=None, workers=1)
+        assert result.lower_bound is None
+        told = [note for note in result.notes if "no branch and bound" in note]
+        assert len(told) == 1
+        assert "search tree" in told[0]

@@ -1,0 +1,198 @@
+"""Local search: never worse than its start, repeatable, in time, and as a rule optimal if small."""
+
+from __future__ import annotations
+
+import random
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.kernels.jobs import demand_of, workspace
+from metronome_opt.kernels.perturb import neighbours_of
+from metronome_opt.kernels.tables import compile_instance
+from metronome_opt.result import Stop
+from metronome_opt.solvers import greedy, local, solve
+from metronome_opt.solvers.neighbourhoods import Polish
+from metronome_opt.solvers.pace import Pace
+from metronome_opt.solvers.search import Search
+from metronome_opt.verify import check, evaluate
+from tests.strategies import instances
+
+VARIED = instances(max_jobs=5, max_links=3, weights=(0, 1, 2, 4))
+
+
+def tangle(jobs: int, links: int, seed: int, *, periods: tuple[int, ...]) -> Instance:
+    """Make jobs that cannot avoid one another, three links each."""
+    draw = random.Random(seed)
+    names = [f"l{index}" for index in range(links)]
+    return Instance(
+        name="tangle",
+        slot_ms=5,
+        links=tuple(Link(name=name, capacity=100) for name in names),
+        jobs=tuple(
+            Job(
+                name=f"j{index}",
+                period=(period := draw.choice(periods)),
+                weight=draw.choice((1, 2)),
+                phases=(
+                    Phase(
+                        start=0,
+                        length=draw.randint(period // 5, period // 2),
+                        rate=draw.randint(55, 95),
+                    ),
+                ),
+                links=dict.fromkeys(draw.sample(names, min(links, 3)), 1),
+            )
+            for index in range(jobs)
+        ),
+    )
+
+
+def search_of(instance: Instance, *, time_limit: float | None = None, seed: int = 0) -> Search:
+    return Search(instance, time_limit=time_limit, seed=seed, workers=1)
+
+
+@given(VARIED, st.integers(0, 9))
+@settings(max_examples=40)
+def test_it_is_never_worse_than_greedy(instance: Instance, seed: int) -> None:
+    result = solve(instance, "local", seed=seed)
+    assert check(instance, result.schedule) == ()
+    assert result.objective <= solve(instance, "greedy").objective
+    for job in instance.jobs:
+        assert job.fixed_offset in (None, result.offsets[job.name])
+
+
+@given(VARIED, st.integers(0, 9))
+@settings(max_examples=15)
+def test_the_same_seed_gives_the_same_run(instance: Instance, seed: int) -> None:
+    runs = [solve(instance, "local", seed=seed) for _ in range(2)]
+    assert runs[0].offsets == runs[1].offsets
+    found = [[(event.incumbent, event.source) for event in run.trajectory] for run in runs]
+    assert found[0] == found[1]
+
+
+def test_the_clock_changes_nothing_where_it_does_not_bite(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = tangle(10, 6, 1, periods=(20, 30, 60))
+    found = []
+    for tick in (0.0001, 0.01, 1.0):
+        monkeypatch.setattr("metronome_opt.solvers.pace._TICK_S", tick)
+        search = search_of(instance)
+        local.run(search)
+        found.append([(event.incumbent, event.source) for event in search.trajectory])
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_small_instances_are_solved(seed: int) -> None:
+    instance = tangle(4, 3, seed, periods=(6, 8, 12))
+    optimum = solve(instance, "exhaustive").objective
+    assert optimum > 0
+    assert solve(instance, "local", seed=seed).objective == optimum
+
+
+@pytest.mark.parametrize("time_limit", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("jobs", [6, 300])
+def test_it_ends_in_time(jobs: int, time_limit: float) -> None:
+    instance = tangle(jobs, 3 * jobs // 4, 2, periods=(400, 600, 1200))
+    search = search_of(instance, time_limit=time_limit)
+    began = time.perf_counter()
+    local.run(search)
+    assert time.perf_counter() - began < time_limit + 20  # generous: the machine may be busy
+    assert jobs == 6 or search.stop is Stop.TIME_LIMIT
+    named = search.named()
+    assert named is not None
+    assert evaluate(instance, named).contention == search.incumbent
+
+
+def test_it_ends_by_itself() -> None:
+    search = search_of(tangle(3, 1, 0, periods=(6, 8, 12)))
+    local.run(search)
+    assert search.stop is Stop.FINISHED
+    assert search.incumbent
+
+
+def test_it_stops_at_nothing_to_pay() -> None:
+    burst = Phase(start=0, length=2, rate=60)
+    jobs = tuple(Job(name=name, period=6, phases=(burst,), links={"l": 1}) for name in "abc")
+    links = (Link(name="l", capacity=100),)
+    search = search_of(Instance(name="easy", slot_ms=1, links=links, jobs=jobs))
+    search.offer([0, 0, 0], "here")
+    local.improve(search, share=1.0)
+    assert search.stop is Stop.PROVED
+    assert search.incumbent == 0
+
+
+def test_it_can_be_left_and_resumed() -> None:
+    search = search_of(tangle(8, 5, 4, periods=(20, 30, 60)))
+    greedy.run(search)
+    population = local.begin(search)
+    assert population is not None
+    values = [search.incumbent]
+    for _ in range(4):
+        population.play(Pace(search, 1.0))
+        values.append(search.incumbent)
+    assert values == sorted(values, reverse=True)  # type: ignore[type-var]
+    assert population.idle < 4
+
+
+def test_there_may_be_nothing_to_search() -> None:
+    burst = Phase(start=0, length=4, rate=60)
+    jobs = tuple(
+        Job(name=name, period=6, phases=(burst,), links={"l": 1}, fixed_offset=0) for name in "ab"
+    )
+    links = (Link(name="l", capacity=100),)
+    search = search_of(Instance(name="fixed", slot_ms=1, links=links, jobs=jobs))
+    assert local.begin(search) is None  # no incumbent
+    local.run(search)
+    assert local.begin(search) is None  # no job that may move
+    assert search.incumbent == Fraction(4 * 20, 6)
+
+
+@given(VARIED, st.integers(0, 9))
+@settings(max_examples=40)
+def test_polishing_never_makes_it_worse(instance: Instance, seed: int) -> None:
+    compiled = compile_instance(instance, common_scale=True)
+    around = neighbours_of(compiled)
+    offsets = np.array([job.unshifted for job in instance.jobs], dtype=np.int64)
+    if not len(around.free):
+        return
+    generator = np.random.default_rng(seed)
+    offsets[around.free] = generator.integers(0, compiled.tables.period[around.free])
+    search, demand = search_of(instance), demand_of(compiled, offsets)
+    before = search.offer(offsets, "before")
+    polish, pace = Polish(compiled, around), Pace(search, 1.0)
+    polish.apply(demand, offsets, workspace(compiled), 10**6, pace)
+    assert (demand == demand_of(compiled, offsets)).all()
+    assert search.offer(offsets, "after") <= before
+    for job in instance.jobs:
+        assert job.fixed_offset in (None, offsets[instance.jobs.index(job)])
+
+
+def test_polishing_frees_enough_jobs_to_find_the_optimum() -> None:
+    instance = tangle(3, 1, 5, periods=(6, 8, 12))
+    compiled = compile_instance(instance, common_scale=True)
+    offsets = np.zeros(3, dtype=np.int64)
+    search, demand = search_of(instance), demand_of(compiled, offsets)
+    search.offer(offsets, "before")
+    polish = Polish(compiled, neighbours_of(compiled))
+    polish.apply(demand, offsets, workspace(compiled), 10**6, Pace(search, 1.0))
+    assert search.offer(offsets, "after") == solve(instance, "exhaustive").objective
+
+
+def test_slices_add_up() -> None:
+    pace = Pace(search_of(tangle(3, 1, 0, periods=(6,))), 1.0)
+    assert pace.affordable is None
+    for steps in (0, 1, 10, 1000):
+        assert sum(pace.slices(steps)) == steps
+
+
+def test_nothing_is_affordable_when_the_time_is_over() -> None:
+    pace = Pace(search_of(tangle(3, 1, 0, periods=(6,)), time_limit=0.0), 1.0)
+    assert pace.over
+    assert pace.affordable == 0
+    assert list(pace.slices(10)) == []

@@ -1,0 +1,262 @@
+"""The strong models mean the same as the instance, and a back end that falls over is only that."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.errors import SolverError
+from metronome_opt.instance import Instance
+from metronome_opt.result import Stop
+from metronome_opt.schedule import Status
+from metronome_opt.solvers import (
+    cpsat,
+    cpsat_backend,
+    cpsat_textbook,
+    milp_cbc,
+    milp_highs,
+    parts,
+    solve,
+    strong,
+)
+from metronome_opt.solvers.cpsat import StrongModel
+from metronome_opt.solvers.cpsat_backend import optimise
+from metronome_opt.solvers.milp import StrongMilp
+from metronome_opt.solvers.network import Eliminated, Network, build, eliminate, tables
+from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.strong import StrongForm
+from metronome_opt.solvers.time_indexed import ModelTooLargeError
+from metronome_opt.verify import check
+from tests.landscape import optimum
+from tests.solvers.test_limits import HARD, hard_instance
+from tests.strategies import assigned, crowded
+
+Drawn = tuple[Instance, dict[str, int]]
+Solve = Callable[[Search, StrongForm, list[Eliminated]], None]
+
+
+def in_process(search: Search, form: StrongForm, gone: list[Eliminated]) -> None:
+    optimise(search, StrongModel(form, gone, search.best or ()), ("max_lp",))
+
+
+def isolated(search: Search, form: StrongForm, gone: list[Eliminated]) -> None:
+    optimise(search, StrongModel(form, gone, search.best or ()), isolated=True)
+
+
+def with_highs(search: Search, form: StrongForm, gone: list[Eliminated]) -> None:
+    milp_highs.solve(search, StrongMilp(form, gone))
+
+
+def with_cbc(search: Search, form: StrongForm, gone: list[Eliminated]) -> None:
+    milp_cbc.solve(search, StrongMilp(form, gone))
+
+
+@st.composite
+def modelled(draw: st.DrawFn) -> tuple[Search, Network, list[Eliminated], int]:
+    """Draw a search with any incumbent, a network that may be cut down, and a cell limit."""
+    instance, offsets = draw(assigned(crowded()))
+    search = Search(instance, time_limit=None, seed=0, workers=1)
+    search.offer([offsets[job.name] for job in instance.jobs], "drawn")
+    gone: list[Eliminated] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "SMALL", draw(st.sampled_from((1, 10, 2**16))))
+        network = build(search)
+        if draw(st.booleans()):
+            most = draw(st.sampled_from((1, 5, 20)))
+            network, gone = eliminate(search, network, draw(st.sampled_from((5, 100))), most)
+    return search, network, gone, draw(st.sampled_from((3, 20, 5000)))
+
+
+def check_model(drawn: tuple[Search, Network, list[Eliminated], int], solve_with: Solve) -> None:
+    """Solve a model; the incumbent ends as the optimum, proved."""
+    search, network, gone, cells = drawn
+    left = [cost.excess for cost in network.costs if cost.link is None and cost.excess is not None]
+    too_many = any(np.count_nonzero(excess <= network.slack) > cells for excess in left)
+    if search.proved or network.slack < 0 or too_many:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strong, "MOST_CELLS", cells)
+        form = StrongForm(network, search)
+    solve_with(search, form, gone)
+    assert search.incumbent == search.bound == optimum(search.instance)
+    assert search.stop is Stop.PROVED
+
+
+@given(modelled())
+@settings(max_examples=120)
+def test_cpsat_agrees_with_all_schedules(
+    drawn: tuple[Search, Network, list[Eliminated], int],
+) -> None:
+    check_model(drawn, in_process)
+
+
+@pytest.mark.parametrize("solve_with", [isolated, with_highs, with_cbc])
+@given(modelled())
+@settings(max_examples=10)
+def test_other_programs_agree_with_all_schedules(
+    solve_with: Solve, drawn: tuple[Search, Network, list[Eliminated], int]
+) -> None:
+    check_model(drawn, solve_with)
+
+
+def searching(instance: Instance) -> Search:
+    """Return a search with an incumbent that is far from proved."""
+    search = Search(instance, time_limit=60, seed=0, workers=1)
+    search.offer([job.unshifted for job in instance.jobs], "unshifted")
+    return search
+
+
+def textbook(search: Search) -> cpsat_textbook.CpsatModel:
+    return cpsat_textbook.CpsatModel(search.compiled)
+
+
+def test_a_model_that_memory_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strong, "MOST_ENTRIES", 10)
+    search = searching(HARD)
+    with pytest.raises(ModelTooLargeError, match="entries, more than 10; coarsen the slots"):
+        StrongForm(build(search), search)
+
+
+def test_slots_in_which_the_same_may_happen_are_one_row() -> None:
+    search = searching(HARD)
+    form = StrongForm(build(search), search)
+    rows = sum(len(part.rows) for part in form.parts if isinstance(part, strong.SlotLink))
+    assert rows < sum(1 for _ in textbook(search).form.rows())
+    assert all(part.low > 0 for part in form.parts)  # what each link costs alone
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+def pretending(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Put a Python program in the place of the one that runs CP-SAT."""
+    monkeypatch.setattr(cpsat_backend, "program", lambda _: [sys.executable, "-c", code])
+
+
+def test_a_killed_process_is_named_and_leaves_what_it_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretending(
+        monkeypatch,
+        "import os, signal\n"
+        "print('{\"bound\": 2.0}', flush=True)\n"
+        "print('about to be killed', flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)",
+    )
+    search = searching(HARD)
+    value = search.incumbent
+    problem = textbook(search)
+    with pytest.raises(
+        SolverError, match=r"signal SIGKILL \(out of memory\?\): about to be killed"
+    ):
+        optimise(search, problem, isolated=True)
+    assert search.incumbent == value
+    assert search.bound == 2 * problem.scale
+
+
+def test_an_abort_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretending(monkeypatch, "import os; os.abort()")
+    search = searching(HARD)
+    with pytest.raises(SolverError, match="CP-SAT ends with signal SIGABRT"):
+        optimise(search, textbook(search), isolated=True)
+
+
+def test_a_status_that_is_not_known_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = '{"status": "ABNORMAL", "objective": 0.0, "bound": 0.0}'
+    pretending(monkeypatch, f"print('{told}')")
+    search = searching(HARD)
+    with pytest.raises(SolverError, match="status ABNORMAL, not understood"):
+        optimise(search, textbook(search), isolated=True)
+
+
+def test_running_out_of_memory_is_an_error_with_the_incumbent_kept() -> None:
+    search = searching(hard_instance(60, 20))
+    value = search.incumbent
+    with pytest.raises(SolverError, match="CP-SAT ends with"):
+        optimise(search, textbook(search), isolated=True, memory_mb=100)
+    assert search.incumbent == value
+
+
+def test_a_process_of_its_own_ends_when_the_search_is_stopped() -> None:
+    search = searching(HARD)
+    search.limit_to(1.0, 1)
+    optimise(search, textbook(search), isolated=True)
+    assert search.stop is Stop.TIME_LIMIT
+    assert search.elapsed < 30
+
+
+def islands() -> Instance:
+    """Return two hard instances that have nothing to do with each other."""
+    one = hard_instance(9, 3)
+    jobs, links = list(one.jobs), list(one.links)
+    for job in one.jobs:
+        used = {f"{name}-too": flows for name, flows in job.links.items()}
+        jobs.append(job.model_copy(update={"name": f"{job.name}-too", "links": used}))
+    links += [link.model_copy(update={"name": f"{link.name}-too"}) for link in one.links]
+    return one.replace(jobs=tuple(jobs), links=tuple(links))
+
+
+def crash(*_: object, **__: object) -> None:
+    raise SolverError("the back end fell over")
+
+
+@pytest.fixture
+def nothing_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the proofs to the back end."""
+    monkeypatch.setattr(parts, "_MOST_CELLS", 0)
+    monkeypatch.setattr(tables, "SMALL", 1)
+
+
+@pytest.mark.usefixtures("nothing_prepared")
+def test_a_crash_in_one_block_is_noted_and_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, calls = cpsat.optimise, []
+
+    def sometimes(part: Search, *arguments: object, **options: object) -> None:
+        calls.append(part)
+        if len(calls) == 1:
+            crash()
+        real(part, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cpsat, "optimise", sometimes)
+    instance = islands()
+    result = solve(instance, "cpsat", time_limit=5, workers=1)
+    assert len(calls) == 2
+    assert result.status is Status.FEASIBLE
+    assert check(instance, result.schedule) == ()
+    assert any(
+        note.startswith("block of job-") and note.endswith("the back end fell over")
+        for note in result.notes
+    )
+
+
+@pytest.mark.usefixtures("nothing_prepared")
+def test_an_error_after_a_find_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpsat, "optimise", crash)
+    result = solve(HARD, "cpsat", time_limit=4, workers=1)
+    assert result.status is Status.FEASIBLE
+    assert check(HARD, result.schedule) == ()
+    assert any("the back end fell over" in note for note in result.notes)
+
+
+def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpsat_textbook, "optimise", crash)
+    with pytest.raises(SolverError, match="fell over"):
+        solve(HARD, "cpsat-textbook", time_limit=4, workers=1)
+
+
+@pytest.mark.parametrize("name", ["cpsat", "milp", "milp-cbc"])
+@pytest.mark.parametrize("limit", [0.1, 0.3])
+def test_next_to_no_time_gives_the_incumbent(name: str, limit: float) -> None:
+    instance = hard_instance(120, 80)
+    result = solve(instance, name, time_limit=limit, workers=1)
+    assert result.stop is Stop.TIME_LIMIT
+    assert check(instance, result.schedule) == ()
+    assert result.objective <= solve(instance, "greedy").objective
+    assert result.schedule.runtime_s < 5  # making a model alone would take longer

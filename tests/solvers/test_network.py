@@ -1,0 +1,145 @@
+"""The cost network states what the judge says, and whatever is cut off it is not needed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.scenario import load
+from metronome_opt.solvers import elimination
+from metronome_opt.solvers.network import Network, build, decide, eliminate, tables
+from metronome_opt.solvers.network.prune import prune
+from metronome_opt.solvers.search import Search
+from metronome_opt.verify import evaluate
+from tests.landscape import landscape, optimum, scale_of
+from tests.strategies import assigned, crowded
+
+Drawn = tuple[Instance, dict[str, int]]
+SCHEDULES = assigned(crowded())
+
+
+def searching(instance: Instance, offsets: dict[str, int]) -> Search:
+    """Return a search with a schedule as its incumbent."""
+    search = Search(instance, time_limit=None, seed=0, workers=1)
+    search.offer([offsets[job.name] for job in instance.jobs], "drawn")
+    return search
+
+
+def stated(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return what the tables add up to at every schedule within the domains, in units."""
+    total = np.full(network.sizes, network.floor, dtype=np.int64)
+    for cost in network.costs:
+        assert cost.excess is not None
+        shape = [size if job in cost.scope else 1 for job, size in enumerate(network.sizes)]
+        total += cost.excess.reshape(shape)
+    return total
+
+
+def judged(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return the true units of the same schedules."""
+    instance = network.compiled.instance
+    scaled = landscape(instance)[np.ix_(*network.domains)]
+    factor = 1 / (network.scale * scale_of(instance))
+    units = scaled * factor.numerator
+    assert not (units % factor.denominator).any()  # the scale divides every contention
+    return units // factor.denominator
+
+
+def two_jobs() -> Instance:
+    """Return two bursts of 2 slots of 4, 60 each of 100: they lack 20 where they overlap."""
+    burst = (Phase(start=0, length=2, rate=60),)
+    jobs = tuple(Job(name=name, period=4, phases=burst, links={"l": 1}) for name in "ab")
+    return Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=100),), jobs=jobs)
+
+
+def test_a_table_by_hand() -> None:
+    search = searching(two_jobs(), {"a": 0, "b": 1})
+    network = build(search)
+    (cost,) = network.costs
+    assert network.scale == Fraction(20, 4)  # one slot of overlap out of four
+    assert [list(domain) for domain in network.domains] == [[0], [0, 1, 2, 3]]
+    assert cost.excess is not None
+    assert (cost.low, cost.scope, network.limit) == (0, (1,), 0)  # the incumbent overlaps once
+    assert list(cost.excess) == [1, 1, 0, 1]  # 1 stands for all that is above the slack
+    assert [list(domain) for domain in prune(search, network).domains] == [[0], [2]]
+
+
+@given(SCHEDULES)
+@settings(max_examples=60)
+def test_tables_add_up_to_what_the_judge_says(drawn: Drawn) -> None:
+    search = searching(*drawn)
+    if search.proved:
+        return
+    network = build(search)
+    told, true = stated(network), judged(network)
+    # What is not better than the incumbent need only be known not to be.
+    assert (np.minimum(told, network.limit + 1) == np.minimum(true, network.limit + 1)).all()
+    assert min(int(true.min()), network.limit + 1) * network.scale == optimum(drawn[0])
+
+
+@given(SCHEDULES, st.data())
+@settings(max_examples=30)
+def test_a_job_given_an_offset_leaves_the_rest_as_it_was(drawn: Drawn, data: st.DataObject) -> None:
+    search = searching(*drawn)
+    network = build(search)
+    free = [job for job, size in enumerate(network.sizes) if size > 1]
+    if search.proved or not free:
+        return
+    job = data.draw(st.sampled_from(free))
+    entry = data.draw(st.integers(0, network.sizes[job] - 1))
+    part = network.given(job, entry)
+    assert (stated(part) == stated(network).take([entry], axis=job)).all()
+    assert part.floor >= network.floor
+
+
+@given(SCHEDULES, st.sampled_from((1, 10, 2**16)), st.sampled_from((1, 5, 100, 10**6)))
+@settings(max_examples=100)
+def test_nothing_that_is_needed_is_cut_off(drawn: Drawn, small: int, most: int) -> None:
+    best = optimum(drawn[0])
+    search = searching(*drawn)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "SMALL", small)
+        network, gone = eliminate(search, build(search), most, most)
+    assert network.bound <= best
+    assert search.bound is None or search.bound <= best
+    if network.slack < 0:
+        assert search.incumbent == best
+    elif network.solved:
+        left = [int(domain[0]) for domain in network.domains]
+        assert search.offer(decide(gone, left), "decided") == network.bound == best
+
+
+@given(SCHEDULES, st.sampled_from((1, 5, 20, 2**20)))
+@settings(max_examples=100)
+def test_branching_makes_up_for_tables_that_are_too_large(drawn: Drawn, most: int) -> None:
+    best = optimum(drawn[0])
+    search = searching(*drawn)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "SMALL", 10)
+        patch.setattr(elimination, "_MOST_CELLS", most)
+        patch.setattr(elimination, "_MOST_CELLS_AT_ROOT", most)
+        elimination.prove(search)
+    assert search.proved
+    assert search.incumbent == best
+    assert all(event.bound is None or event.bound <= best for event in search.trajectory)
+
+
+def test_the_shipped_example_is_proved_block_by_block() -> None:
+    search = Search(load("paper-24").instance, time_limit=200, seed=0, workers=1)
+    elimination.run(search)
+    assert search.proved
+    assert all(block.proved_by is not None for block in search.blocks)
+    assert evaluate(search.instance, search.named() or {}).contention == search.incumbent
+
+
+def test_no_time_is_no_proof() -> None:
+    search = Search(load("paper-24").instance, time_limit=0.05, seed=0, workers=1)
+    elimination.run(search)
+    assert search.incumbent is not None
+    assert not search.proved
+    assert search.bound is None or search.bound < search.incumbent

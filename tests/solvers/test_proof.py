@@ -1,0 +1,179 @@
+"""Proofs by branch and bound, with and without bounds of groups of links."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.kernels.tables import CostTooLargeError
+from metronome_opt.solvers import greedy
+from metronome_opt.solvers.bounds import links_bound, restrict
+from metronome_opt.solvers.proof import Known, Proof
+from metronome_opt.solvers.search import Search
+from metronome_opt.verify import evaluate
+from tests.landscape import optimum
+from tests.strategies import assigned, crowded
+
+CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
+
+
+def searching(instance: Instance, offsets: dict[str, int] | None = None) -> Search:
+    """Return a search that starts from a schedule, the greedy one by default."""
+    search = Search(instance, time_limit=None, seed=0, workers=1)
+    if offsets is None:
+        greedy.run(search)
+    else:
+        search.offer(list(offsets.values()), "start")
+    return search
+
+
+def check_proved(search: Search, best: Fraction) -> None:
+    assert search.incumbent == search.bound == best
+    named = search.named()
+    assert named is not None
+    assert evaluate(search.instance, named).contention == best
+    values = [event.incumbent for event in search.trajectory]
+    bounds = [event.bound or Fraction(0) for event in search.trajectory]
+    assert values == sorted(values, reverse=True)
+    assert bounds == sorted(bounds)
+
+
+@given(assigned(CASES), st.sampled_from((1, 2)))
+@settings(max_examples=60)
+def test_a_proof_is_of_the_optimum(case: tuple[Instance, dict[str, int]], threads: int) -> None:
+    instance, offsets = case
+    search = searching(instance, offsets)
+    proof = Proof(search)
+    proof.grow(threads=threads)
+    check_proved(search, optimum(instance))
+
+
+@st.composite
+def known_groups(draw: st.DrawFn, instance: Instance) -> tuple[Known, ...]:
+    """Draw true bounds of nested groups of some links, those that cost nothing among them."""
+    names = draw(st.lists(st.sampled_from([link.name for link in instance.links]), unique=True))
+    alone = [frozenset([name]) for name in names]
+    groups = [Known(links, draw(true_bound(instance, links))) for links in alone]
+    for _ in range(draw(st.integers(0, max(0, len(groups) - 1)))):
+        one, other = groups.pop(0), groups.pop(draw(st.integers(0, len(groups) - 1)))
+        links = one.links | other.links
+        groups.append(Known(links, draw(true_bound(instance, links)), (one, other)))
+    return tuple(groups)
+
+
+@st.composite
+def true_bound(draw: st.DrawFn, instance: Instance, links: frozenset[str]) -> Fraction:
+    """Draw the optimum of some links, or less."""
+    if all(links.isdisjoint(job.links) for job in instance.jobs):
+        return Fraction(0)
+    share = draw(st.sampled_from((Fraction(1), Fraction(1), Fraction(2, 3), Fraction(0))))
+    return share * optimum(restrict(instance, links))
+
+
+@given(assigned(CASES), st.data())
+@settings(max_examples=100)
+def test_what_is_known_of_groups_changes_nothing(
+    case: tuple[Instance, dict[str, int]], data: st.DataObject
+) -> None:
+    instance, offsets = case
+    search = searching(instance, offsets)
+    Proof(search, data.draw(known_groups(instance))).grow()
+    check_proved(search, optimum(instance))
+
+
+def alike(**links: dict[str, int]) -> Instance:
+    """Make jobs that overload every link that two of them are on, but the wide one."""
+    burst = Phase(start=0, length=4, rate=60)
+    capacity = {"wide": 1000}
+    return Instance(
+        name="two",
+        slot_ms=1,
+        links=tuple(
+            Link(name=name, capacity=capacity.get(name, 100))
+            for name in sorted({name for used in links.values() for name in used})
+        ),
+        jobs=tuple(
+            Job(name=name, period=6, phases=(burst,), links=used) for name, used in links.items()
+        ),
+    )
+
+
+def test_what_is_known_of_a_link_that_costs_nothing_is_not_needed() -> None:
+    instance = alike(a={"narrow": 1, "wide": 1}, b={"narrow": 1, "wide": 1})
+    narrow = Known(frozenset({"narrow"}), Fraction(40, 6))
+    wide = Known(frozenset({"wide"}), Fraction(0))
+    both = Known(frozenset({"narrow", "wide"}), Fraction(40, 6), (narrow, wide))
+    for known in ((wide,), (wide, narrow), (both,)):
+        search = searching(instance)
+        assert Proof(search, known).grow()
+        check_proved(search, Fraction(40, 6))
+
+
+def test_groups_need_not_hang_together() -> None:
+    """Two links with two jobs each and none in common, known as one group."""
+    instance = alike(a={"l": 1}, b={"l": 1}, c={"m": 1}, d={"m": 1})
+    each = Fraction(40, 6)  # 4 + 4 slots of 6: 2 are shared, 20 over
+    parts = Known(frozenset("l"), each), Known(frozenset("m"), each)
+    search = searching(instance, dict.fromkeys("abcd", 0))
+    assert Proof(search, (Known(frozenset("lm"), each, parts),)).grow()
+    check_proved(search, 2 * each)
+
+
+@given(CASES)
+@settings(max_examples=30)
+def test_the_links_bound_is_the_sum_of_their_optima(instance: Instance) -> None:
+    used = [link.name for link in instance.links if instance.jobs_on[link.name]]
+    alone = [optimum(restrict(instance, frozenset([name]))) for name in used]
+    assert links_bound(searching(instance)) == sum(alone)
+
+
+def test_a_proof_is_left_and_taken_up_again() -> None:
+    instance = alike(a={"l": 1, "m": 1}, b={"l": 1}, c={"m": 1, "l": 1}, d={"m": 1})
+    search = searching(instance, dict.fromkeys("abcd", 0))
+    proof = Proof(search)
+    assert not proof.grow(0)
+    assert not proof.nodes
+    while not proof.grow(1):
+        assert search.bound is None or search.bound <= optimum(instance)
+    check_proved(search, optimum(instance))
+
+
+def test_a_schedule_found_meanwhile_by_others_is_taken() -> None:
+    instance = alike(a={"l": 1, "m": 1}, b={"l": 1}, c={"m": 1, "l": 1}, d={"m": 1})
+    known = searching(instance)
+    Proof(known).grow()
+    search = searching(instance, dict.fromkeys("abcd", 0))
+    proof = Proof(search)
+    assert known.best is not None
+    search.offer(known.best, "somebody else")
+    assert proof.grow()
+    check_proved(search, optimum(instance))
+    assert search.found_by == "somebody else"
+
+
+def test_contention_beyond_64_bits_in_all_is_refused() -> None:
+    """Each link, and each job, fits by itself; all links together do not."""
+    burst = Phase(start=0, length=6, rate=97)
+    count = 20
+    instance = Instance(
+        name="much",
+        slot_ms=1,
+        links=tuple(Link(name=f"l{index}", capacity=100) for index in range(count)),
+        jobs=tuple(
+            Job(
+                name=f"j{index}",
+                period=7,
+                weight=11 * 10**14,
+                phases=(burst,),
+                links={f"l{index}": 1, f"l{(index + 1) % count}": 1},
+            )
+            for index in range(count)
+        ),
+    )
+    search = searching(instance)
+    with pytest.raises(CostTooLargeError, match="much: the contention of all its links"):
+        Proof(search)
