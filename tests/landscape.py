@@ -22,15 +22,20 @@ def rates_of(job: Job) -> NDArray[np.int64]:
     return rates
 
 
+def choices_of(job: Job) -> NDArray[np.int64]:
+    """Return the offsets that a job may have."""
+    return np.arange(job.period) if job.fixed_offset is None else np.array([job.fixed_offset])
+
+
 def scale_of(instance: Instance) -> int:
     """Return what contentions are multiplied by to be whole numbers."""
     return math.lcm(*instance.hyperperiods.values())
 
 
 def landscape(instance: Instance) -> NDArray[np.int64]:
-    """Return the scaled contention of all schedules, shape (T_1, T_2, ...); fixed jobs move too."""
+    """Return the scaled contention of all schedules, shape (T_1, T_2, ...), 1 for fixed jobs."""
     scale = scale_of(instance)
-    shape = tuple(job.period for job in instance.jobs)
+    shape = tuple(len(choices_of(job)) for job in instance.jobs)
     total = np.zeros(shape, dtype=np.int64)
     for link in instance.links:
         hyperperiod = instance.hyperperiods[link.name]
@@ -42,10 +47,10 @@ def landscape(instance: Instance) -> NDArray[np.int64]:
             for index in instance.jobs_on[link.name]:
                 job = instance.jobs[index]
                 if job.weight >= weight:
-                    slots = np.arange(hyperperiod) - np.arange(job.period)[:, None]
+                    slots = np.arange(hyperperiod) - choices_of(job)[:, None]
                     rows = job.links[link.name] * rates_of(job)[slots % job.period]
                     axes = [1] * len(shape)
-                    axes[index] = job.period
+                    axes[index] = shape[index]
                     demand = demand + rows.reshape(*axes, hyperperiod)
             over = np.maximum(demand - link.capacity, 0).sum(axis=-1)
             total += (weight - before) * (scale // hyperperiod) * over
@@ -53,16 +58,17 @@ def landscape(instance: Instance) -> NDArray[np.int64]:
     return total
 
 
-def held(instance: Instance, offsets: dict[str, int] | None = None) -> tuple[int | slice, ...]:
-    """Return the index of the part of a landscape where some jobs stand; the fixed ones if None."""
-    if offsets is None:
-        offsets = {
-            job.name: job.fixed_offset for job in instance.jobs if job.fixed_offset is not None
-        }
-    return tuple(offsets.get(job.name, slice(None)) for job in instance.jobs)
+def held(instance: Instance, offsets: dict[str, int]) -> tuple[int | slice, ...]:
+    """Return the index of the part of a landscape in which some jobs stand at given offsets."""
+    return tuple(
+        slice(None)
+        if job.name not in offsets
+        else int(np.flatnonzero(choices_of(job) == offsets[job.name])[0])
+        for job in instance.jobs
+    )
 
 
 def optimum(instance: Instance, offsets: dict[str, int] | None = None) -> Fraction:
-    """Return the least contention if some jobs stand where they are; the fixed ones if None."""
-    least = landscape(instance)[held(instance, offsets)].min()
+    """Return the least contention of all schedules in which some jobs stand at given offsets."""
+    least = landscape(instance)[held(instance, offsets or {})].min()
     return Fraction(int(least), scale_of(instance))

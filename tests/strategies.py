@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
@@ -159,6 +160,32 @@ def crowded(
             )
         )
     return Instance(name="crowded", slot_ms=5, links=tuple(links), jobs=tuple(made))
+
+
+def tight(seed: int) -> Instance:
+    """Make five jobs that can hardly avoid each other, the first one fixed.
+
+    Periods are long enough for branching by contacts to be worth it, optima are seldom reached by
+    chance, and all schedules can still be looked at.
+    """
+    draw = random.Random(seed)
+    names = [f"link-{index}" for index in range(draw.randint(1, 3))]
+    return Instance(
+        name=f"tight-{seed}",
+        slot_ms=1,
+        links=tuple(Link(name=name, capacity=100) for name in names),
+        jobs=tuple(
+            Job(
+                name=f"job-{index}",
+                period=draw.choice((24, 24, 12)),
+                weight=draw.choice((1, 2, 3, 5)),
+                phases=(Phase(start=0, length=draw.randint(1, 11), rate=draw.randint(35, 95)),),
+                links=dict.fromkeys(draw.sample(names, min(len(names), draw.choice((1, 2)))), 1),
+                fixed_offset=None if index else 0,
+            )
+            for index in range(5)
+        ),
+    )
 
 
 @st.composite

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from metronome_opt.solvers.search import Search, run_interruptibly
 
-_PATIENCE = 60  # requests to stop, some 50 ms apart, before the process is killed
+_PATIENCE = 30  # requests to stop, some 50 ms apart, before the process is killed
 
 
 def program(name: str) -> list[str]:

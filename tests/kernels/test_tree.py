@@ -31,9 +31,9 @@ from metronome_opt.kernels.tree import (
 from metronome_opt.solvers.proof import _groups
 from metronome_opt.verify import evaluate
 from tests.landscape import held, landscape, optimum, scale_of
-from tests.strategies import assigned, crowded
+from tests.strategies import assigned, crowded, tight
 
-SHARPNESS = st.sampled_from((3.0, 8.0))
+SHARPNESS = st.sampled_from((0.1, 1.0, 3.0, 8.0))  # the lower, the more by contacts
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000, fixed=False)
 MANY = crowded(min_jobs=5, max_jobs=7, max_links=4, most_schedules=40_000, fixed=False)
 
@@ -122,6 +122,15 @@ def test_so_it_does_with_more_jobs(case: Grown) -> None:
     assert case.best == truth(case) == evaluate(case.instance, case.found).contention
 
 
+@given(st.integers(0, 10**6), SHARPNESS)
+@settings(max_examples=60)
+def test_so_it_does_where_few_schedules_are_optimal(seed: int, sharpness: float) -> None:
+    instance = tight(seed)
+    case = Grown(instance, dict.fromkeys(instance.unshifted, 0), frozenset({"job-0"}), sharpness)
+    assert is_done(case.grow(10**9))
+    assert case.best == truth(case) == evaluate(instance, case.found).contention
+
+
 @given(starts())
 @settings(max_examples=40)
 def test_every_node_leaves_a_true_bound_and_the_demand_of_what_is_placed(case: Grown) -> None:
@@ -132,8 +141,8 @@ def test_every_node_leaves_a_true_bound_and_the_demand_of_what_is_placed(case: G
         placed = np.flatnonzero(tree.position >= 0)
         assert len(placed) == len(case.stay) + tree.counters[DEPTH]
         demand = case.compiled.empty_demand()
-        for job in placed:
-            put_job(case.compiled.tables, demand, job, tree.offset[tree.position[job]], 1)
+        for job in map(int, placed):
+            put_job(case.compiled.tables, demand, job, int(tree.offset[tree.position[job]]), 1)
         assert np.array_equal(case.demand, demand)
     assert case.best == best
 

@@ -18,7 +18,8 @@ from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance, read_instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status, read_schedule
-from metronome_opt.solvers import local, solve
+from metronome_opt.solvers import solve
+from metronome_opt.solvers.auto import Crew
 from metronome_opt.solvers.clusters import Clusters
 from metronome_opt.verify import check
 from tests.landscape import optimum
@@ -61,8 +62,7 @@ def test_all_threads_end_with_the_run() -> None:
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("where", ["proof", "search"])
+@pytest.mark.parametrize(("where", "workers"), [("proof", 1), ("proof", 3), ("search", 2)])
 def test_an_error_in_a_thread_ends_the_run(
     where: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,8 +76,7 @@ def test_an_error_in_a_thread_ends_the_run(
     assert any("it fell over" in note for note in result.notes)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("where", ["proof", "search"])
+@pytest.mark.parametrize(("where", "workers"), [("proof", 1), ("proof", 2), ("search", 2)])
 def test_a_mistake_in_a_thread_is_not_swallowed(
     where: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +88,7 @@ def test_a_mistake_in_a_thread_is_not_swallowed(
 def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the second round of proofs, or the first search after the start, fail."""
     rounds: list[object] = []
-    play, improve = Clusters.play, local.improve
+    play = Clusters.play
 
     def failing_play(self: Clusters, **rest: int) -> None:
         rounds.append(self)
@@ -97,15 +96,13 @@ def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> 
             raise fault
         play(self, **rest)
 
-    def failing_improve(*arguments: object, **rest: object) -> None:
-        if "seed" in rest:
-            raise fault
-        improve(*arguments, **rest)  # type: ignore[arg-type]
+    def failing_improve(_: Crew) -> bool:
+        raise fault
 
     if where == "proof":
         monkeypatch.setattr(Clusters, "play", failing_play)
     else:
-        monkeypatch.setattr(local, "improve", failing_improve)
+        monkeypatch.setattr(Crew, "_improve_one", failing_improve)
 
 
 def test_a_callback_stops_all_workers() -> None:

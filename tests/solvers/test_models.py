@@ -216,7 +216,7 @@ def nothing_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_crash_in_one_block_is_noted_and_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real, calls = cpsat.optimise, []
+    real, calls = cpsat_backend.optimise, []
 
     def sometimes(part: Search, *arguments: object, **options: object) -> None:
         calls.append(part)

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.solvers import greedy
+from metronome_opt.solvers import proof as module
 from metronome_opt.solvers.bounds import links_bound, restrict
 from metronome_opt.solvers.proof import Known, Proof
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
 from tests.landscape import optimum
-from tests.strategies import assigned, crowded
+from tests.strategies import assigned, crowded, tight
 
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
 
@@ -36,7 +37,7 @@ def check_proved(search: Search, best: Fraction) -> None:
     named = search.named()
     assert named is not None
     assert evaluate(search.instance, named).contention == best
-    values = [event.incumbent for event in search.trajectory]
+    values = [event.incumbent or Fraction(0) for event in search.trajectory]
     bounds = [event.bound or Fraction(0) for event in search.trajectory]
     assert values == sorted(values, reverse=True)
     assert bounds == sorted(bounds)
@@ -82,6 +83,20 @@ def test_what_is_known_of_groups_changes_nothing(
     instance, offsets = case
     search = searching(instance, offsets)
     Proof(search, data.draw(known_groups(instance))).grow()
+    check_proved(search, optimum(instance))
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.data())
+@settings(max_examples=60)
+def test_so_it_is_where_few_schedules_are_optimal(
+    seed: int, by_contacts: bool, data: st.DataObject
+) -> None:
+    instance = tight(seed)
+    search = searching(instance, dict.fromkeys(instance.unshifted, 0))
+    with pytest.MonkeyPatch.context() as patch:
+        if by_contacts:
+            patch.setattr(module, "_SHARPNESS", (0.1, 1.0))
+        Proof(search, data.draw(known_groups(instance))).grow()
     check_proved(search, optimum(instance))
 
 
