@@ -12,16 +12,13 @@ def simplify_links(instance: Instance) -> Reduction:
     """Drop links that can carry the peaks of all their jobs at once and merge equal ones.
 
     Links with the same capacity and the same flows of the same jobs are overloaded by the same
-    amount at the same time. Jobs of weight 0 are left out: they are served last, and what they go
-    short of costs nothing. n of them become one link, called like the first, with n times the
+    amount at the same time. n of them become one link, called like the first, with n times the
     capacity and n times the flows, so that the contention stays as it is.
     """
     alike: dict[tuple[int, tuple[tuple[int, int], ...]], list[Link]] = defaultdict(list)
     for link in instance.links:
         users = tuple(
-            (index, instance.jobs[index].links[link.name])
-            for index in instance.jobs_on[link.name]
-            if instance.jobs[index].weight > 0
+            (index, instance.jobs[index].links[link.name]) for index in instance.jobs_on[link.name]
         )
         if sum(instance.jobs[index].peak * flows for index, flows in users) > link.capacity:
             alike[link.capacity, users].append(link)
