@@ -43,7 +43,11 @@ def stated(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
 def judged(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Return the true units of the same schedules."""
     instance = network.compiled.instance
-    scaled = landscape(instance)[np.ix_(*network.domains)]
+    rows = [
+        domain if job.fixed_offset is None else [0]  # a fixed job has one row
+        for job, domain in zip(instance.jobs, network.domains, strict=True)
+    ]
+    scaled = landscape(instance)[np.ix_(*rows)]
     factor = 1 / (network.scale * scale_of(instance))
     units = scaled * factor.numerator
     assert not (units % factor.denominator).any()  # the scale divides every contention
