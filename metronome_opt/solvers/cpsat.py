@@ -121,6 +121,7 @@ def run(search: Search) -> None:
     """Solve block by block."""
     import_cp_model()  # say now if it is missing, not when the first block is hard
     solve_in_parts(search, lambda part: prove(part, built=search.built))
+    search.built()  # if there was nothing left to model
 
 
 def prove(

@@ -142,3 +142,4 @@ def _run(search: Search, back_end: Callable[[Search, MilpProblem], None]) -> Non
                 back_end(part, model)
 
     solve_in_parts(search, prove)
+    search.built()  # if there was nothing left to model

@@ -40,7 +40,6 @@ def solve_in_parts(search: Search, prove: Callable[[Search], None]) -> None:
         blocks.join()
         _prove_all(search, blocks, prove)
         blocks.say()
-    search.built()
 
 
 def _prove_all(search: Search, blocks: Blocks, prove: Callable[[Search], None]) -> None:
