@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from metronome_opt.kernels.jobs import put_job, score_job
+from metronome_opt.kernels.jobs import put_job, score_job, score_placed
 from metronome_opt.kernels.tables import Ints, Tables
 
 Floats = NDArray[np.float64]
@@ -41,9 +41,7 @@ def spreads(tables: Tables, demand: Ints, offsets: Ints, jobs: Ints, work: Ints)
         job = jobs[position]
         period = tables.period[job]
         cost = work[:period]
-        put_job(tables, demand, job, offsets[job], -1)
-        score_job(tables, demand, job, cost, work[period:])
-        put_job(tables, demand, job, offsets[job], 1)
+        score_placed(tables, demand, job, offsets[job], cost, work[period:])
         found[position] = np.std(cost)
     return found
 

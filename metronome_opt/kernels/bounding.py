@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from metronome_opt.kernels.conditional import Users, gcd, least_addition
+from metronome_opt.kernels.conditional import Users, least_addition
 from metronome_opt.kernels.contacts import Contacts
 from metronome_opt.kernels.tables import Ints, Tables
 from metronome_opt.kernels.tree import (
@@ -69,7 +69,8 @@ def domain_of(tables: Tables, contacts: Contacts, tree: Tree, job: int) -> int:
     depth = tree.counters[DEPTH]
     if tree.touched[depth, contacts.component[job]] == 0:
         return 1  # nothing it could abut on is placed: where it is does not matter
-    return gcd(tree.turn[depth], tables.period[job])
+    domain: int = np.gcd(tree.turn[depth], tables.period[job])
+    return domain
 
 
 @njit(cache=True, nogil=True)

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from metronome_opt.kernels.contacts import Contacts
+from metronome_opt.kernels.jobs import put_use
 from metronome_opt.kernels.sliding import add_multiple, add_windows, fold
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
 
@@ -102,26 +103,6 @@ def score_use(tables: Tables, demand: Ints, job: int, use: int, cost: Ints, work
 
 
 @njit(cache=True, nogil=True)
-def put_use(tables: Tables, demand: Ints, job: int, use: int, offset: int, sign: int) -> None:
-    """Add (`sign` 1) or take away (-1) the demand of a job on one of its links."""
-    period = tables.period[job]
-    link = tables.use_link[use]
-    hyperperiod = tables.hyperperiod[link]
-    for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
-        amount = sign * tables.use_flows[use] * tables.phase_rate[p]
-        first = (offset + tables.phase_start[p]) % period
-        straight = min(tables.phase_length[p], period - first)
-        wrapped = tables.phase_length[p] - straight
-        for layer in range(tables.use_layers[use]):
-            block = tables.base[link] + layer * hyperperiod
-            for begin in range(block, block + hyperperiod, period):
-                for t in range(begin + first, begin + first + straight):
-                    demand[t] += amount
-                for t in range(begin, begin + wrapped):
-                    demand[t] += amount
-
-
-@njit(cache=True, nogil=True)
 def least_addition(
     tables: Tables,
     contacts: Contacts,
@@ -151,7 +132,7 @@ def least_addition(
         job = users.job[user]
         local[job] = offset[job]
         if offset[job] >= 0:
-            turn = lcm(turn, tables.period[job])
+            turn = np.lcm(turn, tables.period[job])
     least = _search(tables, contacts, users, demand, local, link, turn, work)
     users.key[entry], users.value[entry] = key, least
     return least
@@ -242,7 +223,7 @@ def _search(
         put_use(tables, demand, job, users.use[first + user], o, 1)
         below = level + 1
         levels.added[below] = levels.added[level] + levels.cost[level, user, o]
-        levels.turn[below] = lcm(levels.turn[level], tables.period[job])
+        levels.turn[below] = np.lcm(levels.turn[level], tables.period[job])
         total = _score_open(tables, users, demand, offset, link, levels, below, work)
         if below == open_jobs - 1:
             best = min(best, levels.added[below] + total)
@@ -299,7 +280,7 @@ def _advance(
         job = users.job[first + user]
         if offset[job] < 0:
             rest = total - levels.least[level, user]
-            for o in range(levels.at[level], gcd(levels.turn[level], tables.period[job])):
+            for o in range(levels.at[level], np.gcd(levels.turn[level], tables.period[job])):
                 may_win = levels.cost[level, user, o] + rest < best
                 if may_win and _abuts(contacts, offset, job, o):
                     levels.at[level] = o + 1
@@ -338,17 +319,3 @@ def _abuts(contacts: Contacts, offset: Ints, job: int, o: int) -> bool:
                 if contacts.difference[d] == shift:
                     return True
     return False
-
-
-@njit(cache=True, nogil=True)
-def gcd(a: int, b: int) -> int:
-    """Return the greatest common divisor."""
-    while b:
-        a, b = b, a % b
-    return a
-
-
-@njit(cache=True, nogil=True)
-def lcm(a: int, b: int) -> int:
-    """Return the least common multiple."""
-    return a // gcd(a, b) * b

@@ -52,14 +52,10 @@ def contacts_of(compiled: Compiled) -> Contacts:
     """Return the contacts of an instance."""
     jobs = compiled.instance.jobs
     edges = [_edges(job) for job in jobs]
-    around: list[set[int]] = [set() for _ in jobs]
-    for link in compiled.links:
-        for job in link.jobs:
-            around[job].update(link.jobs)
     graph = nx.empty_graph(len(jobs))
     ptr, other, modulus, difference_ptr, difference = [0], [], [], [0], []
-    for j, others in enumerate(around):
-        for i in sorted(others - {j}):
+    for j, others in enumerate(compiled.sharing()):
+        for i in others:
             divisor = math.gcd(jobs[i].period, jobs[j].period)
             found = _differences(edges[i], edges[j], divisor)
             if not found:

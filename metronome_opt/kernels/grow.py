@@ -7,7 +7,7 @@ from numba import njit
 
 from metronome_opt.kernels.bounding import add_up, bound_links, take_out
 from metronome_opt.kernels.branching import branch
-from metronome_opt.kernels.conditional import Users, lcm, score_use
+from metronome_opt.kernels.conditional import Users, score_use
 from metronome_opt.kernels.contacts import Contacts
 from metronome_opt.kernels.jobs import put_job
 from metronome_opt.kernels.tables import Ints, Tables
@@ -134,7 +134,7 @@ def _go_down(
     tree.following[below] = TO_EXPAND
     tree.placed[number], tree.offset[number] = job, offset
     tree.position[job] = number
-    tree.turn[below] = lcm(tree.turn[depth], tables.period[job])
+    tree.turn[below] = np.lcm(tree.turn[depth], tables.period[job])
     tree.touched[below] = tree.touched[depth]
     tree.touched[below, contacts.component[job]] += 1
     tree.base[below] = tree.base[depth]

@@ -19,6 +19,26 @@ from metronome_opt.kernels.tables import Compiled, Ints, Tables
 
 
 @njit(cache=True, nogil=True)
+def put_use(tables: Tables, demand: Ints, job: int, use: int, offset: int, sign: int) -> None:
+    """Add (`sign` 1) or take away (-1) the demand of a job on one of its links."""
+    period = tables.period[job]
+    link = tables.use_link[use]
+    hyperperiod = tables.hyperperiod[link]
+    for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
+        amount = sign * tables.use_flows[use] * tables.phase_rate[p]
+        first = (offset + tables.phase_start[p]) % period
+        straight = min(tables.phase_length[p], period - first)
+        wrapped = tables.phase_length[p] - straight
+        for layer in range(tables.use_layers[use]):
+            block = tables.base[link] + layer * hyperperiod
+            for begin in range(block, block + hyperperiod, period):
+                for t in range(begin + first, begin + first + straight):
+                    demand[t] += amount
+                for t in range(begin, begin + wrapped):
+                    demand[t] += amount
+
+
+@njit(cache=True, nogil=True)
 def put_job(tables: Tables, demand: Ints, job: int, offset: int, sign: int) -> None:
     """Add (`sign` 1) or take away (-1) the demand of a job at an offset, on all links and layers.
 
@@ -27,22 +47,8 @@ def put_job(tables: Tables, demand: Ints, job: int, offset: int, sign: int) -> N
     demand
         In and out, the flat layered demand of all links.
     """
-    period = tables.period[job]
     for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-        link = tables.use_link[use]
-        hyperperiod = tables.hyperperiod[link]
-        for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
-            amount = sign * tables.use_flows[use] * tables.phase_rate[p]
-            first = (offset + tables.phase_start[p]) % period
-            straight = min(tables.phase_length[p], period - first)
-            wrapped = tables.phase_length[p] - straight
-            for layer in range(tables.use_layers[use]):
-                block = tables.base[link] + layer * hyperperiod
-                for begin in range(block, block + hyperperiod, period):
-                    for t in range(begin + first, begin + first + straight):
-                        demand[t] += amount
-                    for t in range(begin, begin + wrapped):
-                        demand[t] += amount
+        put_use(tables, demand, job, use, offset, sign)
 
 
 @njit(cache=True, nogil=True)
@@ -83,6 +89,25 @@ def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) ->
                 add_multiple(tables.use_scale[use] * price, folded, priced)
         start, length = tables.phase_start[p], tables.phase_length[p]
         least = add_windows(priced, start, length, 1, prefix, cost)
+    return least
+
+
+@njit(cache=True, nogil=True)
+def score_placed(
+    tables: Tables, demand: Ints, job: int, offset: int, cost: Ints, work: Ints
+) -> int:
+    """Compute what a job of the demand would add to the contention elsewhere; return the least.
+
+    Parameters
+    ----------
+    demand
+        Of all jobs, this one at `offset`; left as it was.
+    cost, work
+        As `score_job` has them.
+    """
+    put_job(tables, demand, job, offset, -1)
+    least = score_job(tables, demand, job, cost, work)
+    put_job(tables, demand, job, offset, 1)
     return least
 
 

@@ -77,17 +77,17 @@ class Walk(NamedTuple):
 def neighbours_of(compiled: Compiled) -> Neighbours:
     """Return the neighbours of every job of an instance."""
     jobs = compiled.instance.jobs
-    around: list[set[int]] = [set() for _ in jobs]
-    for link in compiled.links:
-        movable = {job for job in link.jobs if jobs[job].fixed_offset is None}
-        for job in movable:
-            around[job] |= movable - {job}
     used = {job for link in compiled.links for job in link.jobs}
     free = [job for job in sorted(used) if jobs[job].fixed_offset is None]
+    movable = set(free)
+    around = [
+        [other for other in others if other in movable] if job in movable else []
+        for job, others in enumerate(compiled.sharing())
+    ]
     counts = [len(others) for others in around]
     return Neighbours(
         ptr=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-        other=np.array([job for others in around for job in sorted(others)], dtype=np.int64),
+        other=np.array([job for others in around for job in others], dtype=np.int64),
         free=np.array(free, dtype=np.int64),
     )
 

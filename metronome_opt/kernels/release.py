@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from metronome_opt.kernels.jobs import put_job, score_job
+from metronome_opt.kernels.jobs import put_job, score_job, score_placed
 from metronome_opt.kernels.tables import Ints, Tables
 
 _DEPTH, _LEAST, _COUNT = range(3)
@@ -95,9 +95,7 @@ def blames(tables: Tables, demand: Ints, offsets: Ints, jobs: Ints, work: Ints) 
         job = jobs[position]
         period = tables.period[job]
         cost = work[:period]
-        put_job(tables, demand, job, offsets[job], -1)
-        score_job(tables, demand, job, cost, work[period:])
-        put_job(tables, demand, job, offsets[job], 1)
+        score_placed(tables, demand, job, offsets[job], cost, work[period:])
         found[position] = cost[offsets[job]]
     return found
 

@@ -102,6 +102,14 @@ class Compiled:
         """Return the layered demand of no job at all."""
         return np.zeros(int(self.tables.base[-1]), dtype=np.int64)
 
+    def sharing(self) -> list[list[int]]:
+        """Return, per job, the others on links that it uses, ascending."""
+        around: list[set[int]] = [set() for _ in self.instance.jobs]
+        for link in self.links:
+            for job in link.jobs:
+                around[job].update(link.jobs)
+        return [sorted(others - {job}) for job, others in enumerate(around)]
+
     def fraction(self, scaled: int, job: int) -> Fraction:
         """Return a cost that a kernel computed for `job` in weight * Mbit/s."""
         return Fraction(scaled * self.unit, int(self.tables.scale[job]))

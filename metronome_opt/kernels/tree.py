@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError
-from metronome_opt.kernels.conditional import lcm, score_use
+from metronome_opt.kernels.conditional import score_use
 from metronome_opt.kernels.contacts import Contacts
 from metronome_opt.kernels.jobs import put_job
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
@@ -185,7 +185,7 @@ def start_tree(
             f"{compiled.instance.name}: a search tree of {depths - 1} jobs on {links} links takes "
             f"{entries} numbers, more than {_MOST_ENTRIES}"
         )
-    around = _around(compiled)
+    around = compiled.sharing()
     demand = compiled.empty_demand()
     for job in ground:
         put_job(tables, demand, int(job), int(offsets[job]), 1)
@@ -232,15 +232,6 @@ def start_tree(
     return tree, demand
 
 
-def _around(compiled: Compiled) -> list[list[int]]:
-    """Return per job who shares a link with it."""
-    around: list[set[int]] = [set() for _ in compiled.instance.jobs]
-    for link in compiled.links:
-        for job in link.jobs:
-            around[job].update(link.jobs)
-    return [sorted(others - {job}) for job, others in enumerate(around)]
-
-
 @njit(cache=True, nogil=True)
 def _fill_root(tables: Tables, contacts: Contacts, demand: Ints, tree: Tree, work: Ints) -> None:
     """Fill in the contention and common period of what is not free, and what the others add."""
@@ -259,7 +250,7 @@ def _fill_root(tables: Tables, contacts: Contacts, demand: Ints, tree: Tree, wor
         if tree.position[job] >= 0:
             tree.touched[0, contacts.component[job]] += 1
             if first < last:
-                tree.turn[0] = lcm(int(tree.turn[0]), int(tables.period[job]))
+                tree.turn[0] = np.lcm(tree.turn[0], tables.period[job])
             continue
         for use in range(first, last):
             tree.where[0, use] = use

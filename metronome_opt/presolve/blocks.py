@@ -9,7 +9,7 @@ agree; if there are two of them, the component stays whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
@@ -71,7 +71,7 @@ def split(instance: Instance) -> Split:
         groups += parts
     order = {link.name: position for position, link in enumerate(instance.links)}
     groups.sort(key=lambda links: min(order[link] for link in links))
-    return Split(instance, tuple(_block(instance, links) for links in groups))
+    return Split(instance, tuple(restrict(instance, links) for links in groups))
 
 
 def _graph(instance: Instance) -> nx.Graph:
@@ -100,7 +100,8 @@ def _is_held(instance: Instance, links: set[str]) -> bool:
     )
 
 
-def _block(instance: Instance, links: set[str]) -> Instance:
+def restrict(instance: Instance, links: Collection[str]) -> Instance:
+    """Return an instance of some of the links, and the jobs on them."""
     jobs: list[Job] = []
     for job in instance.jobs:
         flows = {link: count for link, count in job.links.items() if link in links}

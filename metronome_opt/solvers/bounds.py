@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from metronome_opt.instance import Instance
+from metronome_opt.presolve import restrict
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.proof import Proof
 from metronome_opt.solvers.search import Search
@@ -17,20 +17,9 @@ def links_bound(search: Search) -> Fraction:
     """Return the sum over the links of each link's own bound, by branch and bound on it alone."""
     total = Fraction(0)
     for link in search.compiled.links:
-        alone = search.below(restrict(search.instance, frozenset([link.name])))
+        alone = search.below(restrict(search.instance, [link.name]))
         greedy.run(alone)
         local.improve(alone, share=_LOCAL_SHARE, patience=1)
         Proof(alone).grow(_NODES)
         total += alone.bound or Fraction(0)
     return total
-
-
-def restrict(instance: Instance, links: frozenset[str]) -> Instance:
-    """Return an instance of some links and the jobs on them."""
-    jobs = []
-    for job in instance.jobs:
-        flows = {link: count for link, count in job.links.items() if link in links}
-        if flows:
-            jobs.append(job.model_copy(update={"links": flows}))
-    kept = tuple(link for link in instance.links if link.name in links)
-    return instance.replace(links=kept, jobs=tuple(jobs))

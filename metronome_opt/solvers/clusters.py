@@ -20,8 +20,8 @@ from itertools import combinations
 
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.kernels.tree import TreeTooLargeError
+from metronome_opt.presolve import restrict
 from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.bounds import restrict
 from metronome_opt.solvers.proof import Known, Proof
 from metronome_opt.solvers.search import Search
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +17,7 @@ from metronome_opt.solvers.time_indexed import ModelTooLargeError
 _LARGEST = 10**9
 
 
-class MilpProblem:
+class MilpProblem(ABC):
     """A mixed integer linear program; its objective is an integer at every schedule.
 
     Parameters
@@ -61,9 +62,9 @@ class MilpProblem:
         """Write the problem in free MPS format."""
         self.problem.writeMPS(str(path))
 
+    @abstractmethod
     def offsets(self, values: Mapping[str, float]) -> Sequence[int]:
         """Return the offsets that a solution by variable names means."""
-        raise NotImplementedError
 
     def bound(self, native: float) -> Fraction | None:
         """Return the contention that a floating-point dual bound of the objective proves.

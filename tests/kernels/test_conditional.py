@@ -11,17 +11,14 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.conditional import (
     Users,
-    gcd,
-    lcm,
     least_addition,
-    put_use,
     score_use,
     users_of,
 )
 from metronome_opt.kernels.contacts import contacts_of
-from metronome_opt.kernels.jobs import put_job, score_job, workspace
+from metronome_opt.kernels.jobs import put_job, put_use, score_job, workspace
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
-from metronome_opt.solvers.bounds import restrict
+from metronome_opt.presolve import restrict
 from tests.landscape import optimum
 from tests.strategies import assigned, crowded
 
@@ -164,10 +161,3 @@ def test_more_relative_offsets_than_numbers_have_no_names() -> None:
         instance = Instance(name="many", slot_ms=1, links=(link,), jobs=jobs[:count])
         compiled = compile_instance(instance, common_scale=True)
         assert users_of(compiled, contacts_of(compiled)).nameable.tolist() == [nameable]
-
-
-@given(st.integers(1, 10**6), st.integers(1, 10**6))
-def test_divisors_and_multiples(a: int, b: int) -> None:
-    assert gcd(a, b) * lcm(a, b) == a * b
-    assert a % gcd(a, b) == 0
-    assert lcm(a, b) % b == 0

@@ -13,8 +13,8 @@ from metronome_opt.errors import show
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import put_job, score_job, workspace
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
-from metronome_opt.presolve import orbits
-from metronome_opt.solvers.bounds import links_bound, restrict
+from metronome_opt.presolve import orbits, restrict
+from metronome_opt.solvers.bounds import links_bound
 from metronome_opt.solvers.network.model import Cells, Cost, Network
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
