@@ -15,9 +15,8 @@ from typing import Literal
 
 from metronome_opt.bench.records import Record as Run
 from metronome_opt.bench.suites import Member, Suite
-from metronome_opt.documents import make_folder, read_document, write_text
-from metronome_opt.errors import InputError
-from metronome_opt.records import FrozenMap, Name, Record, build
+from metronome_opt.documents import make_folder, write_text
+from metronome_opt.records import FrozenMap, Name, Record, build, read_as
 from metronome_opt.schedule import Exact, Schedule, Status, write_schedule
 from metronome_opt.verify import check, evaluate
 
@@ -120,10 +119,7 @@ def read_best_known(folder: Path = HOME) -> BestKnown:
     path = folder / FILE
     if not path.exists():
         return BestKnown(instances={})
-    try:
-        return build(BestKnown, read_document(path), BEST_KNOWN_FORMAT)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return read_as(path, lambda document: build(BestKnown, document, BEST_KNOWN_FORMAT))
 
 
 def write_update(update: Update, folder: Path = HOME) -> None:

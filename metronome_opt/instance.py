@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from immutabledict import immutabledict
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
-from metronome_opt.documents import read_document, write_text
+from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, place, show
 from metronome_opt.records import (
     FrozenMap,
@@ -25,6 +25,7 @@ from metronome_opt.records import (
     check_unique,
     dump_document,
     explain,
+    read_as,
     refuse,
 )
 
@@ -313,11 +314,9 @@ def read_instance(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMI
     InputError
         One line that names the file, the place in it and the value.
     """
-    document = read_document(path)
-    try:
-        return Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return read_as(
+        path, lambda document: Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
+    )
 
 
 def write_instance(instance: Instance, path: str | Path) -> None:

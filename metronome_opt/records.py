@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
 from immutabledict import immutabledict
@@ -18,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, place, show
 
 
@@ -68,6 +70,18 @@ def build(
         return cls.model_validate(data, context=dict(context or {}))
     except ValidationError as error:
         raise InputError(explain(error)) from None
+
+
+T = TypeVar("T")
+
+
+def read_as(path: str | Path, make: Callable[[dict[str, Any]], T]) -> T:
+    """Return what `make` makes of the document in a file; its errors get the file's name."""
+    document = read_document(path)
+    try:
+        return make(document)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def explain(error: ValidationError) -> str:

@@ -12,9 +12,16 @@ from immutabledict import immutabledict
 from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.documents import read_document, write_text
-from metronome_opt.errors import InputError
-from metronome_opt.records import FrozenMap, Name, NonNegative, Record, build, dump_document
+from metronome_opt.documents import write_text
+from metronome_opt.records import (
+    FrozenMap,
+    Name,
+    NonNegative,
+    Record,
+    build,
+    dump_document,
+    read_as,
+)
 
 SCHEDULE_FORMAT = "metronome-schedule/1"
 OBJECTIVES = ("contention", "latency", "stretch", "wait", "moves", "cushion")
@@ -109,11 +116,7 @@ def read_schedule(path: str | Path) -> Schedule:
     InputError
         One line that names the file, the place in it and the value.
     """
-    document = read_document(path)
-    try:
-        return Schedule.from_dict(document)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return read_as(path, Schedule.from_dict)
 
 
 def write_schedule(schedule: Schedule, path: str | Path) -> None:

@@ -27,7 +27,8 @@ FLOORS = [
     ["verify", "kernels"],
     ["schedule"],
     ["instance"],
-    ["records", "documents"],
+    ["records"],
+    ["documents"],
     ["errors"],
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from benchmarks.families.bursts import bursts, mean_rate
-from benchmarks.families.family import Family, cases
+from benchmarks.families.family import Family, Parameters, cases
 from metronome_opt.instance import Instance, Job, Link
 
 CAPACITY = 50_000  # Mbit/s
@@ -73,33 +73,23 @@ def _scale(jobs: list[Job], load_percent: int) -> list[Job]:
     ]
 
 
-_SIZES = range(2, 9)
 _TEST = ((60, "mixed"), (85, "equal"), (110, "mixed"))
-_TUNE = ((75, "equal"), (100, "mixed"))
+_TUNE = ((75, "equal"), (100, "mixed"))  # load, weights
+
+
+def _sizes(rows: tuple[tuple[int, str], ...]) -> list[tuple[str, Parameters]]:
+    return [
+        (str(jobs), {"jobs": jobs, "load_percent": load, "weights": weights})
+        for jobs in range(2, 9)
+        for load, weights in rows
+    ]
+
 
 FAMILY = Family(
     name="single",
     about="2 to 8 jobs on one link, 1 to 3 bursts each, load 0.6 to 1.1",
     version=1,
     time_limit_s=60,
-    cases=cases(
-        "single",
-        "test",
-        generate,
-        (
-            (str(jobs), {"jobs": jobs, "load_percent": load, "weights": weights})
-            for jobs in _SIZES
-            for load, weights in _TEST
-        ),
-    )
-    + cases(
-        "single",
-        "tune",
-        generate,
-        (
-            (str(jobs), {"jobs": jobs, "load_percent": load, "weights": weights})
-            for jobs in _SIZES
-            for load, weights in _TUNE
-        ),
-    ),
+    cases=cases("single", "test", generate, _sizes(_TEST))
+    + cases("single", "tune", generate, _sizes(_TUNE)),
 )

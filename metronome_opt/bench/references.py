@@ -12,9 +12,7 @@ from immutabledict import immutabledict
 from pydantic import ConfigDict
 
 from metronome_opt.bench.records import Record
-from metronome_opt.documents import read_document
-from metronome_opt.errors import InputError
-from metronome_opt.records import FrozenMap, build
+from metronome_opt.records import FrozenMap, build, read_as
 from metronome_opt.records import Record as Document
 from metronome_opt.schedule import Exact
 
@@ -46,11 +44,7 @@ def read_best_known(path: str | Path) -> BestKnown:
     InputError
         One line that names the file, the place in it and the value.
     """
-    document = read_document(path)
-    try:
-        return build(BestKnown, document, BEST_KNOWN_FORMAT)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return read_as(path, lambda document: build(BestKnown, document, BEST_KNOWN_FORMAT))
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance, read_instance
-from metronome_opt.records import Name, NonNegative, Record, build
+from metronome_opt.records import Name, NonNegative, Record, build, read_as
 
 SUITE_FORMAT = "metronome-suite/1"
 INDEX = "index.json"
@@ -130,12 +129,8 @@ def read_suite(folder: str | Path) -> Suite:
         One line that names the file, the place in it and the value.
     """
     folder = Path(folder)
-    path = folder / INDEX
-    document = read_document(path)
-    try:
-        return Suite(folder, build(Index, document, SUITE_FORMAT))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    index = read_as(folder / INDEX, lambda document: build(Index, document, SUITE_FORMAT))
+    return Suite(folder, index)
 
 
 def find_suites(wanted: str, start: str | Path = ".") -> list[Suite]:

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
+from metronome_opt.records import read_as
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.placement import place_tasks
@@ -128,21 +128,20 @@ def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Pro
     shipped = data_folder() / "scenarios" / f"{path}.yaml"
     if shipped.is_file() and not Path(path).exists():
         path = shipped
-    document = read_document(path)
-    try:
-        kind = document.get("format")
-        if kind == SCENARIO_FORMAT:
-            scenario = Scenario.from_dict(document, folder=Path(path).parent)
-            return build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
-        if "format" in document and kind != INSTANCE_FORMAT:
-            raise InputError(
-                f"format: must be {show(INSTANCE_FORMAT)} or {show(SCENARIO_FORMAT)}, "
-                f"got {show(kind)}"
-            )
-        instance = Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
-        return Problem(instance)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    folder = Path(path).parent
+    return read_as(path, lambda document: _problem_of(document, folder, hyperperiod_limit))
+
+
+def _problem_of(document: Mapping[str, Any], folder: Path, hyperperiod_limit: int) -> Problem:
+    kind = document.get("format")
+    if kind == SCENARIO_FORMAT:
+        scenario = Scenario.from_dict(document, folder=folder)
+        return build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
+    if "format" in document and kind != INSTANCE_FORMAT:
+        raise InputError(
+            f"format: must be {show(INSTANCE_FORMAT)} or {show(SCENARIO_FORMAT)}, got {show(kind)}"
+        )
+    return Problem(Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit))
 
 
 def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:

@@ -11,9 +11,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.documents import read_document
-from metronome_opt.errors import InputError, show
-from metronome_opt.records import Name, NonNegative, Positive, Record, build, check_unique, refuse
+from metronome_opt.errors import show
+from metronome_opt.records import (
+    Name,
+    NonNegative,
+    Positive,
+    Record,
+    build,
+    check_unique,
+    read_as,
+    refuse,
+)
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.workload import Measure, Rational
 
@@ -273,8 +281,4 @@ def read_scenario(path: str | Path) -> Scenario:
     InputError
         One line that names the file, the place in it and the value.
     """
-    document = read_document(path)
-    try:
-        return Scenario.from_dict(document, folder=Path(path).parent)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return read_as(path, lambda document: Scenario.from_dict(document, folder=Path(path).parent))

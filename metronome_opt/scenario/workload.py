@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, show
-from metronome_opt.records import Name, Record, build, refuse
+from metronome_opt.records import Name, Record, build, read_as, refuse
 
 WORKLOAD_FORMAT = "metronome-workload/1"
 
@@ -193,11 +192,7 @@ def read_workload(path: str | Path) -> Workload:
     InputError
         One line that names the file, the place in it and the value.
     """
-    document = read_document(path)
-    try:
-        return build(Workload, document, WORKLOAD_FORMAT)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return read_as(path, lambda document: build(Workload, document, WORKLOAD_FORMAT))
 
 
 def data_folder() -> Path:

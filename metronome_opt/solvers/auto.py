@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.clusters import Clusters
+from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.pace import Pace
 from metronome_opt.solvers.population import Population
 from metronome_opt.solvers.search import Search
 
 _START_SHARE = 0.1  # of the time, at most, for first schedules
 _LOOK_S = 0.2  # seconds between two looks at what the blocks have come to
+
+Prover = Clusters | Elimination
 
 
 def run(search: Search) -> None:
@@ -36,9 +39,11 @@ class Crew:
         self._search = search
         self.blocks = Blocks(search)
         self._clusters = {id(part): Clusters(part) for part in self.blocks.parts}
-        self._unproved: deque[Search] = deque()
+        self._provers: list[Prover] = []  # those that nobody works with now
+        self._proving = 0  # how many are worked with
         self._searched: Counter[int] = Counter()
-        self._populations: dict[int, Population] = {}
+        self._populations: dict[int, Population | None] = {}
+        self._paces: dict[int, Pace] = {}
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -55,14 +60,19 @@ class Crew:
 
     def finish(self) -> None:
         """Prove and improve what is open until nothing is, or the time is over."""
-        self._unproved.extend(self.blocks.open)
+        for part in self.blocks.open:
+            self._provers.append(self._clusters[id(part)])
+            if len(part.compiled.links) > 1:  # one link's jobs all meet: no use to eliminate any
+                self._provers.append(Elimination(part))
         workers = self._search.workers
-        if workers == 1:
-            while self._prove_one():
-                self._improve_one()
-                self.blocks.join()
-        elif self._unproved:
+        if workers > 1:
             self._together([self._improve, *[self._prove] * (workers - 1)])
+            return
+        going_on = True
+        while going_on:
+            proves, improves = self._prove_one(), self._improve_one()
+            self.blocks.join()
+            going_on = proves or improves
 
     def _together(self, tasks: list[Callable[[], None]]) -> None:
         """Do all tasks, as many at a time as there are workers; put blocks together meanwhile."""
@@ -93,32 +103,36 @@ class Crew:
         self._prove()
 
     def _prove_one(self) -> bool:
-        """Take the next block a round further; return False if there is none to take."""
+        """Let the prover that did least go a round further; return False if there is none."""
         with self._lock:
-            if self._search.stopped or not self._unproved:
+            if self._search.stopped or not self._provers:
                 return False
-            part = self._unproved.popleft()
-        spare = self._search.workers // max(1, len(self.blocks.open))
-        self._clusters[id(part)].play(threads=spare)
-        if not part.proved and not self._clusters[id(part)].too_large:
-            self._unproved.append(part)
+            prover = min(self._provers, key=lambda prover: prover.effort)
+            self._provers.remove(prover)
+            self._proving += 1
+            enough = len(self._provers) + self._proving >= self._search.workers
+        prover.play(threads=1 if enough else 2)
+        with self._lock:
+            self._proving -= 1
+            if not (prover.search.proved or prover.over):
+                self._provers.append(prover)
         return True
 
     def _improve_one(self) -> bool:
         """Look for a better schedule of one block; return False if it is not worth it."""
+        worth = {}
         for part in self.blocks.open:
             if id(part) not in self._populations:
-                population = local.begin(part)
-                if population is not None:
-                    self._populations[id(part)] = population
-        worth = [
-            part
-            for part in self.blocks.open
-            if id(part) in self._populations and self._populations[id(part)].idle < local.PATIENCE
-        ]
+                self._populations[id(part)] = local.begin(part)
+                self._paces[id(part)] = Pace(part, 1)
+            population = self._populations[id(part)]
+            if population is not None and population.idle < local.PATIENCE:
+                worth[part] = population
         if self._search.stopped or not worth:
             return False
         part = min(worth, key=lambda part: self._searched[id(part)])
         self._searched[id(part)] += 1
-        self._populations[id(part)].play(Pace(part, 1 / len(worth)))
+        pace = self._paces[id(part)]
+        pace.allot(1 / len(worth))
+        worth[part].play(pace)
         return True

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 
+from metronome_opt.kernels.tables import CostTooLargeError
+from metronome_opt.kernels.tree import TreeTooLargeError
 from metronome_opt.presolve import restrict
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.proof import Proof
@@ -20,6 +23,7 @@ def links_bound(search: Search) -> Fraction:
         alone = search.below(restrict(search.instance, [link.name]))
         greedy.run(alone)
         local.improve(alone, share=_LOCAL_SHARE, patience=1)
-        Proof(alone).grow(_NODES)
+        with suppress(CostTooLargeError, TreeTooLargeError):  # then nothing is known of the link
+            Proof(alone).grow(_NODES)
         total += alone.bound or Fraction(0)
     return total

@@ -26,5 +26,5 @@ def run(search: Search) -> None:
         for part in left:
             proofs[id(part)].play()
             blocks.join()
-        left = [part for part in blocks.open if not proofs[id(part)].too_large]
+        left = [part for part in blocks.open if not proofs[id(part)].over]
     blocks.say()

@@ -5,7 +5,8 @@ jobs may cost more together than apart: branch and bound finds out, and uses wha
 parts to bound the whole (see `kernels.bounding`). Groups that share one job add up exactly, since
 either can be turned until they agree. So groups are put together, the small ones first, as long as
 the proofs succeed within a budget of nodes that grows from round to round. When everything is one
-group, its optimum is proved.
+group, its optimum is proved. Until then, pairs whose proof was left half done may still say more
+than their sum: the best matching of groups into such pairs counts.
 
 The idea of solving nested subproblems for their bounds is that of Russian doll search (Verfaillie,
 Lemaitre, Schiex, AAAI 1996).
@@ -17,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
+
+import networkx as nx
 
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.kernels.tree import TreeTooLargeError
@@ -51,60 +54,77 @@ class Clusters:
 
     Attributes
     ----------
-    too_large
-        Whether it was given up, because numbers or trees do not fit.
+    search
+        As given.
+    effort
+        How many nodes have been expanded.
+    over
+        Whether it was given up, because numbers or trees do not fit or memory ran out.
     """
 
     def __init__(self, search: Search) -> None:
-        self._search = search
+        self.search = search
         self._instance = search.instance
         self._groups: list[_Group] = []
+        self._pairs: dict[frozenset[str], Fraction] = {}
         self._proofs: dict[frozenset[str], tuple[Search, Proof]] = {}
         self._round = 0
         self._threads = 1
-        self.too_large = False
+        self.effort = 0
+        self.over = False
 
     def play(self, *, threads: int = 1) -> None:
         """Go one round further: put together all that can be within its limits."""
         self._threads = threads
-        if self._search.stopped:
+        if self.search.stopped:
             return
         try:
             self._play()
-        except (CostTooLargeError, TreeTooLargeError) as error:
-            self._search.notes.append(f"no branch and bound: {error}")
-            self.too_large = True
+        except (CostTooLargeError, TreeTooLargeError, MemoryError) as error:
+            self.search.notes.append(f"no branch and bound: {str(error) or 'out of memory'}")
+            self._proofs.clear()
+            self.over = True
 
     def _play(self) -> None:
         nodes = _FIRST_NODES * _MORE_NODES**self._round
         most_jobs = _FIRST_JOBS + _MORE_JOBS * self._round
         self._round += 1
-        links = [link.name for link in self._search.compiled.links]
+        links = [link.name for link in self.search.compiled.links]
         if len(links) <= 1:
-            self._prove(self._search, frozenset(links), (), nodes)
+            self._prove(self.search, frozenset(links), (), nodes)
             return
         if not self._groups:
             self._groups = list(self._links())
         self._report()
         refused: set[frozenset[str]] = set()
-        while not self._search.stopped and len(self._groups) > 1:
+        while not self.search.stopped and len(self._groups) > 1:
             pair = self._next(most_jobs, refused)
             if pair is None:
                 break
             joined = self._join(*pair, nodes)
             if joined is None:
                 refused.add(pair[0].known.links | pair[1].known.links)
+                self._report()
                 continue
             self._groups = [group for group in self._groups if group not in pair] + [joined]
             self._report()
 
     def _report(self) -> None:
+        """Report the sum of the groups' bounds, of pairs what they are known to cost together."""
         total = sum((group.known.bound for group in self._groups), Fraction(0))
-        self._search.raise_bound(total, "clusters")
+        graph = nx.Graph()
+        for one, other in combinations([group.known for group in self._groups], 2):
+            together = self._pairs.get(one.links | other.links, Fraction(0))
+            gain = together - one.bound - other.bound
+            if gain > 0:
+                graph.add_edge(one.links, other.links, weight=float(gain), gain=gain)
+        for one, other in nx.max_weight_matching(graph):
+            total += graph.edges[one, other]["gain"]
+        self.search.raise_bound(total, "clusters")
 
     def _links(self) -> Iterator[_Group]:
         """Yield each link that can be overloaded, alone."""
-        for link in self._search.compiled.links:
+        for link in self.search.compiled.links:
             alone = frozenset([link.name])
             part = self._part(alone)
             self._prove(part, alone, (), _LINK_NODES)
@@ -137,8 +157,9 @@ class Clusters:
         bound = one.known.bound + other.known.bound
         whole = len(self._groups) == 2
         if len(one.jobs & other.jobs) > 1 or whole:
-            search = self._search if whole else self._part(links)
+            search = self.search if whole else self._part(links)
             if not self._prove(search, links, parts, nodes):
+                self._pairs[links] = search.bound or Fraction(0)
                 return None
             assert search.incumbent is not None  # noqa: S101 (it is proved)
             bound = search.incumbent
@@ -153,7 +174,10 @@ class Clusters:
                 return False
             self._proofs[links] = (search, Proof(search, parts))
         search, proof = self._proofs[links]
-        if proof.grow(nodes, threads=self._threads):
+        before = proof.nodes
+        done = proof.grow(nodes, threads=self._threads)
+        self.effort += proof.nodes - before
+        if done:
             del self._proofs[links]
         return search.proved
 
@@ -161,9 +185,9 @@ class Clusters:
         """Return a search on some links alone, with an incumbent."""
         if links in self._proofs:
             return self._proofs[links][0]
-        part = self._search.below(restrict(self._instance, links))
+        part = self.search.below(restrict(self._instance, links))
         greedy.run(part)
-        named = self._search.named()
+        named = self.search.named()
         if named is not None:
             part.offer([named[job.name] for job in part.instance.jobs], "the whole")
         local.improve(part, share=_LOCAL_SHARE, patience=1)

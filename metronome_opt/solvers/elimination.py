@@ -11,6 +11,7 @@ Intelligence 113 (1999), 41-85, on elimination combined with conditioning.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -20,10 +21,16 @@ from metronome_opt.kernels.tables import Ints
 from metronome_opt.solvers.network import Eliminated, Network, build, decide, eliminate
 from metronome_opt.solvers.parts import solve_in_parts
 from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _SOURCE = "elimination"
-_MOST_CELLS = 2**20  # of a table, in a node below the root
-_MOST_CELLS_AT_ROOT = 2**23
+# Cells of a table at the root. Small ones leave more to branching, large ones take longer to fill:
+# which of them is better, by far sometimes, nobody knows beforehand. The large ones come later.
+_MOST_AT_ROOT = (2**20, 2**23)
+_LATER = 3  # rounds
+_MOST_CELLS = 2**20  # below the root
+_MORE_NODES = 3  # in each further round, times those of the one before; 1 in the first
+_NODE = 3000  # what a node takes, in nodes of branch and bound: about that, by measurement
 
 
 @dataclass
@@ -58,65 +65,130 @@ def run(search: Search) -> None:
 
 
 def prove(search: Search) -> None:
-    """Search from the incumbent until it is proved or the search is stopped.
+    """Search from the incumbent until it is proved, the search is stopped or nothing helps."""
+    elimination = Elimination(search)
+    while not (search.stopped or elimination.over):
+        elimination.play()
 
-    Raises
-    ------
-    ModelTooLargeError
-        If costs do not fit 64-bit integers.
+
+class Elimination:
+    """Searches with small and with large tables that take turns, each further in every round.
+
+    Parameters
+    ----------
+    search
+        Has an incumbent. Better ones and bounds are reported to it, and taken from it.
+
+    Attributes
+    ----------
+    search
+        As given.
+    effort
+        What has been done so far, in nodes of branch and bound.
+    over
+        Whether it was given up, because numbers do not fit or memory ran out.
     """
-    root, gone = eliminate(search, build(search), _MOST_CELLS_AT_ROOT, _MOST_CELLS_AT_ROOT)
-    below = search.below(search.instance)  # its bounds are those of a part only
-    path: list[_Branching] = []
-    _settle_or_branch(search, path, root, tuple(gone))
-    while not search.stopped:
-        limit = _limit(search, root)
-        while path and not _promises(path[-1], limit):
-            path.pop()
-        ahead = (each.bound() for each in path)
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.effort = 0
+        self.over = False
+        self._attempts: dict[int, _Attempt] = {}
+        self._round = 0
+
+    def play(self, *, threads: int = 1) -> None:
+        """Go one round further, the searches side by side if there are threads for it."""
+        if self.search.stopped:
+            return
+        sizes = _MOST_AT_ROOT[: 1 + self._round // _LATER]
+        nodes = _MORE_NODES**self._round
+        self._round += 1
+        self.effort += nodes * len(sizes) * _NODE
+
+        def grow(most_cells: int) -> None:
+            if not self.search.stopped and most_cells not in self._attempts:
+                self._attempts[most_cells] = _Attempt(self.search, most_cells)
+            if not self.search.stopped:
+                self._attempts[most_cells].grow(nodes)
+
+        try:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(grow, sizes))
+        except (ModelTooLargeError, MemoryError) as error:
+            self.search.notes.append(f"no elimination: {str(error) or 'out of memory'}")
+            self._attempts.clear()
+            self.over = True
+
+
+class _Attempt:
+    """A depth-first search, a slice at a time.
+
+    Parameters
+    ----------
+    most_cells
+        Of a table at the root.
+    """
+
+    def __init__(self, search: Search, most_cells: int) -> None:
+        self._search = search
+        self._below = search.below(search.instance)  # its bounds are those of a part only
+        self._path: list[_Branching] = []
+        self._root, gone = eliminate(search, build(search), most_cells, most_cells)
+        self._settle_or_branch(self._root, tuple(gone))
+
+    def grow(self, nodes: int) -> None:
+        """Go on until the incumbent is proved, the search is stopped or `nodes` nodes further."""
+        self._leave_and_bound()  # the incumbent may be another than before
+        while nodes > 0 and not self._search.stopped:
+            nodes -= 1
+            here = self._path[-1]
+            network = here.network.given(here.job, int(here.entries[here.following]))
+            network = replace(network, limit=self._limit)
+            network, gone = eliminate(self._below, network, _MOST_CELLS, _MOST_CELLS)
+            if not self._search.stopped:
+                here.following += 1
+                self._settle_or_branch(network, (*here.gone, *gone))
+                self._leave_and_bound()
+
+    @property
+    def _limit(self) -> int:
+        """The most units that a schedule better than the incumbent of now may have."""
+        return int((self._search.incumbent or Fraction(0)) / self._root.scale) - 1
+
+    def _leave_and_bound(self) -> None:
+        """Leave what cannot be better, and report what is true of the rest."""
+        if self._search.stopped:
+            return  # what was just begun may have been left amid
+        limit = self._limit
+        while self._path and not _promises(self._path[-1], limit):
+            self._path.pop()
+        ahead = (each.bound() for each in self._path)
         floor = min((bound for bound in ahead if bound is not None), default=limit + 1)
-        search.raise_bound(min(floor, limit + 1) * root.scale, _SOURCE)
-        if not path:
-            break
-        here = path[-1]
-        network = here.network.given(here.job, int(here.entries[here.following]))
-        network = replace(network, limit=limit)
-        network, gone = eliminate(below, network, _MOST_CELLS, _MOST_CELLS)
-        if not search.stopped:
-            here.following += 1
-            _settle_or_branch(search, path, network, (*here.gone, *gone))
+        self._search.raise_bound(min(floor, limit + 1) * self._root.scale, _SOURCE)
+
+    def _settle_or_branch(self, network: Network, gone: tuple[Eliminated, ...]) -> None:
+        """Offer what is solved, branch on what is not, leave what cannot be better."""
+        if network.slack < 0 or self._search.stopped:
+            return
+        if network.solved:
+            left = [int(domain[0]) for domain in network.domains]
+            self._search.offer(decide(gone, left), _SOURCE)
+            return
+        job = _job_to_branch_on(network)
+        floors = np.full(network.sizes[job], network.floor, dtype=np.int64)
+        for cost in network.costs:
+            if job in cost.scope and cost.excess is not None:
+                floors += cost.least([job])
+        entries = np.argsort(floors, kind="stable")
+        entries = entries[floors[entries] <= network.limit]
+        if len(entries):
+            self._path.append(_Branching(network, gone, job, entries, floors[entries]))
 
 
 def _promises(here: _Branching, limit: int) -> bool:
     """Return whether there may be better schedules in what has not been looked at."""
     bound = here.bound()
     return bound is not None and bound <= limit
-
-
-def _limit(search: Search, network: Network) -> int:
-    """Return the most units that a schedule better than the incumbent of now may have."""
-    return int((search.incumbent or Fraction(0)) / network.scale) - 1
-
-
-def _settle_or_branch(
-    search: Search, path: list[_Branching], network: Network, gone: tuple[Eliminated, ...]
-) -> None:
-    """Offer what is solved, branch on what is not, leave what cannot be better."""
-    if network.slack < 0 or search.stopped:
-        return
-    if network.solved:
-        left = [int(domain[0]) for domain in network.domains]
-        search.offer(decide(gone, left), _SOURCE)
-        return
-    job = _job_to_branch_on(network)
-    floors = np.full(network.sizes[job], network.floor, dtype=np.int64)
-    for cost in network.costs:
-        if job in cost.scope and cost.excess is not None:
-            floors += cost.least([job])
-    entries = np.argsort(floors, kind="stable")
-    entries = entries[floors[entries] <= network.limit]
-    if len(entries):
-        path.append(_Branching(network, gone, job, entries, floors[entries]))
 
 
 def _job_to_branch_on(network: Network) -> int:

@@ -25,10 +25,14 @@ class Pace:
 
     def __init__(self, search: Search, share: float) -> None:
         self._search = search
-        left = search.remaining
-        self._deadline = None if left is None else search.elapsed + share * left
         self._slice = 1
         self._rate = 0.0
+        self.allot(share)
+
+    def allot(self, share: float) -> None:
+        """Set the clock anew, to a share of the time that is left now."""
+        left = self._search.remaining
+        self._deadline = None if left is None else self._search.elapsed + share * left
 
     @property
     def over(self) -> bool:

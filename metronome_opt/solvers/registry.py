@@ -95,6 +95,13 @@ _ALL = (
         exact=True,
         seeded=False,
     ),
+    Solver(
+        "elimination",
+        "tables of the links, jobs eliminated one by one; for sparse blocks",
+        "elimination",
+        exact=True,
+        seeded=False,
+    ),
     Solver("exhaustive", "every combination of offsets", "exhaustive", exact=True, seeded=False),
 )
 SOLVERS = {solver.name: solver for solver in _ALL}

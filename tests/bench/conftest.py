@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.examples import write_suite
-from tests.cli.test_commands import two_jobs
+from tests.builders import two_jobs
 
 ROOT = Path(__file__).parents[2]
 

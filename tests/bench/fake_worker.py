@@ -13,7 +13,7 @@ from metronome_opt.bench.worker import Tell, serve
 
 Offsets = dict[str, int]
 
-# The instance of tests.cli.test_commands.two_jobs: 0 and 8 do not overlap, 0 and 0 do.
+# The instance of tests.builders.two_jobs: 0 and 8 do not overlap, 0 and 0 do.
 APART, TOGETHER = {"a": 0, "b": 8}, {"a": 0, "b": 0}
 
 

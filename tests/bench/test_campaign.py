@@ -22,7 +22,7 @@ from metronome_opt.bench.records import Record, read_records
 from metronome_opt.instance import read_instance
 from metronome_opt.verify import evaluate
 from tests.bench.examples import campaign, trials, write_suite
-from tests.cli.test_commands import two_jobs
+from tests.builders import two_jobs
 
 # What becomes of each fake solver; the third column is in the error, a fault or a note.
 ENDINGS = {

@@ -21,7 +21,7 @@ from metronome_opt.bench.records import read_records
 from metronome_opt.errors import InputError, MissingBackendError
 from tests.bench.examples import campaign, trials, write_suite
 from tests.bench.test_campaign import processes, wait_until
-from tests.cli.test_commands import two_jobs
+from tests.builders import two_jobs
 
 pytest.importorskip("distributed", reason="the extra `dask` is not installed")
 

@@ -12,7 +12,7 @@ from metronome_opt.bench.suites import INDEX, SUITES, find_suites, read_suite
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from tests.bench.examples import write_suite
-from tests.cli.test_commands import two_jobs
+from tests.builders import two_jobs
 
 
 def called(name: str) -> Instance:

@@ -18,8 +18,7 @@ from metronome_opt.__main__ import main
 from metronome_opt.bench.records import read_records
 from metronome_opt.bench.suites import SUITES
 from tests.bench.examples import write_suite
-from tests.cli.test_commands import two_jobs
-from tests.solvers.test_limits import hard_instance
+from tests.builders import hard_instance, two_jobs
 
 Captured = pytest.CaptureFixture[str]
 COMMAND = [sys.executable, "-m", "metronome_opt", "bench", "run"]

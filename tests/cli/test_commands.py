@@ -12,22 +12,9 @@ import yaml
 from metronome_opt.__main__ import main
 from metronome_opt.instance import Instance, Job, Link, Phase, write_instance
 from metronome_opt.schedule import read_schedule
+from tests.builders import two_jobs
 
 Captured = pytest.CaptureFixture[str]
-
-
-def two_jobs() -> Instance:
-    """Two bursts of 12 slots that meet when unshifted; they fit side by side in 20."""
-    burst = Phase(start=0, length=8, rate=40_000)
-    return Instance(
-        name="two-jobs",
-        slot_ms=5,
-        links=(Link(name="node-0", capacity=50_000),),
-        jobs=(
-            Job(name="a", period=40, weight=4, phases=(burst,), links={"node-0": 1}),
-            Job(name="b", period=20, phases=(burst,), links={"node-0": 1}),
-        ),
-    )
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from metronome_opt.__main__ import main
 from metronome_opt.instance import read_instance, write_instance
 from metronome_opt.schedule import read_schedule
 from metronome_opt.verify import check
-from tests.cli.test_commands import two_jobs
-from tests.solvers.test_limits import hard_instance
+from tests.builders import hard_instance, two_jobs
 
 COMMAND = [sys.executable, "-m", "metronome_opt"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import (
     best_offset,
     contention,
@@ -21,6 +21,7 @@ from metronome_opt.kernels.jobs import (
 )
 from metronome_opt.kernels.tables import Compiled, compile_instance
 from metronome_opt.verify import evaluate
+from tests.builders import job, network
 from tests.strategies import assigned, instances
 
 Assigned = tuple[Instance, dict[str, int]]
@@ -51,14 +52,14 @@ def test_marginal_costs_are_differences_of_the_judge(case: Assigned) -> None:
     instance, offsets = case
     compiled = compile_instance(instance)
     demand = demand_of(compiled, list(offsets.values()))
-    for index, job in enumerate(instance.jobs):
-        put_job(compiled.tables, demand, index, offsets[job.name], -1)
+    for index, each in enumerate(instance.jobs):
+        put_job(compiled.tables, demand, index, offsets[each.name], -1)
         without = contention(compiled, demand)
         cost = all_costs(compiled, demand, index)
-        for offset in range(job.period):
-            with_job = contention_at(instance, {**offsets, job.name: offset})
+        for offset in range(each.period):
+            with_job = contention_at(instance, {**offsets, each.name: offset})
             assert compiled.fraction(int(cost[offset]), index) == with_job - without
-        put_job(compiled.tables, demand, index, offsets[job.name], 1)
+        put_job(compiled.tables, demand, index, offsets[each.name], 1)
 
 
 @given(assigned(VARIED))
@@ -77,22 +78,9 @@ def test_descent_never_gets_worse_and_keeps_its_books(case: Assigned) -> None:
     assert np.array_equal(demand, demand_of(compiled, chosen))
 
 
-def single(name: str, period: int, start: int, length: int, rate: int = 60) -> Job:
-    return Job(
-        name=name,
-        period=period,
-        phases=(Phase(start=start, length=length, rate=rate),),
-        links={"link": 1},
-    )
-
-
-def on_one_link(*jobs: Job, capacity: int = 100) -> Instance:
-    return Instance(name="one", slot_ms=1, links=(Link(name="link", capacity=capacity),), jobs=jobs)
-
-
 def test_the_best_offset_leaves_equal_room_on_both_sides() -> None:
     # a bursts in slots 0..3 of 16; 12 slots are free, b needs 4: 4 free slots before and after.
-    instance = on_one_link(single("a", 16, 0, 4), single("b", 16, 0, 4))
+    instance = network(job("a", 16, (0, 4, 60)), job("b", 16, (0, 4, 60)))
     compiled = compile_instance(instance)
     demand = compiled.empty_demand()
     put_job(compiled.tables, demand, 0, 0, 1)
@@ -105,7 +93,7 @@ def test_the_best_offset_leaves_equal_room_on_both_sides() -> None:
 @pytest.mark.parametrize("start", [0, 5, 11])
 def test_the_best_offset_has_the_largest_cushion_of_the_judge(start: int) -> None:
     # b repeats three times while a repeats twice: free runs differ from period to period.
-    instance = on_one_link(single("a", 18, start, 4), single("b", 12, 1, 2))
+    instance = network(job("a", 18, (start, 4, 60)), job("b", 12, (1, 2, 60)))
     compiled = compile_instance(instance)
     demand = compiled.empty_demand()
     put_job(compiled.tables, demand, 0, 3, 1)
@@ -121,13 +109,13 @@ def test_the_best_offset_has_the_largest_cushion_of_the_judge(start: int) -> Non
 
 def test_a_link_that_carries_all_peaks_is_left_out() -> None:
     compiled = compile_instance(
-        on_one_link(single("a", 4, 0, 2), single("b", 4, 0, 2), capacity=120)
+        network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60)), capacity=120)
     )
     assert compiled.links == ()
     assert contention(compiled, compiled.empty_demand()) == 0
 
 
 def test_costs_that_leave_64_bits_are_refused() -> None:
-    instance = on_one_link(single("a", 4, 0, 2, 10**18), single("b", 4, 0, 2, 10**18 + 1))
+    instance = network(job("a", 4, (0, 2, 10**18)), job("b", 4, (0, 2, 10**18 + 1)))
     with pytest.raises(InputError, match=r"jobs\[0\] \(a\).*64-bit"):
         compile_instance(instance)

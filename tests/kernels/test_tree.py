@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.kernels import tree as module
 from metronome_opt.kernels.conditional import users_of
 from metronome_opt.kernels.contacts import contacts_of
@@ -30,6 +30,7 @@ from metronome_opt.kernels.tree import (
 )
 from metronome_opt.solvers.proof import _groups
 from metronome_opt.verify import evaluate
+from tests.builders import tangle
 from tests.landscape import held, landscape, optimum, scale_of
 from tests.strategies import assigned, crowded, tight
 
@@ -194,24 +195,9 @@ def test_nobody_moves_if_all_stay(case: tuple[Instance, dict[str, int]]) -> None
     assert grown.found == offsets
 
 
-def crowd(jobs: int, links: int, period: int) -> Instance:
-    """Make jobs that are all on all links."""
-    burst = Phase(start=0, length=period // 2 + 1, rate=60)
-    names = [f"l{index}" for index in range(links)]
-    return Instance(
-        name="crowd",
-        slot_ms=1,
-        links=tuple(Link(name=name, capacity=100) for name in names),
-        jobs=tuple(
-            Job(name=f"j{index}", period=period, phases=(burst,), links=dict.fromkeys(names, 1))
-            for index in range(jobs)
-        ),
-    )
-
-
 def test_the_stack_is_as_large_as_it_can_grow() -> None:
     """Every job on every link, so that each placement scores all that are left anew."""
-    instance = crowd(6, 3, 4)
+    instance = tangle(6, 3, 0, periods=(4,), lengths=(3, 3), each=3)
     case = Grown(instance, dict(instance.unshifted), frozenset(), 8.0)
     deepest = 0
     while not is_done(case.tree):
@@ -224,6 +210,6 @@ def test_the_stack_is_as_large_as_it_can_grow() -> None:
 
 def test_a_tree_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_ENTRIES", 100)
-    instance = crowd(3, 2, 4)
-    with pytest.raises(TreeTooLargeError, match="crowd: a search tree of 3 jobs on 2 links"):
+    instance = tangle(3, 2, 0, periods=(4,), lengths=(3, 3))
+    with pytest.raises(TreeTooLargeError, match="tangle: a search tree of 3 jobs on 2 links"):
         Grown(instance, dict(instance.unshifted), frozenset(), 8.0)

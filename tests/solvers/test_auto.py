@@ -18,12 +18,14 @@ from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance, read_instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status, read_schedule
-from metronome_opt.solvers import solve
+from metronome_opt.solvers import elimination, solve
 from metronome_opt.solvers.auto import Crew
 from metronome_opt.solvers.clusters import Clusters
+from metronome_opt.solvers.proof import Proof
+from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check
+from tests.builders import HARD
 from tests.landscape import optimum
-from tests.solvers.test_limits import HARD
 from tests.strategies import crowded
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
@@ -151,3 +153,22 @@ def test_a_signal_amid_a_dense_instance_writes_what_was_found(tmp_path: Path) ->
         assert check(read_instance(instance), schedule) == ()
         assert schedule.status is Status.FEASIBLE
         assert schedule.runtime_s < 100
+
+
+def test_memory_that_runs_out_in_one_block_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instance = read_instance(SUITES / "fabric" / "fabric-64-tune-0.json")
+    asked: list[Search] = []
+
+    def starved(search: Search, *_: int) -> None:
+        asked.append(search)
+        raise MemoryError
+
+    monkeypatch.setattr(elimination, "_Attempt", starved)
+    monkeypatch.setattr(Proof, "grow", lambda *_, **__: False)
+    result = solve(instance, time_limit=2, workers=2)
+    assert len(asked) > 1
+    assert result.status is Status.FEASIBLE
+    assert check(instance, result.schedule) == ()
+    assert "no elimination: out of memory" in result.notes

@@ -13,8 +13,8 @@ from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.clusters import Clusters
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
+from tests.builders import hard_instance
 from tests.landscape import optimum
-from tests.solvers.test_limits import hard_instance
 from tests.strategies import crowded
 
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)

@@ -19,7 +19,7 @@ from metronome_opt.solvers import cassini, solve
 from metronome_opt.solvers.affinity import time_shifts
 from metronome_opt.solvers.cassini import steps
 from metronome_opt.verify import check, evaluate
-from tests.solvers.test_limits import HARD
+from tests.builders import HARD
 from tests.strategies import instances, jobs
 
 

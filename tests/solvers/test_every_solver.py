@@ -10,30 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.result import Event, Stop
 from metronome_opt.scenario import load
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import SOLVERS, solve
 from metronome_opt.verify import check, evaluate
+from tests.builders import job, network
 from tests.strategies import instances
 
 ALL = sorted(SOLVERS)
 EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
 IN_PROCESS = sorted(name for name in EXACT if not name.startswith("milp"))
-
-
-def job(name: str, period: int, *bursts: tuple[int, int, int], **rest: object) -> Job:
-    """Make a job from (start, length, rate) triples on the link called "link"."""
-    phases = tuple(Phase(start=s, length=m, rate=r) for s, m, r in bursts)
-    fields = {"links": {"link": 1}, **rest}
-    return Job(name=name, period=period, phases=phases, **fields)  # type: ignore[arg-type]
-
-
-def one_link(*jobs: Job, capacity: int = 100) -> Instance:
-    return Instance(
-        name="case", slot_ms=5, links=(Link(name="link", capacity=capacity),), jobs=jobs
-    )
 
 
 def enumerated(instance: Instance) -> Fraction:
@@ -49,21 +37,21 @@ def enumerated(instance: Instance) -> Fraction:
     )
 
 
-TRIVIAL = one_link(job("a", 10, (0, 4, 60)))
+TRIVIAL = network(job("a", 10, (0, 4, 60)))
 # Two bursts of 5 slots fill a period of 10 exactly: only offsets 5 apart are without contention.
-TIGHT = one_link(job("a", 10, (0, 5, 60)), job("b", 10, (0, 5, 60)))
+TIGHT = network(job("a", 10, (0, 5, 60)), job("b", 10, (0, 5, 60)))
 # Bursts of 3 with periods 4 and 6 meet whatever one does: 3 + 3 > gcd(4, 6).
-CROWDED = one_link(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
+CROWDED = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
 # a and b stand where they collide; c (weight 2) can only avoid making it worse.
-FIXED = one_link(
+FIXED = network(
     job("a", 8, (0, 3, 60), fixed_offset=1),
     job("b", 8, (0, 3, 60), fixed_offset=2),
     job("c", 8, (0, 2, 60), weight=2),
 )
-TWO_PHASES = one_link(
+TWO_PHASES = network(
     job("a", 12, (0, 2, 80), (5, 3, 40), weight=4), job("b", 6, (1, 2, 70)), capacity=100
 )
-FLOWS = one_link(job("a", 6, (0, 2, 40), links={"link": 2}), job("b", 6, (0, 4, 30)))
+FLOWS = network(job("a", 6, (0, 2, 40), links={"link": 2}), job("b", 6, (0, 4, 30)))
 CASES = {
     "trivial": (TRIVIAL, Fraction(0)),
     "tight": (TIGHT, Fraction(0)),
@@ -171,7 +159,7 @@ def test_a_callback_that_says_so_stops_the_run(name: str) -> None:
 
 
 def test_unused_stretch_is_said_to_be_unused() -> None:
-    instance = one_link(job("a", 10, (0, 4, 60), max_stretch=2))
+    instance = network(job("a", 10, (0, 4, 60), max_stretch=2))
     result = solve(instance, "greedy")
     assert result.schedule.stretch == {"a": 0}
     assert any("max_stretch is not used" in note for note in result.notes)

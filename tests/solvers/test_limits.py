@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -19,33 +20,10 @@ from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import SOLVERS, solve
 from metronome_opt.verify import check
+from tests.builders import HARD, hard_instance
 
 MODELS = ["cpsat", "cpsat-textbook", "milp", "milp-cbc", "milp-textbook"]
 SEARCHING = ["auto", "branch-bound", "exhaustive", *MODELS]
-
-
-def hard_instance(jobs: int = 12, links: int = 4) -> Instance:
-    """Make jobs that cannot avoid one another, on links with several of them each."""
-    draw = random.Random(3)
-    names = [f"link-{index}" for index in range(links)]
-    return Instance(
-        name="hard",
-        slot_ms=5,
-        links=tuple(Link(name=name, capacity=100) for name in names),
-        jobs=tuple(
-            Job(
-                name=f"job-{index}",
-                period=draw.choice((40, 50, 100)),
-                weight=draw.choice((1, 2, 4)),
-                phases=(Phase(start=0, length=draw.randint(9, 17), rate=draw.randint(55, 95)),),
-                links=dict.fromkeys(draw.sample(names, 2), 1),
-            )
-            for index in range(jobs)
-        ),
-    )
-
-
-HARD = hard_instance()
 
 
 @pytest.mark.parametrize("name", SEARCHING)
@@ -134,7 +112,7 @@ def test_a_missing_back_end_is_named_with_its_remedy(
 def test_back_ends_work_in_one_process_in_any_order() -> None:
     # OR-Tools and highspy bring shared libraries of one name; the second to load fails.
     code = """
-from tests.solvers.test_limits import hard_instance
+from tests.builders import hard_instance
 from metronome_opt.solvers import solve
 for name in ("milp-cbc", "milp-textbook", "cpsat-textbook", "milp", "cpsat"):
     print(solve(hard_instance(2, 2), name, time_limit=30, workers=1).status)
@@ -149,23 +127,28 @@ def test_auto_needs_no_or_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(HARD, result.schedule) == ()
 
 
-def test_missing_highs_is_named_with_its_remedy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+@pytest.mark.parametrize(
+    ("highspy", "error", "said"),
+    [
+        ("raise ImportError('not here')", MissingBackendError, "pip install highspy"),
+        (
+            "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+            SolverError,
+            "HiGHS ends with signal SIGKILL",
+        ),
+    ],
+    ids=["missing", "crashing"],
+)
+def test_without_highs_there_is_an_error_and_no_schedule(
+    highspy: str,
+    error: type[Exception],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    folder = tmp_path_factory.mktemp("shadow")
-    (folder / "highspy.py").write_text("raise ImportError('not here')\n")
-    monkeypatch.setenv("PYTHONPATH", str(folder))
-    with pytest.raises(MissingBackendError, match="pip install highspy"):
-        solve(HARD, "milp-textbook", time_limit=30)
-
-
-def test_a_back_end_that_crashes_is_an_error_not_a_schedule(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("shadow")
-    (folder / "highspy.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    monkeypatch.setenv("PYTHONPATH", str(folder))
-    with pytest.raises(SolverError, match="HiGHS ends with signal SIGKILL"):
+    (tmp_path / "highspy.py").write_text(highspy)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(error, match=said):
         solve(HARD, "milp-textbook", time_limit=30)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from fractions import Fraction
 
@@ -21,36 +20,10 @@ from metronome_opt.solvers.neighbourhoods import Polish
 from metronome_opt.solvers.pace import Pace
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
+from tests.builders import tangle
 from tests.strategies import instances
 
 VARIED = instances(max_jobs=5, max_links=3, weights=(0, 1, 2, 4))
-
-
-def tangle(jobs: int, links: int, seed: int, *, periods: tuple[int, ...]) -> Instance:
-    """Make jobs that cannot avoid one another, three links each."""
-    draw = random.Random(seed)
-    names = [f"l{index}" for index in range(links)]
-    return Instance(
-        name="tangle",
-        slot_ms=5,
-        links=tuple(Link(name=name, capacity=100) for name in names),
-        jobs=tuple(
-            Job(
-                name=f"j{index}",
-                period=(period := draw.choice(periods)),
-                weight=draw.choice((1, 2)),
-                phases=(
-                    Phase(
-                        start=0,
-                        length=draw.randint(period // 5, period // 2),
-                        rate=draw.randint(55, 95),
-                    ),
-                ),
-                links=dict.fromkeys(draw.sample(names, min(links, 3)), 1),
-            )
-            for index in range(jobs)
-        ),
-    )
 
 
 def search_of(instance: Instance, *, time_limit: float | None = None, seed: int = 0) -> Search:
@@ -77,7 +50,7 @@ def test_the_same_seed_gives_the_same_run(instance: Instance, seed: int) -> None
 
 
 def test_the_clock_changes_nothing_where_it_does_not_bite(monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = tangle(10, 6, 1, periods=(20, 30, 60))
+    instance = tangle(10, 6, 1, periods=(20, 30, 60), lengths=(5, 15))
     found = []
     for tick in (0.0001, 0.01, 1.0):
         monkeypatch.setattr("metronome_opt.solvers.pace._TICK_S", tick)
@@ -89,7 +62,7 @@ def test_the_clock_changes_nothing_where_it_does_not_bite(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("seed", range(25))
 def test_small_instances_are_solved(seed: int) -> None:
-    instance = tangle(4, 3, seed, periods=(6, 8, 12))
+    instance = tangle(4, 3, seed, periods=(6, 8, 12), lengths=(2, 5), each=3)
     optimum = solve(instance, "exhaustive").objective
     assert optimum > 0
     assert solve(instance, "local", seed=seed).objective == optimum
@@ -98,7 +71,7 @@ def test_small_instances_are_solved(seed: int) -> None:
 @pytest.mark.parametrize("time_limit", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize("jobs", [6, 300])
 def test_it_ends_in_time(jobs: int, time_limit: float) -> None:
-    instance = tangle(jobs, 3 * jobs // 4, 2, periods=(400, 600, 1200))
+    instance = tangle(jobs, 3 * jobs // 4, 2, periods=(400, 600, 1200), lengths=(100, 300))
     search = search_of(instance, time_limit=time_limit)
     began = time.perf_counter()
     local.run(search)
@@ -110,7 +83,7 @@ def test_it_ends_in_time(jobs: int, time_limit: float) -> None:
 
 
 def test_it_ends_by_itself() -> None:
-    search = search_of(tangle(3, 1, 0, periods=(6, 8, 12)))
+    search = search_of(tangle(3, 1, 0, periods=(6, 8, 12), lengths=(2, 5)))
     local.run(search)
     assert search.stop is Stop.FINISHED
     assert search.incumbent
@@ -128,7 +101,7 @@ def test_it_stops_at_nothing_to_pay() -> None:
 
 
 def test_it_can_be_left_and_resumed() -> None:
-    search = search_of(tangle(8, 5, 4, periods=(20, 30, 60)))
+    search = search_of(tangle(8, 5, 4, periods=(20, 30, 60), lengths=(5, 15)))
     greedy.run(search)
     population = local.begin(search)
     assert population is not None
@@ -174,7 +147,7 @@ def test_polishing_never_makes_it_worse(instance: Instance, seed: int) -> None:
 
 
 def test_polishing_frees_enough_jobs_to_find_the_optimum() -> None:
-    instance = tangle(3, 1, 5, periods=(6, 8, 12))
+    instance = tangle(3, 1, 5, periods=(6, 8, 12), lengths=(2, 5))
     compiled = compile_instance(instance, common_scale=True)
     offsets = np.zeros(3, dtype=np.int64)
     search, demand = search_of(instance), demand_of(compiled, offsets)
@@ -185,14 +158,14 @@ def test_polishing_frees_enough_jobs_to_find_the_optimum() -> None:
 
 
 def test_slices_add_up() -> None:
-    pace = Pace(search_of(tangle(3, 1, 0, periods=(6,))), 1.0)
+    pace = Pace(search_of(tangle(3, 1, 0, periods=(6,), lengths=(1, 3))), 1.0)
     assert pace.affordable is None
     for steps in (0, 1, 10, 1000):
         assert sum(pace.slices(steps)) == steps
 
 
 def test_nothing_is_affordable_when_the_time_is_over() -> None:
-    pace = Pace(search_of(tangle(3, 1, 0, periods=(6,)), time_limit=0.0), 1.0)
+    pace = Pace(search_of(tangle(3, 1, 0, periods=(6,), lengths=(1, 3)), time_limit=0.0), 1.0)
     assert pace.over
     assert pace.affordable == 0
     assert list(pace.slices(10)) == []

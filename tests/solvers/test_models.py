@@ -32,8 +32,8 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.strong import StrongForm
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 from metronome_opt.verify import check
+from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
-from tests.solvers.test_limits import HARD, hard_instance
 from tests.strategies import assigned, crowded
 
 Drawn = tuple[Instance, dict[str, int]]

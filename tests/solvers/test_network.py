@@ -126,7 +126,7 @@ def test_branching_makes_up_for_tables_that_are_too_large(drawn: Drawn, most: in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "SMALL", 10)
         patch.setattr(elimination, "_MOST_CELLS", most)
-        patch.setattr(elimination, "_MOST_CELLS_AT_ROOT", most)
+        patch.setattr(elimination, "_MOST_AT_ROOT", (most, 2 * most))
         elimination.prove(search)
     assert search.proved
     assert search.incumbent == best

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.tables import CostTooLargeError
+from metronome_opt.presolve import restrict
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers import proof as module
-from metronome_opt.solvers.bounds import links_bound, restrict
+from metronome_opt.solvers.bounds import links_bound
 from metronome_opt.solvers.proof import Known, Proof
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate

@@ -1,0 +1,84 @@
+"""Instances that several tests share: worked out by hand, and drawn from a seed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from metronome_opt.instance import Instance, Job, Link, Phase
+
+
+def job(name: str, period: int, *bursts: tuple[int, int, int], **fields: Any) -> Job:
+    """Return a job with `bursts` (start, length, rate) that uses "link" once if not said else."""
+    phases = tuple(Phase(start=s, length=m, rate=b) for s, m, b in bursts)
+    return Job(name=name, period=period, phases=phases, **{"links": {"link": 1}, **fields})
+
+
+def network(*jobs: Job, capacity: int = 100, **others: int) -> Instance:
+    """Return an instance with a link called "link" and further links by name and capacity."""
+    links = {"link": capacity, **others}
+    return Instance(
+        name="by-hand",
+        slot_ms=5,
+        links=tuple(Link(name=name, capacity=value) for name, value in links.items()),
+        jobs=jobs,
+    )
+
+
+def two_jobs() -> Instance:
+    """Return two bursts of 8 slots that meet when unshifted; they fit side by side in 20."""
+    burst = Phase(start=0, length=8, rate=40_000)
+    return Instance(
+        name="two-jobs",
+        slot_ms=5,
+        links=(Link(name="node-0", capacity=50_000),),
+        jobs=(
+            Job(name="a", period=40, weight=4, phases=(burst,), links={"node-0": 1}),
+            Job(name="b", period=20, phases=(burst,), links={"node-0": 1}),
+        ),
+    )
+
+
+def tangle(
+    jobs: int,
+    links: int,
+    seed: int,
+    *,
+    periods: tuple[int, ...],
+    lengths: tuple[int, int],
+    each: int = 2,
+) -> Instance:
+    """Return jobs of one burst, no two of which fit on a link at once.
+
+    Parameters
+    ----------
+    periods, lengths
+        What periods are drawn from, and the shortest and the longest burst, in slots.
+    each
+        How many links a job is on, if there are so many.
+    """
+    draw = random.Random(seed)
+    names = [f"link-{index}" for index in range(links)]
+    return Instance(
+        name="tangle",
+        slot_ms=5,
+        links=tuple(Link(name=name, capacity=100) for name in names),
+        jobs=tuple(
+            Job(
+                name=f"job-{index}",
+                period=draw.choice(periods),
+                weight=draw.choice((1, 2, 4)),
+                phases=(Phase(start=0, length=draw.randint(*lengths), rate=draw.randint(55, 95)),),
+                links=dict.fromkeys(draw.sample(names, min(links, each)), 1),
+            )
+            for index in range(jobs)
+        ),
+    )
+
+
+def hard_instance(jobs: int = 12, links: int = 4) -> Instance:
+    """Return an instance that nobody solves in a second unless it is made smaller."""
+    return tangle(jobs, links, 3, periods=(40, 50, 100), lengths=(9, 17))
+
+
+HARD = hard_instance()
