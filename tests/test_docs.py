@@ -34,7 +34,8 @@ def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = blocks("README.md", "python")
     exec(code.replace("time_limit=10", "time_limit=1"), {})
     printed = capsys.readouterr().out
-    assert "auto: feasible, contention" in printed
+    assert "auto: " in printed
+    assert "contention" in printed
     assert "wideresnet101" in printed
 
 

@@ -142,8 +142,8 @@ def end_release(tables: Tables, demand: Ints, offsets: Ints, release: Release) -
 
 
 @njit(cache=True, nogil=True)
-def try_offsets(tables: Tables, demand: Ints, release: Release, nodes: int, work: Ints) -> None:
-    """Go on with the search until it is done, by `nodes` nodes at most.
+def try_offsets(tables: Tables, demand: Ints, release: Release, nodes: int, work: Ints) -> int:
+    """Go on with the search until it is done, by `nodes` nodes at most; return how many it took.
 
     Parameters
     ----------
@@ -153,10 +153,11 @@ def try_offsets(tables: Tables, demand: Ints, release: Release, nodes: int, work
         Scratch, shape (5 T,) or longer for the longest period T.
     """
     counters = release.counters
-    while counters[_DEPTH] >= 0 and nodes > 0:
+    taken = 0
+    while counters[_DEPTH] >= 0 and taken < nodes:
         depth = counters[_DEPTH]
         if release.following[depth] == _TO_EXPAND:
-            nodes -= 1
+            taken += 1
             _expand(tables, demand, release, work)
             continue
         entry = release.following[depth]
@@ -172,6 +173,7 @@ def try_offsets(tables: Tables, demand: Ints, release: Release, nodes: int, work
                 release.following[depth + 1] = _TO_EXPAND
                 continue
         _go_up(tables, demand, release)
+    return taken
 
 
 @njit(cache=True, nogil=True)

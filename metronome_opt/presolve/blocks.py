@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import networkx as nx
 
@@ -40,10 +41,7 @@ class Split:
         """
         placed = dict(self.instance.unshifted)
         settled: set[str] = set()
-        pending = list(range(len(self.blocks)))
-        while pending:
-            index = min(pending, key=lambda i: (self._rank(i, settled), i))
-            pending.remove(index)
+        for index in self._order:
             free = [job for job in self.blocks[index].jobs if job.fixed_offset is None]
             shared = [job.name for job in free if job.name in settled]
             turn = placed[shared[0]] - parts[index][shared[0]] if shared else 0
@@ -51,6 +49,19 @@ class Split:
                 placed[job.name] = (parts[index][job.name] + turn) % job.period
                 settled.add(job.name)
         return placed
+
+    @cached_property
+    def _order(self) -> tuple[int, ...]:
+        """The blocks, each one after those that it has to agree with."""
+        settled: set[str] = set()
+        order: list[int] = []
+        pending = list(range(len(self.blocks)))
+        while pending:
+            index = min(pending, key=lambda i: (self._rank(i, settled), i))
+            pending.remove(index)
+            order.append(index)
+            settled |= {job.name for job in self.blocks[index].jobs if job.fixed_offset is None}
+        return tuple(order)
 
     def _rank(self, index: int, settled: set[str]) -> int:
         """Return what comes first: blocks that meet settled ones, then those that cannot turn."""

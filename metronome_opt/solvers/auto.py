@@ -16,6 +16,7 @@ from metronome_opt.solvers.population import Population
 from metronome_opt.solvers.search import Search
 
 _START_SHARE = 0.1  # of the time, at most, for first schedules
+_ALONE_SHARE = 0.1  # the same for each generation where one worker proves and improves in turn
 _LOOK_S = 0.2  # seconds between two looks at what the blocks have come to
 
 Prover = Clusters | Elimination
@@ -44,6 +45,8 @@ class Crew:
         self._searched: Counter[int] = Counter()
         self._populations: dict[int, Population | None] = {}
         self._paces: dict[int, Pace] = {}
+        # Of what time is left, the most that one generation may take, for all blocks together.
+        self._improving = 1.0 if search.workers > 1 else _ALONE_SHARE
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -78,8 +81,9 @@ class Crew:
         """Do all tasks, as many at a time as there are workers; put blocks together meanwhile."""
         if self._search.workers == 1:  # no looks by the clock: the run is to be repeatable
             for task in tasks:
-                task()
-                self.blocks.join()
+                if not self._search.stopped:
+                    task()
+                    self.blocks.join()
             return
         with ThreadPoolExecutor(self._search.workers) as pool:
             pending: set[Future[None]] = {pool.submit(task) for task in tasks}
@@ -133,6 +137,6 @@ class Crew:
         part = min(worth, key=lambda part: self._searched[id(part)])
         self._searched[id(part)] += 1
         pace = self._paces[id(part)]
-        pace.allot(1 / len(worth))
+        pace.allot(self._improving / len(worth))
         worth[part].play(pace)
         return True

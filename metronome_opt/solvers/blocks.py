@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
+from metronome_opt.instance import Instance
+from metronome_opt.kernels.jobs import contention, demand_of
+from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import Split, coarsen, simplify_links, split
 from metronome_opt.presolve.reduction import Offsets, Reduction
 from metronome_opt.result import Block
@@ -19,7 +22,8 @@ class Blocks:
     Parameters
     ----------
     whole
-        Schedules and bounds of the blocks are put together and reported to it.
+        Schedules and bounds of the blocks are put together and reported to it. What schedule it has
+        is what the blocks start from.
 
     Attributes
     ----------
@@ -33,6 +37,8 @@ class Blocks:
         self._split: Split = split(self._fewer_links.instance)
         self._coarse: list[Reduction] = [coarsen(block) for block in self._split.blocks]
         self.parts: Sequence[Search] = [whole.below(block.instance) for block in self._coarse]
+        offsets = whole.named() or dict(whole.instance.unshifted)
+        self._at_first = [_at(block, offsets) for block in self._split.blocks]
 
     @property
     def open(self) -> list[Search]:
@@ -48,16 +54,20 @@ class Blocks:
         local.improve(part, share=share / len(self.parts), patience=1)
 
     def join(self) -> None:
-        """Put the blocks' schedules and bounds together."""
+        """Put the blocks' schedules and bounds together.
+
+        Of a block without a better schedule, that which the whole had at first is taken.
+        """
         whole = self._whole
         found: list[Offsets] = []
-        for coarse, part in zip(self._coarse, self.parts, strict=True):
+        for coarse, part, (offsets, value) in zip(
+            self._coarse, self.parts, self._at_first, strict=True
+        ):
             named = part.named()
-            if named is not None:
-                found.append(coarse.restore(named))
-        if len(found) == len(self.parts):
-            offsets = self._fewer_links.restore(self._split.join(found))
-            whole.offer([offsets[job.name] for job in whole.instance.jobs], "blocks")
+            better = part.incumbent is not None and part.incumbent < value
+            found.append(coarse.restore(named) if better and named is not None else offsets)
+        joined = self._fewer_links.restore(self._split.join(found))
+        whole.offer([joined[job.name] for job in whole.instance.jobs], "blocks")
         bound = sum((part.bound or Fraction(0) for part in self.parts), Fraction(0))
         whole.raise_bound(bound, "blocks")
         whole.blocks = [_report(part) for part in self.parts]
@@ -80,6 +90,13 @@ class Blocks:
             notes.append(text)
         told = dict.fromkeys(note for part in self.parts for note in part.notes)
         notes += [note for note in told if note not in notes]
+
+
+def _at(block: Instance, offsets: Offsets) -> tuple[Offsets, Fraction]:
+    """Return the offsets of the jobs of a block, and the contention of the block with them."""
+    compiled = compile_instance(block)
+    demand = demand_of(compiled, [offsets[job.name] for job in block.jobs])
+    return {job.name: offsets[job.name] for job in block.jobs}, contention(compiled, demand)
 
 
 def _report(part: Search) -> Block:

@@ -93,7 +93,9 @@ class Clusters:
         if len(links) <= 1:
             self._prove(self.search, frozenset(links), (), nodes)
             return
-        if not self._groups:
+        if self._groups:
+            self._go_on_with_links(nodes)
+        else:
             self._groups = list(self._links())
         self._report()
         refused: set[frozenset[str]] = set()
@@ -104,10 +106,11 @@ class Clusters:
             joined = self._join(*pair, nodes)
             if joined is None:
                 refused.add(pair[0].known.links | pair[1].known.links)
-                self._report()
                 continue
             self._groups = [group for group in self._groups if group not in pair] + [joined]
+            self._forget()
             self._report()
+        self._report()
 
     def _report(self) -> None:
         """Report the sum of the groups' bounds, of pairs what they are known to cost together."""
@@ -128,9 +131,25 @@ class Clusters:
             alone = frozenset([link.name])
             part = self._part(alone)
             self._prove(part, alone, (), _LINK_NODES)
-            self._proofs.pop(alone, None)
             jobs = frozenset(self._instance.jobs[index].name for index in link.jobs)
             yield _Group(Known(alone, part.bound or Fraction(0)), jobs)
+
+    def _go_on_with_links(self, nodes: int) -> None:
+        """Go on with the links whose own optimum is not proved."""
+        for position, group in enumerate(self._groups):
+            links = group.known.links
+            if links in self._proofs:
+                part = self._proofs[links][0]
+                self._prove(part, links, (), nodes)
+                bound = part.bound or Fraction(0)
+                self._groups[position] = _Group(Known(links, bound), group.jobs)
+
+    def _forget(self) -> None:
+        """Let go of what was begun of groups that are not there any more."""
+        present = [group.known.links for group in self._groups]
+        kept = {*present, *(one | other for one, other in combinations(present, 2))}
+        self._proofs = {links: proof for links, proof in self._proofs.items() if links in kept}
+        self._pairs = {links: bound for links, bound in self._pairs.items() if links in kept}
 
     def _next(self, most_jobs: int, refused: set[frozenset[str]]) -> tuple[_Group, _Group] | None:
         """Return the two groups to put together next.
@@ -166,7 +185,7 @@ class Clusters:
         return _Group(Known(links, bound, parts), jobs)
 
     def _prove(
-        self, search: Search, links: frozenset[str], parts: tuple[Known, ...], nodes: int | None
+        self, search: Search, links: frozenset[str], parts: tuple[Known, ...], nodes: int
     ) -> bool:
         """Go on with the proof of a group, of which there may be a beginning."""
         if links not in self._proofs:

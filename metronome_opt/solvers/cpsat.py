@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.cpsat_backend import optimise
-from metronome_opt.solvers.network import Eliminated, decide
+from metronome_opt.solvers.network import Eliminated, decide, turned
 from metronome_opt.solvers.parts import prepare, solve_in_parts
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.strong import CellLink, SlotLink, StrongForm
@@ -37,7 +37,7 @@ class StrongModel:
     gone
         The jobs that were eliminated.
     incumbent
-        A schedule to start from.
+        A schedule to start from, see `turned`.
     """
 
     def __init__(
@@ -127,18 +127,12 @@ def run(search: Search) -> None:
 def prove(
     part: Search,
     *,
-    isolated: bool | None = None,
-    memory_mb: int | None = None,
     built: Callable[[], None] = lambda: None,
 ) -> None:
     """Prove the incumbent of a block, or find a better schedule.
 
     Parameters
     ----------
-    isolated
-        Whether CP-SAT runs in a process of its own; None for where the model is large.
-    memory_mb
-        What such a process may use; None for no limit.
     built
         Called when the model is made.
 
@@ -155,13 +149,7 @@ def prove(
     form = StrongForm(network, part)
     if not form.complete:
         return
-    model = StrongModel(form, gone, part.best)
+    model = StrongModel(form, gone, turned(part))
     built()
     large = len(model.model.proto.variables) > _SMALL
-    optimise(
-        part,
-        model,
-        _WORKERS,
-        isolated=large if isolated is None else isolated,
-        memory_mb=memory_mb,
-    )
+    optimise(part, model, _WORKERS, isolated=large)

@@ -11,6 +11,7 @@ Intelligence 113 (1999), 41-85, on elimination combined with conditioning.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -93,6 +94,7 @@ class Elimination:
         self.search = search
         self.effort = 0
         self.over = False
+        self._sizes: tuple[int, ...] = _MOST_AT_ROOT
         self._attempts: dict[int, _Attempt] = {}
         self._round = 0
 
@@ -100,24 +102,31 @@ class Elimination:
         """Go one round further, the searches side by side if there are threads for it."""
         if self.search.stopped:
             return
-        sizes = _MOST_AT_ROOT[: 1 + self._round // _LATER]
+        sizes = self._sizes[: 1 + self._round // _LATER]
         nodes = _MORE_NODES**self._round
         self._round += 1
         self.effort += nodes * len(sizes) * _NODE
+        try:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(lambda most_cells: self._grow(most_cells, nodes), sizes))
+        except ModelTooLargeError as error:
+            self._give_up(self._sizes, str(error))
 
-        def grow(most_cells: int) -> None:
+    def _grow(self, most_cells: int, nodes: int) -> None:
+        try:
             if not self.search.stopped and most_cells not in self._attempts:
                 self._attempts[most_cells] = _Attempt(self.search, most_cells)
             if not self.search.stopped:
                 self._attempts[most_cells].grow(nodes)
+        except MemoryError as error:
+            self._give_up((most_cells,), str(error) or "out of memory")
 
-        try:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(grow, sizes))
-        except (ModelTooLargeError, MemoryError) as error:
-            self.search.notes.append(f"no elimination: {str(error) or 'out of memory'}")
-            self._attempts.clear()
-            self.over = True
+    def _give_up(self, sizes: Collection[int], why: str) -> None:
+        for most_cells in sizes:
+            self._attempts.pop(most_cells, None)
+        self._sizes = tuple(size for size in self._sizes if size not in sizes)
+        self.over = not self._sizes
+        self.search.notes.append(f"no elimination: {why}")
 
 
 class _Attempt:

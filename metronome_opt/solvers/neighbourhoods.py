@@ -98,12 +98,11 @@ class Polish:
         """Place jobs optimally, if `_STEPS` steps do for it; return how many it took."""
         tables, room = self._tables, self._room
         start_release(tables, demand, offsets, np.array(members), room, work)
+        # A node scores all of the jobs. Only how often the clock is looked at depends on it.
         spent = 0
-        for part in pace.slices(_STEPS):
-            try_offsets(tables, demand, room, max(1, part // len(members)), work)
-            spent += part
-            if is_done(room):
-                break
+        while not is_done(room) and spent < _STEPS and not pace.over:
+            nodes = 1 + min(pace.slice, _STEPS - spent) // len(members)
+            spent += len(members) * try_offsets(tables, demand, room, nodes, work)
         if not is_done(room):
             self._size = max(2, self._size - 1)
         elif spent < _STEPS // 8:

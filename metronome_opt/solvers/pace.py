@@ -21,11 +21,16 @@ class Pace:
         The run.
     share
         Of the time that is left to it, the most that this part may take.
+
+    Attributes
+    ----------
+    slice
+        How many steps may be taken until the next look.
     """
 
     def __init__(self, search: Search, share: float) -> None:
         self._search = search
-        self._slice = 1
+        self.slice = 1
         self._rate = 0.0
         self.allot(share)
 
@@ -51,11 +56,11 @@ class Pace:
     def slices(self, steps: int) -> Iterator[int]:
         """Cut so many steps into slices; end early when the time is over."""
         while steps > 0 and not self.over:
-            part = min(steps, self._slice)
+            part = min(steps, self.slice)
             began = self._search.elapsed
             yield part
             spent = max(self._search.elapsed - began, 1e-9)
             steps -= part
-            if part == self._slice:
+            if part == self.slice:
                 self._rate = part / spent
-                self._slice = max(1, min(_GROWTH * part, int(self._rate * _TICK_S)))
+                self.slice = max(1, min(_GROWTH * part, int(self._rate * _TICK_S)))

@@ -51,11 +51,11 @@ def _prove_all(search: Search, blocks: Blocks, prove: Callable[[Search], None]) 
             part.limit_to(search.remaining, len(todo) - number)
             try:
                 _watch(pool.submit(prove, part), blocks)
-            except (SolverError, ModelTooLargeError) as error:
+            except (SolverError, ModelTooLargeError, MemoryError) as error:
                 if len(blocks.parts) == 1:
                     raise
                 names = ", ".join(job.name for job in part.instance.jobs)
-                search.notes.append(f"block of {names}: {error}")
+                search.notes.append(f"block of {names}: {str(error) or 'out of memory'}")
             except BaseException:
                 search.finish()  # the pool waits for what is running
                 raise

@@ -27,10 +27,12 @@ from metronome_opt.kernels.tree import (
 from metronome_opt.solvers.search import Search
 
 SOURCE = "branch-bound"
-_CHUNK = 250  # nodes between two looks at the clock
+_CHUNK = 250  # nodes between two looks at the clock, at most
+_CHUNK_WORK = 10**7  # slots that jobs are scored at between two looks, about
 # What is learned of the jobs decides how to branch, most of all near the root: so begin anew after
-# that many nodes, with what has been learned.
-_RESTARTS = tuple(1_000 * 4**step for step in range(12))
+# that many nodes, with what has been learned, and again after that many times more.
+_FIRST_RESTART = 1_000
+_MORE_NODES = 4
 _SHARPNESS = (8.0, 3.0)  # of the trees, see `kernels.branching`
 _OPINION = 0.2
 _FIRST_TRIES = 5.0  # nodes that the opinion counts for
@@ -135,6 +137,9 @@ class _Attempt:
         self._work = workspace(shared.compiled)
         self._experience = _opinion(shared.search)
         self.nodes = 0
+        self._restart = _FIRST_RESTART
+        slots = sum(link.hyperperiod * len(link.jobs) for link in shared.compiled.links)
+        self._chunk = max(1, min(_CHUNK, _CHUNK_WORK // max(1, slots)))
         self._start()
 
     @property
@@ -156,13 +161,14 @@ class _Attempt:
             self._demand,
             tree,
             self._work,
-            _CHUNK,
+            self._chunk,
         )
-        self.nodes += _CHUNK
+        self.nodes += self._chunk
         if incumbent(tree) < value:
             search.offer(tree.best, SOURCE)
         search.raise_bound(dual_bound(tree) * shared.unit, SOURCE)
-        if not self.done and self.nodes in _RESTARTS:
+        if not self.done and self.nodes >= self._restart:
+            self._restart *= _MORE_NODES
             learned = self._experience.gain / self._experience.tries
             tries = np.full(len(learned), _LATER_TRIES)
             self._experience = Experience(learned * tries, tries)

@@ -51,7 +51,7 @@ class Solver:
 _ALL = (
     Solver(
         "auto",
-        "presolve and blocks; local search and branch and bound side by side",
+        "presolve and blocks; local search, branch and bound and elimination",
         "auto",
         exact=True,
     ),
@@ -64,7 +64,7 @@ _ALL = (
         "cassini",
         seeded=False,
     ),
-    Solver("local", "iterated local search from the greedy schedule", "local"),
+    Solver("local", "annealing, recombination and iterated local search", "local"),
     Solver(
         "cpsat",
         "CP-SAT model on offsets cut down, block by block",
@@ -93,14 +93,12 @@ _ALL = (
         "depth-first by contacts, links first, then groups of them",
         "branch_bound",
         exact=True,
-        seeded=False,
     ),
     Solver(
         "elimination",
         "tables of the links, jobs eliminated one by one; for sparse blocks",
         "elimination",
         exact=True,
-        seeded=False,
     ),
     Solver("exhaustive", "every combination of offsets", "exhaustive", exact=True, seeded=False),
 )

@@ -49,8 +49,8 @@ def solve(
     seed
         For everything that is random.
     workers
-        Threads of the back end; None for one per core. Repeatable is a run with one worker whose
-        time limit does not bite.
+        Threads of the back end; None for one per core. Repeatable is a run with one worker and
+        without a time limit, or with one so generous that no part of it uses up its share.
     objectives
         What to minimise, most important first.
     callback
@@ -90,6 +90,8 @@ def solve(
             run(search)
         except KeyboardInterrupt:
             search.interrupt()
+        except MemoryError as error:
+            search.notes.append(f"stopped: {str(error) or 'out of memory'}")
         except SolverError as error:
             if search.found_by in ("", _UNSHIFTED):
                 raise

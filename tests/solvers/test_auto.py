@@ -18,9 +18,11 @@ from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance, read_instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status, read_schedule
-from metronome_opt.solvers import elimination, solve
+from metronome_opt.solvers import elimination, local, solve
 from metronome_opt.solvers.auto import Crew
 from metronome_opt.solvers.clusters import Clusters
+from metronome_opt.solvers.elimination import Elimination
+from metronome_opt.solvers.population import Population
 from metronome_opt.solvers.proof import Proof
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check
@@ -172,3 +174,29 @@ def test_memory_that_runs_out_in_one_block_leaves_the_others(
     assert result.status is Status.FEASIBLE
     assert check(instance, result.schedule) == ()
     assert "no elimination: out of memory" in result.notes
+
+
+def test_one_worker_proves_and_improves_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is to take all the time that is left for itself."""
+    turns: list[str] = []
+    for kind in (Clusters, Elimination, Population):
+
+        def noting(self: object, *arguments: object, play: object = kind.play, **rest: int) -> None:
+            turns.append(type(self).__name__)
+            play(self, *arguments, **rest)  # type: ignore[operator]
+
+        monkeypatch.setattr(kind, "play", noting)
+    solve(read_instance(SUITES / "dense" / "dense-30-tune-0.json"), time_limit=8, workers=1)
+    assert turns.count("Clusters") + turns.count("Elimination") >= 4
+    assert turns.count("Population") >= 4
+
+
+def test_memory_that_runs_out_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def starved(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(local, "improve", starved)
+    result = solve(HARD, time_limit=5, workers=2)
+    assert result.status is Status.FEASIBLE
+    assert check(HARD, result.schedule) == ()
+    assert "stopped: out of memory" in result.notes

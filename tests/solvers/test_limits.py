@@ -23,7 +23,7 @@ from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 
 MODELS = ["cpsat", "cpsat-textbook", "milp", "milp-cbc", "milp-textbook"]
-SEARCHING = ["auto", "branch-bound", "exhaustive", *MODELS]
+SEARCHING = ["auto", "branch-bound", "elimination", "exhaustive", *MODELS]
 
 
 @pytest.mark.parametrize("name", SEARCHING)

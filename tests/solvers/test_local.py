@@ -50,7 +50,7 @@ def test_the_same_seed_gives_the_same_run(instance: Instance, seed: int) -> None
 
 
 def test_the_clock_changes_nothing_where_it_does_not_bite(monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = tangle(10, 6, 1, periods=(20, 30, 60), lengths=(5, 15))
+    instance = tangle(14, 6, 1, periods=(20, 30, 60), lengths=(5, 15))
     found = []
     for tick in (0.0001, 0.01, 1.0):
         monkeypatch.setattr("metronome_opt.solvers.pace._TICK_S", tick)

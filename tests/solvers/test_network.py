@@ -147,3 +147,14 @@ def test_no_time_is_no_proof() -> None:
     assert search.incumbent is not None
     assert not search.proved
     assert search.bound is None or search.bound < search.incumbent
+
+
+def test_a_table_half_made_is_none() -> None:
+    search = searching(two_jobs(), {"a": 0, "b": 0})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "SMALL", 0)
+        network = build(search)
+    (cost,) = network.costs
+    assert cost.excess is None
+    search.finish()
+    assert tables.tabulate(search, network, 0) is network

@@ -2,7 +2,6 @@
 
 from metronome_opt.solvers.network.eliminate import Eliminated, decide, eliminate
 from metronome_opt.solvers.network.model import Cost, Network
-from metronome_opt.solvers.network.prune import shrink
-from metronome_opt.solvers.network.tables import build
+from metronome_opt.solvers.network.tables import build, turned
 
-__all__ = ["Cost", "Eliminated", "Network", "build", "decide", "eliminate", "shrink"]
+__all__ = ["Cost", "Eliminated", "Network", "build", "decide", "eliminate", "turned"]

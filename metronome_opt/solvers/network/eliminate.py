@@ -69,7 +69,10 @@ def eliminate(
             job = _next(network, min(size, most_left))
             if job is None:
                 break
-            network, decision = _without(network, job)
+            found = _without(search, network, job)
+            if found is None:
+                break
+            network, decision = found
             gone.append(decision)
             network = shrink(search, prune(search, network), min(size, most_cells))
             search.raise_bound(network.bound, "elimination")
@@ -106,7 +109,8 @@ def _cells_left(network: Network, job: int) -> float:
     return math.prod(len(network.domains[other]) for other in around - {job})
 
 
-def _without(network: Network, job: int) -> tuple[Network, Eliminated]:
+def _without(search: Search, network: Network, job: int) -> tuple[Network, Eliminated] | None:
+    """Return the network without a job, and how the job is decided; None if there is no time."""
     mine = [cost for cost in network.costs if job in cost.scope]
     scope = tuple(sorted({other for cost in mine for other in cost.scope} - {job}))
     domains = tuple(network.domains[other] for other in scope)
@@ -115,6 +119,8 @@ def _without(network: Network, job: int) -> tuple[Network, Eliminated]:
     choice = np.full(shape, network.domains[job][0], dtype=np.int32)
     # One offset of the job at a time: no table is wider than what is left.
     for entry, offset in enumerate(network.domains[job]):
+        if search.stopped:
+            return None
         here = np.zeros(shape, dtype=network.dtype)
         for cost in mine:
             if cost.excess is not None:

@@ -34,7 +34,7 @@ def shrink(search: Search, network: Network, most_cells: int) -> Network:
             break
         for position in fitting:
             if not search.stopped:
-                network = tabulate(network, position)
+                network = tabulate(search, network, position)
         network = prune(search, network)
         search.raise_bound(network.bound, "link tables")
     return network

@@ -13,7 +13,7 @@ from metronome_opt.errors import show
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import put_job, score_job, workspace
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
-from metronome_opt.presolve import orbits, restrict
+from metronome_opt.presolve import Orbits, orbits, restrict
 from metronome_opt.solvers.bounds import links_bound
 from metronome_opt.solvers.network.model import Cells, Cost, Network
 from metronome_opt.solvers.search import Search
@@ -43,7 +43,7 @@ def build(search: Search) -> Network:
             f"the objective of {instance.name} may reach {show(int(worst))} units, which does not "
             "fit 64-bit integers; use greedy or local, or coarser numbers"
         )
-    sizes = orbits(instance, _order(instance)).domains
+    sizes = _orbits(instance).domains
     domains = tuple(
         np.arange(sizes[job.name], dtype=np.int64)
         if job.fixed_offset is None
@@ -62,12 +62,19 @@ def build(search: Search) -> Network:
         if search.stopped:
             break
         if network.cells(cost) <= SMALL:
-            network = tabulate(network, position)
+            network = tabulate(search, network, position)
         else:
             name = search.compiled.links[position].name
             low = links_bound(search.below(restrict(instance, frozenset([name]))))
             network = network.having(position, replace(cost, low=math.ceil(low / scale)))
     return network
+
+
+def turned(search: Search) -> list[int]:
+    """Return the incumbent, rotated such that it is among the schedules that the network keeps."""
+    instance = search.instance
+    named = _orbits(instance).turn(search.named() or instance.unshifted)
+    return [named[job.name] for job in instance.jobs]
 
 
 def scale_of(compiled: Compiled) -> Fraction:
@@ -83,13 +90,18 @@ def scale_of(compiled: Compiled) -> Fraction:
     )
 
 
-def tabulate(network: Network, position: int) -> Network:
-    """Return the network with a table of the cost at `position`, a link that has none."""
+def tabulate(search: Search, network: Network, position: int) -> Network:
+    """Return the network with a table of the cost at `position`, a link that has none.
+
+    If the search is stopped meanwhile, the network is returned as it is.
+    """
     cost = network.costs[position]
     assert cost.link is not None  # noqa: S101 (what was eliminated has a table)
     link = network.compiled.links[cost.link]
     compiled = compile_instance(restrict(network.compiled.instance, frozenset([link.name])))
-    scaled = _fill(compiled, [network.domains[job] for job in link.jobs])
+    scaled = _fill(search, compiled, [network.domains[job] for job in link.jobs])
+    if scaled is None:
+        return network
     step = math.gcd(*link.prices) or 1
     factor = Fraction(compiled.unit * step, link.hyperperiod) / network.scale
     shape = [len(network.domains[job]) for job in cost.scope]
@@ -100,8 +112,11 @@ def tabulate(network: Network, position: int) -> Network:
     return network.having(position, replace(known, excess=excess))
 
 
-def _fill(compiled: Compiled, domains: Sequence[Ints]) -> Ints:
-    """Return the scaled cost of a single link at all combinations of its users' offsets."""
+def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints | None:
+    """Return the scaled cost of a single link at all combinations of its users' offsets.
+
+    None if the search is stopped.
+    """
     values = np.empty([len(domain) for domain in domains], dtype=np.int64)
     tables = compiled.tables
     demand, work = compiled.empty_demand(), workspace(compiled)
@@ -117,12 +132,14 @@ def _fill(compiled: Compiled, domains: Sequence[Ints]) -> Ints:
             part[:] = spent + cost[domains[user]]
             return
         for entry, offset in enumerate(domains[user]):
+            if search.stopped:
+                return
             put_job(tables, demand, user, offset, 1)
             descend(depth + 1, spent + int(cost[offset]), part[entry])
             put_job(tables, demand, user, offset, -1)
 
     descend(0, 0, np.moveaxis(values, order, range(len(order))))
-    return values
+    return None if search.stopped else values
 
 
 def _worst(compiled: Compiled) -> Fraction:
@@ -135,7 +152,8 @@ def _worst(compiled: Compiled) -> Fraction:
     return Fraction(total * (len(compiled.links) + 2))
 
 
-def _order(instance: Instance) -> list[int]:
-    """Return the jobs, first the one that, placed at 0, takes the largest factor off the tables."""
+def _orbits(instance: Instance) -> Orbits:
+    """Return the orbits, first the job that, placed at 0, takes the largest factor off tables."""
     jobs = instance.jobs
-    return sorted(range(len(jobs)), key=lambda j: -len(jobs[j].links) * math.log(jobs[j].period))
+    order = sorted(range(len(jobs)), key=lambda j: -len(jobs[j].links) * math.log(jobs[j].period))
+    return orbits(instance, order)
