@@ -16,7 +16,7 @@ from metronome_opt.solvers import solve
 from metronome_opt.verify import check, evaluate
 
 SCENARIO = "paper-24"
-SOLVERS = ("unshifted", "random", "greedy", "cpsat", "milp", "auto")
+SOLVERS = ("unshifted", "random", "greedy", "cassini", "cpsat", "milp", "auto")
 
 
 def run_demo(folder: Path, *, time_limit: float, seed: int) -> int:

@@ -285,7 +285,7 @@ def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None
     folder = tmp_path / "demo"
     assert main(["demo", "--output", str(folder), "--time-limit", "2"]) == 0
     printed = capsys.readouterr().out
-    for solver in ("unshifted", "random", "greedy", "cpsat", "milp", "auto"):
+    for solver in ("unshifted", "random", "greedy", "cassini", "cpsat", "milp", "auto"):
         assert any(line.strip().startswith(solver) for line in printed.splitlines()), solver
     for name in ("overview.svg", "circle.svg", "timeline.svg", "heatmap.svg", "traffic.csv"):
         assert (folder / name).stat().st_size > 0

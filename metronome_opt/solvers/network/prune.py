@@ -64,7 +64,7 @@ def prune(search: Search, network: Network) -> Network:
             if search.stopped or network.slack < 0:
                 return network
             if cost.excess is not None:
-                excess = _without_hopeless(cost.excess, cost, costs, network.slack)
+                excess = _without_hopeless(position, costs, network.slack)
                 costs[position] = replace(cost, excess=excess)
         network = _compressed(replace(network, costs=tuple(costs)))
         if network.floor == before.floor and network.sizes == before.sizes:
@@ -72,14 +72,16 @@ def prune(search: Search, network: Network) -> Network:
     return network
 
 
-def _without_hopeless(table: Cells, cost: Cost, costs: Sequence[Cost], slack: int) -> Cells:
-    """Return the table of `cost` with every hopeless cell put above the slack."""
-    total = table
-    for other in costs:
+def _without_hopeless(position: int, costs: Sequence[Cost], slack: int) -> Cells:
+    """Return the table of a cost with every hopeless cell put above the slack."""
+    cost = costs[position]
+    assert cost.excess is not None  # noqa: S101 (the caller's choice)
+    total = cost.excess
+    for other in (*costs[:position], *costs[position + 1 :]):
         common = [job for job in other.scope if job in cost.scope]
-        if other.scope is not cost.scope and other.excess is not None and common:
+        if other.excess is not None and common:
             total = total + spread(other.least(common), common, cost.scope)
-    return np.where(total > slack, table.dtype.type(slack + 1), table)
+    return np.where(total > slack, cost.excess.dtype.type(slack + 1), cost.excess)
 
 
 def _compressed(network: Network) -> Network:
