@@ -138,7 +138,7 @@ class Clusters:
         """Go on with the links whose own optimum is not proved."""
         for position, group in enumerate(self._groups):
             links = group.known.links
-            if links in self._proofs:
+            if not group.known.parts and links in self._proofs:
                 part = self._proofs[links][0]
                 self._prove(part, links, (), nodes)
                 bound = part.bound or Fraction(0)
@@ -196,7 +196,7 @@ class Clusters:
         before = proof.nodes
         done = proof.grow(nodes, threads=self._threads)
         self.effort += proof.nodes - before
-        if done:
+        if done or search.proved:
             del self._proofs[links]
         return search.proved
 
