@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.solvers.network import Eliminated, Network, build, decide, eliminate
+from metronome_opt.solvers.network import Eliminated, Network, build, condition, decide, eliminate
 from metronome_opt.solvers.parts import solve_in_parts
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
@@ -152,7 +152,7 @@ class _Attempt:
             nodes -= 1
             here = self._path[-1]
             network = here.network.given(here.job, int(here.entries[here.following]))
-            network = replace(network, limit=self._limit)
+            network = condition(replace(network, limit=self._limit))
             network, gone = eliminate(self._below, network, _MOST_CELLS, _MOST_CELLS)
             if not self._search.stopped:
                 here.following += 1
@@ -186,7 +186,7 @@ class _Attempt:
         job = _job_to_branch_on(network)
         floors = np.full(network.sizes[job], network.floor, dtype=np.int64)
         for cost in network.costs:
-            if job in cost.scope and cost.excess is not None:
+            if job in cost.scope and cost.is_known:
                 floors += cost.least([job])
         entries = np.argsort(floors, kind="stable")
         entries = entries[floors[entries] <= network.limit]

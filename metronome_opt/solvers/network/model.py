@@ -42,22 +42,38 @@ class Cost:
         The cost above `low` at each combination of offsets, shape (domain of each job of the
         scope); None for a link without a table. Of what exceeds the slack of the network no more
         is known than that it does.
+    singles
+        Of a link without a table, what each job of the scope adds to `low` at least, at each of its
+        offsets; nothing if nothing is known.
     """
 
     link: int | None
     low: int
     scope: tuple[int, ...]
     excess: Cells | None
+    singles: tuple[Cells, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything but `low` is known."""
+        return self.excess is not None or bool(self.singles)
 
     def with_table(self, excess: Cells) -> Cost:
         """Return the cost with another table above `low`, made such that its least is 0."""
         least = int(excess.min())
-        return replace(self, low=self.low + least, excess=excess - excess.dtype.type(least))
+        return replace(
+            self, low=self.low + least, excess=excess - excess.dtype.type(least), singles=()
+        )
 
     def least(self, jobs: Sequence[int]) -> Cells:
         """Return the least excess at each combination of offsets of some jobs of the scope."""
         if self.excess is None:
-            raise ValueError("there is no table")
+            parts = [
+                spread(single, [job], jobs)
+                for job, single in zip(self.scope, self.singles, strict=True)
+                if job in jobs
+            ]
+            return np.asarray(sum(parts))
         others = tuple(axis for axis, job in enumerate(self.scope) if job not in jobs)
         least: Cells = self.excess.min(axis=others)
         return least
@@ -124,12 +140,15 @@ class Network:
 
     def given(self, job: int, entry: int) -> Network:
         """Return the network with a job at one of the places in its domain."""
-        costs = [
-            cost.with_table(np.take(cost.excess, [entry], axis=cost.scope.index(job)))
-            if cost.excess is not None and job in cost.scope
-            else cost
-            for cost in self.costs
-        ]
+        costs = []
+        for cost in self.costs:
+            if job not in cost.scope:
+                costs.append(cost)
+            elif cost.excess is None:
+                costs.append(replace(cost, singles=()))
+            else:
+                table = np.take(cost.excess, [entry], axis=cost.scope.index(job))
+                costs.append(cost.with_table(table))
         domains = list(self.domains)
         domains[job] = domains[job][entry : entry + 1]
         return replace(self, costs=tuple(costs), domains=tuple(domains))

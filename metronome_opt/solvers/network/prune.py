@@ -79,7 +79,7 @@ def _without_hopeless(position: int, costs: Sequence[Cost], slack: int) -> Cells
     total = cost.excess
     for other in (*costs[:position], *costs[position + 1 :]):
         common = [job for job in other.scope if job in cost.scope]
-        if other.excess is not None and common:
+        if other.is_known and common:
             total = total + spread(other.least(common), common, cost.scope)
     return np.where(total > slack, cost.excess.dtype.type(slack + 1), cost.excess)
 
@@ -88,7 +88,7 @@ def _compressed(network: Network) -> Network:
     """Leave out the offsets without a cell within the slack, and make the least excess 0 again."""
     kept = [np.ones(size, dtype=np.bool_) for size in network.sizes]
     for cost in network.costs:
-        if cost.excess is not None:
+        if cost.is_known:
             for job in cost.scope:
                 kept[job] &= cost.least([job]) <= network.slack
     if not all(mask.any() for mask in kept):
@@ -98,7 +98,8 @@ def _compressed(network: Network) -> Network:
     costs = []
     for cost in network.costs:
         if cost.excess is None or not cost.scope:
-            costs.append(cost)
+            pairs = zip(cost.scope, cost.singles, strict=False)
+            costs.append(replace(cost, singles=tuple(single[kept[job]] for job, single in pairs)))
             continue
         costs.append(cost.with_table(cost.excess[np.ix_(*(kept[job] for job in cost.scope))]))
     domains = tuple(domain[mask] for domain, mask in zip(network.domains, kept, strict=True))
