@@ -27,8 +27,8 @@ from metronome_opt.kernels.tree import (
 from metronome_opt.solvers.search import Search
 
 SOURCE = "branch-bound"
-_CHUNK = 250  # nodes between two looks at the clock, at most
-_CHUNK_WORK = 10**7  # slots that jobs are scored at between two looks, about
+_TURN = 250  # nodes of a tree before it is the other's turn
+_TICK_S = 0.02  # between two looks at the clock, about: a node may take microseconds or longer
 # What is learned of the jobs decides how to branch, most of all near the root: so begin anew after
 # that many nodes, with what has been learned, and again after that many times more.
 _FIRST_RESTART = 1_000
@@ -138,8 +138,7 @@ class _Attempt:
         self._experience = _opinion(shared.search)
         self.nodes = 0
         self._restart = _FIRST_RESTART
-        slots = sum(link.hyperperiod * len(link.jobs) for link in shared.compiled.links)
-        self._chunk = max(1, min(_CHUNK, _CHUNK_WORK // max(1, slots)))
+        self._slice = 1
         self._start()
 
     @property
@@ -153,17 +152,24 @@ class _Attempt:
         search = shared.search
         cut_off(tree, shared.best[1])
         value = incumbent(tree)
-        grow(
-            shared.compiled.tables,
-            shared.contacts,
-            self._users,
-            shared.groups,
-            self._demand,
-            tree,
-            self._work,
-            self._chunk,
-        )
-        self.nodes += self._chunk
+        left = _TURN
+        while left > 0 and not (self.done or search.stopped):
+            nodes = min(left, self._slice)
+            began = search.elapsed
+            grow(
+                shared.compiled.tables,
+                shared.contacts,
+                self._users,
+                shared.groups,
+                self._demand,
+                tree,
+                self._work,
+                nodes,
+            )
+            left -= nodes
+            usual = nodes * _TICK_S / max(search.elapsed - began, 1e-9)
+            self._slice = max(1, min(2 * self._slice, int(usual)))
+        self.nodes += _TURN
         if incumbent(tree) < value:
             search.offer(tree.best, SOURCE)
         search.raise_bound(dual_bound(tree) * shared.unit, SOURCE)
