@@ -7,10 +7,17 @@ import numpy as np
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.anneal import anneal, gumbel_noise, spreads
 from metronome_opt.kernels.batch import score_nodes
-from metronome_opt.kernels.conditional import users_of
+from metronome_opt.kernels.conditional import score_use, users_of
 from metronome_opt.kernels.contacts import contacts_of
 from metronome_opt.kernels.grow import grow
-from metronome_opt.kernels.jobs import best_offset, contention, demand_of, descend, workspace
+from metronome_opt.kernels.jobs import (
+    best_offset,
+    contention,
+    demand_of,
+    descend,
+    score_two,
+    workspace,
+)
 from metronome_opt.kernels.perturb import go_to, neighbours_of, no_kicks, start_walk, take_steps
 from metronome_opt.kernels.recombine import recombine
 from metronome_opt.kernels.release import blames, end_release, room_for, start_release, try_offsets
@@ -30,6 +37,8 @@ def main() -> None:
     demand, work = demand_of(compiled, offsets), workspace(compiled)
     around = neighbours_of(compiled)
     best_offset(compiled.tables, demand, 1, work)
+    score_two(compiled.tables, demand, 0, 1, offsets, offsets, np.zeros((2, 2), np.int64), work)
+    score_use(compiled.tables, demand, 0, 0, offsets.repeat(2), work)
     descend(compiled.tables, demand, offsets, around.free, work)
     _search_locally(compiled)
     contention(compiled, demand)

@@ -93,6 +93,39 @@ def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) ->
 
 
 @njit(cache=True, nogil=True)
+def score_two(
+    tables: Tables,
+    demand: Ints,
+    first: int,
+    second: int,
+    offsets: Ints,
+    domain: Ints,
+    added: Ints,
+    work: Ints,
+) -> None:
+    """Compute what a second job adds at some offsets, for each of some offsets of a first.
+
+    Parameters
+    ----------
+    demand
+        Of neither; left as it was.
+    offsets, domain
+        Offsets of the first, of the second.
+    added
+        Out, shape (offsets, domain): what the second adds where the first is, scaled.
+    work
+        Scratch, shape (5 T,) or longer for the second's period T.
+    """
+    cost = work[: tables.period[second]]
+    for i in range(offsets.shape[0]):
+        put_job(tables, demand, first, offsets[i], 1)
+        score_job(tables, demand, second, cost, work[cost.shape[0] :])
+        put_job(tables, demand, first, offsets[i], -1)
+        for k in range(domain.shape[0]):
+            added[i, k] = cost[domain[k]]
+
+
+@njit(cache=True, nogil=True)
 def score_placed(
     tables: Tables, demand: Ints, job: int, offset: int, cost: Ints, work: Ints
 ) -> int:

@@ -17,6 +17,7 @@ from metronome_opt.kernels.jobs import (
     descend,
     put_job,
     score_job,
+    score_two,
     workspace,
 )
 from metronome_opt.kernels.tables import Compiled, compile_instance
@@ -119,3 +120,24 @@ def test_costs_that_leave_64_bits_are_refused() -> None:
     instance = network(job("a", 4, (0, 2, 10**18)), job("b", 4, (0, 2, 10**18 + 1)))
     with pytest.raises(InputError, match=r"jobs\[0\] \(a\).*64-bit"):
         compile_instance(instance)
+
+
+@given(VARIED.filter(lambda instance: len(instance.jobs) > 1))
+@settings(max_examples=40)
+def test_two_jobs_cost_what_each_adds_to_the_other(instance: Instance) -> None:
+    first, second = instance.jobs[:2]
+    alone = instance.replace(jobs=(first, second))
+    compiled = compile_instance(alone)
+    offsets = np.arange(first.period)
+    domain = np.arange(second.period)
+    added = np.empty((first.period, second.period), np.int64)
+    demand = compiled.empty_demand()
+    score_two(
+        compiled.tables, demand, 0, 1, offsets, domain, added, np.empty(5 * second.period, np.int64)
+    )
+    assert not demand.any()
+    without = contention_at(alone.replace(jobs=(first,)), {first.name: 0})
+    for o in offsets:
+        for p in domain:
+            both = contention_at(alone, {first.name: int(o), second.name: int(p)})
+            assert compiled.fraction(int(added[o, p]), 1) == both - without

@@ -11,7 +11,7 @@ import numpy as np
 
 from metronome_opt.errors import show
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import put_job, score_job, workspace
+from metronome_opt.kernels.jobs import put_job, score_job, score_two, workspace
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.presolve import Orbits, orbits, restrict
 from metronome_opt.solvers.bounds import links_bound
@@ -128,8 +128,15 @@ def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints |
         user = order[depth]
         cost = costs[user]
         score_job(tables, demand, user, cost, work)
+        here = spent + cost[domains[user]]
         if depth == len(order) - 1:
-            part[:] = spent + cost[domains[user]]
+            part[:] = here
+            return
+        if depth == len(order) - 2:
+            last = order[-1]
+            added = np.empty(part.shape, dtype=np.int64)
+            score_two(tables, demand, user, last, domains[user], domains[last], added, work)
+            part[:] = here[:, None] + added
             return
         for entry, offset in enumerate(domains[user]):
             if search.stopped:
