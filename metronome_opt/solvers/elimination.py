@@ -31,7 +31,7 @@ _MOST_AT_ROOT = (2**20, 2**23)
 _LATER = 3  # rounds
 _MOST_CELLS = 2**20  # below the root
 _MORE_NODES = 3  # in each further round, times those of the one before; 1 in the first
-_NODE = 3000  # what a node takes, in nodes of branch and bound: about that, by measurement
+_NODE = 500  # what a node takes, in nodes of branch and bound: about that, by measurement
 
 
 @dataclass
