@@ -40,6 +40,11 @@ def show(value: object) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
+def reason(error: Exception) -> str:
+    """Return what an exception says; only one of memory that ran out says nothing."""
+    return str(error) or "out of memory"
+
+
 def place(path: Sequence[str | int]) -> str:
     """Return a path into a document as people write it: ``jobs[3].phases[1].rate``."""
     text = ""

@@ -1,4 +1,4 @@
-"""A lower bound that is there at once: the optima of the links, each solved as if it were alone."""
+"""A lower bound that is there at once: the optimum of a link, solved as if it were alone."""
 
 from __future__ import annotations
 
@@ -16,14 +16,11 @@ _NODES = 20_000
 _LOCAL_SHARE = 0.02
 
 
-def links_bound(search: Search) -> Fraction:
-    """Return the sum over the links of each link's own bound, by branch and bound on it alone."""
-    total = Fraction(0)
-    for link in search.compiled.links:
-        alone = search.below(restrict(search.instance, [link.name]))
-        greedy.run(alone)
-        local.improve(alone, share=_LOCAL_SHARE, patience=1)
-        with suppress(CostTooLargeError, TreeTooLargeError):  # then nothing is known of the link
-            Proof(alone).grow(_NODES)
-        total += alone.bound or Fraction(0)
-    return total
+def link_bound(search: Search, link: str) -> Fraction:
+    """Return a lower bound of what one link costs, by branch and bound on it alone."""
+    alone = search.below(restrict(search.instance, [link]))
+    greedy.run(alone)
+    local.improve(alone, share=_LOCAL_SHARE, patience=1)
+    with suppress(CostTooLargeError, TreeTooLargeError):  # then nothing is known of the link
+        Proof(alone).grow(_NODES)
+    return alone.bound or Fraction(0)

@@ -21,6 +21,7 @@ from itertools import combinations
 
 import networkx as nx
 
+from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.kernels.tree import TreeTooLargeError
 from metronome_opt.presolve import restrict
@@ -81,7 +82,7 @@ class Clusters:
         try:
             self._play()
         except (CostTooLargeError, TreeTooLargeError, MemoryError) as error:
-            self.search.notes.append(f"no branch and bound: {str(error) or 'out of memory'}")
+            self.search.notes.append(f"no branch and bound: {reason(error)}")
             self._proofs.clear()
             self.over = True
 

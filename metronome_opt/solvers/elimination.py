@@ -2,7 +2,8 @@
 
 A block is solved as a cost network (see `network`). Where its tables would become too large, one
 of the jobs is given each of its offsets in turn, those with the least lower bound first, and what
-is left is solved in the same way: depth first, with the bound of the tables.
+is left is solved in the same way: depth first, with the bound of the tables, and links without a
+table bounded by what their jobs add to those that are decided (see `network.condition`).
 
 Reference: Dechter, "Bucket elimination: a unifying framework for reasoning", Artificial
 Intelligence 113 (1999), 41-85, on elimination combined with conditioning.
@@ -18,6 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.solvers.network import Eliminated, Network, build, condition, decide, eliminate
 from metronome_opt.solvers.parts import solve_in_parts
@@ -97,6 +99,7 @@ class Elimination:
         self._sizes: tuple[int, ...] = _MOST_AT_ROOT
         self._attempts: dict[int, _Attempt] = {}
         self._round = 0
+        self._network: Network | None = None
 
     def play(self, *, threads: int = 1) -> None:
         """Go one round further, the searches side by side if there are threads for it."""
@@ -107,26 +110,28 @@ class Elimination:
         self._round += 1
         self.effort += nodes * len(sizes) * _NODE
         try:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(lambda most_cells: self._grow(most_cells, nodes), sizes))
-        except ModelTooLargeError as error:
-            self._give_up(self._sizes, str(error))
+            network = self._network = self._network or build(self.search)
+        except (ModelTooLargeError, MemoryError) as error:
+            self._give_up(self._sizes, error)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda most_cells: self._grow(network, most_cells, nodes), sizes))
 
-    def _grow(self, most_cells: int, nodes: int) -> None:
+    def _grow(self, network: Network, most_cells: int, nodes: int) -> None:
         try:
             if not self.search.stopped and most_cells not in self._attempts:
-                self._attempts[most_cells] = _Attempt(self.search, most_cells)
+                self._attempts[most_cells] = _Attempt(self.search, network, most_cells)
             if not self.search.stopped:
                 self._attempts[most_cells].grow(nodes)
         except MemoryError as error:
-            self._give_up((most_cells,), str(error) or "out of memory")
+            self._give_up((most_cells,), error)
 
-    def _give_up(self, sizes: Collection[int], why: str) -> None:
+    def _give_up(self, sizes: Collection[int], why: Exception) -> None:
         for most_cells in sizes:
             self._attempts.pop(most_cells, None)
         self._sizes = tuple(size for size in self._sizes if size not in sizes)
         self.over = not self._sizes
-        self.search.notes.append(f"no elimination: {why}")
+        self.search.notes.append(f"no elimination: {reason(why)}")
 
 
 class _Attempt:
@@ -134,16 +139,20 @@ class _Attempt:
 
     Parameters
     ----------
+    network
+        Of the block, nothing eliminated.
     most_cells
         Of a table at the root.
     """
 
-    def __init__(self, search: Search, most_cells: int) -> None:
+    def __init__(self, search: Search, network: Network, most_cells: int) -> None:
         self._search = search
         self._below = search.below(search.instance)  # its bounds are those of a part only
         self._path: list[_Branching] = []
-        self._root, gone = eliminate(search, build(search), most_cells, most_cells)
-        self._settle_or_branch(self._root, tuple(gone))
+        self._scale = network.scale
+        network = replace(network, limit=self._limit)
+        root, gone = eliminate(search, network, most_cells, most_cells)
+        self._settle_or_branch(root, tuple(gone))
 
     def grow(self, nodes: int) -> None:
         """Go on until the incumbent is proved, the search is stopped or `nodes` nodes further."""
@@ -162,7 +171,7 @@ class _Attempt:
     @property
     def _limit(self) -> int:
         """The most units that a schedule better than the incumbent of now may have."""
-        return int((self._search.incumbent or Fraction(0)) / self._root.scale) - 1
+        return int((self._search.incumbent or Fraction(0)) / self._scale) - 1
 
     def _leave_and_bound(self) -> None:
         """Leave what cannot be better, and report what is true of the rest."""
@@ -173,7 +182,7 @@ class _Attempt:
             self._path.pop()
         ahead = (each.bound() for each in self._path)
         floor = min((bound for bound in ahead if bound is not None), default=limit + 1)
-        self._search.raise_bound(min(floor, limit + 1) * self._root.scale, _SOURCE)
+        self._search.raise_bound(min(floor, limit + 1) * self._scale, _SOURCE)
 
     def _settle_or_branch(self, network: Network, gone: tuple[Eliminated, ...]) -> None:
         """Offer what is solved, branch on what is not, leave what cannot be better."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from metronome_opt.errors import SolverError
+from metronome_opt.errors import SolverError, reason
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.network import Eliminated, Network, build, decide, eliminate
@@ -55,7 +55,7 @@ def _prove_all(search: Search, blocks: Blocks, prove: Callable[[Search], None]) 
                 if len(blocks.parts) == 1:
                     raise
                 names = ", ".join(job.name for job in part.instance.jobs)
-                search.notes.append(f"block of {names}: {str(error) or 'out of memory'}")
+                search.notes.append(f"block of {names}: {reason(error)}")
             except BaseException:
                 search.finish()  # the pool waits for what is running
                 raise

@@ -24,11 +24,11 @@ from metronome_opt.kernels.tree import (
     is_done,
     start_tree,
 )
+from metronome_opt.solvers.pace import Pace
 from metronome_opt.solvers.search import Search
 
 SOURCE = "branch-bound"
 _TURN = 250  # nodes of a tree before it is the other's turn
-_TICK_S = 0.02  # between two looks at the clock, about: a node may take microseconds or longer
 # What is learned of the jobs decides how to branch, most of all near the root: so begin anew after
 # that many nodes, with what has been learned, and again after that many times more.
 _FIRST_RESTART = 1_000
@@ -138,7 +138,7 @@ class _Attempt:
         self._experience = _opinion(shared.search)
         self.nodes = 0
         self._restart = _FIRST_RESTART
-        self._slice = 1
+        self._pace = Pace(shared.search, 1.0)
         self._start()
 
     @property
@@ -152,10 +152,7 @@ class _Attempt:
         search = shared.search
         cut_off(tree, shared.best[1])
         value = incumbent(tree)
-        left = _TURN
-        while left > 0 and not (self.done or search.stopped):
-            nodes = min(left, self._slice)
-            began = search.elapsed
+        for nodes in self._pace.slices(_TURN):
             grow(
                 shared.compiled.tables,
                 shared.contacts,
@@ -166,9 +163,8 @@ class _Attempt:
                 self._work,
                 nodes,
             )
-            left -= nodes
-            usual = nodes * _TICK_S / max(search.elapsed - began, 1e-9)
-            self._slice = max(1, min(2 * self._slice, int(usual)))
+            if self.done:
+                break
         self.nodes += _TURN
         if incumbent(tree) < value:
             search.offer(tree.best, SOURCE)

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from types import FrameType
 
-from metronome_opt.errors import InputError, SolverError, show
+from metronome_opt.errors import InputError, SolverError, reason, show
 from metronome_opt.instance import Instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
@@ -91,7 +91,7 @@ def solve(
         except KeyboardInterrupt:
             search.interrupt()
         except MemoryError as error:
-            search.notes.append(f"stopped: {str(error) or 'out of memory'}")
+            search.notes.append(f"stopped: {reason(error)}")
         except SolverError as error:
             if search.found_by in ("", _UNSHIFTED):
                 raise

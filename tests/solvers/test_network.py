@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.scenario import load
 from metronome_opt.solvers import elimination
-from metronome_opt.solvers.network import Network, build, decide, eliminate, tables
+from metronome_opt.solvers.network import Network, build, condition, decide, eliminate, tables
 from metronome_opt.solvers.network.prune import prune
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
@@ -158,3 +158,29 @@ def test_a_table_half_made_is_none() -> None:
     assert cost.excess is None
     search.finish()
     assert tables.tabulate(search, network, 0) is network
+
+
+@given(SCHEDULES, st.data())
+@settings(max_examples=60)
+def test_what_jobs_add_to_decided_ones_is_no_more_than_the_truth(
+    drawn: Drawn, data: st.DataObject
+) -> None:
+    search = searching(*drawn)
+    if search.proved:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "SMALL", 0)  # no link has a table but by being asked for
+        network = build(search)
+    for job, size in enumerate(network.sizes):
+        if size > 1 and data.draw(st.booleans()):
+            network = network.given(job, data.draw(st.integers(0, size - 1)))
+    known = condition(network)
+    assert known.floor >= network.floor
+    told = np.full(known.sizes, known.floor, dtype=np.int64)
+    for cost in known.costs:
+        shape = [size if job in cost.scope else 1 for job, size in enumerate(known.sizes)]
+        told += cost.least(cost.scope).reshape(shape) if cost.is_known else 0
+    true = judged(network)
+    assert (np.minimum(told, network.limit + 1) <= true).all()
+    if all(size == 1 for size in known.sizes) and known.slack >= 0:
+        assert known.floor == int(true.min())  # all decided: nothing is left open

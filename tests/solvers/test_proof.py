@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 
 import pytest
@@ -13,19 +14,25 @@ from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.presolve import restrict
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers import proof as module
-from metronome_opt.solvers.bounds import links_bound
+from metronome_opt.solvers.bounds import link_bound
 from metronome_opt.solvers.proof import Known, Proof
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
+from tests.builders import HARD
 from tests.landscape import optimum
 from tests.strategies import assigned, crowded, tight
 
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
 
 
-def searching(instance: Instance, offsets: dict[str, int] | None = None) -> Search:
+def searching(
+    instance: Instance,
+    offsets: dict[str, int] | None = None,
+    *,
+    time_limit: float | None = None,
+) -> Search:
     """Return a search that starts from a schedule, the greedy one by default."""
-    search = Search(instance, time_limit=None, seed=0, workers=1)
+    search = Search(instance, time_limit=time_limit, seed=0, workers=1)
     if offsets is None:
         greedy.run(search)
     else:
@@ -141,10 +148,11 @@ def test_groups_need_not_hang_together() -> None:
 
 @given(CASES)
 @settings(max_examples=30)
-def test_the_links_bound_is_the_sum_of_their_optima(instance: Instance) -> None:
-    used = [link.name for link in instance.links if instance.jobs_on[link.name]]
-    alone = [optimum(restrict(instance, frozenset([name]))) for name in used]
-    assert links_bound(searching(instance)) == sum(alone)
+def test_the_bound_of_a_link_is_its_optimum(instance: Instance) -> None:
+    search = searching(instance)
+    for link in instance.links:
+        if instance.jobs_on[link.name]:
+            assert link_bound(search, link.name) == optimum(restrict(instance, [link.name]))
 
 
 def test_a_proof_is_left_and_taken_up_again() -> None:
@@ -193,3 +201,19 @@ def test_contention_beyond_64_bits_in_all_is_refused() -> None:
     search = searching(instance)
     with pytest.raises(CostTooLargeError, match="much: the contention of all its links"):
         Proof(search)
+
+
+def test_the_clock_is_looked_at_however_long_a_node_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def slowly(*arguments: object) -> None:
+        nodes = arguments[-1]
+        assert isinstance(nodes, int)
+        asked.append(nodes)
+        time.sleep(0.02 * nodes)
+
+    monkeypatch.setattr(module, "grow", slowly)
+    search = searching(HARD, time_limit=0.3)
+    Proof(search).grow()
+    assert search.stopped
+    assert max(asked) < 10

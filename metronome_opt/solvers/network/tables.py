@@ -14,7 +14,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import put_job, score_job, score_two, workspace
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.presolve import Orbits, orbits, restrict
-from metronome_opt.solvers.bounds import links_bound
+from metronome_opt.solvers.bounds import link_bound
 from metronome_opt.solvers.network.model import Cells, Cost, Network
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
@@ -65,7 +65,7 @@ def build(search: Search) -> Network:
             network = tabulate(search, network, position)
         else:
             name = search.compiled.links[position].name
-            low = links_bound(search.below(restrict(instance, frozenset([name]))))
+            low = link_bound(search, name)
             network = network.having(position, replace(cost, low=math.ceil(low / scale)))
     return network
 
