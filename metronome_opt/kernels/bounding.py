@@ -48,7 +48,7 @@ def add_up(tables: Tables, contacts: Contacts, tree: Tree, at: Ints, least: Ints
             continue
         domain = domain_of(tables, contacts, tree, job)
         tree.alone[job] = _is_alone(tree, job)
-        _mark(contacts, tree, job, domain)
+        _mark(tables, contacts, tree, job, domain)
         _sum_uses(tables, tree, job, domain)
         at[job], least[job] = _least(tree.cost[job], tree.mark[job], domain)
         if at[job] < 0:
@@ -83,7 +83,7 @@ def _is_alone(tree: Tree, job: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _mark(contacts: Contacts, tree: Tree, job: int, domain: int) -> None:
+def _mark(tables: Tables, contacts: Contacts, tree: Tree, job: int, domain: int) -> None:
     """Mark the offsets at which a job abuts on placed ones, and those that are closed to it."""
     mark = tree.mark[job]
     mark[:domain] = 0
@@ -102,6 +102,26 @@ def _mark(contacts: Contacts, tree: Tree, job: int, domain: int) -> None:
                     mark[o] = CLOSED
                 elif mark[o] != CLOSED:
                     mark[o] = ABUTS
+    _close_to_twin(tables, tree, job, domain)
+
+
+@njit(cache=True, nogil=True)
+def _close_to_twin(tables: Tables, tree: Tree, job: int, domain: int) -> None:
+    """Close the offsets that were tried for a placed twin before: the two could change places.
+
+    What was tried is meant up to rotations that leave in place what was placed by then.
+    """
+    ground = tree.counters[GROUND]
+    twin = tree.twin[job]
+    while twin >= 0:
+        depth = tree.position[twin] - ground
+        if depth >= 0:
+            modulus = np.gcd(tree.turn[depth], tables.period[job])
+            for child in range(tree.following[depth] - 1):
+                if tree.child_job[depth, child] == twin:
+                    for o in range(tree.child_offset[depth, child], domain, modulus):
+                        tree.mark[job, o] = CLOSED
+        twin = tree.twin[twin]
 
 
 @njit(cache=True, nogil=True)

@@ -8,6 +8,10 @@ offsets at which it would abut on what is placed now are closed to it.
 Of all these ways the one is taken whose subtrees promise to be smallest: a subtree shrinks
 exponentially with the share of the gap that its bound has closed, as foreseen and, by experience,
 beyond: to `exp(-sharpness)` if the whole gap is closed.
+
+Twins, jobs that are alike in everything, could change places: only the first that is not placed is
+branched on, they share a rank, and what an earlier child has tried for the one is closed to the
+others (`bounding` sees to that).
 """
 
 from __future__ import annotations
@@ -71,6 +75,9 @@ def branch(
         for rank in range(jobs):
             tree.rank[depth, ranked[rank]] = rank
         for job in range(jobs):
+            if _has_open_twin(tree, job):
+                tree.rank[depth, job] = tree.rank[depth, tree.twin[job]]
+        for job in range(jobs):
             if abutting[job] > 0:
                 _add_children(tree, job, domain_of(tables, contacts, tree, job), True)
     else:
@@ -90,10 +97,18 @@ def _goes_on(contacts: Contacts, tree: Tree) -> bool:
 @njit(cache=True, nogil=True)
 def _is_candidate(contacts: Contacts, tree: Tree, job: int, goes_on: bool) -> bool:
     """Return whether a job can be branched on: while one component goes on, no other begins."""
-    if tree.position[job] >= 0 or tree.alone[job]:
+    if tree.position[job] >= 0 or tree.alone[job] or _has_open_twin(tree, job):
         return False
     begun: bool = tree.touched[tree.counters[DEPTH], contacts.component[job]] > 0
     return begun or not goes_on
+
+
+@njit(cache=True, nogil=True)
+def _has_open_twin(tree: Tree, job: int) -> bool:
+    """Return whether a twin before the job is not placed either."""
+    twin = tree.twin[job]
+    open_twin: bool = twin >= 0 and tree.position[twin] < 0
+    return open_twin
 
 
 @njit(cache=True, nogil=True)

@@ -103,6 +103,8 @@ class Tree(NamedTuple):
         the group taken out that it belongs to, -1 if there is none.
     sharing_ptr, sharing
         Per job, who shares a link with it.
+    twin
+        Per job, the one before it that it could change places with, -1 if there is none.
     sharpness
         How much the share of the gap that is closed counts, see `branching`.
     experience
@@ -139,6 +141,7 @@ class Tree(NamedTuple):
     covered: Ints
     sharing_ptr: Ints
     sharing: Ints
+    twin: Ints
     sharpness: Floats
     experience: Experience
 
@@ -224,12 +227,29 @@ def start_tree(
         covered=table(2 * links + 1),
         sharing_ptr=np.cumsum([0, *map(len, around)]).astype(np.int64),
         sharing=np.array([other for each in around for other in each], dtype=np.int64),
+        twin=_twins(compiled, free),
         sharpness=np.array([sharpness]),
         experience=experience,
     )
     tree.position[ground] = np.arange(len(ground))
     _fill_root(tables, contacts, demand, tree, np.empty(5 * longest, dtype=np.int64))
     return tree, demand
+
+
+def _twins(compiled: Compiled, free: Bools) -> Ints:
+    """Return, per job, the free one before it with the same bursts, weight and links, or -1."""
+    twin = np.full(len(free), -1, dtype=np.int64)
+    before: dict[tuple[object, ...], int] = {}
+    uses: list[list[tuple[int, int]]] = [[] for _ in free]
+    for number, link in enumerate(compiled.links):
+        for job, flows in zip(link.jobs, link.flows, strict=True):
+            uses[job].append((number, flows))
+    for index, record in enumerate(compiled.instance.jobs):
+        kind = (record.period, record.phases, record.weight, tuple(uses[index]))
+        if free[index]:
+            twin[index] = before.get(kind, -1)
+            before[kind] = index
+    return twin
 
 
 @njit(cache=True, nogil=True)

@@ -11,7 +11,6 @@ from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.clusters import Clusters
 from metronome_opt.solvers.elimination import Elimination
-from metronome_opt.solvers.pace import Pace
 from metronome_opt.solvers.population import Population
 from metronome_opt.solvers.search import Search
 
@@ -44,7 +43,6 @@ class Crew:
         self._proving = 0  # how many are worked with
         self._searched: Counter[int] = Counter()
         self._populations: dict[int, Population | None] = {}
-        self._paces: dict[int, Pace] = {}
         # Of what time is left, the most that one generation may take, for all blocks together.
         self._improving = 1.0 if search.workers > 1 else _ALONE_SHARE
         self._lock = threading.Lock()
@@ -54,7 +52,7 @@ class Crew:
 
         def task(part: Search) -> Callable[[], None]:
             def begin() -> None:
-                self.blocks.start(part, share=_START_SHARE)
+                self._populations[id(part)] = self.blocks.start(part, share=_START_SHARE)
                 self._clusters[id(part)].play()
 
             return begin
@@ -126,9 +124,8 @@ class Crew:
         """Look for a better schedule of one block; return False if it is not worth it."""
         worth = {}
         for part in self.blocks.open:
-            if id(part) not in self._populations:
+            if id(part) not in self._populations:  # there was no time to begin
                 self._populations[id(part)] = local.begin(part)
-                self._paces[id(part)] = Pace(part, 1)
             population = self._populations[id(part)]
             if population is not None and population.idle < local.PATIENCE:
                 worth[part] = population
@@ -136,7 +133,6 @@ class Crew:
             return False
         part = min(worth, key=lambda part: self._searched[id(part)])
         self._searched[id(part)] += 1
-        pace = self._paces[id(part)]
-        pace.allot(self._improving / len(worth))
-        worth[part].play(pace)
+        worth[part].pace.allot(self._improving / len(worth))
+        worth[part].play()
         return True

@@ -13,6 +13,7 @@ from metronome_opt.presolve import Split, coarsen, simplify_links, split
 from metronome_opt.presolve.reduction import Offsets, Reduction
 from metronome_opt.result import Block
 from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers.population import Population
 from metronome_opt.solvers.search import Search
 
 
@@ -48,10 +49,16 @@ class Blocks:
             key=lambda part: len(part.instance.jobs),
         )
 
-    def start(self, part: Search, *, share: float) -> None:
-        """Find a first schedule of a block, within a share of the time that all of them have."""
+    def start(self, part: Search, *, share: float) -> Population | None:
+        """Find a first schedule of a block, within a share of the time that all of them have.
+
+        Returns the local search that found it, to go on with: it ends with a whole generation.
+        """
         greedy.run(part)
-        local.improve(part, share=share / len(self.parts), patience=1)
+        population = local.begin(part, share=share / len(self.parts))
+        while population is not None and not population.idle and population.fits:
+            population.play()
+        return population
 
     def join(self) -> None:
         """Put the blocks' schedules and bounds together.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.solvers import greedy
-from metronome_opt.solvers.pace import Pace
 from metronome_opt.solvers.population import Population
 from metronome_opt.solvers.search import Search
 
@@ -30,21 +29,22 @@ def improve(
     seed
         That of the search if None.
     """
-    pace = Pace(search, share)
-    population = None if pace.over else begin(search, seed)
-    while population is not None and population.idle < patience and not pace.over:
-        population.play(pace)
+    population = begin(search, seed, share=share)
+    while population is not None and population.idle < patience and not population.pace.over:
+        population.play()
 
 
-def begin(search: Search, seed: int | None = None) -> Population | None:
+def begin(search: Search, seed: int | None = None, *, share: float = 1.0) -> Population | None:
     """Return a local search that goes on from the incumbent, None if there is nothing to search.
 
     Parameters
     ----------
     seed
         That of the search if None.
+    share
+        Of the time that is left, the most that it may take.
     """
-    if search.best is None:
+    if search.best is None or search.stopped:
         return None
     try:
         compiled = compile_instance(search.instance, common_scale=True)
@@ -52,4 +52,5 @@ def begin(search: Search, seed: int | None = None) -> Population | None:
         search.notes.append(f"no local search: {error}")
         return None
     population = Population(search, compiled, search.seed if seed is None else seed)
+    population.pace.allot(share)
     return population if population.is_movable else None

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from metronome_opt.solvers.search import Search
 
 _TICK_S = 0.01  # between two looks
+_LONGEST_TICK_S = 0.1  # the same where each look takes long
+# A thread may have to wait for the interpreter before it can look at anything. Slices measured with
+# these waits would become ever shorter, so work is measured by what the thread computes, and takes
+# so many times as long as the wait.
+_WORK_PER_WAIT = 4
 _GROWTH = 8  # of a slice over the one before, at most
 
 
@@ -57,10 +63,12 @@ class Pace:
         """Cut so many steps into slices; end early when the time is over."""
         while steps > 0 and not self.over:
             part = min(steps, self.slice)
-            began = self._search.elapsed
+            began, computed = self._search.elapsed, time.thread_time()
             yield part
             spent = max(self._search.elapsed - began, 1e-9)
+            worked = max(time.thread_time() - computed, 1e-9)
             steps -= part
             if part == self.slice:
                 self._rate = part / spent
-                self.slice = max(1, min(_GROWTH * part, int(self._rate * _TICK_S)))
+                tick = min(_LONGEST_TICK_S, max(_TICK_S, _WORK_PER_WAIT * (spent - worked)))
+                self.slice = max(1, min(_GROWTH * part, int(part / worked * tick)))

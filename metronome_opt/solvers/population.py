@@ -64,6 +64,8 @@ class Population:
 
     Attributes
     ----------
+    pace
+        Its clock, at first set to all the time that is left.
     idle
         How many generations in a row have not led to a better schedule.
     """
@@ -83,6 +85,7 @@ class Population:
         self._members: list[_Member] = []
         self._kicks = no_kicks()
         self._effort = 0
+        self.pace = Pace(search, 1.0)
         self.idle = 0
 
     @property
@@ -90,11 +93,19 @@ class Population:
         """Whether there is any job to move."""
         return len(self._around.free) > 0
 
-    def play(self, pace: Pace) -> None:
+    @property
+    def fits(self) -> bool:
+        """Whether the time does for another whole generation."""
+        if self.pace.over:
+            return False
+        return not self._effort or self._plan(self.pace)[0] == _MEMBERS
+
+    def play(self) -> None:
         """Go through a generation; the first time only look around the incumbent.
 
         Where the time does not do for another generation, use what there is of it.
         """
+        pace = self.pace
         if not self._effort:
             self._begin(pace)
             return

@@ -24,6 +24,7 @@ from metronome_opt.kernels.tree import (
     is_done,
     start_tree,
 )
+from metronome_opt.solvers.load import load_bound
 from metronome_opt.solvers.pace import Pace
 from metronome_opt.solvers.search import Search
 
@@ -216,18 +217,19 @@ def _opinion(search: Search) -> Experience:
 
 
 def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Groups:
-    """Return lower bounds as the kernels want them; links of which nothing is known have 0."""
+    """Return lower bounds as the kernels want them; of every link the load is known."""
     position = {link.name: index for index, link in enumerate(compiled.links)}
-    bound = [0] * len(position)
+    # Rounded up: every optimum is a whole number of units.
+    bound = [-int(-load_bound(compiled, link) // unit) for link in compiled.links]
     first, second = [-1] * len(position), [-1] * len(position)
 
     def add(group: Known) -> int | None:
-        scaled = -int(-group.bound // unit)  # rounded up: the optimum is a whole number of units
+        scaled = -int(-group.bound // unit)
         if not group.parts:
             (name,) = group.links
             if name not in position:  # it cannot be overloaded
                 return None
-            bound[position[name]] = scaled
+            bound[position[name]] = max(bound[position[name]], scaled)
             return position[name]
         one, other = (add(part) for part in group.parts)
         if one is None or other is None:

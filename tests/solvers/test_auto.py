@@ -195,7 +195,7 @@ def test_memory_that_runs_out_leaves_what_was_found(monkeypatch: pytest.MonkeyPa
     def starved(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(local, "improve", starved)
+    monkeypatch.setattr(local, "begin", starved)
     result = solve(HARD, time_limit=5, workers=2)
     assert result.status is Status.FEASIBLE
     assert check(HARD, result.schedule) == ()

@@ -107,7 +107,7 @@ def test_it_can_be_left_and_resumed() -> None:
     assert population is not None
     values = [search.incumbent]
     for _ in range(4):
-        population.play(Pace(search, 1.0))
+        population.play()
         values.append(search.incumbent)
     assert values == sorted(values, reverse=True)  # type: ignore[type-var]
     assert population.idle < 4

@@ -146,6 +146,23 @@ def test_groups_need_not_hang_together() -> None:
     check_proved(search, 2 * each)
 
 
+@given(st.integers(0, 10**6), st.integers(2, 4), st.booleans(), st.booleans())
+@settings(max_examples=60)
+def test_so_it_is_where_jobs_could_change_places(
+    seed: int, alike: int, fixed: bool, by_contacts: bool
+) -> None:
+    first, model, *others = tight(seed).jobs
+    twins = [model.model_copy(update={"name": f"twin-{number}"}) for number in range(alike)]
+    jobs = (*([first] if fixed else []), *twins, *others)[: 5 if fixed else 4]
+    instance = tight(seed).replace(jobs=jobs)
+    search = searching(instance, dict(instance.unshifted))
+    with pytest.MonkeyPatch.context() as patch:
+        if by_contacts:
+            patch.setattr(module, "_SHARPNESS", (0.1, 1.0))
+        Proof(search).grow()
+    check_proved(search, optimum(instance))
+
+
 @given(CASES)
 @settings(max_examples=30)
 def test_the_bound_of_a_link_is_its_optimum(instance: Instance) -> None:
@@ -210,7 +227,9 @@ def test_the_clock_is_looked_at_however_long_a_node_takes(monkeypatch: pytest.Mo
         nodes = arguments[-1]
         assert isinstance(nodes, int)
         asked.append(nodes)
-        time.sleep(0.02 * nodes)
+        until = time.thread_time() + 0.02 * nodes
+        while time.thread_time() < until:
+            pass
 
     monkeypatch.setattr(module, "grow", slowly)
     search = searching(HARD, time_limit=0.3)
