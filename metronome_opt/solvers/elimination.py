@@ -33,7 +33,10 @@ _MOST_AT_ROOT = (2**20, 2**23)
 _LATER = 3  # rounds
 _MOST_CELLS = 2**20  # below the root
 _MORE_NODES = 3  # in each further round, times those of the one before; 1 in the first
-_NODE = 500  # what a node takes, in nodes of branch and bound: about that, by measurement
+# What a node takes, in nodes of branch and bound, by measurement: about so many for each cost of
+# the network, and one for so many cells of its tables.
+_A_COST = 16
+_CELLS = 2300
 
 
 @dataclass
@@ -108,7 +111,6 @@ class Elimination:
         sizes = self._sizes[: 1 + self._round // _LATER]
         nodes = _MORE_NODES**self._round
         self._round += 1
-        self.effort += nodes * len(sizes) * _NODE
         try:
             network = self._network = self._network or build(self.search)
         except (ModelTooLargeError, MemoryError) as error:
@@ -116,6 +118,7 @@ class Elimination:
             return
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(lambda most_cells: self._grow(network, most_cells, nodes), sizes))
+        self.effort = sum(attempt.effort for attempt in self._attempts.values())
 
     def _grow(self, network: Network, most_cells: int, nodes: int) -> None:
         try:
@@ -143,6 +146,11 @@ class _Attempt:
         Of the block, nothing eliminated.
     most_cells
         Of a table at the root.
+
+    Attributes
+    ----------
+    effort
+        What has been done so far, in nodes of branch and bound.
     """
 
     def __init__(self, search: Search, network: Network, most_cells: int) -> None:
@@ -152,6 +160,7 @@ class _Attempt:
         self._scale = network.scale
         network = replace(network, limit=self._limit)
         root, gone = eliminate(search, network, most_cells, most_cells)
+        self.effort = _effort(network) + _effort(root)
         self._settle_or_branch(root, tuple(gone))
 
     def grow(self, nodes: int) -> None:
@@ -162,7 +171,9 @@ class _Attempt:
             here = self._path[-1]
             network = here.network.given(here.job, int(here.entries[here.following]))
             network = condition(replace(network, limit=self._limit))
+            self.effort += _effort(network)
             network, gone = eliminate(self._below, network, _MOST_CELLS, _MOST_CELLS)
+            self.effort += _effort(network)
             if not self._search.stopped:
                 here.following += 1
                 self._settle_or_branch(network, (*here.gone, *gone))
@@ -201,6 +212,12 @@ class _Attempt:
         entries = entries[floors[entries] <= network.limit]
         if len(entries):
             self._path.append(_Branching(network, gone, job, entries, floors[entries]))
+
+
+def _effort(network: Network) -> int:
+    """Return what it takes to make such a network, in nodes of branch and bound."""
+    cells = sum(cost.excess.size for cost in network.costs if cost.excess is not None)
+    return (_A_COST * len(network.costs) + cells // _CELLS) // 2
 
 
 def _promises(here: _Branching, limit: int) -> bool:
