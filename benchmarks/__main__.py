@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import benchmarks.kernels
+import benchmarks.objectives
 import benchmarks.whole  # noqa: F401 (they register themselves)
 from benchmarks.best_known import read_best_known, take_over, write_update
 from benchmarks.families import FAMILIES

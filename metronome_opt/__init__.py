@@ -21,19 +21,21 @@ if TYPE_CHECKING:
         read_instance,
         write_instance,
     )
-    from metronome_opt.result import Event, Result, Stop, compare
+    from metronome_opt.multiobjective import Front, pareto, solve
+    from metronome_opt.result import Event, Level, Result, Stop, compare
     from metronome_opt.scenario import build_scenario, load, read_scenario
     from metronome_opt.schedule import Schedule, Status, read_schedule, write_schedule
-    from metronome_opt.solvers import SOLVERS, solve
+    from metronome_opt.solvers import SOLVERS
     from metronome_opt.verify import check, evaluate
 
 _HOME = {
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "SolverError"),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
-    "result": ("Event", "Result", "Stop", "compare"),
+    "multiobjective": ("Front", "pareto", "solve"),
+    "result": ("Event", "Level", "Result", "Stop", "compare"),
     "scenario": ("build_scenario", "load", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
-    "solvers": ("SOLVERS", "solve"),
+    "solvers": ("SOLVERS",),
     "verify": ("check", "evaluate"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
@@ -48,9 +50,12 @@ __all__ = [  # noqa: RUF022 (in the order in which one meets them)
     "Link",
     "Phase",
     "solve",
+    "pareto",
+    "Front",
     "SOLVERS",
     "Result",
     "Event",
+    "Level",
     "Stop",
     "compare",
     "Status",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -151,7 +151,8 @@ class Instance(Record):
     """A rotation problem: which jobs burst when, over which links.
 
     Every number is an integer, so that every cost is an exact rational. An instance that exists
-    is consistent: names are unique, links are known, hyperperiods are within the limit.
+    is consistent: names are unique, links are known, hyperperiods are within the limit, or can be
+    brought there link by link if jobs are stretched.
     """
 
     format: Literal["metronome-instance/1"] = "metronome-instance/1"
@@ -187,11 +188,12 @@ class Instance(Record):
                     )
         for index, link_ in enumerate(self.links):
             length = self.hyperperiods[link_.name]
-            if length > limit:
+            users = [self.jobs[user] for user in self.jobs_on[link_.name]]
+            if length > limit and not _may_agree(users, limit):
                 refuse(
                     f"links[{index}]",
-                    f"{link_.name}: the hyperperiod of its jobs is {show(length)} slots, above "
-                    f"the limit of {limit}; allow stretch, coarsen the slots or raise the limit",
+                    f"{link_.name}: the hyperperiod of its jobs is {show(length)} slots, above the "
+                    f"limit of {limit}; allow more stretch, coarsen the slots or raise the limit",
                 )
         return self
 
@@ -218,9 +220,13 @@ class Instance(Record):
 
     @cached_property
     def hyperperiod_limit(self) -> int:
-        """The limit in slots that this instance is held to."""
-        longest = (job.period + job.max_stretch for job in self.jobs)
-        return max(HYPERPERIOD_LIMIT, *self.hyperperiods.values(), *longest)
+        """The limit in slots that this instance is held to; validation sets it."""
+        return HYPERPERIOD_LIMIT
+
+    @property
+    def needs_stretch(self) -> bool:
+        """Whether some link's hyperperiod is within the limit only if jobs are stretched."""
+        return max(self.hyperperiods.values(), default=1) > self.hyperperiod_limit
 
     def job(self, name: str) -> Job:
         """Return the job called `name`."""
@@ -297,6 +303,40 @@ class Instance(Record):
         frame = self.to_frame().drop(columns="links")
         told = frame[[name for name in frame if name in _ALWAYS or frame[name].any()]]
         return f"<p>{head}</p>{told.to_html(float_format='{:.2f}'.format, na_rep='')}"
+
+
+_MOST_MARKS = 2**26  # a byte each
+
+
+def _may_agree(jobs: Sequence[Job], limit: int) -> bool:
+    """Return whether stretched periods of some jobs have a common multiple within a limit.
+
+    A number is one if each job has a period that divides it, so each job sieves the numbers up to
+    the limit for the multiples of its periods. Where these are too many to be marked, nothing is
+    said against it; what chooses the stretches finds out.
+    """
+    if not any(job.max_stretch for job in jobs):
+        return False
+    shared = max(job.period for job in jobs) <= min(job.period + job.max_stretch for job in jobs)
+    if shared or limit > _MOST_MARKS:
+        return True
+    common = -1  # all bits set
+    for first, last in {(job.period, job.period + job.max_stretch) for job in jobs}:
+        common &= _multiples(first, last, limit)
+    return common != 0
+
+
+def _multiples(first: int, last: int, limit: int) -> int:
+    """Return the bits, a byte each, of the multiples of first, ..., last up to a limit."""
+    marks = bytearray(limit + 1)
+    alone = max(first, limit // 2 + 1)  # from here on a period has no further multiple
+    marks[alone : last + 1] = b"\1" * max(0, last + 1 - alone)
+    period = first
+    while 0 < period < alone:
+        marks[period::period] = b"\1" * (limit // period)
+        # Multiples of what is marked are marked.
+        period = marks.find(0, period + 1, min(last + 1, alone))
+    return int.from_bytes(marks, "little")
 
 
 _ALWAYS = {"weight", "period", "bursts", "duty", "peak", "volume"}

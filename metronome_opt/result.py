@@ -48,6 +48,34 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Level:
+    """One of several objectives that were optimised one after the other.
+
+    Attributes
+    ----------
+    name
+        Of the objective, or ``weighted sum``.
+    value
+        What it came to before later objectives used its tolerance; None for a cushion without
+        limit.
+    proved
+        Whether nothing better is possible with the earlier ones held.
+    tolerance
+        By what share of it the later ones may make it worse.
+    """
+
+    name: str
+    value: Fraction | None
+    proved: bool
+    tolerance: Fraction = Fraction(0)
+
+    def __str__(self) -> str:
+        shown = "no limit" if self.value is None else f"{float(self.value):,.6g}"
+        loose = f", within {float(self.tolerance):.3g}" if self.tolerance else ""
+        return f"{self.name} {shown} ({'proved' if self.proved else 'not proved'}{loose})"
+
+
+@dataclass(frozen=True)
 class Block:
     """A part of an instance that a solver treated apart.
 
@@ -93,6 +121,8 @@ class Result:
         What the user should know, a line each.
     blocks
         The parts that the solver treated apart, if it did, and which was proved by what.
+    levels
+        What was optimised, one after the other, and which of it is proved.
     """
 
     instance: Instance
@@ -104,6 +134,7 @@ class Result:
     trajectory: tuple[Event, ...]
     notes: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
+    levels: tuple[Level, ...] = ()
 
     @property
     def status(self) -> Status:
@@ -116,11 +147,14 @@ class Result:
         return self.schedule.offsets
 
     @property
-    def objective(self) -> Fraction:
-        """The value of the first objective."""
-        value = self.evaluation.objectives[self.schedule.first]
-        assert value is not None  # noqa: S101 (only the cushion can be None, and it is no first one)
-        return value
+    def objective(self) -> Fraction | None:
+        """The value of the first objective; None for a cushion that nothing limits."""
+        return self.evaluation.objectives[self.schedule.first]
+
+    @property
+    def stretch(self) -> Mapping[str, int]:
+        """The idle slots at the end of each job's iterations."""
+        return self.schedule.stretch
 
     @property
     def lower_bound(self) -> Fraction | None:
@@ -130,7 +164,7 @@ class Result:
     @property
     def gap(self) -> Fraction | None:
         """``(objective - lower bound) / objective``, 0 where both are 0, None without a bound."""
-        if self.lower_bound is None:
+        if self.lower_bound is None or self.objective is None:
             return None
         if not self.objective:
             return Fraction(0)
@@ -178,9 +212,10 @@ class Result:
         """Return one line: who found what, and what is proved of it."""
         bound = "none" if self.lower_bound is None else f"{float(self.lower_bound):,.6g}"
         gap = "" if self.gap is None else f", gap {float(self.gap):.1%}"
+        value = "no limit" if self.objective is None else f"{float(self.objective):,.6g}"
         return (
             f"{self.schedule.solver}: {self.status}, {self.schedule.first} "
-            f"{float(self.objective):,.6g}, lower bound {bound}{gap}, "
+            f"{value}, lower bound {bound}{gap}, "
             f"{self.schedule.runtime_s:.2f} s ({self.stop})"
         )
 

@@ -79,6 +79,9 @@ class Schedule(Record):
         Proved bound of the first objective, None where there is none.
     solver, seed, runtime_s, versions
         How the schedule was made.
+    cushion_slots
+        The slots by which every burst was lengthened before solving: objectives, bound and status
+        are those of the longer bursts. A file leaves 0 out.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -92,6 +95,7 @@ class Schedule(Record):
     seed: int | None
     runtime_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     versions: FrozenMap[str, str] = immutabledict()
+    cushion_slots: NonNegative = 0
 
     @property
     def first(self) -> str:
@@ -105,7 +109,8 @@ class Schedule(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schedule as a document; `from_dict` gives back an equal schedule."""
-        return self.model_dump(mode="json")
+        ordinary = set() if self.cushion_slots else {"cushion_slots"}
+        return self.model_dump(mode="json", exclude=ordinary)
 
 
 def read_schedule(path: str | Path) -> Schedule:

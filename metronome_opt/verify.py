@@ -61,11 +61,14 @@ class Evaluation:
         One report per link, in the order of the instance.
     elongation
         Predicted slots by which an iteration of each job grows.
+    unserved
+        Mean unserved bandwidth of each job, heaviest served first, summed over its links, Mbit/s.
     """
 
     objectives: Mapping[str, Fraction | None]
     links: tuple[LinkReport, ...]
     elongation: Mapping[str, Fraction]
+    unserved: Mapping[str, Fraction]
 
     @property
     def contention(self) -> Fraction:
@@ -103,7 +106,11 @@ class Falsehood:
 
 
 def evaluate(
-    instance: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int] | None = None
+    instance: Instance,
+    offsets: Mapping[str, int],
+    stretch: Mapping[str, int] | None = None,
+    *,
+    longer: int = 0,
 ) -> Evaluation:
     """Compute every objective of a complete assignment.
 
@@ -115,32 +122,40 @@ def evaluate(
         Slots per job name, ``0 <= offset < period + stretch``.
     stretch
         Idle slots per job name; a job that is not named is not stretched.
+    longer
+        Slots by which every burst is longer than the instance says; everything is then that of
+        the longer bursts. A burst as long as the stretched period does not grow any further.
 
     Raises
     ------
     InputError
-        If an offset or a stretch is missing, unknown or out of range, or if stretched periods make
-        a hyperperiod longer than the limit of the instance.
+        If an offset or a stretch is missing, unknown or out of range, if `longer` is negative, or
+        if stretched periods make a hyperperiod longer than the limit of the instance.
     """
     stretch = stretch or {}
+    if longer < 0:
+        raise InputError(f"longer: must be at least 0, got {show(longer)}; bursts cannot shrink")
     faults = _assignment_faults(instance, offsets, stretch)
     if faults:
         raise InputError(str(faults[0]))
     _check_hyperperiods(instance, stretch)
-    runs = [_Run(job, offsets[job.name], stretch.get(job.name, 0)) for job in instance.jobs]
+    runs = [_Run(job, offsets[job.name], stretch.get(job.name, 0), longer) for job in instance.jobs]
     elongation = {run.job.name: Fraction(run.stretch) for run in runs}
+    missing = {run.job.name: Fraction(0) for run in runs}
     reports = []
     for link in instance.links:
         users = [run for run in runs if link.name in run.job.links]
         report, unserved = _judge_link(link, users)
         reports.append(report)
         for run, volume in zip(users, unserved, strict=True):
-            elongation[run.job.name] += _slots_lost(run, link, volume, report.hyperperiod)
+            mean = volume / report.hyperperiod
+            missing[run.job.name] += mean
+            elongation[run.job.name] += _slots_lost(run, link, mean)
     cushions = [report.cushion for report in reports if report.cushion is not None]
     weights = {job.name: job.weight for job in instance.jobs}
     objectives: dict[str, Fraction | None] = {
         "contention": sum((report.contention for report in reports), Fraction(0)),
-        "latency": _latency(instance, reports),
+        "latency": _latency([_Run(job, 0, 0, longer) for job in instance.jobs], reports),
         "stretch": sum(
             (Fraction(run.job.weight * run.stretch, run.job.period) for run in runs), Fraction(0)
         ),
@@ -160,6 +175,7 @@ def evaluate(
         MappingProxyType({name: objectives[name] for name in OBJECTIVES}),
         tuple(reports),
         MappingProxyType(elongation),
+        MappingProxyType(missing),
     )
 
 
@@ -167,7 +183,8 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
     """Return every statement of `schedule` that is not true of `instance`; empty if all are.
 
     A lower bound cannot be proved by looking at it. It is false if it exceeds the value, and a
-    schedule that calls itself optimal must state a bound that meets its value.
+    schedule that calls itself optimal must state a bound that meets its value. What a schedule
+    with a reserved cushion states is held against the longer bursts that it was made for.
     """
     faults: list[Falsehood] = []
     if schedule.instance != instance.name:
@@ -186,7 +203,9 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
     wrong = _assignment_faults(instance, schedule.offsets, schedule.stretch)
     if wrong:
         return (*faults, *wrong)
-    truth = evaluate(instance, schedule.offsets, schedule.stretch).objectives
+    truth = evaluate(
+        instance, schedule.offsets, schedule.stretch, longer=schedule.cushion_slots
+    ).objectives
     for name, stated in schedule.objectives.items():
         known = name in truth
         if not known or stated != truth[name]:
@@ -205,10 +224,11 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
 class _Run:
     """A job as it runs: its offset, its stretched period, its pattern over one period."""
 
-    def __init__(self, job: Job, offset: int, stretch: int, longer: int = 0) -> None:
+    def __init__(self, job: Job, offset: int, stretch: int, longer: int) -> None:
         self.job = job
         self.offset = offset
         self.stretch = stretch
+        self.longer = longer
         self.period = job.period + stretch
         self.rates = [0] * self.period
         for phase in job.phases:
@@ -216,6 +236,10 @@ class _Run:
                 # A burst that grows into another one of its job does not add to it.
                 within = slot % self.period
                 self.rates[within] = max(self.rates[within], phase.rate)
+
+    def grown(self, slots: int) -> _Run:
+        """Return the job with bursts that are longer still."""
+        return _Run(self.job, self.offset, self.stretch, self.longer + slots)
 
     def rate(self, slot: int) -> int:
         return self.rates[(slot - self.offset) % self.period]
@@ -277,8 +301,8 @@ def _link_cushion(link: Link, runs: list[_Run], hyperperiod: int) -> int | None:
     if sum(run.job.links[link.name] * max(run.rates) for run in runs) <= link.capacity:
         return None
 
-    def bears(longer: int) -> bool:
-        grown = [_Run(run.job, run.offset, run.stretch, longer) for run in runs]
+    def bears(slots: int) -> bool:
+        grown = [run.grown(slots) for run in runs]
         return all(
             sum(run.job.links[link.name] * run.rate(slot) for run in grown) <= link.capacity
             for slot, _ in _pieces(grown, hyperperiod)
@@ -291,22 +315,24 @@ def _link_cushion(link: Link, runs: list[_Run], hyperperiod: int) -> int | None:
     return low
 
 
-def _slots_lost(run: _Run, link: Link, unserved: Fraction, hyperperiod: int) -> Fraction:
-    """Return the unserved volume of one iteration in slots of the job's mean burst rate."""
-    bursting = sum(phase.length for phase in run.job.phases)
+def _slots_lost(run: _Run, link: Link, unserved: Fraction) -> Fraction:
+    """Return the mean unserved bandwidth as slots of an iteration at the job's mean burst rate."""
+    bursting = sum(rate > 0 for rate in run.rates)
     mean_rate = Fraction(sum(run.rates), bursting)
-    per_iteration = unserved * run.period / hyperperiod
-    return per_iteration / (run.job.links[link.name] * mean_rate)
+    return unserved * run.period / (run.job.links[link.name] * mean_rate)
 
 
-def _latency(instance: Instance, reports: list[LinkReport]) -> Fraction:
-    """Return the late share of all traffic; 0 where there is no traffic to be late."""
+def _latency(unstretched: list[_Run], reports: list[LinkReport]) -> Fraction:
+    """Return the late share of all traffic; 0 where there is no traffic to be late.
+
+    The traffic is that of jobs that are not stretched: stretching must not look like less of it.
+    """
     late = sum((report.late for report in reports), Fraction(0))
     traffic = sum(
         (
-            Fraction(flows * sum(p.length * p.rate for p in job.phases), job.period)
-            for job in instance.jobs
-            for flows in job.links.values()
+            Fraction(flows * sum(run.rates), run.period)
+            for run in unstretched
+            for flows in run.job.links.values()
         ),
         Fraction(0),
     )
@@ -355,15 +381,21 @@ def _assignment_faults(
 
 def _check_hyperperiods(instance: Instance, stretch: Mapping[str, int]) -> None:
     """Refuse stretched periods whose common multiple would take for ever to walk through."""
-    limit = instance.hyperperiod_limit
+    for name, length in _too_long(instance, stretch):
+        raise InputError(
+            f"stretch: makes the hyperperiod of link {show(name)} {show(length)} slots, "
+            f"above the limit of {instance.hyperperiod_limit}; "
+            "choose stretches that give common periods"
+        )
+
+
+def _too_long(instance: Instance, stretch: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Yield (link, hyperperiod) of the links whose hyperperiod exceeds the limit."""
     for link in instance.links:
         users = [job for job in instance.jobs if link.name in job.links]
         length = math.lcm(*(job.period + stretch.get(job.name, 0) for job in users))
-        if length > limit:
-            raise InputError(
-                f"stretch: makes the hyperperiod of link {show(link.name)} {show(length)} slots, "
-                f"above the limit of {limit}; choose stretches that give common periods"
-            )
+        if length > instance.hyperperiod_limit:
+            yield link.name, length
 
 
 def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> Iterator[Falsehood]:
@@ -384,7 +416,10 @@ def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Falsehood
     bound = schedule.lower_bound
     if bound is None or schedule.first not in OBJECTIVES or schedule.first == "cushion":
         return
-    value = evaluate(instance, instance.unshifted).objectives[schedule.first]
+    if any(_too_long(instance, {})):
+        return  # jobs that have to be stretched: nobody knows what unshifted ones come to
+    judged = evaluate(instance, instance.unshifted, longer=schedule.cushion_slots)
+    value = judged.objectives[schedule.first]
     if value is not None and bound > value:
         yield Falsehood("lower_bound", str(bound), f"the {schedule.first} unshifted is {value}")
 

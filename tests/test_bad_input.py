@@ -14,6 +14,9 @@ import yaml
 
 from metronome_opt.__main__ import main
 from metronome_opt.documents import MAX_BYTES
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.solvers import solve
 
 BAD = Path(__file__).parent / "data" / "bad"
 EXPECTED: dict[str, str] = yaml.safe_load((BAD / "expected.yaml").read_text(encoding="utf-8"))
@@ -192,3 +195,14 @@ def test_a_process_ends_with_status_2(name: str, out: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert f"{BAD / name}: {EXPECTED[name]}" in done.stderr
     assert list(out.iterdir()) == []
+
+
+def test_a_solver_that_does_not_stretch_refuses_what_needs_it() -> None:
+    document = json.loads(json.dumps(GOOD_INSTANCE))
+    for job, period in zip(document["jobs"], (1001, 1009), strict=True):
+        job.update(period=period, max_stretch=8)
+    with pytest.raises(InputError) as caught:
+        solve(Instance.from_dict(document), "greedy")
+    said = str(caught.value)
+    assert "hyperperiod of link 'node-0' is 1010009 slots, above the limit of 1000000" in said
+    assert "stretch must be among the objectives" in said

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
+import math
 import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from metronome_opt.errors import InputError
@@ -268,11 +272,87 @@ def test_a_message_stays_short_whatever_the_value() -> None:
 
 def test_a_hyperperiod_has_a_limit() -> None:
     document = changed(lambda d: d["jobs"][1].update(period=63))  # lcm(40, 63) = 2520
+    document["jobs"][0].update(max_stretch=0, current_offset=None)
     assert Instance.from_dict(document, hyperperiod_limit=2520).hyperperiods["node-0"] == 2520
     with pytest.raises(InputError) as caught:
         Instance.from_dict(document, hyperperiod_limit=2519)
     assert str(caught.value).startswith("links[0]: node-0: the hyperperiod of its jobs is 2520")
-    assert "2519; allow stretch, coarsen the slots or raise the limit" in str(caught.value)
+    assert "2519; allow more stretch, coarsen the slots or raise the limit" in str(caught.value)
+
+
+def awkward(*stretch: int, limit: int = HYPERPERIOD_LIMIT) -> Instance:
+    """Return jobs of 137, 211 and 350 slots on one link that may be stretched so much each."""
+    document = changed(lambda d: d.update(links=[{"name": "link", "capacity": 1}]))
+    document["jobs"] = [
+        {
+            "name": f"job-{period}",
+            "period": period,
+            "max_stretch": slots,
+            "phases": [{"start": 0, "length": 1, "rate": 1}],
+            "links": {"link": 1},
+        }
+        for period, slots in zip((137, 211, 350), stretch, strict=True)
+    ]
+    return Instance.from_dict(document, hyperperiod_limit=limit)
+
+
+def test_a_long_hyperperiod_is_accepted_if_stretch_makes_it_short() -> None:
+    instance = awkward(7, 11, 18)
+    assert instance.hyperperiods["link"] == 137 * 211 * 350
+    assert instance.hyperperiod_limit == HYPERPERIOD_LIMIT  # and not raised to what there is
+    assert instance.needs_stretch
+    assert instance.replace(name="again").needs_stretch
+    assert pickle.loads(pickle.dumps(awkward(7, 11, 18, limit=10**5))).hyperperiod_limit == 10**5
+    assert not awkward(7, 11, 18, limit=137 * 211 * 350).needs_stretch
+    with pytest.raises(InputError, match="is 10117450 slots, above the limit of 1000000; allow mo"):
+        awkward(0, 0, 0)
+
+
+def test_the_least_limit_that_stretch_can_keep_to() -> None:
+    least = min(
+        math.lcm(137 + a, 211 + b, 350 + c)
+        for a, b, c in itertools.product(range(8), range(12), range(19))
+    )
+    assert awkward(7, 11, 18, limit=least).needs_stretch
+    with pytest.raises(InputError, match=r"^links\[0\]: link: "):
+        awkward(7, 11, 18, limit=least - 1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 40)), min_size=1, max_size=3),
+    st.integers(70, 400),
+)
+def test_accepted_is_what_some_choice_of_stretches_brings_within_the_limit(
+    jobs: list[tuple[int, int]], limit: int
+) -> None:
+    document = changed(lambda d: d.update(jobs=[]))
+    document["jobs"] = [
+        {
+            "name": f"job-{index}",
+            "period": period,
+            "max_stretch": stretch,
+            "phases": [{"start": 0, "length": 1, "rate": 1}],
+            "links": {"node-0": 1},
+        }
+        for index, (period, stretch) in enumerate(jobs)
+    ]
+    choices = itertools.product(*(range(period, period + more + 1) for period, more in jobs))
+    if any(math.lcm(*periods) <= limit for periods in choices):
+        instance = Instance.from_dict(document, hyperperiod_limit=limit)
+        assert instance.needs_stretch == (instance.hyperperiods["node-0"] > limit)
+    else:
+        with pytest.raises(InputError, match="allow more stretch"):
+            Instance.from_dict(document, hyperperiod_limit=limit)
+
+
+def test_much_stretch_is_looked_at_quickly() -> None:
+    began = time.perf_counter()
+    document = changed(
+        lambda d: d["jobs"][1].update(period=999_983, max_stretch=10, fixed_offset=None)
+    )
+    document["jobs"][0].update(period=1000, max_stretch=900_000, links={"node-0": 1})
+    assert Instance.from_dict(document).needs_stretch
+    assert time.perf_counter() - began < 2
 
 
 def test_the_limit_is_a_million_slots_unless_said_otherwise(tmp_path: Path) -> None:
@@ -280,6 +360,7 @@ def test_the_limit_is_a_million_slots_unless_said_otherwise(tmp_path: Path) -> N
     fits = changed(lambda d: (d["jobs"][0].update(period=1000), d["jobs"][1].update(period=997)))
     assert Instance.from_dict(fits).hyperperiods["node-0"] == 997_000
     long = changed(lambda d: (d["jobs"][0].update(period=1001), d["jobs"][1].update(period=1003)))
+    long["jobs"][0]["max_stretch"] = 0
     with pytest.raises(InputError, match="1004003 slots, above the limit of 1000000"):
         Instance.from_dict(long)
     path = tmp_path / "long.json"

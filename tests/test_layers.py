@@ -20,6 +20,7 @@ FLOORS = [
     ["report", "plot"],
     ["kubernetes"],
     ["export"],
+    ["multiobjective"],
     ["solvers"],
     ["presolve"],
     ["scenario"],

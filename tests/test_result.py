@@ -45,8 +45,8 @@ def test_the_trajectory_is_a_frame_too() -> None:
     result = solve(CROWDED, "cpsat", workers=1)
     frame = result.trajectory_frame()
     assert len(frame) == len(result.trajectory)
-    assert frame["incumbent"].iloc[-1] == float(result.objective)
-    assert frame["bound"].iloc[-1] == float(result.objective)
+    assert frame["incumbent"].iloc[-1] == float(result.evaluation.contention)
+    assert frame["bound"].iloc[-1] == float(result.evaluation.contention)
 
 
 def test_notebooks_show_instances_and_results() -> None:

@@ -53,6 +53,7 @@ schedules = st.builds(
     seed=st.none() | st.integers(),
     runtime_s=st.floats(0, 1e9),
     versions=st.dictionaries(names, st.text("0123456789."), max_size=2),
+    cushion_slots=st.integers(0, 3),
 )
 
 
@@ -122,6 +123,8 @@ def test_what_is_not_an_exact_number_is_refused(number: object) -> None:
         ({"runtime_s": "1"}, "runtime_s: "),
         ({"versions": {"ortools": 9}}, "versions.ortools: must be text, got 9"),
         ({"gap": "0"}, "gap: unknown field, got '0'"),
+        ({"cushion_slots": -1}, "cushion_slots: must be at least 0, got -1"),
+        ({"cushion_slots": "2"}, "cushion_slots: must be an integer, got '2'"),
     ],
 )
 def test_what_is_not_a_schedule_is_refused(changes: dict[str, Any], said: str) -> None:
@@ -142,6 +145,14 @@ def test_versions_may_be_missing() -> None:
     whole = document()
     del whole["versions"]
     assert Schedule.from_dict(whole).versions == {}
+
+
+def test_a_reserved_cushion_is_written_only_where_there_is_one(tmp_path: Path) -> None:
+    assert "cushion_slots" not in Schedule.from_dict(document(cushion_slots=0)).to_dict()
+    reserved = Schedule.from_dict(document(cushion_slots=2))
+    write_schedule(reserved, tmp_path / "schedule.json")
+    assert json.loads((tmp_path / "schedule.json").read_text()) == document(cushion_slots=2)
+    assert read_schedule(tmp_path / "schedule.json").cushion_slots == 2
 
 
 def test_the_first_objective_is_the_one_stated_first() -> None:

@@ -251,7 +251,70 @@ def test_elongation_uses_the_mean_rate_of_the_bursts() -> None:
     assert evaluate(problem, {"a": 0}).elongation == {"a": F(30, 50)}
 
 
+def test_unserved_is_what_each_job_goes_without_on_all_its_links() -> None:
+    # As in the elongation, 30 of a and 20 of b once in 6 slots; on "other" b alone is 10 short
+    # once in 3 slots.
+    b = job("b", 3, (0, 1, 30), links={"link": 2, "other": 1})
+    problem = network(job("a", 2, (0, 1, 90)), b, job("c", 5, (0, 1, 9), links={}), other=20)
+    judged = evaluate(problem, {"a": 0, "b": 0, "c": 0})
+    assert judged.unserved == {"a": F(30, 6), "b": F(20, 6) + F(10, 3), "c": 0}
+
+
+# ------------------------------------------------------------------ longer bursts
+
+
+@pytest.mark.parametrize(
+    ("longer", "short", "traffic"),
+    [
+        # a and b in 2 of 4 slots each, one after the other: each meets the other's first slots.
+        (0, 0, 2),
+        (1, 2, 3),
+        (2, 4, 4),  # both all the time
+        (10**9, 4, 4),
+    ],
+)
+def test_longer_bursts_meet(longer: int, short: int, traffic: int) -> None:
+    problem = network(job("a", 4, (0, 2, 60), weight=1), job("b", 4, (0, 2, 60), weight=4))
+    judged = evaluate(problem, {"a": 0, "b": 2}, longer=longer)
+    assert judged.contention == F(20 * short, 4)
+    assert judged.objectives["latency"] == F(20 * short, 2 * 60 * traffic)
+    assert judged.elongation == {"a": F(20 * short, 60), "b": 0}
+    assert judged.unserved == {"a": F(20 * short, 4), "b": 0}
+
+
+@pytest.mark.parametrize(("longer", "left"), [(0, 3), (2, 1), (3, 0), (4, None)])
+def test_the_cushion_of_longer_bursts_is_what_is_left(longer: int, left: int | None) -> None:
+    problem = network(job("a", 10, (0, 2, 60)), job("b", 10, (0, 2, 60)))
+    assert evaluate(problem, {"a": 0, "b": 5}, longer=longer).objectives["cushion"] == left
+
+
+def test_a_burst_grows_into_the_idle_slots_of_a_stretched_job_first() -> None:
+    # a fills its period of 3; stretched by 2 it is idle in slots 3 and 4 of 5, where b bursts.
+    problem = network(job("a", 3, (0, 3, 60), max_stretch=2), job("b", 5, (0, 1, 60)))
+    offsets, stretch = {"a": 0, "b": 4}, {"a": 2}
+    assert evaluate(problem, offsets, stretch, longer=0).contention == 0
+    # Longer by 1, a is in slots 0 to 3 and b in 4 and 0.
+    judged = evaluate(problem, offsets, stretch, longer=1)
+    assert judged.contention == F(20, 5)
+    # The traffic is that of jobs that are not stretched: 3 slots of 3 and 2 slots of 5.
+    assert judged.objectives["latency"] == 4 / (60 * F(3, 3) + 60 * F(2, 5))
+
+
+def test_two_bursts_of_a_job_that_grow_together_demand_the_larger_rate() -> None:
+    # a: 30 in slot 0, 70 in slot 2; 2 longer: 30 in 0 and 1, 70 in 2 to 4. b: 60 in 0, then 0 to 2.
+    problem = network(job("a", 6, (0, 1, 30), (2, 1, 70)), job("b", 6, (0, 1, 60)))
+    judged = evaluate(problem, {"a": 0, "b": 0}, longer=2)
+    assert judged.contention == F(30, 6)  # 130 in slot 2, on 100
+    mean = F(2 * 30 + 3 * 70, 5)  # of a's rate while it bursts
+    assert judged.elongation["a"] == F(30 * 70, 130) / mean
+
+
 # ------------------------------------------------------------------ what cannot be judged
+
+
+def test_bursts_do_not_become_shorter() -> None:
+    with pytest.raises(InputError, match=r"^longer: must be at least 0, got -1"):
+        evaluate(network(job("a", 4, (0, 1, 60))), {"a": 0}, longer=-1)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.verify import evaluate
-from tests.strategies import assigned, instances
+from tests.strategies import assigned, instances, offsets_of
 
 F = Fraction
 
@@ -29,7 +30,9 @@ def demand(job: Job, offset: int, slot: int, longer: int = 0) -> int:
     )
 
 
-def by_layers(problem: Instance, offsets: Mapping[str, int]) -> tuple[Fraction, Fraction]:
+def by_layers(
+    problem: Instance, offsets: Mapping[str, int], longer: int = 0
+) -> tuple[Fraction, Fraction]:
     """Return contention and mean late bandwidth, slot by slot, by the sum over weight layers."""
     contention = late = F(0)
     for link in problem.links:
@@ -41,7 +44,7 @@ def by_layers(problem: Instance, offsets: Mapping[str, int]) -> tuple[Fraction, 
         for slot in range(length):
             for below, level in itertools.pairwise(levels):
                 heavier = sum(
-                    job.links[link.name] * demand(job, offsets[job.name], slot)
+                    job.links[link.name] * demand(job, offsets[job.name], slot, longer)
                     for job in users
                     if job.weight >= level
                 )
@@ -51,7 +54,7 @@ def by_layers(problem: Instance, offsets: Mapping[str, int]) -> tuple[Fraction, 
     return contention, late
 
 
-def cushion_by_trial(problem: Instance, offsets: Mapping[str, int]) -> int | None:
+def cushion_by_trial(problem: Instance, offsets: Mapping[str, int], already: int = 0) -> int | None:
     """Return the cushion by growing the bursts a slot at a time."""
     cushions = []
     for link in problem.links:
@@ -63,7 +66,7 @@ def cushion_by_trial(problem: Instance, offsets: Mapping[str, int]) -> int | Non
         ) -> bool:
             return all(
                 sum(
-                    job.links[link.name] * demand(job, offsets[job.name], t, longer)
+                    job.links[link.name] * demand(job, offsets[job.name], t, already + longer)
                     for job in users
                 )
                 <= link.capacity
@@ -105,6 +108,64 @@ def test_what_a_link_leaves_unserved_is_what_its_jobs_go_without(
     }
     assert sum(lost.values()) == sum(link.late for link in judged.links)
     assert sum(job.weight * lost[job.name] for job in problem.jobs) == judged.contention
+
+
+@given(assigned(), st.integers(1, 9))
+@settings(max_examples=80, deadline=None)
+def test_longer_bursts_agree_with_a_sum_over_slots_and_layers(
+    drawn: tuple[Instance, dict[str, int]], longer: int
+) -> None:
+    problem, offsets = drawn
+    judged = evaluate(problem, offsets, longer=longer)
+    contention, late = by_layers(problem, offsets, longer)
+    assert judged.contention == contention
+    assert sum(link.late for link in judged.links) == late
+    assert judged.objectives["cushion"] == cushion_by_trial(problem, offsets, longer)
+
+
+@given(assigned(), st.integers(0, 9))
+@settings(max_examples=80, deadline=None)
+def test_longer_bursts_are_those_of_the_lengthened_instance(
+    drawn: tuple[Instance, dict[str, int]], longer: int
+) -> None:
+    problem, offsets = drawn
+    assert evaluate(problem, offsets, longer=longer) == evaluate(lengthen(problem, longer), offsets)
+
+
+@given(st.data(), st.integers(0, 9))
+@settings(max_examples=80, deadline=None)
+def test_a_stretched_job_is_stretched_first_and_lengthened_then(
+    data: st.DataObject, longer: int
+) -> None:
+    problem = data.draw(instances(max_period=5, max_stretch=3, fixed=False))
+    stretch = {job.name: data.draw(st.integers(0, job.max_stretch)) for job in problem.jobs}
+    for_good = problem.replace(
+        jobs=tuple(
+            job.model_copy(update={"period": job.period + stretch[job.name]})
+            for job in problem.jobs
+        )
+    )
+    offsets = data.draw(offsets_of(for_good))
+    judged = evaluate(problem, offsets, stretch, longer=longer)
+    other = evaluate(lengthen(for_good, longer), offsets)
+    assert judged.links == other.links
+    assert judged.unserved == other.unserved
+    for name in ("contention", "wait", "moves", "cushion"):
+        assert judged.objectives[name] == other.objectives[name]
+    for name, idle in stretch.items():
+        assert judged.elongation[name] == other.elongation[name] + idle
+
+
+@given(assigned(), st.integers(0, 3))
+@settings(max_examples=80, deadline=None)
+def test_what_the_jobs_go_without_adds_up(
+    drawn: tuple[Instance, dict[str, int]], longer: int
+) -> None:
+    problem, offsets = drawn
+    judged = evaluate(problem, offsets, longer=longer)
+    assert sum(judged.unserved.values()) == sum(link.late for link in judged.links)
+    weighted = (job.weight * judged.unserved[job.name] for job in problem.jobs)
+    assert sum(weighted) == judged.contention
 
 
 @given(st.data())

@@ -107,6 +107,52 @@ def test_only_the_true_value_passes(drawn: tuple[Instance, dict[str, int]], more
         assert [fault.place for fault in faults] == [f"objectives.{name}"]
 
 
+SPACED = network(job("a", 10, (0, 2, 60)), job("b", 10, (0, 2, 60), ready=5))
+
+
+@pytest.mark.parametrize(
+    ("slots", "expected"),
+    [
+        (2, []),
+        # Without the reserve the cushion would be 3, with more of it there is less left.
+        (0, ["objectives.cushion"]),
+        (3, ["objectives.cushion"]),
+        # Now the bursts meet, twice for a slot.
+        (4, ["objectives.contention", "objectives.cushion"]),
+    ],
+)
+def test_what_is_stated_is_stated_of_the_longer_bursts(slots: int, expected: list[str]) -> None:
+    fields = {
+        **TRUE,
+        "offsets": {"a": 0, "b": 5},
+        "stretch": {},
+        "objectives": {"contention": F(0), "cushion": F(1)},
+        "cushion_slots": slots,
+    }
+    assert [fault.place for fault in check(SPACED, Schedule(**fields))] == expected
+
+
+@pytest.mark.parametrize(("slots", "expected"), [(3, ["lower_bound"]), (4, [])])
+def test_a_bound_is_one_of_the_longer_bursts(slots: int, expected: list[str]) -> None:
+    # Unshifted, the bursts meet in 2 of 10 slots when they are 4 longer, not before.
+    fields = {"offsets": {}, "stretch": {}, "objectives": {}, "status": Status.UNKNOWN}
+    stated = Schedule(**{**TRUE, **fields, "lower_bound": F(20 * 2, 10), "cushion_slots": slots})
+    assert [fault.place for fault in check(SPACED, stated)] == expected
+
+
+def test_a_bound_is_not_refuted_by_jobs_that_must_be_stretched() -> None:
+    # Not stretched they repeat themselves after 10,117,450 slots, which nobody counts.
+    problem = network(
+        job("a", 137, (0, 1, 60), max_stretch=7),
+        job("b", 211, (0, 1, 60)),
+        job("c", 350, (0, 1, 60)),
+    )
+    fields = {**TRUE, "offsets": {"a": 0, "b": 0, "c": 0}, "stretch": {"a": 3}, "objectives": {}}
+    truth = evaluate(problem, fields["offsets"], fields["stretch"])
+    assert truth.links[0].hyperperiod == 700 * 211
+    assert check(problem, Schedule(**{**fields, "lower_bound": truth.contention})) == ()
+
+
 def test_a_bound_that_a_known_schedule_refutes_is_false() -> None:
     # A bound above the value of the unshifted schedule is refuted by it.
     unshifted = evaluate(PAIR, PAIR.unshifted).contention

@@ -9,12 +9,17 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import bench, options
+from metronome_opt.cli.pairs import read_names, read_pairs
+from metronome_opt.cli.pareto import pareto
 from metronome_opt.documents import check_targets
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective import solve as run_solver
 from metronome_opt.result import Result, Stop
 from metronome_opt.scenario import Problem, load
-from metronome_opt.schedule import read_schedule, write_schedule
+from metronome_opt.schedule import OBJECTIVES, Status, read_schedule, write_schedule
 from metronome_opt.solvers import SOLVERS
-from metronome_opt.solvers import solve as run_solver
+from metronome_opt.verify import Evaluation
 
 app = typer.Typer(
     name="metronome",
@@ -24,6 +29,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(bench.app, name="bench")
+
+_DEFAULT_OBJECTIVES = "contention"
 
 
 def _version(wanted: bool) -> None:
@@ -51,8 +58,38 @@ def solve(
     seed: options.Seed = 0,
     workers: options.Workers = None,
     objectives: Annotated[
-        str, typer.Option(help="What to minimise; so far every solver takes contention alone.")
-    ] = "contention",
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="What to optimise, most important first, separated by commas: of "
+            f"{', '.join(OBJECTIVES)}.",
+            show_default=_DEFAULT_OBJECTIVES,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=SHARE,...",
+            help="How much worse an objective may become for the later ones: contention=5%.",
+            show_default="none",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=WEIGHT,...",
+            help="Optimise a weighted sum instead: contention=1/2,wait=1/2.",
+            show_default="none",
+        ),
+    ] = None,
+    epsilon: options.Epsilon = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Serve each weight class before the lighter ones, whatever that costs."
+        ),
+    ] = False,
+    cushion_slots: options.CushionSlots = 0,
     output: Annotated[Path | None, typer.Option(help="Write the schedule here (JSON).")] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
@@ -63,10 +100,18 @@ def solve(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Find offsets for the jobs of FILE; prints what they bring."""
+    """Find offsets for the jobs of FILE; prints what they bring.
+
+    With stretch among the objectives periods are lengthened as well.
+    """
     from metronome_opt.cli.progress import progress
     from metronome_opt.plot import check_suffix
 
+    if objectives is not None and weights is not None:
+        raise InputError("--weights: names the objectives itself; leave --objectives out")
+    asked = read_names(_DEFAULT_OBJECTIVES if objectives is None else objectives)
+    loose, prices = read_pairs("--tolerance", tolerance), read_pairs("--weights", weights)
+    limits = read_pairs("--epsilon", epsilon)
     problem = load(file, hyperperiod_limit=hyperperiod_limit)
     check_targets([file], [output, plot])
     if plot is not None:
@@ -82,7 +127,12 @@ def solve(
             time_limit=time_limit,
             seed=seed,
             workers=workers,
-            objectives=[name.strip() for name in objectives.split(",") if name.strip()],
+            objectives=asked,
+            tolerance=loose,
+            weights=prices,
+            epsilon=limits,
+            strict=strict,
+            cushion_slots=cushion_slots,
             callback=callback,
         )
     if output is not None:
@@ -101,6 +151,9 @@ def solve(
             typer.echo(f"wrote {claims}")
         _note_missing_nodes(problem)
     return 130 if result.stop is Stop.INTERRUPTED else 0
+
+
+app.command()(pareto)
 
 
 @app.command()
@@ -213,21 +266,53 @@ def _draw(result: Result, path: Path) -> None:
     from metronome_opt.plot import plot_overview, save_figure
 
     before = result.instance.unshifted
-    save_figure(plot_overview(result.instance, before, result.offsets), path)
+    save_figure(
+        plot_overview(result.instance, before, result.offsets, stretch=result.stretch), path
+    )
 
 
 def _print_result(result: Result, written: list[Path]) -> None:
-    from metronome_opt.report import JOBS_LEGEND, jobs_table, objectives_table, terminal
-    from metronome_opt.verify import evaluate
+    from metronome_opt.report import (
+        CLASSES_LEGEND,
+        JOBS_LEGEND,
+        classes_table,
+        counted,
+        jobs_table,
+        objectives_table,
+        terminal,
+    )
 
-    instance = result.instance
-    before = evaluate(instance, instance.unshifted)
+    instance, longer = result.instance, result.schedule.cushion_slots
+    before = _judge_unshifted(instance, longer)
     console = terminal()
     typer.echo(result.summary())
+    if not _is_all_said(result):
+        for number, level in enumerate(result.levels, start=1):
+            typer.echo(f"{number}. {level}")
+    if longer:
+        typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
     console.print(objectives_table(before, result.evaluation))
     console.print(jobs_table(result, before))
     typer.echo(JOBS_LEGEND)
+    if len({job.weight for job in instance.jobs}) > 1:
+        console.print(classes_table(instance, before, result.evaluation))
+        typer.echo(CLASSES_LEGEND)
     for path in written:
         typer.echo(f"wrote {path}")
     for note in result.notes:
         _note(note)
+
+
+def _is_all_said(result: Result) -> bool:
+    """Return whether the summary says what the one objective came to, and if that is proved."""
+    said = (result.schedule.first, result.status is Status.OPTIMAL)
+    return [(level.name, level.proved) for level in result.levels] == [said]
+
+
+def _judge_unshifted(instance: Instance, longer: int) -> Evaluation | None:
+    """Return what is so if nobody shifts a job; unknown where jobs have to be stretched first."""
+    from metronome_opt.verify import evaluate
+
+    if instance.needs_stretch:
+        return None
+    return evaluate(instance, instance.unshifted, longer=longer)

@@ -41,7 +41,7 @@ def run_demo(folder: Path, *, time_limit: float, seed: int) -> int:
     console.print()
     console.print(comparison_table(results, failures))
     console.print()
-    best = min(results, key=lambda result: result.objective)
+    best = min(results, key=lambda result: result.evaluation.contention)
     console.print(f"The jobs under the best schedule ({best.schedule.solver}):")
     console.print(jobs_table(best, evaluate(instance, instance.unshifted)))
     console.print(JOBS_LEGEND)

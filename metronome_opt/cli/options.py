@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from metronome_opt.instance import HYPERPERIOD_LIMIT
+from metronome_opt.schedule import OBJECTIVES
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT, MAX_WORKERS
 
 _FILE = "An instance or a scenario, JSON or YAML, or the name of a shipped scenario."
@@ -27,6 +28,25 @@ Limit = Annotated[
     typer.Option(
         "--hyperperiod-limit", min=1, help="Refuse links whose pattern repeats after more slots."
     ),
+]
+Objectives = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES",
+        help=f"What to optimise, separated by commas: of {', '.join(OBJECTIVES)}.",
+    ),
+]
+Epsilon = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME=VALUE,...",
+        help="The most that objectives may come to; of a cushion the least.",
+        show_default="none",
+    ),
+]
+CushionSlots = Annotated[
+    int,
+    typer.Option(min=0, metavar="G", help="Reserve: solve with every burst longer by G slots."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print for programs.")]
 Group = Annotated[str, typer.Option(help="API group of the claims.")]

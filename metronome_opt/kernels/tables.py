@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,8 +127,11 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
     Raises
     ------
     InputError
-        If some cost cannot be computed in 64-bit integers.
+        If some cost cannot be computed in 64-bit integers, or a hyperperiod is above the limit
+        because jobs have yet to be stretched.
     """
+    if instance.needs_stretch:
+        _refuse_hyperperiods(instance)
     rates = [phase.rate for job in instance.jobs for phase in job.phases]
     unit = math.gcd(*rates, *(link.capacity for link in instance.links))
     links = _shared_links(instance, unit)
@@ -182,6 +185,15 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
         scale=_ints(scales),
     )
     return Compiled(instance, unit, links, tables)
+
+
+def _refuse_hyperperiods(instance: Instance) -> NoReturn:
+    name, length = max(instance.hyperperiods.items(), key=lambda item: item[1])
+    raise InputError(
+        f"{instance.name}: the hyperperiod of link {show(name)} is {show(length)} slots, above the "
+        f"limit of {instance.hyperperiod_limit}, unless jobs are stretched; stretch must be among "
+        "the objectives"
+    )
 
 
 def _shared_links(instance: Instance, unit: int) -> tuple[SharedLink, ...]:

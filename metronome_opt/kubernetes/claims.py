@@ -64,7 +64,8 @@ def claims(
 ) -> list[dict[str, Any]]:
     """Return one STBandwidthClaim per task, in the order of job names and indices.
 
-    That a claim is called like the pod it is for is a choice of ours.
+    That a claim is called like the pod it is for is a choice of ours. Where a cushion was reserved,
+    traffic and cushion are still those of the bursts as they are, and the reserve stands beside.
     """
     reports = {
         report.name: report
@@ -127,6 +128,7 @@ def _allocation(
     stretch = schedule.stretch.get(job.name, 0)
     report = reports[task.links[0]] if task.links else None
     cushion = report.cushion if report else None
+    reserved = schedule.cushion_slots
     hyperperiod = report.hyperperiod if report else job.period + stretch
     return {
         "node": node,
@@ -134,6 +136,7 @@ def _allocation(
         "offsetMicroseconds": _microseconds(schedule.offsets[job.name], slot_ms),
         "stretchMicroseconds": _microseconds(stretch, slot_ms),
         **({} if cushion is None else {"cushionMicroseconds": _microseconds(cushion, slot_ms)}),
+        **({"reservedCushionMicroseconds": _microseconds(reserved, slot_ms)} if reserved else {}),
         "hyperperiodMicroseconds": _microseconds(hyperperiod, slot_ms),
     }
 

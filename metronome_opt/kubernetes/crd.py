@@ -277,6 +277,10 @@ def _allocation_schema() -> Schema:
                 "By how much every burst on the link may grow before the link is overloaded; left "
                 "out where it is overloaded already or never can be."
             ),
+            "reservedCushionMicroseconds": integer(
+                "By how much every burst was taken to be longer than it is when the offsets were "
+                "chosen; left out where no cushion was reserved."
+            ),
             "hyperperiodMicroseconds": integer(
                 "When the traffic on the link repeats itself: the least common multiple of the "
                 "stretched periods on it.",

@@ -1,4 +1,4 @@
-"""Pictures: the circle and the timeline of a link, the heat map of all links, before and after.
+"""Pictures of links, before and after: circle, timeline, heat map; who pays and who gains; fronts.
 
 Every function returns a matplotlib figure; `save_figure` writes it. matplotlib is imported when the
 first figure is made.
@@ -7,7 +7,9 @@ first figure is made.
 from __future__ import annotations
 
 from metronome_opt.plot.circle import plot_circle
+from metronome_opt.plot.classes import plot_classes
 from metronome_opt.plot.comparison import busiest_link
+from metronome_opt.plot.front import plot_front
 from metronome_opt.plot.heatmap import plot_heatmap
 from metronome_opt.plot.overview import plot_overview
 from metronome_opt.plot.save import check_suffix, save_figure
@@ -17,6 +19,8 @@ __all__ = [
     "busiest_link",
     "check_suffix",
     "plot_circle",
+    "plot_classes",
+    "plot_front",
     "plot_heatmap",
     "plot_overview",
     "plot_timeline",

@@ -46,22 +46,38 @@ def compare(instance: Instance, before: Mapping[str, int], after: Mapping[str, i
     InputError
         If an offset is missing, of an unknown job, out of range or not an integer.
     """
-    return Comparison(instance, _side(instance, "before", before), _side(instance, "after", after))
+    return Comparison(instance, judge(instance, "before", before), judge(instance, "after", after))
 
 
-def _side(instance: Instance, name: str, offsets: Mapping[str, int]) -> Side:
+def judge(
+    instance: Instance,
+    name: str,
+    offsets: Mapping[str, int],
+    stretch: Mapping[str, int] | None = None,
+) -> Side:
+    """Check and judge one set of offsets, called ``before`` or ``after``.
+
+    Raises
+    ------
+    InputError
+        If an offset or a stretch is missing, of an unknown job, out of range or not an integer.
+    """
     try:
-        whole = {job: _integer(job, offset) for job, offset in offsets.items()}
-        return Side(name, whole, evaluate(instance, whole))
+        whole = _integers("offsets", offsets)
+        return Side(name, whole, evaluate(instance, whole, _integers("stretch", stretch or {})))
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
 
 
-def _integer(job: str, offset: object) -> int:
+def _integers(field: str, values: Mapping[str, int]) -> dict[str, int]:
+    return {job: _integer(f"{field}.{job}", value) for job, value in values.items()}
+
+
+def _integer(where: str, value: object) -> int:
     try:
-        return index(offset)  # type: ignore[arg-type]  # what is not an integer is refused here
+        return index(value)  # type: ignore[arg-type]  # what is not an integer is refused here
     except TypeError:
-        raise InputError(f"offsets.{job}: must be an integer, got {show(offset)}") from None
+        raise InputError(f"{where}: must be an integer, got {show(value)}") from None
 
 
 def most_contended(comparison: Comparison) -> str | None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from metronome_opt.instance import Instance, Link
+from metronome_opt.multiobjective.periods import stretched
 from metronome_opt.plot import style
 from metronome_opt.plot.circle import draw_circles
-from metronome_opt.plot.comparison import Comparison, compare, most_contended
+from metronome_opt.plot.comparison import Comparison, compare, judge, most_contended
 from metronome_opt.plot.demand import drawn_slots, find_link, jobs_of
 from metronome_opt.plot.heatmap import draw_heatmaps, select_rows
 from metronome_opt.plot.timeline import draw_timelines, timeline_entries
@@ -24,9 +25,16 @@ _TITLE = 0.4  # inches
 
 
 def plot_overview(
-    instance: Instance, before: Mapping[str, int], after: Mapping[str, int]
+    instance: Instance,
+    before: Mapping[str, int],
+    after: Mapping[str, int],
+    *,
+    stretch: Mapping[str, int] | None = None,
 ) -> Figure:
     """Draw the heat map of all links, and circle and timeline of the most contended one.
+
+    Where jobs are stretched, both sides are drawn at the stretched periods, and the title says so:
+    links whose patterns repeat after different times cannot be compared slot by slot.
 
     Parameters
     ----------
@@ -34,12 +42,19 @@ def plot_overview(
         The problem.
     before, after
         Offset in slots of every job, by name.
+    stretch
+        Idle slots per job name; a job that is not named is not stretched.
 
     Raises
     ------
     InputError
-        If an offset is missing, unknown or out of range.
+        If an offset or a stretch is missing, unknown or out of range.
     """
+    at_periods = ""
+    if stretch and any(stretch.values()):
+        judge(instance, "after", after, stretch)
+        instance = stretched(instance, {**dict.fromkeys(instance.unshifted, 0), **stretch})
+        at_periods = ", before and after at the stretched periods"
     comparison = compare(instance, before, after)
     rows = select_rows(instance)
     height = rows.height(6.0)
@@ -52,7 +67,8 @@ def plot_overview(
     figure = style.new_figure(WIDTH, sum(heights) + _TITLE)
     jobs = style.counted(len(instance.jobs), "job")
     figure.suptitle(
-        f"{style.shorten(instance.name, 60)}: {jobs} on {style.counted(len(rows.links), 'link')}",
+        f"{style.shorten(instance.name, 60)}: {jobs} on "
+        f"{style.counted(len(rows.links), 'link')}{at_periods}",
         fontsize=style.TITLE + 2,
         fontweight="bold",
         parse_math=False,

@@ -1,11 +1,37 @@
-"""What a person reads: tables for the terminal."""
+"""What a person reads: tables for the terminal, and frames to work on."""
 
+from metronome_opt.report.classes import (
+    PriorityClass,
+    classes_frame,
+    jobs_frame,
+    priority_classes,
+)
 from metronome_opt.report.tables import (
+    CLASSES_LEGEND,
     JOBS_LEGEND,
+    classes_table,
     comparison_table,
+    counted,
+    front_table,
     jobs_table,
     objectives_table,
+    stated,
     terminal,
 )
 
-__all__ = ["JOBS_LEGEND", "comparison_table", "jobs_table", "objectives_table", "terminal"]
+__all__ = [
+    "CLASSES_LEGEND",
+    "JOBS_LEGEND",
+    "PriorityClass",
+    "classes_frame",
+    "classes_table",
+    "comparison_table",
+    "counted",
+    "front_table",
+    "jobs_frame",
+    "jobs_table",
+    "objectives_table",
+    "priority_classes",
+    "stated",
+    "terminal",
+]

@@ -9,10 +9,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.front import Front
+from metronome_opt.report.classes import priority_classes
 from metronome_opt.result import Result
 from metronome_opt.verify import Evaluation
 
 JOBS_LEGEND = "+ ms: what an iteration is predicted to take longer, added up over the job's links"
+CLASSES_LEGEND = (
+    "iteration: predicted length, mean share of the period; unserved: Mbit/s, all links"
+)
 _WIDE = 200
 
 UNITS = {
@@ -48,6 +54,21 @@ def percent(value: Fraction | None, digits: int = 1) -> str:
     return "-" if value is None else f"{float(value):.{digits}%}"
 
 
+def counted(count: int, what: str) -> str:
+    """Return ``1 slot`` or ``2 slots``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def stated(name: str, value: Fraction | None, digits: int = 1) -> str:
+    """Return a value of an objective as people read it: latency in percent, others as numbers.
+
+    None is a cushion without limit.
+    """
+    if value is None:
+        return "no limit"
+    return percent(value, digits) if name == "latency" else number(value, digits)
+
+
 def comparison_table(results: Sequence[Result], failures: Mapping[str, str] | None = None) -> Table:
     """Return one row per solver: contention, latency, compatibility, status, bound, gap, time.
 
@@ -78,22 +99,44 @@ def comparison_table(results: Sequence[Result], failures: Mapping[str, str] | No
     return table
 
 
-def objectives_table(before: Evaluation, after: Evaluation) -> Table:
-    """Return one row per objective and score, unshifted against scheduled."""
+def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
+    """Return one row per objective and score, unshifted against scheduled.
+
+    Parameters
+    ----------
+    before, after
+        What the judge says of two schedules; what is not known before is shown as a dash.
+    """
     table = _table("", "unshifted", "scheduled")
     table.add_column("unit")
     for name, unit in UNITS.items():
-        show = percent if name == "latency" else number
-        table.add_row(name, show(before.objectives[name]), show(after.objectives[name]), unit)
-    table.add_row("score mean", number(before.score_mean, 3), number(after.score_mean, 3), "")
-    table.add_row("score min", number(before.score_min, 3), number(after.score_min, 3), "")
+        old = "-" if before is None else stated(name, before.objectives[name])
+        table.add_row(name, old, stated(name, after.objectives[name]), unit)
+    for name in ("mean", "min"):
+        old, new = (
+            "-" if each is None else number(getattr(each, f"score_{name}"), 3)
+            for each in (before, after)
+        )
+        table.add_row(f"score {name}", old, new, "")
     return table
 
 
-def jobs_table(result: Result, before: Evaluation) -> Table:
-    """Return one row per job: weight, period, offset, predicted growth of an iteration."""
+def jobs_table(result: Result, before: Evaluation | None) -> Table:
+    """Return one row per job: weight, period, offset, predicted growth of an iteration.
+
+    Idle time has a column where some job is stretched.
+
+    Parameters
+    ----------
+    before
+        What the judge says of the jobs if nobody shifts them; None, shown as dashes, where that is
+        not known.
+    """
+    is_stretched = any(result.stretch.values())
     table = _table(
-        "job", "weight", "period\n(ms)", "offset\n(ms)", "unshifted\n+ ms", "scheduled\n+ ms"
+        *("job", "weight", "period\n(ms)"),
+        *(["stretch\n(ms)"] if is_stretched else []),
+        *("offset\n(ms)", "unshifted\n+ ms", "scheduled\n+ ms"),
     )
     slot_ms = result.instance.slot_ms
 
@@ -101,15 +144,75 @@ def jobs_table(result: Result, before: Evaluation) -> Table:
         return f"{float(slots * slot_ms):,.1f}"
 
     for job in result.instance.jobs:
+        stretch = result.stretch.get(job.name, 0)
         table.add_row(
             job.name,
             str(job.weight),
             milliseconds(job.period),
+            *([milliseconds(stretch)] if is_stretched else []),
             milliseconds(result.offsets[job.name]),
-            milliseconds(before.elongation[job.name]),
+            "-" if before is None else milliseconds(before.elongation[job.name]),
             milliseconds(result.evaluation.elongation[job.name]),
         )
     return table
+
+
+def classes_table(instance: Instance, before: Evaluation | None, after: Evaluation) -> Table:
+    """Return one row per priority class, heaviest first, and one for all: who pays, who gains.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    before, after
+        What the judge says of two schedules of it; what is not known before is shown as a dash.
+    """
+    table = _table(
+        *("weight", "jobs", "\nfaster", "\nslower"),
+        *("iteration\nbefore", "\nafter", "unserved\nbefore", "\nafter"),
+    )
+    for each in priority_classes(instance, before, after):
+        table.add_row(
+            "all" if each.weight is None else str(each.weight),
+            *(_count(count) for count in (each.jobs, each.faster, each.slower)),
+            *(percent(share) for share in (each.iteration_before, each.iteration_after)),
+            *(number(bandwidth) for bandwidth in (each.unserved_before, each.unserved_after)),
+        )
+    return table
+
+
+def front_table(front: Front, files: Sequence[str]) -> Table:
+    """Return one row per point of a front: its number, its values on the axes, its file.
+
+    As many digits are shown as it takes to tell the values of an objective apart, up to six.
+
+    Parameters
+    ----------
+    files
+        Where the points are written, in their order.
+    """
+    table = _table("point", *(f"{name}\n({UNITS[name]})" for name in front.objectives))
+    table.add_column("schedule", no_wrap=True)
+    columns = [
+        _apart(name, [point.objectives[name] for point in front.points])
+        for name in front.objectives
+    ]
+    for point, (file, *texts) in enumerate(zip(files, *columns, strict=True), start=1):
+        table.add_row(str(point), *texts, file)
+    return table
+
+
+def _apart(name: str, values: Sequence[Fraction | None]) -> list[str]:
+    """Return values as people read them, with digits enough that different ones look different."""
+    for digits in range(1, 7):
+        texts = [stated(name, value, digits) for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
 
 
 def _table(first: str, *headings: str) -> Table:

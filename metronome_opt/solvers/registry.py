@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from metronome_opt.errors import InputError, show
+from metronome_opt.schedule import OBJECTIVES
 from metronome_opt.solvers.search import Search
+
+LAYERED = ("contention", "latency")
+"""Contention, and what is contention if all weights are 1."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,10 @@ class Solver:
         Distributions whose versions belong into its schedules.
     objectives
         The objectives that it can optimise.
+    holds
+        The objectives that it can hold at their least while it optimises further ones.
+    limits
+        Whether it can hold an objective at another value than its least.
     exact
         Whether it proves optimality, given time.
     seeded
@@ -37,7 +45,9 @@ class Solver:
     module: str
     function: str = "run"
     packages: tuple[str, ...] = ()
-    objectives: tuple[str, ...] = ("contention",)
+    objectives: tuple[str, ...] = LAYERED
+    holds: tuple[str, ...] = LAYERED
+    limits: bool = False
     exact: bool = False
     seeded: bool = True
 
@@ -53,15 +63,19 @@ _ALL = (
         "auto",
         "presolve and blocks; local search, branch and bound and elimination",
         "auto",
+        objectives=OBJECTIVES,
+        holds=OBJECTIVES,
+        limits=True,
         exact=True,
     ),
-    Solver("unshifted", "everybody starts when ready", "unshifted", seeded=False),
-    Solver("random", "one random offset per job", "random"),
+    Solver("unshifted", "everybody starts when ready", "unshifted", holds=(), seeded=False),
+    Solver("random", "one random offset per job", "random", holds=()),
     Solver("greedy", "heaviest first, each job to its cheapest offset", "greedy", seeded=False),
     Solver(
         "cassini",
         "best rotations of each link in 5-degree steps, joined breadth-first; knows no weights",
         "cassini",
+        holds=(),
         seeded=False,
     ),
     Solver("local", "annealing, recombination and iterated local search", "local"),

@@ -26,6 +26,18 @@ class Callback(Protocol):
         """Take note of an event."""
 
 
+class Parent(Protocol):
+    """What a search is a part of."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether all parts have to return now."""
+
+    @property
+    def stop(self) -> Stop:
+        """Why it ended."""
+
+
 class Search:
     """One run of a solver on an instance.
 
@@ -51,7 +63,7 @@ class Search:
         seed: int,
         workers: int,
         callback: Callback | None = None,
-        parent: Search | None = None,
+        parent: Parent | None = None,
     ) -> None:
         self._parent = parent
         self._start = time.perf_counter()

@@ -7,16 +7,17 @@ import os
 import platform
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from types import FrameType
+from typing import Protocol
 
 from metronome_opt.errors import InputError, SolverError, reason, show
 from metronome_opt.instance import Instance
 from metronome_opt.result import Result, Stop
-from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.schedule import Schedule, Status
 from metronome_opt.solvers.registry import Solver, find_solver
 from metronome_opt.solvers.search import Callback, Search
 from metronome_opt.verify import evaluate
@@ -33,10 +34,9 @@ def solve(
     time_limit: float | None = DEFAULT_TIME_LIMIT,
     seed: int = 0,
     workers: int | None = None,
-    objectives: Sequence[str] = ("contention",),
     callback: Callback | None = None,
 ) -> Result:
-    """Choose an offset for every job.
+    """Choose an offset for every job such that contention is least.
 
     Parameters
     ----------
@@ -51,8 +51,6 @@ def solve(
     workers
         Threads of the back end; None for one per core. Repeatable is a run with one worker and
         without a time limit, or with one so generous that no part of it uses up its share.
-    objectives
-        What to minimise, most important first.
     callback
         Told of every new incumbent and bound, from whatever thread finds it; returns True to stop.
 
@@ -69,14 +67,9 @@ def solve(
     MissingBackendError
         If the solver's back end is not installed; the text says what to install.
     """
-    if not isinstance(instance, Instance):
-        raise InputError(
-            f"instance: must be an Instance, got {type(instance).__name__}; "
-            "of a Problem, which `load` returns, pass `problem.instance`"
-        )
+    check_instance(instance)
     chosen = find_solver(solver)
-    _check_numbers(time_limit, seed, workers)
-    _check_objectives(chosen, objectives)
+    check_numbers(time_limit, seed, workers)
     run = chosen.load()
     search = Search(
         instance,
@@ -85,7 +78,7 @@ def solve(
         workers=workers or os.cpu_count() or 1,
         callback=callback,
     )
-    with _interrupt_stops(search):
+    with interrupt_stops(search):
         try:
             run(search)
         except KeyboardInterrupt:
@@ -99,8 +92,19 @@ def solve(
         return _result(search, chosen)
 
 
+class Stoppable(Protocol):
+    """What can be asked to return what it has."""
+
+    @property
+    def stop(self) -> Stop:
+        """Why it ends, or would."""
+
+    def interrupt(self) -> None:
+        """Return what there is."""
+
+
 @contextmanager
-def _interrupt_stops(search: Search) -> Iterator[None]:
+def interrupt_stops(search: Stoppable) -> Iterator[None]:
     """Let the first Ctrl-C ask the search to stop, and only the next one break in.
 
     A KeyboardInterrupt is lost where it cannot be raised, in a callback of a compiler, say; and
@@ -124,7 +128,29 @@ def _interrupt_stops(search: Search) -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
 
 
-def _check_numbers(time_limit: float | None, seed: int, workers: int | None) -> None:
+def check_instance(instance: object) -> None:
+    """Refuse what is no instance.
+
+    Raises
+    ------
+    InputError
+        With what to pass instead.
+    """
+    if not isinstance(instance, Instance):
+        raise InputError(
+            f"instance: must be an Instance, got {type(instance).__name__}; "
+            "of a Problem, which `load` returns, pass `problem.instance`"
+        )
+
+
+def check_numbers(time_limit: float | None, seed: int, workers: int | None) -> None:
+    """Refuse what is no time limit, seed or number of workers.
+
+    Raises
+    ------
+    InputError
+        With the name, the value and what it must be.
+    """
     for name, number in (("seed", seed), ("workers", workers)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, Integral)):
             raise InputError(f"{name}: must be an integer, got {show(number)}")
@@ -137,24 +163,6 @@ def _check_numbers(time_limit: float | None, seed: int, workers: int | None) -> 
         raise InputError(f"seed: must be at least 0, got {seed}")
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
         raise InputError(f"workers: must be from 1 to {MAX_WORKERS}, got {workers}")
-
-
-def _check_objectives(solver: Solver, objectives: Sequence[str]) -> None:
-    if isinstance(objectives, str):
-        raise InputError(f"objectives: must be a list of names, got {show(objectives)}")
-    if not objectives:
-        raise InputError(f"objectives: none given; choose from {', '.join(OBJECTIVES)}")
-    for name in objectives:
-        if name not in OBJECTIVES:
-            raise InputError(
-                f"objectives: {show(name)} is not known; choose from {', '.join(OBJECTIVES)}"
-            )
-    able = solver.objectives
-    if len(objectives) > 1 or objectives[0] not in able:
-        raise InputError(
-            f"objectives: {', '.join(objectives)}: solver {solver.name} optimises "
-            f"{' or '.join(able)} alone, and reports the others"
-        )
 
 
 def _result(search: Search, solver: Solver) -> Result:
@@ -177,7 +185,7 @@ def _result(search: Search, solver: Solver) -> Result:
         solver=solver.name,
         seed=search.seed,
         runtime_s=round(runtime, 6),
-        versions=_versions(solver),
+        versions=versions_of(solver),
     )
     return Result(
         instance=instance,
@@ -194,11 +202,6 @@ def _result(search: Search, solver: Solver) -> Result:
 
 def _notes(search: Search, solver: Solver, stop: Stop) -> tuple[str, ...]:
     notes = list(search.notes)
-    stretchable = sum(job.max_stretch > 0 for job in search.instance.jobs)
-    if stretchable:
-        notes.append(
-            f"max_stretch is not used: all periods are kept, though {stretchable} may stretch"
-        )
     if solver.name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not Stop.PROVED:
         notes.append(
             f"{solver.name} found no better schedule ({stop}): everybody starts when ready"
@@ -206,7 +209,8 @@ def _notes(search: Search, solver: Solver, stop: Stop) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _versions(solver: Solver) -> dict[str, str]:
+def versions_of(solver: Solver) -> dict[str, str]:
+    """Return the versions that a schedule of a solver depends on."""
     versions = {"python": platform.python_version()}
     for name in ("metronome-opt", "numpy", "numba", *solver.packages):
         try:

@@ -12,7 +12,7 @@ import yaml
 from metronome_opt.__main__ import main
 from metronome_opt.instance import Instance, Job, Link, Phase, write_instance
 from metronome_opt.schedule import read_schedule
-from tests.builders import two_jobs
+from tests.builders import job, network, two_jobs
 
 Captured = pytest.CaptureFixture[str]
 
@@ -142,7 +142,7 @@ def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "stretch.json"
     write_instance(instance.replace(jobs=(stretchable, instance.jobs[1])), path)
     assert main(["solve", str(path), "--solver", "greedy"]) == 0
-    assert "max_stretch is not used" in capsys.readouterr().err
+    assert "name stretch among the objectives to use it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,35 @@ def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
         (["solve", "FILE", "--seed", "-1"], "--seed"),
         (["solve", "FILE", "--time-limit", "nan"], "--time-limit"),
         (["solve", "FILE", "--objectives", "speed"], "objectives: 'speed' is not known"),
-        (["solve", "FILE", "--objectives", "contention,wait"], "optimises contention alone"),
+        (["solve", "FILE", "--objectives", ","], "objectives: none given"),
+        (["solve", "FILE", "--objectives", "wait,wait"], "objectives: wait is given twice"),
+        (
+            ["solve", "FILE", "--objectives", "contention,wait", "--solver", "greedy"],
+            "solver greedy cannot",
+        ),
+        (["solve", "FILE", "--weights", "latency=-1"], "weights.latency: must not be negative"),
+        (["solve", "FILE", "--weights", "latency=0,wait=0"], "weights: all are 0"),
+        (["solve", "FILE", "--weights", "latency=inf"], "weights.latency: must be an exact number"),
+        (["solve", "FILE", "--weights", "latency"], "--weights: 'latency' is not name=value"),
+        (["solve", "FILE", "--weights", "speed=1"], "weights: 'speed' is not known"),
+        (
+            ["solve", "FILE", "--weights", "latency=1", "--objectives", "wait"],
+            "--weights: names the objectives itself; leave --objectives out",
+        ),
+        (["solve", "FILE", "--weights", "latency=1", "--tolerance", "latency=1%"], "tolerance: "),
+        (
+            ["solve", "FILE", "--objectives", "contention,wait", "--tolerance", "wait=5%"],
+            "tolerance: wait is not followed by another objective",
+        ),
+        (
+            ["solve", "FILE", "--objectives", "contention,wait", "--tolerance", "contention=some"],
+            "tolerance.contention: must be an exact number",
+        ),
+        (["solve", "FILE", "--tolerance", "=5%"], "--tolerance: '=5%' is not name=value"),
+        (["solve", "FILE", "--epsilon", "wait=1,wait=2"], "--epsilon: 'wait' is given twice"),
+        (["solve", "FILE", "--epsilon", "wait=1/0"], "epsilon.wait: must be an exact number"),
+        (["solve", "FILE", "--cushion-slots", "-1"], "--cushion-slots"),
+        (["solve", "FILE", "--cushion-slots", "few"], "--cushion-slots"),
         (["solve", "FILE", "--plot", "out.gif"], "out.gif"),
         (["solve", "FILE", "--output", "no/such/folder/s.json"], "no/such/folder/s.json"),
         (["solve", "FILE", "--output", "."], "is a folder"),
@@ -178,6 +206,113 @@ def test_wrong_usage_is_one_line_and_status_2(
     assert lines[0].startswith("metronome: error: ")
     assert message in lines[0]
     assert sorted(instance_file.parent.iterdir()) == before
+
+
+def solved(capsys: Captured, *arguments: str) -> list[str]:
+    """Return the lines that solve prints."""
+    capsys.readouterr()
+    assert main(["solve", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def row(lines: list[str], name: str) -> list[str]:
+    return next(line.split() for line in lines if line.startswith(f"{name} "))
+
+
+def test_objectives_in_order_are_told_one_by_one(instance_file: Path, capsys: Captured) -> None:
+    lines = solved(capsys, str(instance_file), "--objectives", "contention,wait")
+    # The lighter one waits 8 slots, until the burst of the other is over.
+    assert lines[1:3] == ["1. contention 0 (proved)", "2. wait 8 (proved)"]
+    assert row(lines, "wait")[1:3] == ["0.0", "8.0"]
+    alone = solved(capsys, str(instance_file), "--objectives", "contention")
+    assert not alone[1].startswith("1. ")
+
+
+def test_a_tolerance_is_used_by_what_follows(tmp_path: Path, capsys: Captured) -> None:
+    # Side by side "b" waits 6 slots; each slot of overlap costs 20 of 12, and saves one of wait.
+    jobs = (job("a", 12, (0, 6, 60), fixed_offset=0), job("b", 12, (0, 7, 60)))
+    path = tmp_path / "tight.json"
+    write_instance(network(*jobs), path)
+    order = [str(path), "--objectives", "contention,wait"]
+    assert row(solved(capsys, *order), "wait")[2] == "5.0"
+    loose = solved(capsys, *order, "--tolerance", "contention=200%")
+    assert loose[1] == "1. contention 1.66667 (proved, within 2)"
+    assert row(loose, "contention")[2] == "5.0"
+    assert row(loose, "wait")[2] == "3.0"
+
+
+def test_a_weighted_sum_is_told_as_one(instance_file: Path, capsys: Captured) -> None:
+    lines = solved(capsys, str(instance_file), "--weights", "contention=1/2,latency=1/2")
+    assert lines[1] == "1. weighted sum 0 (proved)"
+
+
+def test_a_reserve_is_part_of_the_schedule(
+    instance_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "reserve.json"
+    arguments = [str(instance_file), "--cushion-slots", "2", "--output", str(path)]
+    assert "all values are those of longer bursts, by 2 slots" in solved(capsys, *arguments)
+    assert read_schedule(path).cushion_slots == 2
+    assert main(["verify", str(instance_file), str(path)]) == 0
+
+
+def test_epsilon_is_a_limit(instance_file: Path, capsys: Captured) -> None:
+    # Waiting only 5 slots, 3 of the 8 slots of overlap stay.
+    order = [str(instance_file), "--objectives", "contention", "--epsilon", "wait=5"]
+    lines = solved(capsys, *order)
+    assert row(lines, "contention")[2] == f"{30_000 * 3 / 40:,.1f}"
+    assert lines[1] == "1. contention 2,250 (proved)"  # of what epsilon leaves
+
+
+def test_epsilon_below_the_best_is_one_line(tmp_path: Path, capsys: Captured) -> None:
+    # Two bursts of 7 in 12 slots overlap in 2 at least, by 20 of 100.
+    path, out = tmp_path / "tight.json", tmp_path / "s.json"
+    write_instance(network(job("a", 12, (0, 7, 60)), job("b", 12, (0, 7, 60))), path)
+    arguments = [str(path), "--objectives", "latency", "--output", str(out)]
+    assert main(["solve", *arguments, "--epsilon", "contention=3"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("metronome: error: epsilon: ")
+    assert "10/3" in line
+    assert not out.exists()
+
+
+def test_classes_are_shown_where_there_are_any(
+    instance_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    assert any("faster" in line for line in solved(capsys, str(instance_file)))
+    path = tmp_path / "alike.json"
+    write_instance(network(job("a", 4, (0, 1, 60)), job("b", 4, (0, 1, 60))), path)
+    assert not any("faster" in line for line in solved(capsys, str(path)))
+
+
+def test_stretched_jobs_are_told_drawn_and_verified(tmp_path: Path, capsys: Captured) -> None:
+    # Bursts of 3 and 4 slots never fit into periods of 6 and 9; they do if both take 7 or more.
+    jobs = (job("a", 6, (0, 3, 60), max_stretch=3), job("b", 9, (0, 4, 60)))
+    path, picture, out = tmp_path / "i.json", tmp_path / "p.svg", tmp_path / "s.json"
+    write_instance(network(*jobs), path)
+    files = ["--output", str(out), "--plot", str(picture)]
+    lines = solved(capsys, str(path), "--objectives", "contention,stretch", *files)
+    assert ["period", "stretch", "offset", "unshifted", "scheduled"] in map(str.split, lines)
+    assert row(lines, "a")[1:4] == ["1", "30.0", "15.0"]
+    assert read_schedule(out).stretch == {"a": 3, "b": 0}
+    assert "before and after at the stretched periods" in picture.read_text()
+    assert main(["verify", str(path), str(out)]) == 0
+    kept = solved(capsys, str(path), "--objectives", "contention", "--plot", str(picture))
+    assert ["period", "offset", "unshifted", "scheduled"] in map(str.split, kept)
+    assert "stretched periods" not in picture.read_text()
+
+
+def test_what_was_before_is_not_known_where_jobs_must_be_stretched(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    jobs = (job("a", 7, (0, 2, 60), max_stretch=1), job("b", 8, (0, 2, 60), weight=2))
+    path, picture = tmp_path / "i.json", tmp_path / "p.svg"
+    write_instance(network(*jobs), path)
+    lines = solved(capsys, str(path), "--hyperperiod-limit", "10", "--plot", str(picture))
+    assert row(lines, "contention")[1:3] == ["-", "0.0"]
+    assert row(lines, "a")[-2:] == ["-", "5.0"]  # what it is stretched by
+    assert row(lines, "2")[2:5] == ["-", "-", "-"]
+    assert picture.exists()
 
 
 @pytest.mark.parametrize(
@@ -277,7 +412,7 @@ def test_help_and_version(capsys: Captured) -> None:
     assert main(["--help"]) == 0
     assert main(["--version"]) == 0
     printed = capsys.readouterr().out
-    for word in ("solve", "verify", "claims", "export", "demo", "metronome-opt 0.1.0"):
+    for word in ("solve", "pareto", "verify", "claims", "export", "demo", "metronome-opt 0.1.0"):
         assert word in printed
 
 

@@ -43,6 +43,23 @@ def test_a_full_pipe_is_one_line(small: Path) -> None:
     ]
 
 
+def test_a_front_is_written_before_a_full_pipe_is_found_out(small: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "front"
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [*COMMAND, "pareto", str(small), "--output", str(folder)],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert run.returncode == 2
+    assert run.stderr.splitlines()[-1:] == [
+        "metronome: error: standard output: cannot be written (No space left on device)"
+    ]
+    assert check(read_instance(small), read_schedule(folder / "point-001.json")) == ()
+
+
 def test_a_closed_pipe_is_one_line(small: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -37,7 +37,7 @@ def stated_scale(text: str) -> Fraction:
 
 
 def exhaustive(instance: Instance) -> Fraction:
-    return solve(instance, "exhaustive", time_limit=None).objective
+    return solve(instance, "exhaustive", time_limit=None).evaluation.contention
 
 
 @pytest.mark.parametrize("format_", ["mps", "lp"])

@@ -75,6 +75,7 @@ def drop(path: str) -> Callable[[Objects], None]:
         (put("spec.traffic.phases.0.rate", "-40G"), "phases[0].rate: must match"),
         (put("spec.traffic.phases.0.rate", -1), "phases[0].rate: must be at least 0"),
         (put("spec.allocation.node", "Node_0"), "spec.allocation.node: must match"),
+        (put("spec.allocation.reservedCushionMicroseconds", -1), "must be at least 0, got -1"),
         (put("metadata.name", "Upper"), "metadata.name: must match"),
         (put("metadata.name", "a" * 64), "metadata.name: must have at most 63 characters"),
         (put("metadata.labels", {"job": "a b"}), "metadata.labels.job: must match"),

@@ -83,6 +83,29 @@ def test_numbers_worked_out_by_hand() -> None:
     assert vgg["metadata"]["annotations"] == {"metronome.x-k8s.io/original-job": "VGG19_0"}
 
 
+@pytest.mark.parametrize("slots", [3, 8, 9])  # less than the cushion, all of it, more
+def test_a_reserve_stands_beside_the_cushion_and_the_traffic_as_they_are(slots: int) -> None:
+    plain = build_manifests(*two_jobs())["claims.yaml"]
+    reserved = build_manifests(*two_jobs(cushion_slots=slots))["claims.yaml"]
+    for with_it, without in zip(reserved, plain, strict=True):
+        allocation = with_it["spec"]["allocation"]
+        assert allocation.pop("reservedCushionMicroseconds") == slots * 5000
+        assert allocation["cushionMicroseconds"] == 40_000
+        assert with_it == without
+
+
+def test_a_schedule_is_claimed_only_if_it_is_true_of_its_longer_bursts(tmp_path: Path) -> None:
+    # 9 slots longer, VGG19 bursts in [0, 21) and is 2500 short beside ResNet50 in slot 20, on both
+    # links; the weight of ResNet50 is 1.
+    short = {"contention": 2 * Fraction(2500, 40)}
+    stated = {"status": Status.FEASIBLE, "lower_bound": None}
+    with pytest.raises(VerificationError, match=r"contention: stated 0, but it is 125"):
+        export_claims(*two_jobs(cushion_slots=9, **stated), tmp_path / "claims")
+    export_claims(*two_jobs(cushion_slots=9, objectives=short, **stated), tmp_path / "claims")
+    written = (tmp_path / "claims" / "claims.yaml").read_text()
+    assert written.count("reservedCushionMicroseconds: 45000") == 4
+
+
 def fabric() -> tuple[Instance, Schedule, Deployment]:
     """A job of two bursts behind an uplink, a stretched one, and one inside a single node."""
 

@@ -13,6 +13,7 @@ from metronome_opt.instance import Instance, Job, Phase
 from metronome_opt.plot import (
     busiest_link,
     plot_circle,
+    plot_classes,
     plot_heatmap,
     plot_overview,
     plot_timeline,
@@ -26,6 +27,7 @@ PLOTS: dict[str, Plot] = {
     "timeline": lambda case, before, after: plot_timeline(case, before, after, "node-0"),
     "heatmap": plot_heatmap,
     "overview": plot_overview,
+    "classes": plot_classes,
     "busiest": busiest_link,
 }
 

@@ -19,7 +19,7 @@ SMALL = instances(max_jobs=4, max_links=3, max_period=6, weights=(0, 1, 2, 4))
 
 def optimum(instance: Instance) -> tuple[Fraction, dict[str, int]]:
     result = solve(instance, "exhaustive", time_limit=None)
-    return result.objective, dict(result.offsets)
+    return result.evaluation.contention, dict(result.offsets)
 
 
 def stretched(instance: Instance, factor: int) -> Instance:

@@ -127,7 +127,7 @@ def test_next_to_no_time_gives_a_true_schedule_of_many_jobs() -> None:
         result = solve(instance, time_limit=0.1, workers=workers)
         assert check(instance, result.schedule) == ()
         assert (result.status is Status.OPTIMAL) == (result.lower_bound == result.objective)
-        assert result.lower_bound is None or result.lower_bound <= result.objective
+        assert result.lower_bound is None or result.lower_bound <= result.evaluation.contention
 
 
 def test_a_signal_amid_a_dense_instance_writes_what_was_found(tmp_path: Path) -> None:

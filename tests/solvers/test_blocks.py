@@ -29,7 +29,7 @@ def check_adds_up(result: Result) -> None:
     """
     values = [block.value for block in result.blocks if block.value is not None]
     assert len(values) == len(result.blocks)
-    assert sum(values, Fraction(0)) >= result.objective
+    assert sum(values, Fraction(0)) >= result.evaluation.contention
     assert sum(values, Fraction(0)) == result.objective or None in [
         block.proved_by for block in result.blocks
     ]

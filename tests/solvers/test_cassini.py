@@ -262,4 +262,4 @@ def test_a_long_search_ends_by_itself_and_says_so(monkeypatch: pytest.MonkeyPatc
     result = solved(HARD, time_limit=None)  # type: ignore[arg-type]
     assert result.stop is Stop.FINISHED
     assert says(result, "4 of 4 shared links may have better rotations")
-    assert result.objective < solve(HARD, "unshifted").objective
+    assert result.evaluation.contention < solve(HARD, "unshifted").evaluation.contention

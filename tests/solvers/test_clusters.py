@@ -99,7 +99,7 @@ def test_what_is_stopped_stays_true() -> None:
     clusters = Clusters(search)
     while not search.stopped:
         clusters.play()
-    known = solve(search.instance, "local", time_limit=1, workers=1).objective
+    known = solve(search.instance, "local", time_limit=1, workers=1).evaluation.contention
     assert (search.bound or 0) <= known
     bound = search.bound
     clusters.play()  # nothing goes on after the end

@@ -32,7 +32,7 @@ def test_the_time_limit_gives_what_was_found(name: str) -> None:
     assert result.stop is Stop.TIME_LIMIT
     assert result.status is Status.FEASIBLE
     assert check(HARD, result.schedule) == ()
-    assert result.lower_bound is None or result.lower_bound < result.objective
+    assert result.lower_bound is None or result.lower_bound < result.evaluation.contention
 
 
 @pytest.mark.parametrize("name", SEARCHING)

@@ -35,7 +35,7 @@ def search_of(instance: Instance, *, time_limit: float | None = None, seed: int 
 def test_it_is_never_worse_than_greedy(instance: Instance, seed: int) -> None:
     result = solve(instance, "local", seed=seed)
     assert check(instance, result.schedule) == ()
-    assert result.objective <= solve(instance, "greedy").objective
+    assert result.evaluation.contention <= solve(instance, "greedy").evaluation.contention
     for job in instance.jobs:
         assert job.fixed_offset in (None, result.offsets[job.name])
 
@@ -63,7 +63,7 @@ def test_the_clock_changes_nothing_where_it_does_not_bite(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("seed", range(25))
 def test_small_instances_are_solved(seed: int) -> None:
     instance = tangle(4, 3, seed, periods=(6, 8, 12), lengths=(2, 5), each=3)
-    optimum = solve(instance, "exhaustive").objective
+    optimum = solve(instance, "exhaustive").evaluation.contention
     assert optimum > 0
     assert solve(instance, "local", seed=seed).objective == optimum
 

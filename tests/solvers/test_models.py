@@ -258,5 +258,5 @@ def test_next_to_no_time_gives_the_incumbent(name: str, limit: float) -> None:
     result = solve(instance, name, time_limit=limit, workers=1)
     assert result.stop is Stop.TIME_LIMIT
     assert check(instance, result.schedule) == ()
-    assert result.objective <= solve(instance, "greedy").objective
+    assert result.evaluation.contention <= solve(instance, "greedy").evaluation.contention
     assert result.schedule.runtime_s < 5  # making a model alone would take longer

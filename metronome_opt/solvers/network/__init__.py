@@ -1,8 +1,20 @@
 """A block as a cost network: what each link costs, as a table over the offsets of its jobs."""
 
+from metronome_opt.solvers.network.agree import agree, hopeless
 from metronome_opt.solvers.network.condition import condition
 from metronome_opt.solvers.network.eliminate import Eliminated, decide, eliminate
 from metronome_opt.solvers.network.model import Cost, Network
 from metronome_opt.solvers.network.tables import build, turned
 
-__all__ = ["Cost", "Eliminated", "Network", "build", "condition", "decide", "eliminate", "turned"]
+__all__ = [
+    "Cost",
+    "Eliminated",
+    "Network",
+    "agree",
+    "build",
+    "condition",
+    "decide",
+    "eliminate",
+    "hopeless",
+    "turned",
+]

@@ -20,6 +20,8 @@ from metronome_opt.solvers.network.model import Cells, Cost, Network
 
 def condition(network: Network) -> Network:
     """Return the network with what is known of its links without a table."""
+    if network.link_costs is not None:
+        return network  # nothing is known but of contention
     for position, cost in enumerate(network.costs):
         if cost.excess is None and network.slack >= 0:
             network = network.having(position, _conditioned(network, cost))

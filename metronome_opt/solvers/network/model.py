@@ -12,7 +12,7 @@ Zytnicki and Werner, "Soft arc consistency revisited", Artificial Intelligence 1
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -79,6 +79,11 @@ class Cost:
         return least
 
 
+LinkCosts = Callable[[int, Sequence[Ints]], Cells | None]
+"""What a link costs in units, given its index and the offsets of each of its users: at each
+combination of them, or None if there was no time."""
+
+
 @dataclass(frozen=True)
 class Network:
     """The schedules of a block that are better than the incumbent, up to rotation.
@@ -98,6 +103,8 @@ class Network:
     dtype
         What holds the sum of one cell of every table: no cell is ever more than the limit that the
         network was made with, and one.
+    link_costs
+        What a link costs, if it is something else than contention.
     """
 
     compiled: Compiled
@@ -106,6 +113,7 @@ class Network:
     costs: tuple[Cost, ...]
     limit: int
     dtype: type[np.signedinteger[Any]]
+    link_costs: LinkCosts | None = None
 
     @property
     def floor(self) -> int:
@@ -152,6 +160,22 @@ class Network:
         domains = list(self.domains)
         domains[job] = domains[job][entry : entry + 1]
         return replace(self, costs=tuple(costs), domains=tuple(domains))
+
+    def within(self, kept: Sequence[NDArray[np.bool_]]) -> Network:
+        """Return the network with some offsets of each job; hopeless if a job has none left."""
+        if not all(mask.any() for mask in kept):
+            beyond = Cost(None, max(0, self.slack + 1), (), np.zeros((), dtype=self.dtype))
+            return replace(self, costs=(*self.costs, beyond))
+        costs = []
+        for cost in self.costs:
+            if cost.excess is None or not cost.scope:
+                pairs = zip(cost.scope, cost.singles, strict=False)
+                singles = tuple(single[kept[job]] for job, single in pairs)
+                costs.append(replace(cost, singles=singles))
+                continue
+            costs.append(cost.with_table(cost.excess[np.ix_(*(kept[job] for job in cost.scope))]))
+        domains = tuple(domain[mask] for domain, mask in zip(self.domains, kept, strict=True))
+        return replace(self, domains=domains, costs=tuple(costs))
 
     def cells(self, cost: Cost) -> int:
         """Return how many cells the table of `cost` has, or would have."""

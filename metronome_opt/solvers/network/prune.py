@@ -91,16 +91,4 @@ def _compressed(network: Network) -> Network:
         if cost.is_known:
             for job in cost.scope:
                 kept[job] &= cost.least([job]) <= network.slack
-    if not all(mask.any() for mask in kept):
-        first, *rest = network.costs
-        hopeless = replace(first, low=first.low + network.slack + 1)
-        return replace(network, costs=(hopeless, *rest))
-    costs = []
-    for cost in network.costs:
-        if cost.excess is None or not cost.scope:
-            pairs = zip(cost.scope, cost.singles, strict=False)
-            costs.append(replace(cost, singles=tuple(single[kept[job]] for job, single in pairs)))
-            continue
-        costs.append(cost.with_table(cost.excess[np.ix_(*(kept[job] for job in cost.scope))]))
-    domains = tuple(domain[mask] for domain, mask in zip(network.domains, kept, strict=True))
-    return replace(network, domains=domains, costs=tuple(costs))
+    return network.within(kept)

@@ -24,11 +24,18 @@ SMALL = 2**16
 _LARGEST = 2**62
 
 
-def build(search: Search) -> Network:
+def build(search: Search, *, most: Fraction | None = None, turned_alike: bool = True) -> Network:
     """Return the network of a block with an incumbent: small tables, and bounds of other links.
 
     Of schedules that are rotations of one another one is kept. Without fixed jobs, one that is on
     many links is given offset 0.
+
+    Parameters
+    ----------
+    most
+        The largest contention that is asked for; if left out, only less than the incumbent's is.
+    turned_alike
+        Whether schedules that are rotations of one another are alike; if not, all are kept.
 
     Raises
     ------
@@ -43,19 +50,14 @@ def build(search: Search) -> Network:
             f"the objective of {instance.name} may reach {show(int(worst))} units, which does not "
             "fit 64-bit integers; use greedy or local, or coarser numbers"
         )
-    sizes = _orbits(instance).domains
-    domains = tuple(
-        np.arange(sizes[job.name], dtype=np.int64)
-        if job.fixed_offset is None
-        else np.array([job.fixed_offset], dtype=np.int64)
-        for job in instance.jobs
-    )
+    domains = domains_of(instance, turned_alike=turned_alike)
     costs = []
     for index, link in enumerate(search.compiled.links):
         scope = tuple(job for job in link.jobs if len(domains[job]) > 1)
         costs.append(Cost(index, 0, scope, None))
-    incumbent = search.incumbent or Fraction(0)
-    limit = int(incumbent / scale) - 1
+    limit = (
+        int((search.incumbent or Fraction(0)) / scale) - 1 if most is None else int(most / scale)
+    )
     dtype = np.int32 if (limit + 2) * (len(costs) + 1) < 2**31 else np.int64
     network = Network(search.compiled, scale, domains, tuple(costs), limit, dtype)
     for position, cost in enumerate(costs):
@@ -68,6 +70,17 @@ def build(search: Search) -> Network:
             low = link_bound(search, name)
             network = network.having(position, replace(cost, low=math.ceil(low / scale)))
     return network
+
+
+def domains_of(instance: Instance, *, turned_alike: bool = True) -> tuple[Ints, ...]:
+    """Return the offsets that each job may have, ascending; see `build`."""
+    sizes = _orbits(instance).domains if turned_alike else {}
+    return tuple(
+        np.arange(sizes.get(job.name, job.period), dtype=np.int64)
+        if job.fixed_offset is None
+        else np.array([job.fixed_offset], dtype=np.int64)
+        for job in instance.jobs
+    )
 
 
 def turned(search: Search) -> list[int]:
@@ -97,19 +110,47 @@ def tabulate(search: Search, network: Network, position: int) -> Network:
     """
     cost = network.costs[position]
     assert cost.link is not None  # noqa: S101 (what was eliminated has a table)
-    link = network.compiled.links[cost.link]
-    compiled = compile_instance(restrict(network.compiled.instance, frozenset([link.name])))
-    scaled = _fill(search, compiled, [network.domains[job] for job in link.jobs])
-    if scaled is None:
+    domains = [network.domains[job] for job in network.compiled.links[cost.link].jobs]
+    if network.link_costs is None:
+        costs = contention_cells(search, network.compiled, cost.link, domains, network.scale)
+    else:
+        costs = network.link_costs(cost.link, domains)
+    if costs is None:
         return network
-    step = math.gcd(*link.prices) or 1
-    factor = Fraction(compiled.unit * step, link.hyperperiod) / network.scale
-    shape = [len(network.domains[job]) for job in cost.scope]
-    units = (scaled // step * int(factor)).reshape(shape)
+    units = costs.reshape([len(network.domains[job]) for job in cost.scope])
     known = replace(cost, low=0).with_table(units)
     most = max(0, network.slack - known.low + cost.low) + 1  # what is above the slack is alike
     excess: Cells = np.minimum(units - known.low, most).astype(network.dtype)
     return network.having(position, replace(known, excess=excess))
+
+
+def contention_cells(
+    search: Search, compiled: Compiled, link: int, domains: Sequence[Ints], scale: Fraction
+) -> Ints | None:
+    """Return what a link costs at all combinations of its users' offsets, None if stopped.
+
+    Parameters
+    ----------
+    link
+        Its index among the links of `compiled`.
+    domains
+        The offsets of each user.
+    scale
+        ``contention = units * scale``; a common divisor of what the link may cost.
+
+    Returns
+    -------
+    array
+        Units, shape (offsets of each user).
+    """
+    shared = compiled.links[link]
+    alone = compile_instance(restrict(compiled.instance, frozenset([shared.name])))
+    scaled = _fill(search, alone, domains)
+    if scaled is None:
+        return None
+    step = math.gcd(*shared.prices) or 1
+    factor = Fraction(alone.unit * step, shared.hyperperiod) / scale
+    return scaled // step * int(factor)
 
 
 def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints | None:

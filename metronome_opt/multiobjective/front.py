@@ -1,0 +1,200 @@
+"""Fronts: schedules of which none is as good as another in everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from metronome_opt.errors import InputError, MissingBackendError
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.goals import Exact, exact
+from metronome_opt.multiobjective.objectives import BY_NAME
+from metronome_opt.result import Stop
+from metronome_opt.schedule import Schedule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Values = tuple[Fraction, ...]
+Row = tuple[dict[str, int], dict[str, int]]
+"""Offsets and stretches by job name."""
+_NO_LIMIT = Fraction(10**12)
+"""More slots than any burst can grow."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule of some groups of jobs and what it costs.
+
+    Attributes
+    ----------
+    values
+        One per objective, all to be minimised; see `to_minimise`.
+    parts
+        What it is made of: offsets and stretches of each group by job name, in the order of the
+        groups.
+    """
+
+    values: Values
+    parts: tuple[Row, ...]
+
+
+def together(candidate: Candidate) -> Row:
+    """Return the offsets and the stretches of all groups, which have no job in common."""
+    offsets = {name: slot for part, _ in candidate.parts for name, slot in part.items()}
+    stretch = {name: slots for _, part in candidate.parts for name, slots in part.items()}
+    return offsets, stretch
+
+
+def to_minimise(name: str, value: Fraction | None) -> Fraction:
+    """Return an objective as a number of which less is better; None is a cushion without limit."""
+    if value is None:
+        return -_NO_LIMIT
+    return -value if BY_NAME[name].maximised else value
+
+
+def as_stated(name: str, value: Fraction) -> Fraction | None:
+    """Return what `to_minimise` was given."""
+    if value == -_NO_LIMIT:
+        return None
+    return -value if BY_NAME[name].maximised else value
+
+
+def nondominated(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the candidates that no other is at least as good as, the least first value first.
+
+    Of candidates of equal values the first is kept.
+    """
+    kept: list[Candidate] = []
+    for candidate in sorted(candidates, key=lambda candidate: candidate.values):
+        if not any(_covers(other.values, candidate.values) for other in reversed(kept)):
+            kept.append(candidate)
+    return kept
+
+
+def _covers(values: Values, others: Values) -> bool:
+    return all(mine <= other for mine, other in zip(values, others, strict=True))
+
+
+def minkowski(names: Sequence[str], fronts: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """Return the front of the whole from those of groups that are decided apart.
+
+    Objectives add up over groups, but for a cushion, which is the least of all groups. A value of
+    the whole never falls when one of a group rises, so non-dominated parts are enough.
+    """
+    together: list[Callable[[Fraction, Fraction], Fraction]] = [
+        (lambda a, b: a + b) if BY_NAME[name].adds_up else max for name in names
+    ]
+
+    def both(ones: Sequence[Candidate], others: Sequence[Candidate]) -> list[Candidate]:
+        return nondominated(
+            Candidate(
+                tuple(
+                    op(a, b) for op, a, b in zip(together, one.values, other.values, strict=True)
+                ),
+                (*one.parts, *other.parts),
+            )
+            for one in ones
+            for other in others
+        )
+
+    return reduce(both, fronts[1:], list(fronts[0])) if fronts else []
+
+
+@dataclass(frozen=True)
+class Front:
+    """Schedules of an instance of which none is as good as another in all of some objectives.
+
+    Attributes
+    ----------
+    objectives
+        Their names; the points ascend in the first (a cushion descends).
+    points
+        Schedules with the values of all objectives, as the judge computed them.
+    complete
+        Whether it is proved that nothing is missing.
+    stop
+        Why the search ended.
+    """
+
+    instance: Instance
+    objectives: tuple[str, ...]
+    points: tuple[Schedule, ...]
+    complete: bool
+    stop: Stop
+    runtime_s: float
+    notes: tuple[str, ...] = ()
+
+    def values(self, schedule: Schedule) -> tuple[Fraction | None, ...]:
+        """Return the objectives of one point."""
+        return tuple(schedule.objectives[name] for name in self.objectives)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per point: its number from 1 on and its objectives as floats."""
+        import pandas as pd
+
+        rows = [
+            {
+                name: None if value is None else float(value)
+                for name, value in zip(self.objectives, self.values(point), strict=True)
+            }
+            for point in self.points
+        ]
+        frame = pd.DataFrame(rows, columns=list(self.objectives))
+        frame.index = pd.RangeIndex(1, len(rows) + 1, name="point")
+        return frame
+
+    def hypervolume(self, reference: Mapping[str, Exact]) -> float:
+        """Return the share of the box from 0 to a reference point that the front dominates.
+
+        Parameters
+        ----------
+        reference
+            A value of each objective that is as bad as matters; of a cushion, the slots that would
+            be as good as matters.
+
+        Raises
+        ------
+        InputError
+            If an objective has no reference, or one that is not positive.
+        MissingBackendError
+            If moocore is not installed.
+
+        Notes
+        -----
+        Computed by moocore: Fonseca, Paquete and López-Ibáñez, "An improved dimension-sweep
+        algorithm for the hypervolume indicator", CEC 2006.
+        """
+        try:
+            import moocore
+        except ImportError:
+            raise MissingBackendError(
+                "the hypervolume needs moocore, which is not installed: pip install moocore"
+            ) from None
+        import numpy as np
+
+        scale = {}
+        for name in self.objectives:
+            if name not in reference:
+                raise InputError(f"reference: {name} is missing; give it a value")
+            scale[name] = exact(f"reference.{name}", reference[name])
+            if scale[name] <= 0:
+                raise InputError(f"reference.{name}: must be positive, got {reference[name]}")
+        rows = []
+        for point in self.points:
+            row = []
+            for name, value in zip(self.objectives, self.values(point), strict=True):
+                share = Fraction(1) if value is None else min(value / scale[name], Fraction(1))
+                row.append(float(1 - share if BY_NAME[name].maximised else share))
+            rows.append(row)
+        if not rows:
+            return 0.0
+        return float(moocore.hypervolume(np.array(rows), ref=np.ones(len(self.objectives))))
+
+    def _repr_html_(self) -> str:
+        kind = "complete" if self.complete else "not proved complete"
+        head = f"front of {', '.join(self.objectives)}: {len(self.points)} points, {kind}"
+        return f"<p>{head}</p>{self.to_frame().to_html(float_format='{:.6g}'.format)}"

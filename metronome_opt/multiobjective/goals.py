@@ -1,0 +1,191 @@
+"""What is asked for: objectives in order or as a sum, tolerances, limits, reserves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral, Rational
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.objectives import BY_NAME, check_names
+from metronome_opt.solvers.registry import SOLVERS, Solver
+
+Exact = str | int | Fraction
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a schedule is to be good at.
+
+    Attributes
+    ----------
+    objectives
+        One after the other, or, with `prices`, all at once.
+    tolerance
+        By what share of it an objective may become worse for the sake of later ones.
+    prices
+        Of a weighted sum of the values of objectives, divided by what `normal` says.
+    epsilon
+        The most that an objective may come to; of a cushion the least.
+    strict
+        Whether contention is counted class by class, the heaviest first, however much less there
+        would be in all.
+    """
+
+    objectives: tuple[str, ...]
+    tolerance: Mapping[str, Fraction]
+    prices: Mapping[str, Fraction]
+    epsilon: Mapping[str, Fraction]
+    strict: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every objective that matters."""
+        return tuple(dict.fromkeys((*self.objectives, *self.epsilon)))
+
+
+def make_goal(
+    objectives: Sequence[str],
+    tolerance: Mapping[str, Exact] | None = None,
+    weights: Mapping[str, Exact] | None = None,
+    epsilon: Mapping[str, Exact] | None = None,
+    *,
+    strict: bool = False,
+) -> Goal:
+    """Check what is asked for.
+
+    Raises
+    ------
+    InputError
+        If it makes no sense.
+    """
+    prices = _numbers("weights", weights)
+    if prices and not any(prices.values()):
+        raise InputError("weights: all are 0; give a positive one to what matters")
+    if prices:
+        objectives = list(prices)
+        if tolerance:
+            raise InputError("tolerance: a weighted sum has no levels; leave it or weights out")
+    names = check_names(objectives)
+    loose = _numbers("tolerance", tolerance)
+    for name in loose:
+        if name not in names[:-1]:
+            raise InputError(
+                f"tolerance: {name} is not followed by another objective; "
+                f"the objectives are {', '.join(names)}"
+            )
+    limits = _numbers("epsilon", epsilon)
+    if strict and (names[0] != "contention" or prices or loose or limits or "stretch" in names):
+        raise InputError(
+            "strict: orders contention by classes, the first objective at given periods; "
+            "leave out weights, tolerance, epsilon and stretch"
+        )
+    return Goal(names, loose, prices, limits, strict)
+
+
+def _numbers(place: str, given: Mapping[str, Exact] | None) -> dict[str, Fraction]:
+    """Return exact numbers by objective, none negative."""
+    found = {}
+    for name, value in (given or {}).items():
+        if name not in BY_NAME:
+            check_names([name], place)
+        found[name] = exact(f"{place}.{name}", value)
+        if found[name] < 0:
+            raise InputError(f"{place}.{name}: must not be negative, got {show(str(value))}")
+    return found
+
+
+def exact(place: str, value: Exact) -> Fraction:
+    """Return a number as it is given: ``3``, ``"1/3"``, ``"0.05"`` or ``"5%"``.
+
+    Raises
+    ------
+    InputError
+        If it is none, or a float, of which nobody knows what it stands for.
+    """
+    try:
+        if isinstance(value, str):
+            text = value.strip()
+            share = text.endswith("%")
+            return Fraction(text.removesuffix("%").strip()) / (100 if share else 1)
+        if isinstance(value, Integral | Rational) and not isinstance(value, bool):
+            return Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        pass
+    raise InputError(
+        f"{place}: must be an exact number such as 3, '1/3', '0.05' or '5%', got {show(value)}"
+    )
+
+
+def check_able(solver: Solver, goal: Goal) -> None:
+    """Refuse a goal that a solver cannot reach for, and name those that can.
+
+    Raises
+    ------
+    InputError
+        If the solver does not optimise one of the objectives, or cannot hold an earlier one.
+    """
+    if _can(solver, goal):
+        return
+    able = [each.name for each in SOLVERS.values() if _can(each, goal)]
+    wish = ", ".join(goal.names)
+    extra = [
+        word for word, given in (("tolerance", goal.tolerance), ("epsilon", goal.epsilon)) if given
+    ]
+    raise InputError(
+        f"objectives: {wish}{' with ' + ' and '.join(extra) if extra else ''}: solver "
+        f"{solver.name} cannot; it optimises {', '.join(solver.objectives)}"
+        f"{' and holds ' + ', '.join(solver.holds) if solver.holds else ' alone'}; "
+        f"those that can: {', '.join(able) or 'none'}"
+    )
+
+
+def check_reserve(cushion_slots: int) -> None:
+    """Refuse what is no number of slots.
+
+    Raises
+    ------
+    InputError
+        If it is negative, or not an integer.
+    """
+    if isinstance(cushion_slots, bool) or not isinstance(cushion_slots, int) or cushion_slots < 0:
+        raise InputError(
+            f"cushion_slots: must be a number of slots from 0 on, got {show(cushion_slots)}"
+        )
+
+
+def _can(solver: Solver, goal: Goal) -> bool:
+    held = goal.objectives[:-1] if not goal.prices else ()
+    return (
+        set(goal.names) <= set(solver.objectives)
+        and set(held) <= set(solver.holds)
+        and (solver.limits or not (goal.tolerance or goal.epsilon))
+    )
+
+
+def normal(instance: Instance, name: str) -> Fraction:
+    """Return what an objective is divided by in a weighted sum: its natural size, 1 if that is 0.
+
+    Contention: the weighted traffic of all jobs on all links, Mbit/s. Latency is a share already.
+    Stretch: the sum of the weights. Wait: the weighted periods, slots. Moves: the weights of the
+    jobs that run. Cushion: the longest period, slots.
+    """
+    jobs = instance.jobs
+    sizes = {
+        "contention": sum(
+            (
+                Fraction(job.weight * flows * job.volume, job.period)
+                for job in jobs
+                for flows in job.links.values()
+            ),
+            Fraction(0),
+        ),
+        "latency": Fraction(1),
+        "stretch": Fraction(sum(job.weight for job in jobs)),
+        "wait": Fraction(sum(job.weight * job.period for job in jobs)),
+        "moves": Fraction(sum(job.weight for job in jobs if job.current_offset is not None)),
+        "cushion": Fraction(max(job.period for job in jobs)),
+    }
+    return sizes[name] or Fraction(1)

@@ -1,0 +1,384 @@
+"""One objective after the other at given periods, or their weighted sum.
+
+What contention and latency can settle, a solver of contention does, on the same jobs with other
+weights. The rest is `Levels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from metronome_opt.errors import InputError, SolverError
+from metronome_opt.instance import Instance
+from metronome_opt.kernels.jobs import contention, demand_of
+from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
+from metronome_opt.multiobjective.clock import Run
+from metronome_opt.multiobjective.costs import MIXTURE
+from metronome_opt.multiobjective.goals import normal
+from metronome_opt.multiobjective.groups import traffic
+from metronome_opt.multiobjective.levels import Levels
+from metronome_opt.multiobjective.objectives import BY_NAME
+from metronome_opt.multiobjective.weighting import Weighting, class_cost, is_layered, weigh
+from metronome_opt.result import Block, Event, Level, Result, Stop
+from metronome_opt.solvers.network.tables import scale_of
+from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.solve import interrupt_stops
+from metronome_opt.solvers.solve import solve as solve_contention
+
+_FIRST_SHARE = Fraction(3, 5)  # of the time, at most, for the first of several levels
+
+
+@dataclass
+class Found:
+    """A schedule and how it was found.
+
+    Attributes
+    ----------
+    offsets, stretch
+        By job name, in slots.
+    levels
+        What was optimised, in order.
+    bound
+        Of the first objective, None if there is none.
+    """
+
+    offsets: dict[str, int]
+    stretch: dict[str, int] = field(default_factory=dict)
+    levels: list[Level] = field(default_factory=list)
+    bound: Fraction | None = None
+    stop: Stop = Stop.FINISHED
+    build_s: float = 0.0
+    trajectory: tuple[Event, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    blocks: tuple[Block, ...] = ()
+
+
+def solve_offsets(instance: Instance, run: Run, original: Instance | None = None) -> Found:
+    """Optimise offsets at the periods of an instance.
+
+    Parameters
+    ----------
+    instance
+        With the periods, and the bursts, that count.
+    original
+        What it is a part of, with jobs that are not stretched: what latency is a share of, and
+        what the objectives of a sum are divided by. The instance itself if left out.
+    """
+    return _AtPeriods(instance, run, instance if original is None else original).found()
+
+
+class _AtPeriods:
+    def __init__(self, instance: Instance, run: Run, original: Instance) -> None:
+        self._instance = instance
+        self._run = run
+        self._goal = run.goal
+        self._original = original
+        self._base = traffic(original)
+        self._found = Found(dict(instance.unshifted))
+        self._mixture = {
+            name: price / normal(original, name) * (-1 if BY_NAME[name].maximised else 1)
+            for name, price in run.goal.prices.items()
+            if BY_NAME[name].at_given_periods
+        }
+
+    def found(self) -> Found:
+        """Go through what is limited, then through the objectives."""
+        for name, most in self._goal.epsilon.items():
+            if BY_NAME[name].at_given_periods:
+                self._reach(name, most)
+        if self._mixture:
+            self._mix()
+        else:
+            names = self._names()
+            for position, name in enumerate(names):
+                self._level(name, last=position == len(names) - 1)
+        if all(level.proved for level in self._found.levels):
+            self._found.stop = Stop.PROVED
+        return self._found
+
+    def _names(self) -> list[str]:
+        """Return the levels: with strict priority contention is one for each weight class."""
+        names = [name for name in self._goal.objectives if BY_NAME[name].at_given_periods]
+        if self._goal.strict:
+            weights = sorted({job.weight for job in self._instance.jobs}, reverse=True)
+            names[:1] = [class_cost(weight) for weight in weights]
+        return names
+
+    # ---------------------------------------------------------------- levels
+
+    def _level(self, name: str, *, last: bool) -> None:
+        before = self._found.levels
+        earlier = all(level.proved for level in before)
+        if not before and not self._goal.epsilon and is_layered(name):
+            share = Fraction(1) if last else _FIRST_SHARE
+            proved = self._by_solver({name: Fraction(1)}, share, first=name)
+        elif self._is_scalar(name):
+            proved = self._next_layered(name)
+        else:
+            proved = self._by_levels(name)
+            # Within limits more may be the least: that bounds no schedule but those within.
+            if not before and proved and not self._goal.epsilon:
+                self._found.bound = self._value(name)
+        self._found.levels.append(
+            Level(
+                name,
+                self._value(name),
+                proved and earlier,
+                self._goal.tolerance.get(name, Fraction(0)),
+            )
+        )
+
+    def _is_scalar(self, name: str) -> bool:
+        """Return whether a level, and all before, are a matter of other weights."""
+        before = self._found.levels
+        return (
+            all(is_layered(each) for each in (name, *(level.name for level in before)))
+            and not any(level.tolerance for level in before)
+            and not self._goal.epsilon
+        )
+
+    def _next_layered(self, name: str) -> bool:
+        """Optimise a layered cost with all earlier ones held, as one sum.
+
+        A unit of an earlier one is worth more than all that the later ones come to now.
+        """
+        if self._ended:
+            return False
+        prices: dict[str, Fraction] = {}
+        later = 0
+        for each in (name, *(level.name for level in reversed(self._found.levels))):
+            alone = weigh(self._instance, {each: Fraction(1)}).instance
+            step = scale_of(compile_instance(alone))
+            price = later + 1
+            prices[each] = price / step
+            later += price * int(self._layered_value(each, self._found.offsets) / step)
+        try:
+            return self._by_solver(prices, Fraction(1), first=None)
+        except CostTooLargeError:
+            return self._run.solver == "auto" and self._by_levels(name)
+
+    def _by_solver(
+        self, prices: Mapping[str, Fraction], share: Fraction, first: str | None
+    ) -> bool:
+        """Let the solver minimise a sum of contention and late bandwidth; return if proved.
+
+        Parameters
+        ----------
+        first
+            The objective whose bound and trajectory this is, None if it is a sum.
+        """
+        weighting = weigh(self._instance, prices)
+        factor = self._factor(first, weighting)
+        told = self._run.callback
+
+        def scaled(event: Event) -> Event:
+            return replace(
+                event,
+                incumbent=None if event.incumbent is None else event.incumbent * factor,
+                bound=None if event.bound is None else event.bound * factor,
+            )
+
+        def tell(event: Event) -> bool | None:
+            return told(scaled(event)) if told is not None else None
+
+        result = solve_contention(
+            weighting.instance,
+            self._run.solver,
+            time_limit=self._run.share(share),
+            seed=self._run.seed,
+            workers=self._run.workers,
+            callback=tell if first in BY_NAME else None,
+        )
+        self._take(result, prices)
+        if first in BY_NAME:
+            self._found.trajectory = tuple(scaled(event) for event in result.trajectory)
+            bound = result.lower_bound
+            self._found.bound = None if bound is None else bound * factor
+            self._found.blocks = tuple(_scaled_block(block, factor) for block in result.blocks)
+        return result.status == "optimal"
+
+    def _factor(self, first: str | None, weighting: Weighting) -> Fraction:
+        if first == "latency":
+            return weighting.scale / self._base if self._base else Fraction(1)
+        return weighting.scale
+
+    def _take(self, result: Result, prices: Mapping[str, Fraction]) -> None:
+        """Take a schedule if it is no worse in the sum that it is for."""
+        found = self._found
+        if found.levels:
+            old, new = (
+                sum(price * self._layered_value(name, offsets) for name, price in prices.items())
+                for offsets in (found.offsets, result.offsets)
+            )
+            if new < old:
+                found.offsets = dict(result.offsets)
+        else:
+            found.offsets = dict(result.offsets)
+        if found.stop in (Stop.FINISHED, Stop.PROVED):  # what cut an earlier level short remains
+            found.stop = result.stop
+        found.build_s += result.build_s
+        found.notes += [note for note in result.notes if note not in found.notes]
+
+    def _layered_value(self, name: str, offsets: Mapping[str, int]) -> Fraction:
+        """Return contention, or what a layered cost is in Mbit/s."""
+        compiled = compile_instance(weigh(self._instance, {name: Fraction(1)}).instance)
+        demand = demand_of(compiled, [offsets[job.name] for job in self._instance.jobs])
+        return contention(compiled, demand)
+
+    @property
+    def _ended(self) -> bool:
+        """Whether somebody has had enough: what was found so far is handed back."""
+        return self._found.stop in (Stop.INTERRUPTED, Stop.CALLBACK)
+
+    def _by_levels(self, name: str) -> bool:
+        """Optimise an objective over groups of jobs, the earlier ones held."""
+        if self._ended:
+            return False
+        return self._improved(self._levels(), name)
+
+    def _levels(self) -> Levels:
+        """Return the schedule there is, with all limits and what was optimised before held."""
+        levels = Levels(self._search(), self._base, dict(self._found.offsets), self._mixture)
+        for limited, most in self._goal.epsilon.items():
+            if BY_NAME[limited].at_given_periods:
+                levels.limit(limited, most)
+        for level in self._found.levels:
+            levels.hold(level)
+        return levels
+
+    def _search(self) -> Search:
+        run = self._run
+        return Search(
+            self._instance,
+            time_limit=run.remaining,
+            seed=run.seed,
+            workers=run.workers,
+            callback=None,
+        )
+
+    def _improved(self, levels: Levels, name: str) -> bool:
+        with interrupt_stops(levels.whole):
+            try:
+                proved = levels.improve(name)
+            except KeyboardInterrupt:
+                levels.whole.interrupt()
+                proved = False
+        self._found.offsets = dict(levels.offsets)
+        if not proved:
+            self._found.stop = levels.whole.stop
+        return proved
+
+    def _value(self, name: str) -> Fraction | None:
+        return Levels(self._search(), self._base, self._found.offsets).value(name)
+
+    # ---------------------------------------------------------------- limits
+
+    def _reach(self, name: str, most: Fraction) -> None:
+        """Find a schedule within a limit, starting from the one there is.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        SolverError
+            If none was found in time.
+        """
+        search = self._search()
+        levels = Levels(search, self._base, self._found.offsets)
+        for other, limit in self._goal.epsilon.items():
+            if other == name:
+                break
+            if BY_NAME[other].at_given_periods:
+                levels.limit(other, limit)
+        value = levels.value(name)
+        if _within(name, value, most):
+            return
+        proved = self._improved(levels, name)
+        value = levels.value(name)
+        if _within(name, value, most):
+            return
+        if proved:
+            raise InputError(
+                f"epsilon: a {name} of {most} cannot be had; the best possible is {value}; "
+                f"{'lower' if BY_NAME[name].maximised else 'raise'} it to that or beyond"
+            )
+        raise SolverError(
+            f"epsilon: no schedule with a {name} of {most} was found in time, "
+            f"only one with {value}; allow more time or loosen it"
+        )
+
+    # ---------------------------------------------------------------- weighted sums
+
+    def _mix(self) -> None:
+        """Optimise a weighted sum."""
+        found = self._found
+        costs = {name: price for name, price in self._mixture.items() if price >= 0}
+        widening = -self._mixture.pop("cushion", Fraction(0))
+        layered = {
+            name: price if name == "contention" else price / (self._base or 1)
+            for name, price in costs.items()
+            if is_layered(name) and price
+        }
+        proved = True
+        if layered and not self._goal.epsilon:
+            only = set(layered) == set(self._mixture) and not widening
+            proved = self._by_solver(layered, Fraction(1) if only else _FIRST_SHARE, first=None)
+            if only:
+                found.levels.append(Level(MIXTURE, self._mixed(Fraction(0)), proved))
+                return
+        if self._mixture:
+            proved = self._by_levels(MIXTURE)
+        if widening:
+            proved = self._widened(widening) and proved
+        found.levels.append(Level(MIXTURE, self._mixed(widening), proved))
+
+    def _mixed(self, widening: Fraction) -> Fraction:
+        """Return the weighted sum of the schedule there is."""
+        total = Fraction(0)
+        for name, price in self._mixture.items():
+            value = self._value(name)
+            total += price * (value or 0)
+        if widening:
+            cushion = self._value("cushion")
+            longest = normal(self._original, "cushion")
+            total -= widening * (longest if cushion is None else cushion)
+        return total
+
+    def _widened(self, widening: Fraction) -> bool:
+        """Try every larger cushion with the least that the other objectives come to then."""
+        if self._ended:
+            return False
+        best, kept = self._mixed(widening), dict(self._found.offsets)
+        reached = self._value("cushion")
+        proved = True
+        while reached is not None:
+            levels = self._levels()
+            levels.limit("cushion", reached + 1)
+            proved = self._improved(levels, MIXTURE if self._mixture else "cushion") and proved
+            following = self._value("cushion")
+            if following is not None and following <= reached:
+                break
+            reached = following
+            if self._mixed(widening) < best:
+                best, kept = self._mixed(widening), dict(self._found.offsets)
+            if levels.whole.stopped:
+                proved = False
+                break
+        self._found.offsets = kept
+        return proved
+
+
+def _within(name: str, value: Fraction | None, most: Fraction) -> bool:
+    if BY_NAME[name].maximised:
+        return value is None or value >= most
+    return value is not None and value <= most
+
+
+def _scaled_block(block: Block, factor: Fraction) -> Block:
+    return replace(
+        block,
+        value=None if block.value is None else block.value * factor,
+        bound=None if block.bound is None else block.bound * factor,
+    )

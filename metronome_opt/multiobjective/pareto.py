@@ -1,0 +1,179 @@
+"""Pareto fronts of two or three objectives, exact wherever time allows, and said so where not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.clock import Clock, Run
+from metronome_opt.multiobjective.front import (
+    Candidate,
+    Front,
+    Row,
+    as_stated,
+    nondominated,
+    to_minimise,
+)
+from metronome_opt.multiobjective.goals import Exact, check_reserve, make_goal
+from metronome_opt.multiobjective.objectives import BY_NAME, check_names
+from metronome_opt.multiobjective.partfronts import FrontEvent, Memory, PartFronts
+from metronome_opt.multiobjective.stretchedfront import front_stretched
+from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.result import Stop
+from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.solvers.registry import find_solver
+from metronome_opt.solvers.solve import (
+    check_instance,
+    check_numbers,
+    interrupt_stops,
+    versions_of,
+)
+from metronome_opt.verify import evaluate
+
+DEFAULT_TIME_LIMIT = 600.0
+
+
+def pareto(
+    instance: Instance,
+    objectives: Sequence[str] = ("contention", "latency"),
+    *,
+    time_limit: float | None = DEFAULT_TIME_LIMIT,
+    seed: int = 0,
+    workers: int | None = None,
+    epsilon: Mapping[str, Exact] | None = None,
+    cushion_slots: int = 0,
+    approximate: bool = False,
+    memory: Memory | None = None,
+    callback: Callable[[FrontEvent], bool | None] | None = None,
+) -> Front:
+    """Find the schedules of which none is as good as another in all of some objectives.
+
+    The instance is taken apart as far as the objectives allow; the fronts of the parts are found
+    exactly by an epsilon-constraint search (`groupfront`), and the front of the whole is the
+    non-dominated part of their Minkowski sum.
+
+    Parameters
+    ----------
+    objectives
+        Two of them, or three on small instances. With ``stretch`` among them jobs are stretched.
+    time_limit
+        Seconds; None for no limit. What was found is returned, `complete` says if that is all.
+    seed, workers
+        As `solve` has them.
+    epsilon
+        The most that objectives may come to, by name; of a cushion the least.
+    cushion_slots
+        A reserve, as `solve` has it.
+    approximate
+        Take a front of three objectives as far as it is found in time, however large it is.
+    memory
+        Where fronts of parts are kept, to go on after an interruption.
+    callback
+        Told whenever a part is done; returns True to stop.
+
+    Raises
+    ------
+    InputError
+        If an argument makes no sense, epsilon leaves nothing, or three objectives have too many
+        schedules.
+    """
+    check_instance(instance)
+    check_numbers(time_limit, seed, workers)
+    names = check_names(objectives)
+    if not 2 <= len(names) <= 3:
+        raise InputError(
+            f"objectives: a front has two or three objectives, got {len(names)}; "
+            "for one, or more in an order, use solve"
+        )
+    limits = make_goal(names, epsilon=epsilon).epsilon
+    for name in limits:
+        if name not in names:
+            raise InputError(
+                f"epsilon: {name} is not on the axes; the objectives are {', '.join(names)}"
+            )
+    check_reserve(cushion_slots)
+    run = Run(make_goal(names), "auto", time_limit, seed, workers or os.cpu_count() or 1)
+    clock = Clock(run)
+    with interrupt_stops(clock):
+        if "stretch" in names or instance.needs_stretch:
+            rows, complete = front_stretched(instance, names, clock, run, cushion_slots)
+        else:
+            parts = PartFronts(
+                lengthen(instance, cushion_slots), names, clock, run, approximate, memory, callback
+            )
+            schedules, complete = parts.front()
+            rows = [(offsets, {}) for offsets in schedules]
+    return _front(instance, names, rows, complete, clock, run, limits, cushion_slots)
+
+
+def _front(
+    instance: Instance,
+    names: tuple[str, ...],
+    rows: Sequence[Row],
+    complete: bool,
+    clock: Clock,
+    run: Run,
+    limits: Mapping[str, Fraction],
+    cushion_slots: int,
+) -> Front:
+    """Let the judge compute the values of schedules, and keep what is on the front."""
+    candidates = []
+    for row in rows:
+        values = evaluate(instance, *row, longer=cushion_slots).objectives
+        candidates.append(
+            Candidate(tuple(to_minimise(name, values[name]) for name in names), (row,))
+        )
+    whole = nondominated(candidates)
+    kept = [each for each in whole if _is_within(names, each, limits)]
+    for name, limit in limits.items():
+        if whole and not kept and complete:
+            axis = names.index(name)
+            best = as_stated(name, min(each.values[axis] for each in whole))
+            raise InputError(
+                f"epsilon: no schedule has a {name} of {limit}; the best possible is {best}, "
+                f"{'lower' if BY_NAME[name].maximised else 'raise'} it"
+            )
+    bound = kept[0].values[0] if kept and complete and kept[0] is whole[0] else None
+    stop = Stop.PROVED if complete else clock.stop
+    points = tuple(_schedule(instance, names[0], each, bound, run, cushion_slots) for each in kept)
+    notes = [] if complete else ["the front may have more points: not all was proved in time"]
+    return Front(instance, names, points, complete, stop, run.elapsed, tuple(notes))
+
+
+def _is_within(names: Sequence[str], candidate: Candidate, limits: Mapping[str, Fraction]) -> bool:
+    return all(
+        value <= to_minimise(name, limits[name])
+        for name, value in zip(names, candidate.values, strict=True)
+        if name in limits
+    )
+
+
+def _schedule(
+    instance: Instance,
+    first: str,
+    candidate: Candidate,
+    bound: Fraction | None,
+    run: Run,
+    cushion_slots: int,
+) -> Schedule:
+    offsets, stretch = candidate.parts[0]
+    values = evaluate(instance, offsets, stretch, longer=cushion_slots).objectives
+    stated = None if bound is None else as_stated(first, bound)
+    return Schedule(
+        instance=instance.name,
+        offsets={job.name: offsets[job.name] for job in instance.jobs},
+        stretch={job.name: stretch.get(job.name, 0) for job in instance.jobs},
+        status=Status.OPTIMAL
+        if stated is not None and stated == values[first]
+        else Status.FEASIBLE,
+        objectives={name: values[name] for name in dict.fromkeys((first, *OBJECTIVES))},
+        lower_bound=stated,
+        solver="auto",
+        seed=run.seed,
+        runtime_s=round(run.elapsed, 6),
+        versions=versions_of(find_solver("auto")),
+        cushion_slots=cushion_slots,
+    )

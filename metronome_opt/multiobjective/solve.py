@@ -1,0 +1,182 @@
+"""The entry to everything: one objective or several, at the periods as they are or stretched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.clock import Run
+from metronome_opt.multiobjective.goals import Exact, check_able, check_reserve, make_goal
+from metronome_opt.multiobjective.offsets import Found, solve_offsets
+from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.result import Level, Result
+from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.solvers.registry import find_solver
+from metronome_opt.solvers.search import Callback
+from metronome_opt.solvers.solve import (
+    DEFAULT_TIME_LIMIT,
+    check_instance,
+    check_numbers,
+    versions_of,
+)
+from metronome_opt.solvers.solve import solve as solve_contention
+from metronome_opt.verify import evaluate
+
+
+def solve(
+    instance: Instance,
+    solver: str = "auto",
+    *,
+    time_limit: float | None = DEFAULT_TIME_LIMIT,
+    seed: int = 0,
+    workers: int | None = None,
+    objectives: Sequence[str] = ("contention",),
+    tolerance: Mapping[str, Exact] | None = None,
+    weights: Mapping[str, Exact] | None = None,
+    epsilon: Mapping[str, Exact] | None = None,
+    strict: bool = False,
+    cushion_slots: int = 0,
+    callback: Callback | None = None,
+) -> Result:
+    """Choose an offset, and where stretch is an objective idle time, for every job.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    solver
+        A name of `metronome_opt.SOLVERS`. All optimise contention, or latency, or one after the
+        other; ``auto`` knows the other objectives as well.
+    time_limit
+        Seconds for everything; None for no limit. The best schedule found is returned.
+    seed
+        For everything that is random.
+    workers
+        Threads of the back end; None for one per core. Repeatable is a run with one worker and
+        without a time limit, or with one so generous that no part of it uses up its share.
+    objectives
+        What to optimise, most important first: each with the earlier ones held at what they came
+        to. Jobs are stretched only if ``stretch`` is among them, or if hyperperiods are too long
+        without.
+    tolerance
+        By what share of it an objective may become worse for the sake of the later ones, by name:
+        ``{"contention": "5%"}``.
+    weights
+        Instead of `objectives`: exact weights of a sum of objectives, each divided by its natural
+        size (see `multiobjective.goals.normal`).
+    epsilon
+        The most that objectives may come to, by name; of a cushion the least.
+    strict
+        Whether priority is strict: least unserved bandwidth of the heaviest jobs first, then of
+        those of the next weight, and so on, where contention weighs them against each other.
+    cushion_slots
+        A reserve: every burst is lengthened by so many slots before anything is solved. All values
+        of the result are those of the longer bursts.
+    callback
+        Told of every new incumbent and bound, from whatever thread finds it; returns True to stop.
+
+    Returns
+    -------
+    Result
+        Always with a schedule; `levels` says what each objective came to and what is proved of it.
+        Ctrl-C returns what was found, with `stop` saying so.
+
+    Raises
+    ------
+    InputError
+        If an argument makes no sense, the solver cannot do what is asked, or epsilon is less than
+        what is possible.
+    MissingBackendError
+        If the solver's back end is not installed; the text says what to install.
+    SolverError
+        If nothing within epsilon was found in time.
+    """
+    check_instance(instance)
+    chosen = find_solver(solver)
+    check_numbers(time_limit, seed, workers)
+    goal = make_goal(objectives, tolerance, weights, epsilon, strict=strict)
+    check_able(chosen, goal)
+    check_reserve(cushion_slots)
+    stretching = "stretch" in goal.names or instance.needs_stretch
+    if not stretching and not cushion_slots and goal == make_goal(["contention"]):
+        result = solve_contention(
+            instance, solver, time_limit=time_limit, seed=seed, workers=workers, callback=callback
+        )
+        return _single(instance, result)
+    run = Run(
+        goal=goal,
+        solver=solver,
+        time_limit=time_limit,
+        seed=seed,
+        workers=workers or os.cpu_count() or 1,
+        callback=callback,
+    )
+    if stretching:
+        from metronome_opt.multiobjective.stretching import solve_stretched
+
+        found = solve_stretched(instance, run, cushion_slots)
+    else:
+        found = solve_offsets(lengthen(instance, cushion_slots), run)
+    return _result(instance, found, run, cushion_slots)
+
+
+def _single(instance: Instance, result: Result) -> Result:
+    """Return the result of a solver of contention with its one level."""
+    level = Level("contention", result.objective, result.status is Status.OPTIMAL)
+    return replace(result, levels=(level,), notes=(*result.notes, *_unused(instance)))
+
+
+def _unused(instance: Instance) -> list[str]:
+    """Return what to say where jobs could be stretched and are not."""
+    count = sum(job.max_stretch > 0 for job in instance.jobs)
+    if not count:
+        return []
+    text = (
+        f"periods are kept, though {count} jobs may be stretched: "
+        "name stretch among the objectives to use it"
+    )
+    return [text]
+
+
+def _result(instance: Instance, found: Found, run: Run, cushion_slots: int) -> Result:
+    """Let the judge compute every value of what was found."""
+    stretch = {job.name: found.stretch.get(job.name, 0) for job in instance.jobs}
+    offsets = {job.name: found.offsets[job.name] for job in instance.jobs}
+    runtime = run.elapsed
+    evaluation = evaluate(instance, offsets, stretch, longer=cushion_slots)
+    first = found.levels[0].name if found.levels else run.goal.objectives[0]
+    if first not in OBJECTIVES:
+        first = run.goal.objectives[0]
+    order = dict.fromkeys((first, *OBJECTIVES))
+    proved = bool(found.levels) and all(level.proved for level in found.levels)
+    met = found.bound is not None and found.bound == evaluation.objectives[first]
+    schedule = Schedule(
+        instance=instance.name,
+        offsets=offsets,
+        stretch=stretch,
+        status=Status.OPTIMAL if proved and met else Status.FEASIBLE,
+        objectives={name: evaluation.objectives[name] for name in order},
+        lower_bound=found.bound,
+        solver=run.solver,
+        seed=run.seed,
+        runtime_s=round(runtime, 6),
+        versions=versions_of(find_solver(run.solver)),
+        cushion_slots=cushion_slots,
+    )
+    notes = list(found.notes)
+    if not any(stretch.values()) and "stretch" not in run.goal.names:
+        notes += _unused(instance)
+    return Result(
+        instance=instance,
+        schedule=schedule,
+        stop=found.stop,
+        evaluation=evaluation,
+        build_s=found.build_s,
+        solve_s=max(0.0, runtime - found.build_s),
+        trajectory=found.trajectory,
+        notes=tuple(notes),
+        blocks=found.blocks,
+        levels=tuple(found.levels),
+    )

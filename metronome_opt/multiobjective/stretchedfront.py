@@ -1,0 +1,162 @@
+"""Fronts with stretch among the objectives: one front for each choice of periods, put together.
+
+Where there are few choices, all of them are looked at, the cheapest first, but for those that
+`Outlook` shows to be no better than what is known. Where there are many, only the best schedules
+of some weighted sums are found, and the front is said to be incomplete.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.clock import Clock, Run
+from metronome_opt.multiobjective.front import (
+    Candidate,
+    Row,
+    minkowski,
+    nondominated,
+    to_minimise,
+    together,
+)
+from metronome_opt.multiobjective.goals import make_goal
+from metronome_opt.multiobjective.groups import traffic
+from metronome_opt.multiobjective.outlook import Outlook
+from metronome_opt.multiobjective.partfronts import PartFronts
+from metronome_opt.multiobjective.periods import price_of
+from metronome_opt.multiobjective.stretching import at_periods, judged, solve_stretched
+from metronome_opt.presolve.components import components
+from metronome_opt.presolve.lengthen import lengthen
+
+MOST_CHOICES = 5000
+"""Of stretches of jobs that share links, all of which are looked at."""
+_SHARES = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100))
+_STRETCH = "stretch"
+
+
+def front_stretched(
+    instance: Instance, names: Sequence[str], clock: Clock, run: Run, cushion_slots: int
+) -> tuple[list[Row], bool]:
+    """Return offsets and stretches of the front, and whether it is proved complete.
+
+    Parameters
+    ----------
+    names
+        Two or three objectives; stretch is one of the values whether it is named or not.
+    clock, run
+        When to stop, with which seed and how many workers.
+    """
+    apart = "cushion" not in names
+    parts = components(instance) if apart else (instance,)
+    fronts = []
+    complete = True
+    for part in sorted(parts, key=_choices):
+        searched = _Part(instance, part, names, clock, run, cushion_slots)
+        fronts.append(searched.front())
+        complete = complete and searched.complete
+    return [together(each) for each in minkowski(names, fronts)], complete
+
+
+def _choices(part: Instance) -> int:
+    return math.prod(job.max_stretch + 1 for job in part.jobs)
+
+
+@dataclass
+class _Part:
+    """The front of jobs that share links."""
+
+    whole: Instance
+    part: Instance
+    names: Sequence[str]
+    clock: Clock
+    run: Run
+    reserve: int
+    complete: bool = True
+
+    def front(self) -> list[Candidate]:
+        """Return the front, as far as there was time."""
+        if _choices(self.part) > MOST_CHOICES:
+            self.complete = False
+            return nondominated(self._sampled())
+        found: list[Candidate] = []
+        outlook = Outlook(self.part, stopped=lambda: self.clock.stopped)
+        for stretch in self._stretches():
+            if self.clock.stopped:
+                self.complete = False
+                break
+            slots = [stretch[job.name] for job in self.part.jobs]
+            floor = outlook.floor([(each, each) for each in slots])
+            if not self._is_hopeless(floor, stretch, found):
+                found = nondominated([*found, *self._at(stretch)])
+        return found or self._sampled()
+
+    def _stretches(self) -> Iterator[dict[str, int]]:
+        """Yield the choices that keep hyperperiods to the limit, the cheapest first."""
+        jobs = self.part.jobs
+        choices = [
+            dict(zip((job.name for job in jobs), slots, strict=True))
+            for slots in itertools.product(*(range(job.max_stretch + 1) for job in jobs))
+        ]
+        choices.sort(key=lambda stretch: price_of(self.part, stretch))
+        for stretch in choices:
+            try:
+                at_periods(self.part, stretch, 0)
+            except InputError:
+                continue  # a hyperperiod is too long
+            yield stretch
+
+    def _is_hopeless(
+        self, floor: Fraction, stretch: Mapping[str, int], found: Sequence[Candidate]
+    ) -> bool:
+        """Return whether something known is as good as anything at some stretches can be."""
+        least = {"contention": floor, _STRETCH: price_of(self.part, stretch)}
+        if "cushion" in self.names:
+            return False
+        floors = [least.get(name, Fraction(0)) for name in self.names]
+        return any(
+            all(value <= low for value, low in zip(each.values, floors, strict=True))
+            for each in found
+        )
+
+    def _at(self, stretch: Mapping[str, int]) -> list[Candidate]:
+        """Return the front at some stretches."""
+        there = at_periods(self.part, stretch, self.reserve)
+        rest = [name for name in self.names if name != _STRETCH]
+        fronts = PartFronts(there, rest, self.clock, self.run)
+        base = traffic(lengthen(self.whole, self.reserve))
+        schedules, complete = fronts.front(base)
+        self.complete = self.complete and complete
+        return [self._candidate(offsets, stretch) for offsets in schedules]
+
+    def _candidate(self, offsets: Mapping[str, int], stretch: Mapping[str, int]) -> Candidate:
+        values = judged(
+            lengthen(self.whole, self.reserve), self.part, offsets, stretch, self.reserve
+        )
+        return Candidate(
+            tuple(to_minimise(name, values[name]) for name in self.names),
+            ((dict(offsets), dict(stretch)),),
+        )
+
+    def _sampled(self) -> list[Candidate]:
+        """Return the best schedules of some weighted sums, and of each objective in turn."""
+        first, *others = self.names
+        goals = [make_goal(order) for order in ((first, *others), (*others, first))]
+        goals += [
+            make_goal([], weights={first: share, **dict.fromkeys(others, 1 - share)})
+            for share in _SHARES
+        ]
+        found: list[Candidate] = []
+        for number, goal in enumerate(goals):
+            if found and self.clock.stopped:
+                break
+            left = self.run.remaining
+            allowed = None if left is None else left / (len(goals) - number)
+            run = Run(goal, "auto", allowed, self.run.seed, self.run.workers)
+            best = solve_stretched(self.part, run, self.reserve, clock=self.clock)
+            found.append(self._candidate(best.offsets, best.stretch))
+        return found

@@ -1,0 +1,214 @@
+"""Several costs of the same schedules at once: rows of offsets with what they cost.
+
+Where one cost is to be minimised, a table keeps the least for each combination of offsets
+(`eliminate`). Of several costs none is the least: every combination keeps all those that no other
+is as good as in everything. They are few where the offsets that are left are few, so they are kept
+as rows, and only those that may still come to something.
+
+Reference: Rollon and Larrosa, "Bucket elimination for multiobjective optimization problems",
+Journal of Heuristics 12 (2006), 307-328.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.kernels.tables import Ints
+from metronome_opt.solvers.network.model import Network
+
+Mask = NDArray[np.bool_]
+Promise = Callable[[Ints], Mask]
+_MOST_KEYS = 2**62
+
+
+class TooManyRowsError(Exception):
+    """A relation would take more rows than are allowed."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Combinations of offsets and what they cost.
+
+    Attributes
+    ----------
+    scope
+        The jobs that are still to be agreed upon.
+    places
+        Where each job of the scope is in its domain, shape (rows, jobs of the scope).
+    costs
+        Excess of each cost, in its units, shape (rows, costs).
+    gone, chosen
+        The jobs that were eliminated, and where in their domains they are, shape (rows, jobs gone).
+    """
+
+    scope: tuple[int, ...]
+    places: Ints
+    costs: Ints
+    gone: tuple[int, ...]
+    chosen: Ints
+
+    def __len__(self) -> int:
+        return len(self.costs)
+
+    def kept(self, mask: Mask | Ints) -> Relation:
+        """Return some of the rows."""
+        return Relation(
+            self.scope, self.places[mask], self.costs[mask], self.gone, self.chosen[mask]
+        )
+
+    def keys(self, jobs: Sequence[int], sizes: Sequence[int]) -> Ints:
+        """Return a number for each row that says where some jobs of the scope are."""
+        if math.prod(sizes[job] for job in jobs) >= _MOST_KEYS:
+            raise TooManyRowsError
+        keys = np.zeros(len(self), dtype=np.int64)
+        for job in jobs:
+            keys = keys * sizes[job] + self.places[:, self.scope.index(job)]
+        return keys
+
+
+def relations(networks: Sequence[Network]) -> list[Relation]:
+    """Return a relation for each set of jobs that costs are known of.
+
+    Parameters
+    ----------
+    networks
+        One for each cost, of the same jobs and domains; all costs have tables.
+    """
+    found: list[Relation] = []
+    scopes = dict.fromkeys(
+        cost.scope for network in networks for cost in network.costs if cost.scope
+    )
+    for scope in scopes:
+        shape = tuple(networks[0].sizes[job] for job in scope)
+        tables = []
+        alive: Mask = np.ones(shape, dtype=np.bool_)
+        for network in networks:
+            mine = [cost.excess for cost in network.costs if cost.scope == scope]
+            table = np.zeros(shape, dtype=np.int64)
+            for excess in mine:
+                assert excess is not None  # noqa: S101 (the caller's promise)
+                table += excess
+            alive &= table <= network.slack
+            tables.append(table)
+        places = np.argwhere(alive)
+        costs = np.stack([table[alive] for table in tables], axis=1)
+        found.append(Relation(scope, places, costs, (), _no_jobs(len(places))))
+    return found
+
+
+def join(one: Relation, other: Relation, sizes: Sequence[int], most_rows: int) -> Relation:
+    """Return all rows of both that agree on the jobs that they share; costs are added.
+
+    Raises
+    ------
+    TooManyRowsError
+        If that makes more than `most_rows`.
+    """
+    common = [job for job in one.scope if job in other.scope]
+    mine, theirs = one.keys(common, sizes), other.keys(common, sizes)
+    order = np.argsort(theirs, kind="stable")
+    ranked = theirs[order]
+    first = np.searchsorted(ranked, mine, side="left")
+    count = np.searchsorted(ranked, mine, side="right") - first
+    rows = int(count.sum())
+    if rows > most_rows:
+        raise TooManyRowsError
+    left = np.repeat(np.arange(len(one)), count)
+    within = np.arange(rows) - np.repeat(np.cumsum(count) - count, count)
+    right = order[np.repeat(first, count) + within]
+    new = [column for column, job in enumerate(other.scope) if job not in common]
+    return Relation(
+        (*one.scope, *(other.scope[column] for column in new)),
+        np.concatenate([one.places[left], other.places[right][:, new]], axis=1),
+        one.costs[left] + other.costs[right],
+        (*one.gone, *other.gone),
+        np.concatenate([one.chosen[left], other.chosen[right]], axis=1),
+    )
+
+
+def floors(wider: Relation, other: Relation, sizes: Sequence[int]) -> tuple[Ints, Mask]:
+    """Return what `other` costs at least beside each row of `wider`, and where it has rows at all.
+
+    Returns
+    -------
+    tuple
+        Each cost's least, shape (rows of wider, costs), and a mask of the rows.
+    """
+    common = [job for job in wider.scope if job in other.scope]
+    keys, inverse = np.unique(other.keys(common, sizes), return_inverse=True)
+    least = np.full((len(keys), other.costs.shape[1]), np.iinfo(np.int64).max, dtype=np.int64)
+    np.minimum.at(least, inverse, other.costs)
+    mine = wider.keys(common, sizes)
+    at = np.minimum(np.searchsorted(keys, mine), max(0, len(keys) - 1))
+    known = keys[at] == mine if len(keys) else np.zeros(len(wider), dtype=np.bool_)
+    return np.where(known[:, None], least[at] if len(keys) else 0, 0), known
+
+
+def without(relation: Relation, job: int, sizes: Sequence[int], criteria: int) -> Relation:
+    """Return the rows without a job: of those that agree on the rest, the non-dominated ones.
+
+    Parameters
+    ----------
+    criteria
+        How many of the costs count, from the first on; the others are sums of those.
+    """
+    column = relation.scope.index(job)
+    rest = tuple(other for other in relation.scope if other != job)
+    others = [place for place in range(len(relation.scope)) if place != column]
+    smaller = Relation(
+        rest,
+        relation.places[:, others],
+        relation.costs,
+        (*relation.gone, job),
+        np.concatenate([relation.chosen, relation.places[:, [column]]], axis=1),
+    )
+    return nondominated(smaller, sizes, criteria)
+
+
+def nondominated(relation: Relation, sizes: Sequence[int], criteria: int) -> Relation:
+    """Return, of the rows that agree on the scope, the non-dominated ones; see `without`."""
+    keys = relation.keys(relation.scope, sizes)
+    return relation.kept(_nondominated(keys, relation.costs[:, :criteria]))
+
+
+def _nondominated(groups: Ints, costs: Ints) -> Ints:
+    """Return rows such that no other of their group is at least as good in every cost."""
+    if not len(groups):
+        return np.zeros(0, dtype=np.int64)
+    order = np.lexsort((*costs.T[::-1], groups))
+    groups, costs = groups[order], costs[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[:1] - 1))
+    if costs.shape[1] == 1:
+        return order[starts]
+    if costs.shape[1] == 2:
+        ranks = np.searchsorted(starts, np.arange(len(groups)), side="right")
+        return order[_below_all_before(ranks, costs[:, 1])]
+    kept: list[int] = []
+    for begin, end in zip(starts, [*starts[1:], len(groups)], strict=True):
+        mine: list[int] = []
+        for row in range(begin, end):
+            if not mine or not (costs[mine] <= costs[row]).all(axis=1).any():
+                mine.append(row)
+        kept += mine
+    return order[kept]
+
+
+def _below_all_before(groups: Ints, values: Ints) -> Mask:
+    """Return which values are less than all before them in their group; groups ascend from 1."""
+    if (int(values.max()) - int(values.min()) + 1) * (int(groups[-1]) + 1) >= _MOST_KEYS:
+        values = np.unique(values, return_inverse=True)[1]
+    # Later groups lie lower by more than the range of values: the running minimum begins anew.
+    shifted = values - groups * (int(values.max()) - int(values.min()) + 1)
+    running = np.minimum.accumulate(shifted)
+    first: Mask = np.ones(len(values), dtype=np.bool_)
+    first[1:] = shifted[1:] < running[:-1]
+    return first
+
+
+def _no_jobs(rows: int) -> Ints:
+    return np.zeros((rows, 0), dtype=np.int64)

@@ -1,0 +1,117 @@
+"""All schedules of small instances by the judge, and what is the best of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance
+from metronome_opt.verify import Evaluation, evaluate
+from tests.builders import job, network
+from tests.strategies import crowded
+
+AT_GIVEN_PERIODS = ("contention", "latency", "wait", "moves", "cushion")
+NO_LIMIT = Fraction(10**6)
+"""More slots than any cushion that has a limit."""
+
+Objectives = Mapping[str, Fraction | None]
+
+
+@st.composite
+def roomy(draw: st.DrawFn, *, most_schedules: int) -> Instance:
+    """Draw an instance with room for a cushion: two or three short bursts in a long period."""
+    made = [
+        job(
+            f"job-{index}",
+            draw(st.sampled_from((4, 6))),
+            (0, draw(st.integers(1, 2)), 60),
+            weight=draw(st.integers(0, 3)),
+            fixed_offset=draw(st.none() | st.integers(0, 3)) if index else None,
+        )
+        for index in range(3 if most_schedules >= 6**3 else 2)
+    ]
+    return network(*made)
+
+
+@st.composite
+def contested(draw: st.DrawFn, *, most_schedules: int = 120) -> Instance:
+    """Draw an instance whose jobs meet or have room, and want to start or stay somewhere."""
+    drawn = draw(
+        crowded(max_links=2, most_schedules=most_schedules) | roomy(most_schedules=most_schedules)
+    )
+    return drawn.replace(
+        jobs=tuple(
+            each.model_copy(
+                update={
+                    "ready": draw(st.integers(0, each.period)),
+                    "current_offset": draw(st.none() | st.integers(0, each.period - 1)),
+                }
+            )
+            for each in drawn.jobs
+        )
+    )
+
+
+def evaluations(instance: Instance, longer: int = 0) -> list[Evaluation]:
+    """Return what the judge says of every schedule."""
+    choices = [
+        range(each.period) if each.fixed_offset is None else [each.fixed_offset]
+        for each in instance.jobs
+    ]
+    names = [each.name for each in instance.jobs]
+    return [
+        evaluate(instance, dict(zip(names, offsets, strict=True)), longer=longer)
+        for offsets in product(*choices)
+    ]
+
+
+def every(instance: Instance, longer: int = 0) -> list[Objectives]:
+    """Return the objectives of every schedule."""
+    return [evaluation.objectives for evaluation in evaluations(instance, longer)]
+
+
+def cost(name: str, value: Fraction | None) -> Fraction:
+    """Return a value as a number of which less is better."""
+    if name != "cushion":
+        assert value is not None
+        return value
+    return -NO_LIMIT if value is None else -value
+
+
+def allowed(name: str, least: Fraction, tolerance: Fraction) -> Fraction:
+    """Return the largest cost within a tolerance of the least."""
+    if name != "cushion":
+        return least * (1 + tolerance)
+    return least if least == -NO_LIMIT else Fraction(math.floor(least * (1 - tolerance)))
+
+
+def in_order(
+    schedules: Iterable[Objectives],
+    names: Sequence[str],
+    tolerance: Mapping[str, Fraction] | None = None,
+) -> list[Fraction]:
+    """Return the least cost of each objective with the earlier ones held."""
+    left = list(schedules)
+    found = []
+    for name in names:
+        found.append(min(cost(name, each[name]) for each in left))
+        most = allowed(name, found[-1], (tolerance or {}).get(name, Fraction(0)))
+        left = [each for each in left if cost(name, each[name]) <= most]
+    return found
+
+
+def front(schedules: Iterable[Objectives], names: Sequence[str]) -> list[tuple[Fraction, ...]]:
+    """Return the costs of the schedules of which none is as good as another in everything."""
+    points = {tuple(cost(name, each[name]) for name in names) for each in schedules}
+    return sorted(
+        point
+        for point in points
+        if not any(
+            other != point and all(a <= b for a, b in zip(other, point, strict=True))
+            for other in points
+        )
+    )

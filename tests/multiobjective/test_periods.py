@@ -1,0 +1,157 @@
+"""The cheapest stretches within a limit, against every choice there is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective import periods
+from metronome_opt.multiobjective.periods import choose_periods, price_of, stretched
+from metronome_opt.verify import evaluate
+from tests.builders import job, network
+from tests.strategies import instances
+
+BURST = (0, 1, 10)
+
+
+def choices(instance: Instance) -> Iterator[dict[str, int]]:
+    """Yield every choice of stretches."""
+    names = [each.name for each in instance.jobs]
+    for slots in itertools.product(*(range(each.max_stretch + 1) for each in instance.jobs)):
+        yield dict(zip(names, slots, strict=True))
+
+
+def longest(instance: Instance, stretch: dict[str, int]) -> int:
+    """Return the longest hyperperiod of a link."""
+    return max(
+        (
+            math.lcm(*(j.period + stretch[j.name] for j in instance.jobs if link.name in j.links))
+            for link in instance.links
+        ),
+        default=1,
+    )
+
+
+@given(
+    instances(max_jobs=4, max_links=3, max_period=9, max_stretch=3, weights=(0, 1, 2)),
+    st.integers(1, 100),
+)
+def test_nothing_within_the_limit_is_cheaper(instance: Instance, limit: int) -> None:
+    allowed = [each for each in choices(instance) if longest(instance, each) <= limit]
+    if not allowed:
+        with pytest.raises(InputError, match=r"^max_stretch: no stretches of the \d jobs around"):
+            choose_periods(instance, limit=limit)
+        return
+    chosen = choose_periods(instance, limit=limit)
+    assert chosen.proved
+    assert chosen.stretch in allowed
+    ranks = [(price_of(instance, each), sum(each.values())) for each in allowed]
+    assert (chosen.price, sum(chosen.stretch.values())) == min(ranks)
+    assert chosen.price == price_of(instance, chosen.stretch)
+
+
+@given(instances(max_jobs=4, max_links=3, max_period=9, max_stretch=3, weights=(0, 1, 2)))
+def test_few_steps_give_a_choice_that_is_not_called_the_best(instance: Instance) -> None:
+    limit = 60
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(periods, "_FEW_STEPS", 1)
+        patch.setattr(periods, "_MOST_STEPS", 1)
+        try:
+            chosen = choose_periods(instance, limit=limit)
+        except InputError:  # none was found, which proves nothing
+            return
+    assert longest(instance, dict(chosen.stretch)) <= limit
+    best = choose_periods(instance, limit=limit)
+    assert chosen.price >= best.price
+    assert not chosen.proved or chosen.price == best.price
+
+
+def test_by_hand() -> None:
+    # 10 and 12 have 60; 12 and 12 have 12, for 2 slots of 10; 11 and 11 cannot be.
+    instance = network(job("a", 10, BURST, max_stretch=3), job("b", 12, BURST, weight=9))
+    assert choose_periods(instance, limit=60).price == 0
+    assert choose_periods(instance, limit=59).stretch == {"a": 2, "b": 0}
+    assert choose_periods(instance, limit=12).price == Fraction(2, 10)
+    with pytest.raises(InputError, match=r"of at most 11 slots; allow more stretch, coarsen"):
+        choose_periods(instance, limit=11)
+
+
+def test_a_job_on_two_links_has_one_period_for_both() -> None:
+    both = {"link": 1, "other": 1}
+    instance = network(
+        job("a", 8, BURST, max_stretch=4),
+        job("b", 9, BURST, max_stretch=9, links=both),
+        job("c", 18, BURST, links={"other": 1}, max_stretch=1),
+        other=100,
+    )
+    # On the first link 9 and 9 cost 1/8; then 18 may stay. 12 and 12 would cost more.
+    assert choose_periods(instance, limit=18).stretch == {"a": 1, "b": 0, "c": 0}
+    # Within 17 nothing goes on the second link, whatever the first one likes.
+    with pytest.raises(InputError, match="3 jobs around link"):
+        choose_periods(instance, limit=17)
+
+
+def test_of_equal_prices_the_one_with_less_idle_time() -> None:
+    # A slot costs 1/5 of a and 2/10 of b: 6 with 12, and 5 with 10, are had for nothing.
+    instance = network(
+        job("a", 5, BURST, max_stretch=7), job("b", 11, BURST, weight=0, max_stretch=9)
+    )
+    assert choose_periods(instance, limit=15).stretch == {"a": 0, "b": 4}
+
+
+def test_the_instance_has_a_limit_and_its_own_is_taken() -> None:
+    instance = network(
+        *(
+            job(f"job-{period}", period, BURST, max_stretch=math.ceil(period / 20))
+            for period in (137, 211, 350)
+        )
+    )
+    assert instance.needs_stretch
+    chosen = choose_periods(instance)
+    made = stretched(instance, chosen.stretch)
+    assert chosen.proved
+    assert not made.needs_stretch
+    assert chosen.price == min(
+        price_of(instance, each) for each in choices(instance) if longest(instance, each) <= 10**6
+    )
+
+
+def test_stretched_keeps_fixed_offsets_and_counts_a_move_from_beyond_the_period() -> None:
+    instance = network(
+        job("a", 10, BURST, max_stretch=3, fixed_offset=9),
+        job("b", 10, BURST, max_stretch=3, current_offset=11, weight=5),
+    )
+    made = stretched(instance, {"a": 2, "b": 1})
+    assert [(j.period, j.max_stretch, j.fixed_offset) for j in made.jobs] == [
+        (12, 0, 9),
+        (11, 1, None),
+    ]
+    assert Instance.from_dict(made.to_dict()) == made
+    assert evaluate(made, {"a": 9, "b": 10}).objectives["moves"] == 5
+
+
+@given(instances(max_jobs=3, max_period=6, max_stretch=3), st.data())
+def test_stretched_costs_what_the_judge_says_of_the_stretch(
+    instance: Instance, data: st.DataObject
+) -> None:
+    stretch = {j.name: data.draw(st.integers(0, j.max_stretch)) for j in instance.jobs}
+    made = stretched(instance, stretch)
+    offsets = {
+        j.name: data.draw(st.integers(0, j.period - 1))
+        if j.fixed_offset is None
+        else j.fixed_offset
+        for j in made.jobs
+    }
+    judged = evaluate(instance, offsets, stretch).objectives
+    same = evaluate(made, offsets).objectives
+    for name in ("contention", "wait", "moves", "cushion"):
+        assert same[name] == judged[name]
+    assert price_of(instance, stretch) == judged["stretch"]
