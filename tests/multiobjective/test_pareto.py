@@ -96,10 +96,32 @@ def test_limits_cut_the_front_off(
     found = pareto(instance, names, epsilon={names[axis]: stated}, workers=1)
     assert points(found) == [point for point in whole if point[axis] <= most]
     assert is_sound(found)
-    # The least within limits is a bound only where it is the least of all.
-    first = found.points[0]
-    if points(found)[0] != whole[0]:
-        assert first.lower_bound is None
+
+
+def test_the_least_within_limits_bounds_no_other_schedule() -> None:
+    # Contention 0, 5 and 10 at a wait of 2, 1 and 0 slots.
+    instance = network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60)))
+    names = ["contention", "wait"]
+    bounds = {
+        limit: [
+            point.lower_bound
+            for point in pareto(instance, names, epsilon={"wait": limit}, workers=1).points
+        ]
+        for limit in (1, 2)
+    }
+    assert bounds == {1: [None, None], 2: [0, 0, 0]}
+
+
+def test_cushions_between_those_of_the_other_objectives_are_on_the_front() -> None:
+    # The later b starts the more room it leaves, up to half a turn; it runs at 3. A wait of 1 is
+    # no better than none, nor one of 3 than 2, but for the cushion.
+    instance = network(
+        job("a", 12, (0, 1, 60), fixed_offset=0),
+        job("b", 12, (0, 1, 60), ready=1, current_offset=3),
+    )
+    found = pareto(instance, ["wait", "moves", "cushion"], epsilon={"wait": 5}, workers=1)
+    expected = [[wait, int(wait != 2), wait] for wait in range(6)]
+    assert [list(found.values(point)) for point in found.points] == expected
 
 
 @given(contested(most_schedules=80), TWO, st.integers(1, 3))
