@@ -80,7 +80,7 @@ class _AtPeriods:
         self._mixture = {
             name: price / normal(original, name) * (-1 if BY_NAME[name].maximised else 1)
             for name, price in run.goal.prices.items()
-            if BY_NAME[name].at_given_periods
+            if BY_NAME[name].at_given_periods and price
         }
 
     def found(self) -> Found:
@@ -96,6 +96,13 @@ class _AtPeriods:
                 self._level(name, last=position == len(names) - 1)
         if all(level.proved for level in self._found.levels):
             self._found.stop = Stop.PROVED
+        # What is not proved may have become better while later levels were looked at.
+        self._found.levels = [
+            level
+            if level.proved or level.tolerance or level.name == MIXTURE
+            else replace(level, value=self._value(level.name))
+            for level in self._found.levels
+        ]
         return self._found
 
     def _names(self) -> list[str]:

@@ -128,19 +128,28 @@ def _front(
         )
     whole = nondominated(candidates)
     kept = [each for each in whole if _is_within(names, each, limits)]
-    for name, limit in limits.items():
-        if whole and not kept and complete:
-            axis = names.index(name)
-            best = as_stated(name, min(each.values[axis] for each in whole))
-            raise InputError(
-                f"epsilon: no schedule has a {name} of {limit}; the best possible is {best}, "
-                f"{'lower' if BY_NAME[name].maximised else 'raise'} it"
-            )
+    if whole and not kept and complete:
+        raise InputError(_out_of_reach(names, whole, limits))
     bound = kept[0].values[0] if kept and complete and kept[0] is whole[0] else None
     stop = Stop.PROVED if complete else clock.stop
     points = tuple(_schedule(instance, names[0], each, bound, run, cushion_slots) for each in kept)
     notes = [] if complete else ["the front may have more points: not all was proved in time"]
     return Front(instance, names, points, complete, stop, run.elapsed, tuple(notes))
+
+
+def _out_of_reach(
+    names: Sequence[str], whole: Sequence[Candidate], limits: Mapping[str, Fraction]
+) -> str:
+    """Return why no schedule keeps to some limits."""
+    for name, limit in limits.items():
+        least = min(each.values[names.index(name)] for each in whole)
+        if least > to_minimise(name, limit):
+            return (
+                f"epsilon: no schedule has a {name} of {limit}; the best possible is "
+                f"{as_stated(name, least)}, {'lower' if BY_NAME[name].maximised else 'raise'} it"
+            )
+    wanted = ", ".join(f"{name}={limit}" for name, limit in limits.items())
+    return f"epsilon: no schedule keeps to {wanted} together; loosen one of them"
 
 
 def _is_within(names: Sequence[str], candidate: Candidate, limits: Mapping[str, Fraction]) -> bool:

@@ -134,7 +134,7 @@ def _unused(instance: Instance) -> list[str]:
     if not count:
         return []
     text = (
-        f"periods are kept, though {count} jobs may be stretched: "
+        f"periods are kept, though {count} job{'s' * (count > 1)} may be stretched: "
         "name stretch among the objectives to use it"
     )
     return [text]

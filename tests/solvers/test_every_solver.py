@@ -186,7 +186,7 @@ def test_unused_stretch_is_said_to_be_unused(name: str) -> None:
     instance = network(job("a", 10, (0, 4, 60), max_stretch=2))
     result = metronome_opt.solve(instance, name)
     assert result.schedule.stretch == {"a": 0}
-    assert any("periods are kept, though 1 jobs may be stretched" in note for note in result.notes)
+    assert any("periods are kept, though 1 job may be stretched" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(
