@@ -15,6 +15,8 @@ from metronome_opt.solvers import auto, greedy
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
+_PARTS = 3  # of the time that is left, for an end of a front: another end, and what is between
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -84,12 +86,19 @@ def least(
     return Answer(found, proved, bound)
 
 
-def _by_contention(costs: Costs, prices: Mapping[str, int]) -> Answer:
-    """Minimise a sum of contention and latency as the contention of other weights."""
+def _by_contention(costs: Costs, prices: Mapping[str, int], *, parts: int = 1) -> Answer:
+    """Minimise a sum of layered costs as the contention of other weights.
+
+    Parameters
+    ----------
+    parts
+        Of the time that is left, one of so many parts may be taken.
+    """
     weighting = weigh(costs.group, costs.per_bandwidth(prices))
     search: Search | None = None
     with suppress(CostTooLargeError):
         search = costs.search.below(weighting.instance)
+        search.limit_to(search.remaining, parts)
         auto.run(search)
     if search is None or search.best is None:
         return Answer(None, proved=False)
@@ -118,11 +127,12 @@ def lexicographic(
     """
     held = dict(most or {})
     offsets, whole = start, True
+    both = None
     if set(names[:2]) == set(LAYERED) and not held and not cushion:
         both = _both_layered(costs, names[0], names[1])
-        if both is not None:
-            offsets = both
-            held = {name: costs.units(name, both) for name in names[:2]}
+    if both is not None and both.offsets is not None:
+        offsets, whole = both.offsets, both.proved
+        held = {name: costs.units(name, offsets) for name in names[:2]}
     settled = len(held) - len(most or {})
     for position, name in enumerate(names[settled:], start=settled):
         answer = _step(costs, names[: position + 1], held, cushion, offsets)
@@ -134,18 +144,18 @@ def lexicographic(
     return offsets, whole
 
 
-def _both_layered(costs: Costs, first: str, second: str) -> Offsets | None:
-    """Return the least of one of contention and latency, then of the other; None if not proved.
+def _both_layered(costs: Costs, first: str, second: str) -> Answer | None:
+    """Return the least of one of contention and latency, then of the other.
 
-    It is the least of a sum in which nobody gains a unit of the first by any of the second.
+    It is the least of a sum in which nobody gains a unit of the first by any of the second. None
+    without such a sum.
     """
     start = costs.search.below(costs.group)
     greedy.run(start)
     most = None if start.best is None else costs.most_beside(first, second, start.best)
     if most is None:
         return None
-    answer = _by_contention(costs, {first: most + 1, second: 1})
-    return answer.offsets if answer.proved else None
+    return _by_contention(costs, {first: most + 1, second: 1}, parts=_PARTS)
 
 
 def _step(

@@ -147,7 +147,9 @@ class Front:
         frame.index = pd.RangeIndex(1, len(rows) + 1, name="point")
         return frame
 
-    def hypervolume(self, reference: Mapping[str, Exact]) -> float:
+    def hypervolume(
+        self, reference: Mapping[str, Exact], points: Sequence[Schedule] | None = None
+    ) -> float:
         """Return the share of the box from 0 to a reference point that the front dominates.
 
         Parameters
@@ -155,6 +157,8 @@ class Front:
         reference
             A value of each objective that is as bad as matters; of a cushion, the slots that would
             be as good as matters.
+        points
+            Other schedules that have the objectives, instead of those of the front.
 
         Raises
         ------
@@ -184,7 +188,7 @@ class Front:
             if scale[name] <= 0:
                 raise InputError(f"reference.{name}: must be positive, got {reference[name]}")
         rows = []
-        for point in self.points:
+        for point in self.points if points is None else points:
             row = []
             for name, value in zip(self.objectives, self.values(point), strict=True):
                 share = Fraction(1) if value is None else min(value / scale[name], Fraction(1))

@@ -102,7 +102,7 @@ def _between_ends(
     most = [max(costs.units(name, end) for end in ends) for name in names]
     try:
         search = _Between(costs, names, most if len(names) == 2 else [None] * len(names), cushion)
-        for each in (*ends, *known):
+        for each in (*ends, *known, *([] if cushion else [start])):
             search.take(each)
         if not cushion:
             search.descend()

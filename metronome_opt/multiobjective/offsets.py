@@ -22,11 +22,13 @@ from metronome_opt.multiobjective.levels import Levels
 from metronome_opt.multiobjective.objectives import BY_NAME
 from metronome_opt.multiobjective.weighting import Weighting, class_cost, is_layered, weigh
 from metronome_opt.result import Block, Event, Level, Result, Stop
+from metronome_opt.schedule import Status
 from metronome_opt.solvers.network.tables import scale_of
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import interrupt_stops
 from metronome_opt.solvers.solve import solve as solve_contention
 
+_SIMPLE = 100  # denominator of a ratio that is not too long to compute with
 _FIRST_SHARE = Fraction(3, 5)  # of the time, at most, for the first of several levels
 
 
@@ -204,7 +206,7 @@ class _AtPeriods:
             bound = result.lower_bound
             self._found.bound = None if bound is None else bound * factor
             self._found.blocks = tuple(_scaled_block(block, factor) for block in result.blocks)
-        return result.status == "optimal"
+        return result.status is Status.OPTIMAL
 
     def _factor(self, first: str | None, weighting: Weighting) -> Fraction:
         if first == "latency":
@@ -226,7 +228,8 @@ class _AtPeriods:
         if found.stop in (Stop.FINISHED, Stop.PROVED):  # what cut an earlier level short remains
             found.stop = result.stop
         found.build_s += result.build_s
-        found.notes += [note for note in result.notes if note not in found.notes]
+        if not found.levels or result.status is not Status.OPTIMAL:  # proofs need no excuses
+            found.notes += [note for note in result.notes if note not in found.notes]
 
     def _layered_value(self, name: str, offsets: Mapping[str, int]) -> Fraction:
         """Return contention, or what a layered cost is in Mbit/s."""
@@ -331,7 +334,16 @@ class _AtPeriods:
         proved = True
         if layered and not self._goal.epsilon:
             only = set(layered) == set(self._mixture) and not widening
-            proved = self._by_solver(layered, Fraction(1) if only else _FIRST_SHARE, first=None)
+            share = Fraction(1) if only else _FIRST_SHARE
+            try:
+                proved = self._by_solver(layered, share, first=None)
+            except CostTooLargeError:
+                self._by_solver(_simpler(layered), share, first=None)
+                proved = False
+                found.notes.append(
+                    "weights: the sum does not fit 64-bit integers, so that another one of nearly "
+                    "the same ratio was minimised; simpler weights can be proved"
+                )
             if only:
                 found.levels.append(Level(MIXTURE, self._mixed(Fraction(0)), proved))
                 return
@@ -375,6 +387,12 @@ class _AtPeriods:
                 break
         self._found.offsets = kept
         return proved
+
+
+def _simpler(prices: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    """Return prices of nearly the same ratio in small numbers."""
+    least = min(prices.values())
+    return {name: (price / least).limit_denominator(_SIMPLE) for name, price in prices.items()}
 
 
 def _within(name: str, value: Fraction | None, most: Fraction) -> bool:

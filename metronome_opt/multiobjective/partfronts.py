@@ -20,6 +20,7 @@ from metronome_opt.multiobjective.front import Candidate, minkowski, nondominate
 from metronome_opt.multiobjective.groupfront import GroupFront, front_of
 from metronome_opt.multiobjective.groups import group, named, traffic
 from metronome_opt.multiobjective.objectives import can_turn
+from metronome_opt.solvers import greedy
 from metronome_opt.solvers.network.tables import domains_of
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
@@ -134,7 +135,7 @@ class PartFronts:
         if known is not None and known.complete:
             return known
         before = () if known is None else known.schedules
-        start = tuple(job.unshifted for job in costs.group.jobs)
+        start = _heuristic(costs)
 
         def cushion_of(offsets: Offsets) -> int | None:
             value = evaluate(costs.group, named(costs, offsets)).objectives["cushion"]
@@ -164,6 +165,14 @@ class PartFronts:
         event = FrontEvent(self._search.elapsed, done, parts, points)
         if self._callback is not None and self._callback(event):
             self._clock.call_off()
+
+
+def _heuristic(costs: Costs) -> Offsets:
+    """Return a schedule that is found at once."""
+    # Not below the search: there is to be one even if no time is left.
+    search = Search(costs.group, time_limit=None, seed=0, workers=1)
+    greedy.run(search)
+    return search.best or tuple(job.unshifted for job in costs.group.jobs)
 
 
 def _check_size(part: Instance, names: Sequence[str]) -> None:
