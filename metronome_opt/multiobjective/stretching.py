@@ -90,6 +90,8 @@ class _Stretching:
         self._reserve = cushion_slots
         self._original = lengthen(instance, cushion_slots)
         self._clock = Clock(run) if clock is None else clock
+        self._best: dict[tuple[str, ...], Values] = {}
+        self._trajectory: list[Event] = []
 
     def found(self) -> Found:
         """Search for the best stretches."""
@@ -166,7 +168,7 @@ class _Stretching:
         there = at_periods(part, stretch, self._reserve)
         if seconds == 0:
             offsets = _quick(there)
-            return Solved(self._values(part, offsets, stretch), offsets)
+            return self._told(part, Solved(self._values(part, offsets, stretch), offsets))
         left = self._run.remaining
         allowed = min((each for each in (seconds, left) if each is not None), default=None)
         price = price_of(part, stretch)
@@ -183,7 +185,7 @@ class _Stretching:
             self._clock.interrupt()
         proved = all(level.proved for level in found.levels)
         values = self._values(part, found.offsets, stretch)
-        return Solved(values, found.offsets, self._bound(found, values), proved)
+        return self._told(part, Solved(values, found.offsets, self._bound(found, values), proved))
 
     def _least_contention(
         self,
@@ -205,7 +207,24 @@ class _Stretching:
         auto.run(search)
         offsets = search.named() or dict(there.unshifted)
         values = self._values(part, offsets, stretch)
-        return Solved(values, offsets, search.bound, search.proved)
+        return self._told(part, Solved(values, offsets, search.bound, search.proved))
+
+    def _told(self, part: Instance, solved: Solved) -> Solved:
+        """Tell of what is better than all before; return what was given."""
+        jobs = tuple(job.name for job in part.jobs)
+        if jobs in self._best and solved.values >= self._best[jobs]:
+            return solved
+        self._best[jobs] = solved.values
+        incumbent = None
+        if sum(map(len, self._best)) == len(self._instance.jobs):  # every component has one
+            incumbent = sum((values[0] for values in self._best.values()), Fraction(0))
+            if not self._run.goal.prices:
+                incumbent = as_stated(self._names[0], incumbent)
+        event = Event(self._run.elapsed, incumbent, None, "stretch")
+        self._trajectory.append(event)
+        if self._run.callback is not None and self._run.callback(event):
+            self._clock.call_off()
+        return solved
 
     def _is_enough(self, event: Event, price: Fraction, beat: Values | None) -> bool:
         """Return whether to leave some stretches, because of the time or of what they promise."""
@@ -257,6 +276,7 @@ class _Stretching:
             levels=levels,
             bound=None if self._run.goal.prices or (not bound and not best.proved) else bound,
             stop=stop,
+            trajectory=tuple(self._trajectory),
             notes=notes,
         )
 

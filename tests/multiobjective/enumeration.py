@@ -56,17 +56,33 @@ def contested(draw: st.DrawFn, *, most_schedules: int = 120) -> Instance:
     )
 
 
+@st.composite
+def stretchable(draw: st.DrawFn) -> Instance:
+    """Draw an instance with few schedules, some of whose jobs may be stretched."""
+    drawn = draw(contested(most_schedules=40))
+    return drawn.replace(
+        jobs=tuple(
+            each.model_copy(update={"max_stretch": draw(st.integers(0, 2 if index < 2 else 0))})
+            for index, each in enumerate(drawn.jobs)
+        )
+    )
+
+
 def evaluations(instance: Instance, longer: int = 0) -> list[Evaluation]:
-    """Return what the judge says of every schedule."""
-    choices = [
-        range(each.period) if each.fixed_offset is None else [each.fixed_offset]
-        for each in instance.jobs
-    ]
+    """Return what the judge says of every schedule, at every stretch that jobs are allowed."""
     names = [each.name for each in instance.jobs]
-    return [
-        evaluate(instance, dict(zip(names, offsets, strict=True)), longer=longer)
-        for offsets in product(*choices)
-    ]
+    found = []
+    for slots in product(*(range(each.max_stretch + 1) for each in instance.jobs)):
+        choices = [
+            range(each.period + more) if each.fixed_offset is None else [each.fixed_offset]
+            for each, more in zip(instance.jobs, slots, strict=True)
+        ]
+        stretch = dict(zip(names, slots, strict=True))
+        found += [
+            evaluate(instance, dict(zip(names, offsets, strict=True)), stretch, longer=longer)
+            for offsets in product(*choices)
+        ]
+    return found
 
 
 def every(instance: Instance, longer: int = 0) -> list[Objectives]:

@@ -1,0 +1,158 @@
+"""Objectives with stretch among them, against the judge's word on every stretch and offset."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt import pareto, solve
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.goals import normal
+from metronome_opt.multiobjective.periods import choose_periods
+from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.result import Event, Stop
+from metronome_opt.verify import check, evaluate
+from tests.builders import job, network
+from tests.multiobjective.enumeration import cost, every, front, in_order, stretchable
+
+ALL = ("contention", "latency", "stretch", "wait", "moves", "cushion")
+WITH_STRETCH = st.permutations(ALL).map(
+    lambda names: names[:3] if "stretch" in names[:3] else [*names[:2], "stretch"]
+)
+TOO_LONG = network(
+    *(
+        job(name, period, (0, period // 4, 60), max_stretch=math.ceil(period / 20))
+        for name, period in (("a", 137), ("b", 211), ("c", 350))
+    )
+)
+
+
+@given(stretchable(), WITH_STRETCH, st.sampled_from((0, 0, 1)))
+@settings(max_examples=20)
+def test_objectives_in_any_order_come_to_their_least(
+    instance: Instance, names: list[str], longer: int
+) -> None:
+    found = solve(instance, objectives=names, cushion_slots=longer, workers=1)
+    least = in_order(every(instance, longer), names)
+    values = [cost(name, found.evaluation.objectives[name]) for name in names]
+    assert values == least
+    assert [level.name for level in found.levels] == names
+    assert all(level.proved for level in found.levels)
+    assert found.stop is Stop.PROVED
+    assert check(instance, found.schedule) == ()
+
+
+@given(
+    stretchable(),
+    st.sampled_from([name for name in ALL if name != "stretch"]),
+    st.fractions(Fraction(1, 4), 4, max_denominator=4),
+)
+@settings(max_examples=12)
+def test_a_weighted_sum_with_stretch_comes_to_its_least(
+    instance: Instance, other: str, weight: Fraction
+) -> None:
+    weights = {other: Fraction(1), "stretch": weight}
+    found = solve(instance, weights=weights, workers=1)
+    longest = normal(instance, "cushion")
+
+    def total(values: dict[str, Fraction | None]) -> Fraction:
+        # A cushion without limit counts as the longest period.
+        known = {name: min(cost(name, values[name]), Fraction(0)) for name in ("cushion",)}
+        spare = max(known["cushion"], -longest)
+        return sum(
+            (
+                price
+                * (spare if name == "cushion" else cost(name, values[name]))
+                / normal(instance, name)
+                for name, price in weights.items()
+            ),
+            Fraction(0),
+        )
+
+    assert found.levels[0].value == min(total(dict(each)) for each in every(instance))
+    assert found.levels[0].proved
+
+
+@given(stretchable(), st.sampled_from([name for name in ALL if name != "stretch"]))
+@settings(max_examples=12)
+def test_a_front_with_stretch_is_all_there_is(instance: Instance, other: str) -> None:
+    found = pareto(instance, [other, "stretch"], workers=1)
+    points = [
+        tuple(cost(name, each.objectives[name]) for name in (other, "stretch"))
+        for each in found.points
+    ]
+    assert points == front(every(instance), (other, "stretch"))
+    assert found.complete
+    assert all(check(instance, point) == () for point in found.points)
+
+
+@given(stretchable())
+@settings(max_examples=12)
+def test_without_room_to_stretch_nothing_changes(instance: Instance) -> None:
+    kept = instance.replace(
+        jobs=tuple(each.model_copy(update={"max_stretch": 0}) for each in instance.jobs)
+    )
+    plain = solve(kept, workers=1)
+    asked = solve(kept, objectives=["contention", "stretch"], workers=1)
+    assert asked.evaluation.contention == plain.evaluation.contention
+    assert not any(asked.stretch.values())
+
+
+def test_hyperperiods_that_are_too_long_are_shortened_without_being_asked() -> None:
+    found = solve(TOO_LONG, time_limit=3, workers=1)
+    assert any(found.stretch.values())
+    assert [level.name for level in found.levels] == ["contention", "stretch"]
+    assert check(TOO_LONG, found.schedule) == ()
+    assert any("hyperperiods are above the limit" in note for note in found.notes)
+
+
+def test_the_cheapest_periods_come_first_if_stretch_does() -> None:
+    found = solve(TOO_LONG, objectives=["stretch", "contention"], time_limit=3, workers=1)
+    assert found.evaluation.objectives["stretch"] == choose_periods(TOO_LONG).price
+
+
+def test_the_latency_of_stretched_jobs_is_a_share_of_unstretched_traffic() -> None:
+    # Each of two bursts of 60 on 100 lasts 2 of 4 slots, or 2 of 5.
+    two = network(job("a", 4, (0, 2, 60), max_stretch=1), job("b", 4, (0, 2, 60), fixed_offset=0))
+    found = solve(two, objectives=["stretch", "latency"], workers=1)
+    assert found.levels[1].value == evaluate(two, found.offsets).objectives["latency"] == 0
+    reserved = lengthen(two, 1)
+    assert solve(two, objectives=["stretch", "latency"], cushion_slots=1, workers=1).levels[
+        1
+    ].value == min(
+        evaluate(reserved, {"a": offset, "b": 0}).objectives["latency"] or Fraction(0)
+        for offset in range(4)
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"objectives": ["contention", "stretch"], "tolerance": {"contention": "5%"}}, "tolerance"),
+        ({"objectives": ["stretch"], "epsilon": {"contention": 1}}, "epsilon"),
+        ({"strict": True}, "strict"),
+    ],
+)
+def test_what_holds_at_given_periods_only_is_refused(asked: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError, match=f"^{told}: "):
+        solve(TOO_LONG, **asked)  # type: ignore[arg-type]
+
+
+def test_a_callback_ends_the_search_for_stretches() -> None:
+    calls: list[Event] = []
+
+    def enough(event: Event) -> bool:
+        calls.append(event)
+        return True
+
+    found = solve(
+        TOO_LONG, objectives=["contention", "stretch"], callback=enough, time_limit=30, workers=1
+    )
+    assert len(calls) == 1
+    assert found.stop is Stop.CALLBACK
+    assert check(TOO_LONG, found.schedule) == ()
