@@ -62,7 +62,7 @@ def solve(
         typer.Option(
             metavar="NAMES",
             help="What to optimise, most important first, separated by commas: of "
-            f"{', '.join(OBJECTIVES)}.",
+            f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md.",
             show_default=_DEFAULT_OBJECTIVES,
         ),
     ] = None,

@@ -16,7 +16,7 @@ import numpy as np
 
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.jobs import contention, demand_of, put_job, score_job, workspace
-from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, compile_instance
 from metronome_opt.multiobjective.objectives import can_turn
 from metronome_opt.multiobjective.weighting import LAYERED, is_layered, weigh
 from metronome_opt.presolve.lengthen import lengthen
@@ -26,6 +26,7 @@ from metronome_opt.solvers.search import Search
 
 Offsets = tuple[int, ...]
 MIXTURE = "weighted sum"
+_LARGEST = 2**61
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,18 @@ class Costs:
             common = math.lcm(*(price.denominator for price in exact.values()))
             self._mixture = {name: int(price * common) for name, price in exact.items()}
             self.steps[MIXTURE] = Fraction(1, common)
+            if sum(self._mixture.values()) * self._largest >= _LARGEST:
+                raise CostTooLargeError(f"{self.group.name}: a weighted sum does not fit 64 bits")
+
+    @property
+    def _largest(self) -> int:
+        """More units than any of the objectives comes to."""
+        layered = [
+            int(_unlimited(compiled) / self._scales[name]) + 1
+            for name, compiled in self._compiled.items()
+        ]
+        singles = sum(job.weight * job.period for job in self.group.jobs)
+        return max(*layered, singles)
 
     def scale(self, name: str) -> Fraction:
         """Return what a unit of a layered cost is in Mbit/s."""
@@ -198,10 +211,15 @@ class Costs:
         prices = self.expanded(prices)
         weighting = weigh(self.group, self.per_bandwidth(prices))
         search = self.search.below(weighting.instance)
+        if max(prices.values(), default=0) * self._largest >= _LARGEST:
+            raise CostTooLargeError(f"{self.group.name}: a weighted sum does not fit 64 bits")
+        most = None if most is None else min(most, _LARGEST)
         limit = None if most is None else Fraction(most) / weighting.scale
         network = build(
             search,
-            most=_unlimited(search.compiled) if limit is None else limit,
+            most=_unlimited(search.compiled)
+            if limit is None
+            else min(limit, _unlimited(search.compiled)),
             turned_alike=self._turned_alike,
         )
         per_unit = network.scale * weighting.scale
@@ -212,7 +230,9 @@ class Costs:
             network = self._with_singles(network, others, per_unit)
             network = replace(
                 network,
-                limit=_sum_of_worst(network) if most is None else int(most / per_unit),
+                limit=min(
+                    _sum_of_worst(network), _LARGEST if most is None else int(most / per_unit)
+                ),
             )
         return Priced(search, network, per_unit)
 

@@ -9,10 +9,11 @@ from numbers import Integral, Rational
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.objectives import BY_NAME, check_names
+from metronome_opt.multiobjective.objectives import BY_NAME, DEFAULT_ORDER, check_names
 from metronome_opt.solvers.registry import SOLVERS, Solver
 
 Exact = str | int | Fraction
+_MOST_DIGITS = 40
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def make_goal(
         objectives = list(prices)
         if tolerance:
             raise InputError("tolerance: a weighted sum has no levels; leave it or weights out")
-    names = check_names(objectives)
+    names = DEFAULT_ORDER if list(objectives) == ["all"] else check_names(objectives)
     loose = _numbers("tolerance", tolerance)
     for name in loose:
         if name not in names[:-1]:
@@ -108,10 +109,17 @@ def exact(place: str, value: Exact) -> Fraction:
     try:
         if isinstance(value, str):
             text = value.strip()
+            if len(text) > _MOST_DIGITS or len(text.lower().partition("e")[2]) > 3:
+                raise InputError(
+                    f"{place}: {show(text)} is too long; write a number of {_MOST_DIGITS} digits "
+                    "or fewer"
+                )
             share = text.endswith("%")
-            return Fraction(text.removesuffix("%").strip()) / (100 if share else 1)
+            return _short(place, Fraction(text.removesuffix("%").strip()) / (100 if share else 1))
         if isinstance(value, Integral | Rational) and not isinstance(value, bool):
-            return Fraction(value)
+            return _short(place, Fraction(value))
+    except InputError:
+        raise
     except (ValueError, ZeroDivisionError):
         pass
     raise InputError(
@@ -119,20 +127,39 @@ def exact(place: str, value: Exact) -> Fraction:
     )
 
 
-def check_able(solver: Solver, goal: Goal) -> None:
+def _short(place: str, value: Fraction) -> Fraction:
+    if max(abs(value.numerator), value.denominator) >= 10**_MOST_DIGITS:
+        raise InputError(
+            f"{place}: must have {_MOST_DIGITS} digits or fewer above and below the line"
+        )
+    return value
+
+
+def check_able(solver: Solver, goal: Goal, *, stretching: bool = False) -> None:
     """Refuse a goal that a solver cannot reach for, and name those that can.
+
+    Parameters
+    ----------
+    stretching
+        Whether jobs have to be stretched, asked for or not.
 
     Raises
     ------
     InputError
         If the solver does not optimise one of the objectives, or cannot hold an earlier one.
     """
-    if _can(solver, goal):
+    if _can(solver, goal, stretching):
         return
-    able = [each.name for each in SOLVERS.values() if _can(each, goal)]
-    wish = ", ".join(goal.names)
+    able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
+    wish = ", ".join(dict.fromkeys((*goal.names, *(["stretch"] if stretching else []))))
     extra = [
-        word for word, given in (("tolerance", goal.tolerance), ("epsilon", goal.epsilon)) if given
+        word
+        for word, given in (
+            ("tolerance", goal.tolerance),
+            ("epsilon", goal.epsilon),
+            ("strict", goal.strict),
+        )
+        if given
     ]
     raise InputError(
         f"objectives: {wish}{' with ' + ' and '.join(extra) if extra else ''}: solver "
@@ -156,10 +183,11 @@ def check_reserve(cushion_slots: int) -> None:
         )
 
 
-def _can(solver: Solver, goal: Goal) -> bool:
-    held = goal.objectives[:-1] if not goal.prices else ()
+def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
+    held = () if goal.prices else goal.objectives if goal.strict else goal.objectives[:-1]
     return (
         set(goal.names) <= set(solver.objectives)
+        and ("stretch" in solver.objectives or not stretching)
         and set(held) <= set(solver.holds)
         and (solver.limits or not (goal.tolerance or goal.epsilon))
     )

@@ -28,8 +28,13 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import interrupt_stops
 from metronome_opt.solvers.solve import solve as solve_contention
 
+_DOMINANT = 10**6  # times as much counts as any times as much
+_APPROXIMATED = (
+    "weights: the sum does not fit 64-bit integers, so that another one of nearly the same ratio "
+    "was minimised; simpler weights can be proved"
+)
 _SIMPLE = 100  # denominator of a ratio that is not too long to compute with
-_FIRST_SHARE = Fraction(3, 5)  # of the time, at most, for the first of several levels
+_SHARE = Fraction(3, 5)  # of the time that is left, at most, for a level that others follow
 
 
 @dataclass
@@ -85,6 +90,8 @@ class _AtPeriods:
             if BY_NAME[name].at_given_periods and price
         }
 
+        self._searched: Mapping[str, Fraction] = self._mixture
+
     def found(self) -> Found:
         """Go through what is limited, then through the objectives."""
         for name, most in self._goal.epsilon.items():
@@ -120,13 +127,18 @@ class _AtPeriods:
     def _level(self, name: str, *, last: bool) -> None:
         before = self._found.levels
         earlier = all(level.proved for level in before)
-        if not before and not self._goal.epsilon and is_layered(name):
-            share = Fraction(1) if last else _FIRST_SHARE
+        share = Fraction(1) if last else _SHARE
+        by_solver = not before and not self._goal.epsilon and is_layered(name)
+        if not by_solver:  # a solver tells by itself
+            self._tell(name)
+        if self._ended:
+            proved = False
+        elif by_solver:
             proved = self._by_solver({name: Fraction(1)}, share, first=name)
         elif self._is_scalar(name):
-            proved = self._next_layered(name)
+            proved = self._next_layered(name, share)
         else:
-            proved = self._by_levels(name)
+            proved = self._by_levels(name, share)
             # Within limits more may be the least: that bounds no schedule but those within.
             if not before and proved and not self._goal.epsilon:
                 self._found.bound = self._value(name)
@@ -139,6 +151,12 @@ class _AtPeriods:
             )
         )
 
+    def _tell(self, name: str) -> None:
+        """Tell that a level begins; end all of it if that is asked for."""
+        event = Event(self._run.elapsed, None, None, name)
+        if not self._ended and self._run.callback is not None and self._run.callback(event):
+            self._found.stop = Stop.CALLBACK
+
     def _is_scalar(self, name: str) -> bool:
         """Return whether a level, and all before, are a matter of other weights."""
         before = self._found.levels
@@ -148,7 +166,7 @@ class _AtPeriods:
             and not self._goal.epsilon
         )
 
-    def _next_layered(self, name: str) -> bool:
+    def _next_layered(self, name: str, share: Fraction) -> bool:
         """Optimise a layered cost with all earlier ones held, as one sum.
 
         A unit of an earlier one is worth more than all that the later ones come to now.
@@ -164,9 +182,9 @@ class _AtPeriods:
             prices[each] = price / step
             later += price * int(self._layered_value(each, self._found.offsets) / step)
         try:
-            return self._by_solver(prices, Fraction(1), first=None)
+            return self._by_solver(prices, share, first=None)
         except CostTooLargeError:
-            return self._run.solver == "auto" and self._by_levels(name)
+            return self._run.solver == "auto" and self._by_levels(name, share)
 
     def _by_solver(
         self, prices: Mapping[str, Fraction], share: Fraction, first: str | None
@@ -181,6 +199,7 @@ class _AtPeriods:
         weighting = weigh(self._instance, prices)
         factor = self._factor(first, weighting)
         told = self._run.callback
+        known = first in BY_NAME
 
         def scaled(event: Event) -> Event:
             return replace(
@@ -190,7 +209,9 @@ class _AtPeriods:
             )
 
         def tell(event: Event) -> bool | None:
-            return told(scaled(event)) if told is not None else None
+            # Of a sum nobody knows what it says of the objective: that something goes on is all.
+            shown = scaled(event) if known else replace(event, incumbent=None, bound=None)
+            return told(shown) if told is not None else None
 
         result = solve_contention(
             weighting.instance,
@@ -198,10 +219,10 @@ class _AtPeriods:
             time_limit=self._run.share(share),
             seed=self._run.seed,
             workers=self._run.workers,
-            callback=tell if first in BY_NAME else None,
+            callback=tell,
         )
         self._take(result, prices)
-        if first in BY_NAME:
+        if known:
             self._found.trajectory = tuple(scaled(event) for event in result.trajectory)
             bound = result.lower_bound
             self._found.bound = None if bound is None else bound * factor
@@ -242,15 +263,15 @@ class _AtPeriods:
         """Whether somebody has had enough: what was found so far is handed back."""
         return self._found.stop in (Stop.INTERRUPTED, Stop.CALLBACK)
 
-    def _by_levels(self, name: str) -> bool:
+    def _by_levels(self, name: str, share: Fraction = Fraction(1)) -> bool:
         """Optimise an objective over groups of jobs, the earlier ones held."""
         if self._ended:
             return False
-        return self._improved(self._levels(), name)
+        return self._improved(self._levels(share), name)
 
-    def _levels(self) -> Levels:
+    def _levels(self, share: Fraction = Fraction(1)) -> Levels:
         """Return the schedule there is, with all limits and what was optimised before held."""
-        levels = Levels(self._search(), self._base, dict(self._found.offsets), self._mixture)
+        levels = Levels(self._search(share), self._base, dict(self._found.offsets), self._searched)
         for limited, most in self._goal.epsilon.items():
             if BY_NAME[limited].at_given_periods:
                 levels.limit(limited, most)
@@ -258,11 +279,11 @@ class _AtPeriods:
             levels.hold(level)
         return levels
 
-    def _search(self) -> Search:
+    def _search(self, share: Fraction = Fraction(1)) -> Search:
         run = self._run
         return Search(
             self._instance,
-            time_limit=run.remaining,
+            time_limit=run.share(share),
             seed=run.seed,
             workers=run.workers,
             callback=None,
@@ -311,11 +332,11 @@ class _AtPeriods:
             return
         if proved:
             raise InputError(
-                f"epsilon: a {name} of {most} cannot be had; the best possible is {value}; "
+                f"epsilon: {name} of {most} cannot be had; the best possible is {value}; "
                 f"{'lower' if BY_NAME[name].maximised else 'raise'} it to that or beyond"
             )
         raise SolverError(
-            f"epsilon: no schedule with a {name} of {most} was found in time, "
+            f"epsilon: no schedule with {name} of {most} was found in time, "
             f"only one with {value}; allow more time or loosen it"
         )
 
@@ -334,21 +355,24 @@ class _AtPeriods:
         proved = True
         if layered and not self._goal.epsilon:
             only = set(layered) == set(self._mixture) and not widening
-            share = Fraction(1) if only else _FIRST_SHARE
+            share = Fraction(1) if only else _SHARE
             try:
                 proved = self._by_solver(layered, share, first=None)
             except CostTooLargeError:
                 self._by_solver(_simpler(layered), share, first=None)
                 proved = False
-                found.notes.append(
-                    "weights: the sum does not fit 64-bit integers, so that another one of nearly "
-                    "the same ratio was minimised; simpler weights can be proved"
-                )
+                found.notes.append(_APPROXIMATED)
             if only:
                 found.levels.append(Level(MIXTURE, self._mixed(Fraction(0)), proved))
                 return
         if self._mixture:
-            proved = self._by_levels(MIXTURE)
+            try:
+                proved = self._by_levels(MIXTURE)
+            except CostTooLargeError:
+                self._searched = _simpler(self._mixture)
+                self._by_levels(MIXTURE)
+                proved = False
+                found.notes.append(_APPROXIMATED)
         if widening:
             proved = self._widened(widening) and proved
         found.levels.append(Level(MIXTURE, self._mixed(widening), proved))
@@ -392,7 +416,10 @@ class _AtPeriods:
 def _simpler(prices: Mapping[str, Fraction]) -> dict[str, Fraction]:
     """Return prices of nearly the same ratio in small numbers."""
     least = min(prices.values())
-    return {name: (price / least).limit_denominator(_SIMPLE) for name, price in prices.items()}
+    return {
+        name: min(price / least, Fraction(_DOMINANT)).limit_denominator(_SIMPLE)
+        for name, price in prices.items()
+    }
 
 
 def _within(name: str, value: Fraction | None, most: Fraction) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.kernels.tables import Ints
 
+_LARGEST = 2**62
 _MOST_CELLS = 2**14
 
 Extra = list[list[int]]  # per burst of the one job and of the other
@@ -105,7 +106,12 @@ def _extra(one: Job, other: Job, links: Sequence[Link]) -> Extra:
 def _least(one: Job, other: Job, mine: int, its: int, extra: Extra) -> Fraction:
     """Return what two jobs of given periods cost each other where they do so least."""
     shared = math.gcd(mine, its)
-    total = np.zeros(shared, dtype=np.int64)
+    worst = sum(
+        price * phase.length * its_phase.length
+        for phase, row in zip(one.phases, extra, strict=True)
+        for its_phase, price in zip(other.phases, row, strict=True)
+    )
+    total = np.zeros(shared, dtype=np.int64 if worst < _LARGEST else object)
     for phase, row in zip(one.phases, extra, strict=True):
         if not any(row):
             continue

@@ -70,9 +70,10 @@ def pareto(
     approximate
         Take a front of three objectives as far as it is found in time, however large it is.
     memory
-        Where fronts of parts are kept, to go on after an interruption.
+        Where fronts of parts are kept, to go on after an interruption; unused where jobs are
+        stretched.
     callback
-        Told whenever a part is done; returns True to stop.
+        Told whenever a part is done, or a choice of periods; returns True to stop.
 
     Raises
     ------
@@ -99,7 +100,15 @@ def pareto(
     clock = Clock(run)
     with interrupt_stops(clock):
         if "stretch" in names or instance.needs_stretch:
-            rows, complete = front_stretched(instance, names, clock, run, cushion_slots)
+            rows, complete = front_stretched(
+                instance,
+                names,
+                clock,
+                run,
+                cushion_slots,
+                approximate=approximate,
+                callback=callback,
+            )
         else:
             parts = PartFronts(
                 lengthen(instance, cushion_slots), names, clock, run, approximate, memory, callback

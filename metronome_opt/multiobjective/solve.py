@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.clock import Run
@@ -58,8 +59,8 @@ def solve(
         without a time limit, or with one so generous that no part of it uses up its share.
     objectives
         What to optimise, most important first: each with the earlier ones held at what they came
-        to. Jobs are stretched only if ``stretch`` is among them, or if hyperperiods are too long
-        without.
+        to. ``["all"]`` stands for contention, stretch, latency, cushion, wait, moves. Jobs are
+        stretched only if ``stretch`` is among them, or if hyperperiods are too long without.
     tolerance
         By what share of it an objective may become worse for the sake of the later ones, by name:
         ``{"contention": "5%"}``.
@@ -86,8 +87,8 @@ def solve(
     Raises
     ------
     InputError
-        If an argument makes no sense, the solver cannot do what is asked, or epsilon is less than
-        what is possible.
+        If an argument makes no sense, the solver cannot do what is asked, epsilon is less than
+        what is possible, or tolerance, epsilon or strict are asked for while jobs are stretched.
     MissingBackendError
         If the solver's back end is not installed; the text says what to install.
     SolverError
@@ -97,9 +98,10 @@ def solve(
     chosen = find_solver(solver)
     check_numbers(time_limit, seed, workers)
     goal = make_goal(objectives, tolerance, weights, epsilon, strict=strict)
-    check_able(chosen, goal)
+    check_able(chosen, goal, stretching=instance.needs_stretch)
     check_reserve(cushion_slots)
-    stretching = "stretch" in goal.names or instance.needs_stretch
+    able = any(job.max_stretch for job in instance.jobs)
+    stretching = ("stretch" in goal.names and able) or instance.needs_stretch
     if not stretching and not cushion_slots and goal == make_goal(["contention"]):
         result = solve_contention(
             instance, solver, time_limit=time_limit, seed=seed, workers=workers, callback=callback
@@ -119,6 +121,10 @@ def solve(
         found = solve_stretched(instance, run, cushion_slots)
     else:
         found = solve_offsets(lengthen(instance, cushion_slots), run)
+        if "stretch" in goal.objectives and not goal.prices:  # nobody can be stretched
+            place = goal.objectives.index("stretch")
+            found.levels.insert(place, Level("stretch", Fraction(0), proved=True))
+            found.bound = found.bound if place else Fraction(0)
     return _result(instance, found, run, cushion_slots)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -24,23 +24,32 @@ from metronome_opt.multiobjective.front import (
     to_minimise,
     together,
 )
-from metronome_opt.multiobjective.goals import make_goal
+from metronome_opt.multiobjective.goals import Goal, make_goal
 from metronome_opt.multiobjective.groups import traffic
 from metronome_opt.multiobjective.outlook import Outlook
-from metronome_opt.multiobjective.partfronts import PartFronts
+from metronome_opt.multiobjective.partfronts import FrontEvent, PartFronts
 from metronome_opt.multiobjective.periods import price_of
 from metronome_opt.multiobjective.stretching import at_periods, judged, solve_stretched
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.result import Stop
 
 MOST_CHOICES = 5000
 """Of stretches of jobs that share links, all of which are looked at."""
 _SHARES = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100))
+_ENDS = 0.4  # of the time, for the ends of a front
 _STRETCH = "stretch"
 
 
 def front_stretched(
-    instance: Instance, names: Sequence[str], clock: Clock, run: Run, cushion_slots: int
+    instance: Instance,
+    names: Sequence[str],
+    clock: Clock,
+    run: Run,
+    cushion_slots: int,
+    *,
+    approximate: bool = False,
+    callback: Callable[[FrontEvent], bool | None] | None = None,
 ) -> tuple[list[Row], bool]:
     """Return offsets and stretches of the front, and whether it is proved complete.
 
@@ -50,13 +59,15 @@ def front_stretched(
         Two or three objectives; stretch is one of the values whether it is named or not.
     clock, run
         When to stop, with which seed and how many workers.
+    approximate, callback
+        As `pareto` has them; the callback is told of every choice of periods.
     """
     apart = "cushion" not in names
     parts = components(instance) if apart else (instance,)
     fronts = []
     complete = True
     for part in sorted(parts, key=_choices):
-        searched = _Part(instance, part, names, clock, run, cushion_slots)
+        searched = _Part(instance, part, names, clock, run, cushion_slots, approximate, callback)
         fronts.append(searched.front())
         complete = complete and searched.complete
     return [together(each) for each in minkowski(names, fronts)], complete
@@ -76,16 +87,21 @@ class _Part:
     clock: Clock
     run: Run
     reserve: int
+    approximate: bool
+    callback: Callable[[FrontEvent], bool | None] | None
     complete: bool = True
 
     def front(self) -> list[Candidate]:
         """Return the front, as far as there was time."""
         if _choices(self.part) > MOST_CHOICES:
             self.complete = False
-            return nondominated(self._sampled())
-        found: list[Candidate] = []
+            return nondominated(self._sampled(self._goals()))
+        # The ends first: they show much of what is between to be hopeless.
+        found = nondominated(self._sampled(self._goals()[:2], share=_ENDS))
         outlook = Outlook(self.part, stopped=lambda: self.clock.stopped)
-        for stretch in self._stretches():
+        choices = list(self._stretches())
+        for number, stretch in enumerate(choices):
+            self._tell(number, len(choices), len(found))
             if self.clock.stopped:
                 self.complete = False
                 break
@@ -93,7 +109,7 @@ class _Part:
             floor = outlook.floor([(each, each) for each in slots])
             if not self._is_hopeless(floor, stretch, found):
                 found = nondominated([*found, *self._at(stretch)])
-        return found or self._sampled()
+        return found
 
     def _stretches(self) -> Iterator[dict[str, int]]:
         """Yield the choices that keep hyperperiods to the limit, the cheapest first."""
@@ -127,7 +143,7 @@ class _Part:
         """Return the front at some stretches."""
         there = at_periods(self.part, stretch, self.reserve)
         rest = [name for name in self.names if name != _STRETCH]
-        fronts = PartFronts(there, rest, self.clock, self.run)
+        fronts = PartFronts(there, rest, self.clock, self.run, self.approximate)
         base = traffic(lengthen(self.whole, self.reserve))
         schedules, complete = fronts.front(base)
         self.complete = self.complete and complete
@@ -142,21 +158,37 @@ class _Part:
             ((dict(offsets), dict(stretch)),),
         )
 
-    def _sampled(self) -> list[Candidate]:
-        """Return the best schedules of some weighted sums, and of each objective in turn."""
+    def _goals(self) -> list[Goal]:
+        """Return the objectives in two orders, for the ends of the front, and weighted sums."""
         first, *others = self.names
         goals = [make_goal(order) for order in ((first, *others), (*others, first))]
-        goals += [
+        return goals + [
             make_goal([], weights={first: share, **dict.fromkeys(others, 1 - share)})
             for share in _SHARES
         ]
+
+    def _sampled(self, goals: Sequence[Goal], share: float = 1.0) -> list[Candidate]:
+        """Return the best schedules for some goals.
+
+        Parameters
+        ----------
+        share
+            Of the time that is left, the most that all of them may take.
+        """
         found: list[Candidate] = []
-        for number, goal in enumerate(goals):
+        left = self.run.remaining
+        for goal in goals:
             if found and self.clock.stopped:
                 break
-            left = self.run.remaining
-            allowed = None if left is None else left / (len(goals) - number)
+            allowed = None if left is None else left * share / len(goals)
             run = Run(goal, "auto", allowed, self.run.seed, self.run.workers)
-            best = solve_stretched(self.part, run, self.reserve, clock=self.clock)
+            best = solve_stretched(self.part, run, self.reserve)
+            if best.stop is Stop.INTERRUPTED:
+                self.clock.interrupt()
             found.append(self._candidate(best.offsets, best.stretch))
         return found
+
+    def _tell(self, done: int, choices: int, points: int) -> None:
+        event = FrontEvent(self.run.elapsed, done, choices, points)
+        if self.callback is not None and self.callback(event):
+            self.clock.call_off()

@@ -77,9 +77,10 @@ class _Stretching:
         goal = run.goal
         if goal.tolerance or goal.epsilon or goal.strict:
             name = "tolerance" if goal.tolerance else "epsilon" if goal.epsilon else "strict"
+            why = "hyperperiods are too long without" if instance.needs_stretch else "asked for"
             raise InputError(
-                f"{name}: is held at given periods only; "
-                "leave it out, take stretch out of the objectives, or look at a front with stretch"
+                f"{name}: cannot be kept while jobs are stretched, which is {why}; leave it out, "
+                "or choose periods first (multiobjective.choose_periods) and solve at those"
             )
         names = goal.objectives
         if not goal.prices and _STRETCH not in names:
@@ -185,7 +186,9 @@ class _Stretching:
             self._clock.interrupt()
         proved = all(level.proved for level in found.levels)
         values = self._values(part, found.offsets, stretch)
-        return self._told(part, Solved(values, found.offsets, self._bound(found, values), proved))
+        return self._told(
+            part, Solved(values, found.offsets, self._bound(values, found.bound, proved), proved)
+        )
 
     def _least_contention(
         self,
@@ -207,7 +210,8 @@ class _Stretching:
         auto.run(search)
         offsets = search.named() or dict(there.unshifted)
         values = self._values(part, offsets, stretch)
-        return self._told(part, Solved(values, offsets, search.bound, search.proved))
+        bound = self._bound(values, search.bound, search.proved)
+        return self._told(part, Solved(values, offsets, bound, search.proved))
 
     def _told(self, part: Instance, solved: Solved) -> Solved:
         """Tell of what is better than all before; return what was given."""
@@ -240,13 +244,17 @@ class _Stretching:
         prices = {name: price for name, price in goal.prices.items() if name != _STRETCH}
         return replace(goal, objectives=names, prices=prices)
 
-    def _bound(self, found: Found, values: Values) -> Fraction | None:
-        """Return a lower bound of the first value at these stretches."""
-        if self._run.goal.prices:
-            return values[0] if all(level.proved for level in found.levels) else None
-        if self._names[0] == _STRETCH:
+    def _bound(self, values: Values, first: Fraction | None, proved: bool) -> Fraction | None:
+        """Return a lower bound of the first value at given stretches.
+
+        Parameters
+        ----------
+        first
+            Of the first objective at given periods.
+        """
+        if proved or (self._names[0] == _STRETCH and not self._run.goal.prices):
             return values[0]
-        return found.bound if self._names[0] == "contention" else None
+        return first if self._names[0] == "contention" and not self._run.goal.prices else None
 
     # ---------------------------------------------------------------- the result
 
@@ -260,9 +268,12 @@ class _Stretching:
                 Level(name, as_stated(name, value), best.proved or (first and not position))
                 for position, (name, value) in enumerate(zip(self._names, values, strict=True))
             ]
-        bound = best.bound if self._names[0] in ("contention", _STRETCH) else None
-        if best.proved and self._names[0] not in ("contention", _STRETCH):
-            bound = as_stated(self._names[0], values[0])
+        bound: Fraction | None = None
+        if not self._run.goal.prices:
+            if self._names[0] in ("contention", _STRETCH):
+                bound = best.bound
+            elif best.proved:
+                bound = as_stated(self._names[0], values[0])
         stop = Stop.PROVED if best.proved else self._clock.stop
         notes = [
             f"{best.looks} choices of periods were looked at"
@@ -274,7 +285,7 @@ class _Stretching:
             offsets=dict(best.offsets),
             stretch=dict(best.stretch),
             levels=levels,
-            bound=None if self._run.goal.prices or (not bound and not best.proved) else bound,
+            bound=bound if bound or bound == values[0] else None,  # 0 says nothing unless it is met
             stop=stop,
             trajectory=tuple(self._trajectory),
             notes=notes,

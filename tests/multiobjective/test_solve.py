@@ -19,7 +19,7 @@ from metronome_opt import solve
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.presolve.lengthen import lengthen
-from metronome_opt.result import Level, Result, Stop
+from metronome_opt.result import Event, Level, Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import solve as solve_contention
 from metronome_opt.verify import Evaluation, check, evaluate
@@ -294,8 +294,8 @@ def test_a_weighted_sum_keeps_limits(
 @pytest.mark.parametrize(
     ("epsilon", "message"),
     [
-        ({"contention": 9}, "a contention of 9 cannot be had; the best possible is 10; raise"),
-        ({"cushion": 4}, "a cushion of 4 cannot be had; the best possible is 1; lower"),
+        ({"contention": 9}, "contention of 9 cannot be had; the best possible is 10; raise"),
+        ({"cushion": 4}, "cushion of 4 cannot be had; the best possible is 1; lower"),
         ({"wait": 0, "contention": 10}, "of 10 cannot be had; the best possible is 20; raise"),
     ],
 )
@@ -316,7 +316,7 @@ def test_limits_that_cannot_be_kept_are_refused_with_what_can(
 
 
 def test_a_limit_that_is_not_reached_in_time_is_an_error() -> None:
-    with pytest.raises(SolverError, match=r"no schedule with a contention of 0 was found in time"):
+    with pytest.raises(SolverError, match=r"no schedule with contention of 0 was found in time"):
         solve(HARD, objectives=["wait"], epsilon={"contention": 0}, time_limit=0.3, workers=1)
 
 
@@ -558,3 +558,61 @@ def test_a_hundred_times_the_weight_is_not_priority_at_any_price() -> None:
     strict = solve(instance, strict=True, workers=1)
     assert strict.objective == apart.contention
     assert [level.value for level in strict.levels] == [0, Fraction(51 * 2, 4)]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"weights": {"contention": "1e400"}},
+        {"weights": {"contention": "1e99999999"}},
+        {"epsilon": {"contention": 10**50}},
+        {"tolerance": {"contention": "1" * 60}, "objectives": ["contention", "wait"]},
+    ],
+)
+def test_numbers_that_nobody_means_are_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"40 digits or fewer"):
+        solve(HARMLESS, workers=1, **asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"epsilon": {"contention": "1e30"}},
+        {"epsilon": {"wait": "1e20"}, "objectives": ["wait", "moves"]},
+        {"tolerance": {"wait": "1e23"}, "objectives": ["wait", "moves"]},
+        {"weights": {"contention": "1e-30", "wait": 1}},
+        {"weights": {"moves": "1e30", "wait": 1}},
+        {
+            "weights": {
+                "moves": "1/1000000007",
+                "wait": "1/1000000009",
+                "contention": "1/998244353",
+                "latency": "1/999999937",
+            }
+        },
+    ],
+)
+def test_large_numbers_are_kept_or_honestly_given_up(asked: dict[str, Any]) -> None:
+    found = solve(HARMLESS, workers=1, **asked)
+    assert check(HARMLESS, found.schedule) == ()
+
+
+def test_a_callback_hears_of_every_level_and_can_end_all() -> None:
+    heard: list[str] = []
+
+    def note(event: Event) -> bool:
+        heard.append(event.source)
+        return bool(event.source == "moves")
+
+    found = solve(HARMLESS, objectives=["wait", "moves", "cushion"], callback=note, workers=1)
+    assert heard[0] == "wait"
+    assert heard[-1] == "moves"
+    assert found.stop is Stop.CALLBACK
+    assert [level.proved for level in found.levels] == [True, False, False]
+
+
+HARMLESS = network(
+    job("a", 6, (0, 3, 60), weight=4, current_offset=1),
+    job("b", 6, (1, 2, 60), ready=2),
+    job("c", 4, (0, 1, 50)),
+)

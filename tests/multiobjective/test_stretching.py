@@ -17,7 +17,7 @@ from metronome_opt.multiobjective.periods import choose_periods
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Event, Stop
 from metronome_opt.verify import check, evaluate
-from tests.builders import job, network
+from tests.builders import job, network, tangle
 from tests.multiobjective.enumeration import cost, every, front, in_order, stretchable
 
 ALL = ("contention", "latency", "stretch", "wait", "moves", "cushion")
@@ -156,3 +156,50 @@ def test_a_callback_ends_the_search_for_stretches() -> None:
     assert len(calls) == 1
     assert found.stop is Stop.CALLBACK
     assert check(TOO_LONG, found.schedule) == ()
+
+
+def test_all_objectives_have_an_order() -> None:
+    two = network(job("a", 4, (0, 1, 60)), job("b", 4, (0, 1, 60), current_offset=3))
+    found = solve(two, objectives=["all"], workers=1)
+    order = ["contention", "stretch", "latency", "cushion", "wait", "moves"]
+    assert [level.name for level in found.levels] == order
+    assert all(level.proved for level in found.levels)
+    values = [cost(name, found.evaluation.objectives[name]) for name in order]
+    assert values == in_order(every(two), order)
+
+
+def test_where_nobody_can_stretch_the_least_stretch_is_none() -> None:
+    two = network(job("a", 4, (0, 3, 60)), job("b", 4, (0, 3, 60)))
+    found = solve(two, objectives=["stretch", "contention"], workers=1)
+    assert [level.value for level in found.levels] == [0, 10]  # 20 too much in 2 slots of 4
+    assert found.lower_bound == 0
+    assert found.status == "optimal"
+
+
+def test_what_contention_is_at_least_is_no_bound_of_stretch() -> None:
+    # Nobody has to be stretched, and contention is not proved in the time there is.
+    tangled = tangle(70, 35, 5, periods=(20, 30, 40, 60), lengths=(4, 14), each=2)
+    hard = tangled.replace(
+        jobs=tuple(each.model_copy(update={"max_stretch": 1}) for each in tangled.jobs)
+    )
+    found = solve(hard, objectives=["stretch", "contention"], time_limit=3, workers=1)
+    assert found.levels[0].value == 0
+    assert not found.levels[1].proved
+    assert found.stop is not Stop.PROVED
+
+
+@pytest.mark.parametrize("solver", ["greedy", "cpsat"])
+def test_a_solver_that_cannot_stretch_is_refused_where_jobs_must_be(solver: str) -> None:
+    with pytest.raises(InputError, match=r"stretch: solver .* cannot.*those that can: auto"):
+        solve(TOO_LONG, solver)
+
+
+def test_a_front_with_stretch_begins_at_its_ends() -> None:
+    # A short time is enough for both ends, not for all choices of periods.
+    found = pareto(TOO_LONG, ["contention", "stretch"], time_limit=6, workers=1)
+    least = solve(TOO_LONG, objectives=["contention", "stretch"], time_limit=3, workers=1)
+    first = found.points[0].objectives["contention"]
+    assert first is not None
+    assert first <= least.evaluation.contention * Fraction(11, 10)
+    cheapest = found.points[-1].objectives["stretch"]
+    assert cheapest == choose_periods(TOO_LONG).price
