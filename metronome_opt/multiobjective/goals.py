@@ -169,17 +169,23 @@ def check_able(solver: Solver, goal: Goal, *, stretching: bool = False) -> None:
     )
 
 
-def check_reserve(cushion_slots: int) -> None:
-    """Refuse what is no number of slots.
+def check_reserve(instance: Instance, cushion_slots: int) -> None:
+    """Refuse what is no reserve for the bursts of an instance.
 
     Raises
     ------
     InputError
-        If it is negative, or not an integer.
+        If it is negative, not an integer, or longer than any burst can grow.
     """
     if isinstance(cushion_slots, bool) or not isinstance(cushion_slots, int) or cushion_slots < 0:
         raise InputError(
             f"cushion_slots: must be a number of slots from 0 on, got {show(cushion_slots)}"
+        )
+    longest = max(job.period + job.max_stretch for job in instance.jobs)
+    if cushion_slots > longest:
+        raise InputError(
+            f"cushion_slots: {show(cushion_slots)} is more than any burst can grow; the longest "
+            f"period is {longest} slots"
         )
 
 

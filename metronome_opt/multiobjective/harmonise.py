@@ -31,7 +31,7 @@ import numpy as np
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.outlook import Floats, Outlook
-from metronome_opt.multiobjective.periods import choose_periods
+from metronome_opt.multiobjective.periods import choices, choose_periods
 from metronome_opt.presolve.components import components
 
 _EXPLORE_SHARE = 0.4  # of the time of a component, at most, for looks
@@ -164,7 +164,7 @@ def harmonise(
         If no choice of stretches keeps all hyperperiods to the limit.
     """
     clock = _Clock(seconds, stopped)
-    parts = sorted(components(instance), key=_choices) if apart else [instance]
+    parts = sorted(components(instance), key=choices) if apart else [instance]
     found = []
     for index, part in enumerate(parts):
         share = clock.share(1 / (len(parts) - index))
@@ -182,10 +182,6 @@ def harmonise(
         proved=all(each.proved for each in found),
         looks=sum(each.looks for each in found),
     )
-
-
-def _choices(part: Instance) -> int:
-    return math.prod(job.max_stretch + 1 for job in part.jobs)
 
 
 class _Clock:

@@ -95,7 +95,7 @@ def pareto(
             raise InputError(
                 f"epsilon: {name} is not on the axes; the objectives are {', '.join(names)}"
             )
-    check_reserve(cushion_slots)
+    check_reserve(instance, cushion_slots)
     run = Run(make_goal(names), "auto", time_limit, seed, workers or os.cpu_count() or 1)
     clock = Clock(run)
     with interrupt_stops(clock):

@@ -76,6 +76,11 @@ def choose_periods(instance: Instance, *, limit: int | None = None) -> Periods:
     return Periods(stretch, price_of(instance, stretch), proved)
 
 
+def choices(instance: Instance) -> int:
+    """Return how many choices of stretches there are."""
+    return math.prod(job.max_stretch + 1 for job in instance.jobs)
+
+
 def price_of(instance: Instance, stretch: Mapping[str, int]) -> Fraction:
     """Return the objective ``stretch``: the sum of ``weight * stretch / period``."""
     return sum(

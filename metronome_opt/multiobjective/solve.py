@@ -99,7 +99,7 @@ def solve(
     check_numbers(time_limit, seed, workers)
     goal = make_goal(objectives, tolerance, weights, epsilon, strict=strict)
     check_able(chosen, goal, stretching=instance.needs_stretch)
-    check_reserve(cushion_slots)
+    check_reserve(instance, cushion_slots)
     able = any(job.max_stretch for job in instance.jobs)
     stretching = ("stretch" in goal.names and able) or instance.needs_stretch
     if not stretching and not cushion_slots and goal == make_goal(["contention"]):

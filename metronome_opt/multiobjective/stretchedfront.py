@@ -8,7 +8,6 @@ of some weighted sums are found, and the front is said to be incomplete.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,7 +27,7 @@ from metronome_opt.multiobjective.goals import Goal, make_goal
 from metronome_opt.multiobjective.groups import traffic
 from metronome_opt.multiobjective.outlook import Outlook
 from metronome_opt.multiobjective.partfronts import FrontEvent, PartFronts
-from metronome_opt.multiobjective.periods import price_of
+from metronome_opt.multiobjective.periods import choices, price_of
 from metronome_opt.multiobjective.stretching import at_periods, judged, solve_stretched
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
@@ -66,15 +65,11 @@ def front_stretched(
     parts = components(instance) if apart else (instance,)
     fronts = []
     complete = True
-    for part in sorted(parts, key=_choices):
+    for part in sorted(parts, key=choices):
         searched = _Part(instance, part, names, clock, run, cushion_slots, approximate, callback)
         fronts.append(searched.front())
         complete = complete and searched.complete
     return [together(each) for each in minkowski(names, fronts)], complete
-
-
-def _choices(part: Instance) -> int:
-    return math.prod(job.max_stretch + 1 for job in part.jobs)
 
 
 @dataclass
@@ -93,15 +88,15 @@ class _Part:
 
     def front(self) -> list[Candidate]:
         """Return the front, as far as there was time."""
-        if _choices(self.part) > MOST_CHOICES:
+        if choices(self.part) > MOST_CHOICES:
             self.complete = False
             return nondominated(self._sampled(self._goals()))
         # The ends first: they show much of what is between to be hopeless.
         found = nondominated(self._sampled(self._goals()[:2], share=_ENDS))
         outlook = Outlook(self.part, stopped=lambda: self.clock.stopped)
-        choices = list(self._stretches())
-        for number, stretch in enumerate(choices):
-            self._tell(number, len(choices), len(found))
+        every = list(self._stretches())
+        for number, stretch in enumerate(every):
+            self._tell(number, len(every), len(found))
             if self.clock.stopped:
                 self.complete = False
                 break
@@ -114,12 +109,12 @@ class _Part:
     def _stretches(self) -> Iterator[dict[str, int]]:
         """Yield the choices that keep hyperperiods to the limit, the cheapest first."""
         jobs = self.part.jobs
-        choices = [
+        every = [
             dict(zip((job.name for job in jobs), slots, strict=True))
             for slots in itertools.product(*(range(job.max_stretch + 1) for job in jobs))
         ]
-        choices.sort(key=lambda stretch: price_of(self.part, stretch))
-        for stretch in choices:
+        every.sort(key=lambda stretch: price_of(self.part, stretch))
+        for stretch in every:
             try:
                 at_periods(self.part, stretch, 0)
             except InputError:

@@ -616,3 +616,9 @@ HARMLESS = network(
     job("b", 6, (1, 2, 60), ready=2),
     job("c", 4, (0, 1, 50)),
 )
+
+
+def test_a_reserve_that_no_burst_can_fill_is_refused() -> None:
+    assert solve(HARMLESS, cushion_slots=6, workers=1).schedule.cushion_slots == 6
+    with pytest.raises(InputError, match=r"^cushion_slots: 7 is more .* longest period is 6 slots"):
+        solve(HARMLESS, cushion_slots=7, workers=1)
