@@ -20,7 +20,6 @@ import heapq
 import itertools
 import math
 import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -30,6 +29,7 @@ import numpy as np
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.deadline import Deadline
 from metronome_opt.multiobjective.outlook import Floats, Outlook
 from metronome_opt.multiobjective.periods import choices, choose_periods
 from metronome_opt.presolve.components import components
@@ -163,7 +163,7 @@ def harmonise(
     InputError
         If no choice of stretches keeps all hyperperiods to the limit.
     """
-    clock = _Clock(seconds, stopped)
+    clock = Deadline(seconds, stopped)
     parts = sorted(components(instance), key=choices) if apart else [instance]
     found = []
     for index, part in enumerate(parts):
@@ -182,42 +182,6 @@ def harmonise(
         proved=all(each.proved for each in found),
         looks=sum(each.looks for each in found),
     )
-
-
-class _Clock:
-    """When to stop: by the time, when somebody says so, or at Ctrl-C."""
-
-    def __init__(self, seconds: float | None, stopped: Callable[[], bool]) -> None:
-        self._deadline = None if seconds is None else time.perf_counter() + seconds
-        self._stopped = stopped
-        self._interrupted = False
-
-    @property
-    def remaining(self) -> float | None:
-        """Seconds that are left, at least 0; None without a limit."""
-        return None if self._deadline is None else max(0.0, self._deadline - time.perf_counter())
-
-    @property
-    def over(self) -> bool:
-        """Whether to return now."""
-        return self._interrupted or self.remaining == 0.0 or self._stopped()
-
-    def interrupt(self) -> None:
-        """Stop at once."""
-        self._interrupted = True
-
-    def share(self, share: float) -> _Clock:
-        """Return a clock for a share of the time that is left."""
-        return _Part(None if self.remaining is None else share * self.remaining, self)
-
-
-class _Part(_Clock):
-    def __init__(self, seconds: float | None, whole: _Clock) -> None:
-        super().__init__(seconds, lambda: whole.over)
-        self._whole = whole
-
-    def interrupt(self) -> None:
-        self._whole.interrupt()
 
 
 @dataclass(order=True)
@@ -247,7 +211,7 @@ class _Component:
     """
 
     def __init__(
-        self, part: Instance, solve_at: SolveAt, floor_of: FloorOf, clock: _Clock, seed: int
+        self, part: Instance, solve_at: SolveAt, floor_of: FloorOf, clock: Deadline, seed: int
     ) -> None:
         self._part = part
         self._jobs = part.jobs
@@ -331,7 +295,7 @@ class _Component:
 
     # ---------------------------------------------------------------- exploring
 
-    def _explore(self, clock: _Clock) -> None:
+    def _explore(self, clock: Deadline) -> None:
         """Look at what promises most, until nothing better has turned up for long."""
         order = range(len(self._jobs))
         promising: list[tuple[list[float], Stretch]] = []
@@ -362,7 +326,7 @@ class _Component:
         guess = Fraction(self._outlook.guess(stretch))
         return [float(value) for value in self._floor_of(guess, self._price(stretch))]
 
-    def _starts(self, clock: _Clock) -> Iterator[Stretch]:
+    def _starts(self, clock: Deadline) -> Iterator[Stretch]:
         """Yield stretches to begin with."""
         yield tuple(0 for _ in self._jobs)
         yield from self._with_short_hyperperiods(clock)
@@ -371,7 +335,7 @@ class _Component:
                 return
             yield self._descended([self._draw.randint(0, job.max_stretch) for job in self._jobs])
 
-    def _with_short_hyperperiods(self, clock: _Clock) -> Iterator[Stretch]:
+    def _with_short_hyperperiods(self, clock: Deadline) -> Iterator[Stretch]:
         """Yield the cheapest stretches with ever shorter hyperperiods."""
         longest = max(self._part.hyperperiods.values(), default=1)
         limit = min(longest, self._part.hyperperiod_limit)
@@ -422,7 +386,7 @@ class _Component:
         for _, near in sorted(pairs)[:_NEAR]:
             yield near
 
-    def _polish(self, clock: _Clock) -> None:
+    def _polish(self, clock: Deadline) -> None:
         """Solve the best for longer."""
         ranked = sorted(self._seen, key=lambda stretch: self._seen[stretch].values)[:_POLISHED]
         for index, stretch in enumerate(ranked):

@@ -7,7 +7,7 @@ weights. The rest is `Levels`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.errors import InputError, SolverError
@@ -16,12 +16,13 @@ from metronome_opt.kernels.jobs import contention, demand_of
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.multiobjective.clock import Run
 from metronome_opt.multiobjective.costs import MIXTURE
+from metronome_opt.multiobjective.found import Found, scaled_block
 from metronome_opt.multiobjective.goals import normal
 from metronome_opt.multiobjective.groups import traffic
 from metronome_opt.multiobjective.levels import Levels
 from metronome_opt.multiobjective.objectives import BY_NAME
 from metronome_opt.multiobjective.weighting import Weighting, class_cost, is_layered, weigh
-from metronome_opt.result import Block, Event, Level, Result, Stop
+from metronome_opt.result import Event, Level, Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers.network.tables import scale_of
 from metronome_opt.solvers.search import Search
@@ -35,31 +36,6 @@ _APPROXIMATED = (
 )
 _SIMPLE = 100  # denominator of a ratio that is not too long to compute with
 _SHARE = Fraction(3, 5)  # of the time that is left, at most, for a level that others follow
-
-
-@dataclass
-class Found:
-    """A schedule and how it was found.
-
-    Attributes
-    ----------
-    offsets, stretch
-        By job name, in slots.
-    levels
-        What was optimised, in order.
-    bound
-        Of the first objective, None if there is none.
-    """
-
-    offsets: dict[str, int]
-    stretch: dict[str, int] = field(default_factory=dict)
-    levels: list[Level] = field(default_factory=list)
-    bound: Fraction | None = None
-    stop: Stop = Stop.FINISHED
-    build_s: float = 0.0
-    trajectory: tuple[Event, ...] = ()
-    notes: list[str] = field(default_factory=list)
-    blocks: tuple[Block, ...] = ()
 
 
 def solve_offsets(instance: Instance, run: Run, original: Instance | None = None) -> Found:
@@ -226,7 +202,7 @@ class _AtPeriods:
             self._found.trajectory = tuple(scaled(event) for event in result.trajectory)
             bound = result.lower_bound
             self._found.bound = None if bound is None else bound * factor
-            self._found.blocks = tuple(_scaled_block(block, factor) for block in result.blocks)
+            self._found.blocks = tuple(scaled_block(block, factor) for block in result.blocks)
         return result.status is Status.OPTIMAL
 
     def _factor(self, first: str | None, weighting: Weighting) -> Fraction:
@@ -426,11 +402,3 @@ def _within(name: str, value: Fraction | None, most: Fraction) -> bool:
     if BY_NAME[name].maximised:
         return value is None or value >= most
     return value is not None and value <= most
-
-
-def _scaled_block(block: Block, factor: Fraction) -> Block:
-    return replace(
-        block,
-        value=None if block.value is None else block.value * factor,
-        bound=None if block.bound is None else block.bound * factor,
-    )

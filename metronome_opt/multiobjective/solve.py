@@ -9,8 +9,9 @@ from fractions import Fraction
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.clock import Run
+from metronome_opt.multiobjective.found import Found
 from metronome_opt.multiobjective.goals import Exact, check_able, check_reserve, make_goal
-from metronome_opt.multiobjective.offsets import Found, solve_offsets
+from metronome_opt.multiobjective.offsets import solve_offsets
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Level, Result
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status

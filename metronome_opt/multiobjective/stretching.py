@@ -14,12 +14,13 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.clock import Clock, Run
 from metronome_opt.multiobjective.costs import MIXTURE, Costs
+from metronome_opt.multiobjective.found import Found
 from metronome_opt.multiobjective.front import as_stated, to_minimise
 from metronome_opt.multiobjective.goals import Goal, normal
 from metronome_opt.multiobjective.groups import traffic
 from metronome_opt.multiobjective.harmonise import Harmonised, Solved, harmonise
 from metronome_opt.multiobjective.objectives import BY_NAME
-from metronome_opt.multiobjective.offsets import Found, solve_offsets
+from metronome_opt.multiobjective.offsets import solve_offsets
 from metronome_opt.multiobjective.periods import price_of, stretched
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Event, Level, Stop
@@ -77,10 +78,10 @@ class _Stretching:
         goal = run.goal
         if goal.tolerance or goal.epsilon or goal.strict:
             name = "tolerance" if goal.tolerance else "epsilon" if goal.epsilon else "strict"
-            why = "hyperperiods are too long without" if instance.needs_stretch else "asked for"
+            why = ", as hyperperiods are too long without" if instance.needs_stretch else ""
             raise InputError(
-                f"{name}: cannot be kept while jobs are stretched, which is {why}; leave it out, "
-                "or choose periods first (multiobjective.choose_periods) and solve at those"
+                f"{name}: cannot be kept while jobs are stretched{why}; leave it out, or choose "
+                "periods first (multiobjective.choose_periods) and solve at those"
             )
         names = goal.objectives
         if not goal.prices and _STRETCH not in names:
