@@ -21,7 +21,13 @@ from metronome_opt.multiobjective.objectives import can_turn
 from metronome_opt.multiobjective.weighting import LAYERED, is_layered, weigh
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.solvers.network import Cost, Network
-from metronome_opt.solvers.network.tables import build, contention_cells, domains_of, scale_of
+from metronome_opt.solvers.network.tables import (
+    build,
+    contention_cells,
+    domains_of,
+    most_contention,
+    scale_of,
+)
 from metronome_opt.solvers.search import Search
 
 Offsets = tuple[int, ...]
@@ -103,15 +109,11 @@ class Costs:
     def _largest(self) -> int:
         """More units than any of the objectives comes to."""
         layered = [
-            int(_unlimited(compiled) / self._scales[name]) + 1
+            int(most_contention(compiled) / self._scales[name]) + 1
             for name, compiled in self._compiled.items()
         ]
         singles = sum(job.weight * job.period for job in self.group.jobs)
         return max(*layered, singles)
-
-    def scale(self, name: str) -> Fraction:
-        """Return what a unit of a layered cost is in Mbit/s."""
-        return self._scales[name]
 
     def most_beside(self, first: str, second: str, offsets: Sequence[int]) -> int | None:
         """Return the most units of latency, or contention, beside no more of the other.
@@ -215,11 +217,10 @@ class Costs:
             raise CostTooLargeError(f"{self.group.name}: a weighted sum does not fit 64 bits")
         most = None if most is None else min(most, _LARGEST)
         limit = None if most is None else Fraction(most) / weighting.scale
+        unlimited = most_contention(search.compiled)
         network = build(
             search,
-            most=_unlimited(search.compiled)
-            if limit is None
-            else min(limit, _unlimited(search.compiled)),
+            most=unlimited if limit is None else min(limit, unlimited),
             turned_alike=self._turned_alike,
         )
         per_unit = network.scale * weighting.scale
@@ -313,15 +314,3 @@ def _sum_of_worst(network: Network) -> int:
         if cost.link is None and cost.excess is not None
     )
     return network.limit + singles
-
-
-def _unlimited(compiled: Compiled) -> Fraction:
-    """Return more than any schedule's contention."""
-    jobs = compiled.instance.jobs
-    return Fraction(
-        sum(
-            link.weights[-1]
-            * sum(jobs[j].peak * flows for j, flows in zip(link.jobs, link.flows, strict=True))
-            for link in compiled.links
-        )
-    )

@@ -85,16 +85,14 @@ def minkowski(names: Sequence[str], fronts: Sequence[Sequence[Candidate]]) -> li
     Objectives add up over groups, but for a cushion, which is the least of all groups. A value of
     the whole never falls when one of a group rises, so non-dominated parts are enough.
     """
-    together: list[Callable[[Fraction, Fraction], Fraction]] = [
+    added: list[Callable[[Fraction, Fraction], Fraction]] = [
         (lambda a, b: a + b) if BY_NAME[name].adds_up else max for name in names
     ]
 
     def both(ones: Sequence[Candidate], others: Sequence[Candidate]) -> list[Candidate]:
         return nondominated(
             Candidate(
-                tuple(
-                    op(a, b) for op, a, b in zip(together, one.values, other.values, strict=True)
-                ),
+                tuple(op(a, b) for op, a, b in zip(added, one.values, other.values, strict=True)),
                 (*one.parts, *other.parts),
             )
             for one in ones

@@ -199,6 +199,28 @@ def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
     )
 
 
+def weighted_sum(
+    original: Instance, prices: Mapping[str, Fraction], values: Mapping[str, Fraction | None]
+) -> Fraction:
+    """Return a weighted sum of objectives, each divided by its natural size; less is better.
+
+    A cushion counts against the sum; one without limit counts as the longest period.
+
+    Parameters
+    ----------
+    original
+        The jobs as they are if nobody is stretched.
+    prices, values
+        The weight and the value of each objective, by name.
+    """
+    total = Fraction(0)
+    for name, price in prices.items():
+        size, value = normal(original, name), values[name]
+        amount = size if value is None else value
+        total += (-1 if BY_NAME[name].maximised else 1) * price * amount / size
+    return total
+
+
 def normal(instance: Instance, name: str) -> Fraction:
     """Return what an objective is divided by in a weighted sum: its natural size, 1 if that is 0.
 

@@ -87,7 +87,7 @@ class Nondominated:
             self._offer(agreed, found)
             return
         job = _job_to_branch_on(agreed)
-        for entry in np.argsort(_rises(agreed[-1], job), kind="stable"):
+        for entry in np.argsort(agreed[-1].rises(job), kind="stable"):
             if self._stopped:
                 return
             self._visit([condition(network.given(job, int(entry))) for network in agreed])
@@ -168,15 +168,6 @@ class Nondominated:
             )
 
 
-def _rises(network: Network, job: int) -> Ints:
-    """Return what a network costs more at least with a job at each of its offsets."""
-    rises = np.zeros(network.sizes[job], dtype=np.int64)
-    for cost in network.costs:
-        if job in cost.scope and cost.is_known:
-            rises += cost.least([job])
-    return rises
-
-
 def _job_to_eliminate(left: Sequence[Relation], sizes: Sequence[int]) -> int:
     """Return the job whose elimination leaves the smallest table, were all cells alive."""
     jobs = sorted({job for each in left for job in each.scope})
@@ -193,7 +184,7 @@ def _job_to_branch_on(networks: Sequence[Network]) -> int:
 
     def worth(job: int) -> float:
         rises = [
-            np.minimum(_rises(network, job) / (network.slack + 1), 1).mean() for network in networks
+            np.minimum(network.rises(job) / (network.slack + 1), 1).mean() for network in networks
         ]
         return float((max(rises) + 1e-3) / math.log(networks[0].sizes[job] + 1))
 

@@ -17,7 +17,7 @@ from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.multiobjective.clock import Run
 from metronome_opt.multiobjective.costs import MIXTURE
 from metronome_opt.multiobjective.found import Found, scaled_block
-from metronome_opt.multiobjective.goals import normal
+from metronome_opt.multiobjective.goals import normal, weighted_sum
 from metronome_opt.multiobjective.groups import traffic
 from metronome_opt.multiobjective.levels import Levels
 from metronome_opt.multiobjective.objectives import BY_NAME
@@ -322,7 +322,7 @@ class _AtPeriods:
         """Optimise a weighted sum."""
         found = self._found
         costs = {name: price for name, price in self._mixture.items() if price >= 0}
-        widening = -self._mixture.pop("cushion", Fraction(0))
+        widening = bool(self._mixture.pop("cushion", None))
         layered = {
             name: price if name == "contention" else price / (self._base or 1)
             for name, price in costs.items()
@@ -339,7 +339,7 @@ class _AtPeriods:
                 proved = False
                 found.notes.append(_APPROXIMATED)
             if only:
-                found.levels.append(Level(MIXTURE, self._mixed(Fraction(0)), proved))
+                found.levels.append(Level(MIXTURE, self._mixed(), proved))
                 return
         if self._mixture:
             try:
@@ -350,26 +350,23 @@ class _AtPeriods:
                 proved = False
                 found.notes.append(_APPROXIMATED)
         if widening:
-            proved = self._widened(widening) and proved
-        found.levels.append(Level(MIXTURE, self._mixed(widening), proved))
+            proved = self._widened() and proved
+        found.levels.append(Level(MIXTURE, self._mixed(), proved))
 
-    def _mixed(self, widening: Fraction) -> Fraction:
+    def _mixed(self) -> Fraction:
         """Return the weighted sum of the schedule there is."""
-        total = Fraction(0)
-        for name, price in self._mixture.items():
-            value = self._value(name)
-            total += price * (value or 0)
-        if widening:
-            cushion = self._value("cushion")
-            longest = normal(self._original, "cushion")
-            total -= widening * (longest if cushion is None else cushion)
-        return total
+        prices = {
+            name: price
+            for name, price in self._goal.prices.items()
+            if BY_NAME[name].at_given_periods
+        }
+        return weighted_sum(self._original, prices, {name: self._value(name) for name in prices})
 
-    def _widened(self, widening: Fraction) -> bool:
+    def _widened(self) -> bool:
         """Try every larger cushion with the least that the other objectives come to then."""
         if self._ended:
             return False
-        best, kept = self._mixed(widening), dict(self._found.offsets)
+        best, kept = self._mixed(), dict(self._found.offsets)
         reached = self._value("cushion")
         proved = True
         while reached is not None:
@@ -380,8 +377,8 @@ class _AtPeriods:
             if following is not None and following <= reached:
                 break
             reached = following
-            if self._mixed(widening) < best:
-                best, kept = self._mixed(widening), dict(self._found.offsets)
+            if self._mixed() < best:
+                best, kept = self._mixed(), dict(self._found.offsets)
             if levels.whole.stopped:
                 proved = False
                 break

@@ -12,6 +12,7 @@ from metronome_opt.multiobjective.clock import Run
 from metronome_opt.multiobjective.found import Found
 from metronome_opt.multiobjective.goals import Exact, check_able, check_reserve, make_goal
 from metronome_opt.multiobjective.offsets import solve_offsets
+from metronome_opt.multiobjective.stretching import solve_stretched
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Level, Result
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
@@ -117,8 +118,6 @@ def solve(
         callback=callback,
     )
     if stretching:
-        from metronome_opt.multiobjective.stretching import solve_stretched
-
         found = solve_stretched(instance, run, cushion_slots)
     else:
         found = solve_offsets(lengthen(instance, cushion_slots), run)

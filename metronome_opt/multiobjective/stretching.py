@@ -16,7 +16,7 @@ from metronome_opt.multiobjective.clock import Clock, Run
 from metronome_opt.multiobjective.costs import MIXTURE, Costs
 from metronome_opt.multiobjective.found import Found
 from metronome_opt.multiobjective.front import as_stated, to_minimise
-from metronome_opt.multiobjective.goals import Goal, normal
+from metronome_opt.multiobjective.goals import Goal, normal, weighted_sum
 from metronome_opt.multiobjective.groups import traffic
 from metronome_opt.multiobjective.harmonise import Harmonised, Solved, harmonise
 from metronome_opt.multiobjective.objectives import BY_NAME
@@ -118,13 +118,7 @@ class _Stretching:
         stated = self._stated(part, offsets, stretch)
         if not self._run.goal.prices:
             return tuple(to_minimise(name, stated[name]) for name in self._names)
-        longest = normal(self._original, "cushion")
-        total = Fraction(0)
-        for name, price in self._run.goal.prices.items():
-            value = stated[name]
-            signed = -(longest if value is None else value) if BY_NAME[name].maximised else value
-            total += price * (signed or 0) / normal(self._original, name)
-        return (total,)
+        return (weighted_sum(self._original, self._run.goal.prices, stated),)
 
     def _stated(
         self, part: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int]

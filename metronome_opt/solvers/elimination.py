@@ -204,10 +204,7 @@ class _Attempt:
             self._search.offer(decide(gone, left), _SOURCE)
             return
         job = _job_to_branch_on(network)
-        floors = np.full(network.sizes[job], network.floor, dtype=np.int64)
-        for cost in network.costs:
-            if job in cost.scope and cost.is_known:
-                floors += cost.least([job])
+        floors = network.floor + network.rises(job)
         entries = np.argsort(floors, kind="stable")
         entries = entries[floors[entries] <= network.limit]
         if len(entries):

@@ -177,6 +177,14 @@ class Network:
         domains = tuple(domain[mask] for domain, mask in zip(self.domains, kept, strict=True))
         return replace(self, domains=domains, costs=tuple(costs))
 
+    def rises(self, job: int) -> Ints:
+        """Return what the network costs above its floor at least, with a job at each offset."""
+        rises = np.zeros(self.sizes[job], dtype=np.int64)
+        for cost in self.costs:
+            if job in cost.scope and cost.is_known:
+                rises += cost.least([job])
+        return rises
+
     def cells(self, cost: Cost) -> int:
         """Return how many cells the table of `cost` has, or would have."""
         return math.prod(len(self.domains[job]) for job in cost.scope)

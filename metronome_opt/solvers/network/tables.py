@@ -44,7 +44,8 @@ def build(search: Search, *, most: Fraction | None = None, turned_alike: bool = 
     """
     instance = search.instance
     scale = scale_of(search.compiled)
-    worst = _worst(search.compiled) / scale
+    # Sums of costs are made of as many terms, and two more.
+    worst = most_contention(search.compiled) * (len(search.compiled.links) + 2) / scale
     if worst >= _LARGEST:
         raise ModelTooLargeError(
             f"the objective of {instance.name} may reach {show(int(worst))} units, which does not "
@@ -190,14 +191,16 @@ def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints |
     return None if search.stopped else values
 
 
-def _worst(compiled: Compiled) -> Fraction:
-    """Return a bound of every sum of costs that is ever made, in weight * Mbit/s."""
-    total = 0
+def most_contention(compiled: Compiled) -> Fraction:
+    """Return what no schedule's contention exceeds, in weight * Mbit/s."""
     jobs = compiled.instance.jobs
-    for link in compiled.links:
-        peak = sum(jobs[j].peak * flows for j, flows in zip(link.jobs, link.flows, strict=True))
-        total += link.weights[-1] * peak
-    return Fraction(total * (len(compiled.links) + 2))
+    return Fraction(
+        sum(
+            link.weights[-1]
+            * sum(jobs[j].peak * flows for j, flows in zip(link.jobs, link.flows, strict=True))
+            for link in compiled.links
+        )
+    )
 
 
 def _orbits(instance: Instance) -> Orbits:
