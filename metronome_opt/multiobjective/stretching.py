@@ -18,7 +18,8 @@ from metronome_opt.multiobjective.found import Found
 from metronome_opt.multiobjective.front import as_stated, to_minimise
 from metronome_opt.multiobjective.goals import Goal, normal, weighted_sum
 from metronome_opt.multiobjective.groups import traffic
-from metronome_opt.multiobjective.harmonise import Harmonised, Solved, harmonise
+from metronome_opt.multiobjective.harmonise import Harmonised, harmonise
+from metronome_opt.multiobjective.looks import Solved
 from metronome_opt.multiobjective.objectives import BY_NAME
 from metronome_opt.multiobjective.offsets import solve_offsets
 from metronome_opt.multiobjective.periods import price_of, stretched

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.harmonise import SolveAt, Solved, Values
+from metronome_opt.multiobjective.looks import SolveAt, Solved, Values
 from metronome_opt.multiobjective.periods import price_of, stretched
 from metronome_opt.result import Event
 from metronome_opt.solvers import auto, greedy

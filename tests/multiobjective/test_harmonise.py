@@ -12,7 +12,8 @@ from hypothesis import given, settings
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.harmonise import Harmonised, Solved, Values, harmonise
+from metronome_opt.multiobjective.harmonise import Harmonised, harmonise
+from metronome_opt.multiobjective.looks import Solved, Values
 from metronome_opt.multiobjective.periods import price_of, stretched
 from metronome_opt.verify import evaluate
 from tests.builders import job, network, tangle
