@@ -17,16 +17,18 @@ from rich.table import Table
 
 import benchmarks.kernels
 import benchmarks.objectives
+import benchmarks.prediction
+import benchmarks.simulation
 import benchmarks.whole  # noqa: F401 (they register themselves)
 from benchmarks.best_known import read_best_known, take_over, write_update
 from benchmarks.families import FAMILIES
+from benchmarks.figures import RESULTS
 from benchmarks.registry import BENCHMARKS, Figure
 from benchmarks.stored import SUITES, differences, write_suite
 from metronome_opt.bench.records import read_records
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.errors import InputError
 
-RESULTS = Path(__file__).parent / "results"
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 

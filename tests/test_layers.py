@@ -20,6 +20,7 @@ FLOORS = [
     ["report", "plot"],
     ["kubernetes"],
     ["export"],
+    ["simulate"],
     ["multiobjective"],
     ["solvers"],
     ["presolve"],

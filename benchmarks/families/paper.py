@@ -20,16 +20,16 @@ from metronome_opt.scenario import (
     read_scenario,
     read_workload,
 )
-from metronome_opt.scenario.rounding import Rounded, to_slots
+from metronome_opt.scenario.batches import batches_around, suitable_batches
 from metronome_opt.scenario.topology import flows, network_of, routes
-from metronome_opt.scenario.traffic import Setting, iteration
+from metronome_opt.scenario.traffic import Setting
+from metronome_opt.simulate.draws.fragments import take_fragment
 
 WORKERS = (2, 3, 4)
 GPT3_WORKERS = (4, 8)  # one or two replicas of four
 PRIORITIES = (1, 2, 4)
 BATCHES = (0.5, 4)  # least and most, as a multiple of the batch in the shipped scenario
 PERIODS = {"any": (), "harmonic": (15, 25, 75, 150, 300)}  # slots; empty: any divisor
-IDLE = 0.05  # most idle time of an iteration, where a batch comes that close to a divisor
 
 
 def generate(
@@ -96,7 +96,7 @@ def _jobs(
     placed = {}
     for job in draw.sample(example.jobs, len(example.jobs)):
         workers = draw.choice(GPT3_WORKERS if job.model == "GPT3" else WORKERS)
-        nodes = _place(draw, cluster, free, workers, draw.randint(1, racks))
+        nodes = take_fragment(draw, cluster, free, workers, draw.randint(1, racks))
         if nodes is None:
             return None
         work = Work(
@@ -114,24 +114,6 @@ def _jobs(
     return [placed[job.name] for job in example.jobs]
 
 
-def _place(
-    draw: random.Random, cluster: Cluster, free: Counter[str], workers: int, racks: int
-) -> tuple[str, ...] | None:
-    """Take a GPU on each of `workers` nodes, from `racks` racks or as many as it needs."""
-    size = cluster.nodes // cluster.rack_count
-    pool: list[str] = []
-    for count, rack in enumerate(draw.sample(range(cluster.rack_count), cluster.rack_count), 1):
-        names = cluster.node_names[rack * size : (rack + 1) * size]
-        pool += [node for node in names if free[node]]
-        if count >= racks and len(pool) >= workers:
-            break
-    if len(pool) < workers:
-        return None
-    nodes = tuple(sorted(draw.sample(pool, workers)))
-    free.subtract(nodes)
-    return nodes
-
-
 def _batch(
     draw: random.Random,
     example: Scenario,
@@ -139,36 +121,22 @@ def _batch(
     job: Work,
     periods: Sequence[int],
 ) -> int | None:
-    """Return the first batch, in random order, that leaves at most `IDLE` of an iteration idle.
-
-    Its period has to be one of `periods`, if there are any. If there is no such batch, it is the
-    one of any period that leaves least; None if every iteration is longer than the hyperperiod.
-    """
-    least, most = (round(job.batch * times) for times in BATCHES)
-    batches = range(max(1, least), most + 1, max(1, job.batch // 100))
+    """Return a random one of the suitable batches; None if there is none."""
+    batches = batches_around(job.batch, *BATCHES)
     network = network_of(cluster)
     counts = flows(network, routes(network, job.nodes or ()))
     rate = min(network.capacities[link] // count for link, count in counts.items())
     flops = 10**12 * cluster.gpu.sustained_tflops.value
-    idle = {}
-    for batch in draw.sample(batches, len(batches)):
-        setting = Setting(job.workers, batch, flops, rate)
-        rounded = _rounded(example, job.model, setting)
-        if rounded is None:
-            continue
-        if rounded.idle_error <= IDLE and (not periods or rounded.period in periods):
-            return batch
-        idle[batch] = rounded.idle_error
-    return min(idle, key=idle.__getitem__, default=None)
-
-
-def _rounded(example: Scenario, model: str, setting: Setting) -> Rounded | None:
-    """Return an iteration in slots; None if it is longer than the hyperperiod."""
-    exact = iteration(_workload(model), setting)
-    try:
-        return to_slots(exact, example.slot_ms, example.hyperperiod_slots)
-    except ValueError:
-        return None
+    suitable = suitable_batches(
+        _workload(job.model),
+        Setting(job.workers, job.batch, flops, rate),
+        batches,
+        example.slot_ms,
+        example.hyperperiod_slots,
+        tuple(periods),
+    )
+    order = draw.sample(batches, len(batches))
+    return next((batch for batch in order if batch in suitable), None)
 
 
 @cache

@@ -1,25 +1,17 @@
-"""What came of each case: one JSON object a line, exact, appended one at a time.
-
-A file of records may end in the middle of a line, where a campaign was killed while it wrote. Such
-a line has no end and is left out; whatever else is not a record is an error that names the line.
-"""
+"""What came of each case of a campaign of solvers."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from metronome_opt.documents import check_targets
-from metronome_opt.errors import InputError
-from metronome_opt.records import FrozenMap, NonNegative, Positive, explain
+from metronome_opt.bench.journal import Journal, dump_line, read_journal
+from metronome_opt.records import FrozenMap, NonNegative, Positive
 from metronome_opt.schedule import Exact
 
 Kind = Literal["schedule", "no_schedule", "infeasible", "out_of_memory", "crash", "invalid"]
@@ -109,99 +101,40 @@ class Record:
         """The objective, where the judge found it true."""
         return self.objective if self.kind == "schedule" else None
 
+    @property
+    def title(self) -> str:
+        """Which case it was, for people."""
+        return f"{self.instance} {self.solver} seed {self.seed}"
 
-_ADAPTER = TypeAdapter(Record)
+    @property
+    def went_well(self) -> bool:
+        """Whether there is a schedule."""
+        return self.kind == "schedule"
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, in a few words."""
+        if self.went_well:
+            bound = "none" if self.lower_bound is None else f"{float(self.lower_bound):,.6g}"
+            seconds = self.wall_s if self.runtime_s is None else self.runtime_s
+            value = f"{float(self.objective):,.6g}" if self.objective is not None else "-"
+            return f"{self.status} {value}, bound {bound}, {seconds:.2f} s"
+        reasons = (*self.faults, self.error or "")
+        return f"{self.kind.replace('_', ' ')} ({reasons[0]})" if reasons[0] else self.kind
+
+
+class RecordFile(Journal[Record]):
+    """A file of such records; see `Journal`."""
+
+    def __init__(self, path: str | Path, *, resume: bool) -> None:
+        super().__init__(path, Record, resume=resume)
 
 
 def read_records(paths: Iterable[str | Path]) -> list[Record]:
-    """Read files of records, in order.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read or a whole line of it is not a record.
-    """
-    records: list[Record] = []
-    for path in map(Path, paths):
-        try:
-            raw = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-        records += _parse(raw, path)
-    return records
+    """Read files of such records, in order; see `read_journal`."""
+    return read_journal(paths, Record)
 
 
 def dump_record(record: Record) -> str:
     """Return a record as one line, its end included."""
-    return _ADAPTER.dump_json(record).decode() + "\n"
-
-
-class RecordFile:
-    """A file of records that this process alone appends to, until it is closed.
-
-    Parameters
-    ----------
-    path
-        Made if it does not exist.
-    resume
-        Go on after the records that it holds; a torn last line is cut off. Otherwise a file that
-        holds anything is refused.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written, is in use, or holds something it should not.
-    """
-
-    def __init__(self, path: str | Path, *, resume: bool) -> None:
-        path = Path(path)
-        check_targets([], [path])
-        self._stream = path.open("a+b")
-        try:
-            self._lock(path)
-            self._stream.seek(0)
-            raw = self._stream.read()
-            if raw and not resume:
-                raise InputError(
-                    f"{path}: is not empty; go on with --resume, or name another --output"
-                )
-            self.records: tuple[Record, ...] = tuple(_parse(raw, path))
-            self._stream.truncate(raw.rfind(b"\n") + 1)
-        except BaseException:
-            self._stream.close()
-            raise
-
-    def _lock(self, path: Path) -> None:
-        try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"{path}: another campaign is writing it; name another --output"
-            ) from None
-
-    def append(self, record: Record) -> None:
-        """Append a record; when this returns it is on the disk."""
-        self._stream.write(dump_record(record).encode())
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stream.close()
-
-
-def _parse(raw: bytes, path: Path) -> list[Record]:
-    records = []
-    for number, line in enumerate(raw.split(b"\n")[:-1], start=1):
-        try:
-            records.append(_ADAPTER.validate_json(line))
-        except ValidationError as error:
-            raise InputError(f"{path}: line {number}: {explain(error)}") from None
-    return records
+    return dump_line(record)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from metronome_opt.bench.endings import how_it_ended, said
 from metronome_opt.bench.process import Limits, Outcome, Task
 from metronome_opt.bench.records import Key, Kind, Record
 from metronome_opt.bench.suites import Member
@@ -172,7 +172,7 @@ class _Told:
         self.offsets = next(
             (told["offsets"] for told in reversed(progress) if "offsets" in told), None
         )
-        end = _said(outcome, "end")
+        end = said(outcome, "end")
         self.runtime_s: float | None = end.get("runtime_s")
         self.build_s: float | None = end.get("build_s")
         self.stop: str | None = end.get("stop")
@@ -184,13 +184,13 @@ class _Told:
             self.status = end["status"]
             self.kind = _KINDS[self.status]
             if outcome.status != 0:
-                self.notes += (f"after its result: {_how_it_ended(outcome, limits)}",)
+                self.notes += (f"after its result: {how_it_ended(outcome, limits)}",)
         else:
             self._cut_short(outcome, limits)
 
     def _cut_short(self, outcome: Outcome, limits: Limits) -> None:
-        said = _said(outcome, "error")
-        self.error = said.get("text") or _how_it_ended(outcome, limits)
+        error = said(outcome, "error")
+        self.error = error.get("text") or how_it_ended(outcome, limits)
         if outcome.ending != "ended":
             self.stop = "killed"
         if outcome.ending == "time":
@@ -199,28 +199,4 @@ class _Told:
         elif outcome.ending == "memory":
             self.kind = "out_of_memory"
         else:
-            self.kind = said.get("kind", "crash")
-
-
-def _said(outcome: Outcome, event: str) -> dict[str, Any]:
-    return next((told for told in outcome.messages if told["event"] == event), {})
-
-
-def _how_it_ended(outcome: Outcome, limits: Limits) -> str:
-    match outcome.ending:
-        case "time":
-            over = limits.killed_after_s - limits.time_s
-            return f"killed {over:g} s after its limit of {limits.time_s:g} s"
-        case "memory":
-            return (
-                f"killed at {outcome.peak_memory_mb} MB, above the limit of {limits.memory_mb} MB"
-            )
-        case "startup":
-            return f"killed, not ready {limits.startup_s:g} s after its start"
-        case "stopped":
-            return "killed, since the campaign ended"
-        case "ended":
-            how = f"exit status {outcome.status}"
-            if outcome.status is not None and outcome.status < 0:
-                how = f"ended by signal {-outcome.status} ({signal.strsignal(-outcome.status)})"
-            return f"{how}: {outcome.last_words}" if outcome.last_words else how
+            self.kind = error.get("kind", "crash")

@@ -11,6 +11,7 @@ import typer
 from metronome_opt.cli import bench, options
 from metronome_opt.cli.pairs import read_names, read_pairs
 from metronome_opt.cli.pareto import pareto
+from metronome_opt.cli.simulate import simulate
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
@@ -154,6 +155,7 @@ def solve(
 
 
 app.command()(pareto)
+app.command()(simulate)
 
 
 @app.command()

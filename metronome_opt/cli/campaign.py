@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,8 +18,25 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from metronome_opt.bench.campaign import Case
-from metronome_opt.bench.records import Record
+
+class Recorded(Protocol):
+    """What can be told of a record, whatever was run."""
+
+    @property
+    def kind(self) -> str:
+        """What came of the case, in a word."""
+
+    @property
+    def title(self) -> str:
+        """Which case it was, for people."""
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, for people."""
+
+    @property
+    def went_well(self) -> bool:
+        """Whether it brought what it was run for."""
 
 
 class Watcher:
@@ -40,13 +58,12 @@ class Watcher:
         self.kinds: Counter[str] = Counter()
         self.lost_cases = 0
 
-    def recorded(self, record: Record) -> None:
+    def recorded(self, record: Recorded) -> None:
         """Tell of a record."""
         self.kinds[record.kind] += 1
-        text = f"{record.instance} {record.solver} seed {record.seed}: {describe(record)}"
-        self._tell(text, worth_keeping=record.kind != "schedule")
+        self._tell(f"{record.title}: {record.outcome}", worth_keeping=not record.went_well)
 
-    def lost(self, case: Case, error: Exception) -> None:
+    def lost(self, case: object, error: Exception) -> None:
         """Tell of a case that could not be run."""
         self.lost_cases += 1
         reason = " ".join(f"{type(error).__name__} {error}".split())
@@ -61,17 +78,6 @@ class Watcher:
             done = self.kinds.total() + self.lost_cases
             width = len(str(self._total))
             self._console.print(f"[{done:{width}}/{self._total}] {text}", soft_wrap=True)
-
-
-def describe(record: Record) -> str:
-    """Return what came of a case in a few words."""
-    if record.kind == "schedule":
-        bound = "none" if record.lower_bound is None else f"{float(record.lower_bound):,.6g}"
-        seconds = record.wall_s if record.runtime_s is None else record.runtime_s
-        value = f"{float(record.objective):,.6g}" if record.objective is not None else "-"
-        return f"{record.status} {value}, bound {bound}, {seconds:.2f} s"
-    reasons = (*record.faults, record.error or "")
-    return f"{record.kind.replace('_', ' ')} ({reasons[0]})" if reasons[0] else record.kind
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from metronome_opt.kernels.anneal import anneal, gumbel_noise, spreads
 from metronome_opt.kernels.batch import score_nodes
 from metronome_opt.kernels.conditional import score_use, users_of
 from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.kernels.fluid import loop
+from metronome_opt.kernels.fluid.world import empty_world
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import (
     best_offset,
@@ -52,6 +54,7 @@ def main() -> None:
     )
     for dtype in (np.int32, np.int64):
         score_nodes(np.zeros((1, 4), dtype=dtype), np.array([100]), jobs[0])
+    _let_flow()
 
 
 def _search_locally(compiled: Compiled) -> None:
@@ -70,6 +73,22 @@ def _search_locally(compiled: Compiled) -> None:
     start_release(tables, demand, offsets, around.free, room, work)
     try_offsets(tables, demand, room, 9, work)
     end_release(tables, demand, offsets, room)
+
+
+def _let_flow() -> None:
+    """Let two jobs of one iteration compute, and then share a link."""
+    world = empty_world(jobs=2, links=1, uses=2, segments=4, sample=1, trace=1)
+    world.links["capacity"] = 1.0
+    for job, row in enumerate(world.jobs):
+        row["first_segment"], row["segments"] = 2 * job, 2
+        row["first_use"], row["uses"], row["total"] = job, 1, 1
+        world.uses[job] = (0, job, 1.0, -1, -1)
+        world.segments[2 * job] = (1.0, 1.0, 1.0)
+        loop.enter(world, job, 0.0)
+        loop.wait_for(world, job, 1.0)
+    loop.run(world, 3.0, 9, 0)
+    loop.settle(world)
+    loop.add_sent(world, np.zeros(2))
 
 
 def _grow_tree(compiled: Compiled) -> None:

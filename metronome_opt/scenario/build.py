@@ -159,7 +159,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
             f"hyperperiod_ms: {show(scenario.hyperperiod_ms)}: is {show(slots)} slots, above the "
             f"limit of {hyperperiod_limit}; coarsen the slots or raise the limit"
         )
-    workloads = _workloads(scenario)
+    workloads = workloads_of(scenario)
     network = network_of(scenario.cluster)
     placements = place_tasks(scenario)
     tasks: list[Task] = []
@@ -194,7 +194,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     return Problem(instance, tuple(traffic), placed)
 
 
-def _workloads(scenario: Scenario) -> Mapping[str, Workload]:
+def workloads_of(scenario: Scenario) -> Mapping[str, Workload]:
     """Return the workload of each model that the scenario names; case does not matter."""
     known = find_workloads(scenario.workloads)
     found: dict[str, Workload] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Mapping
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.model import Scenario
@@ -37,19 +38,27 @@ def place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
             left = free.total()
             if job.workers > left:
                 raise InputError(f"jobs[{index}].workers: {job.workers}: only {left} GPUs are free")
-            placements[index] = _spread(free, job.workers)
+            placements[index] = most_free(free, job.workers)
+            free.subtract(placements[index])
     return [placements[index] for index in range(len(scenario.jobs))]
 
 
-def _spread(free: Counter[str], workers: int) -> tuple[str, ...]:
-    """Take GPUs for `workers` tasks from `free`, in the order of the nodes' names."""
+def most_free(free: Mapping[str, int], workers: int) -> tuple[str, ...]:
+    """Return nodes for `workers` tasks, one after the other where most GPUs are free, by name.
+
+    This is what Kubernetes does if it looks at resources alone (its score LeastAllocated).
+
+    Parameters
+    ----------
+    free
+        GPUs by node, enough of them.
+    """
     heap = [(-count, node) for node, count in free.items() if count]
     heapq.heapify(heap)
     chosen = []
     for _ in range(workers):
         count, node = heap[0]
         chosen.append(node)
-        free[node] -= 1
         if count == -1:
             heapq.heappop(heap)
         else:

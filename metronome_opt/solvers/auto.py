@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import count
 
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.blocks import Blocks
@@ -53,7 +54,8 @@ class Crew:
         def task(part: Search) -> Callable[[], None]:
             def begin() -> None:
                 self._populations[id(part)] = self.blocks.start(part, share=_START_SHARE)
-                self._clusters[id(part)].play()
+                if self._search.rounds != 0:
+                    self._clusters[id(part)].play()
 
             return begin
 
@@ -69,11 +71,14 @@ class Crew:
         if workers > 1:
             self._together([self._improve, *[self._prove] * (workers - 1)])
             return
-        going_on = True
-        while going_on:
+        rounds: Iterable[int] = (
+            count() if self._search.rounds is None else range(self._search.rounds)
+        )
+        for _ in rounds:
             proves, improves = self._prove_one(), self._improve_one()
             self.blocks.join()
-            going_on = proves or improves
+            if not (proves or improves):
+                return
 
     def _together(self, tasks: list[Callable[[], None]]) -> None:
         """Do all tasks, as many at a time as there are workers; put blocks together meanwhile."""

@@ -32,7 +32,7 @@ from metronome_opt.kernels.jobs import put_job, workspace
 from metronome_opt.kernels.rotations import is_done, rotate, start_rotations
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import simplify_links
-from metronome_opt.solvers.affinity import time_shifts
+from metronome_opt.solvers.affinity import TimeShifts, time_shifts
 from metronome_opt.solvers.search import Search
 
 STEPS = 72  # of 5 degrees
@@ -68,6 +68,26 @@ def run(search: Search) -> None:
             f"{shifts.closing} of {edges} edges of the affinity graph close a cycle and are left "
             "out; CASSINI would discard this placement"
         )
+
+
+def shifts_of(instance: Instance, chunks: int) -> TimeShifts:
+    """Return the time shifts after so many chunks of search on each link, whatever the clock says.
+
+    Raises
+    ------
+    InputError
+        If some cost cannot be computed in 64-bit integers.
+    """
+    simple = simplify_links(instance).instance
+    rotations = {}
+    for link in simple.links:
+        if len(simple.jobs_on[link.name]) > 1:
+            circle = Circle(simple, link)
+            for _ in range(chunks):
+                if not circle.is_best:
+                    circle.go_on()
+            rotations[circle.name] = circle.rotations
+    return time_shifts(instance, rotations)
 
 
 def _finish(search: Search, circles: list[Circle]) -> None:

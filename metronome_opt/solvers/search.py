@@ -53,6 +53,10 @@ class Search:
         See `Callback`. May be called from a thread of the back end.
     parent
         The search that this one is a part of; it stops when that one does.
+    rounds
+        How many rounds of proofs and improvements `auto` goes through with one worker, at most; 0
+        for good schedules without proofs, None for as many as there is time for. Without a time
+        limit the result does not depend on the clock.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Search:
         workers: int,
         callback: Callback | None = None,
         parent: Parent | None = None,
+        rounds: int | None = None,
     ) -> None:
         self._parent = parent
         self._start = time.perf_counter()
@@ -75,6 +80,7 @@ class Search:
         self.instance = instance
         self.seed = seed
         self.workers = workers
+        self.rounds = rounds
         self.best: tuple[int, ...] | None = None
         self.incumbent: Fraction | None = None
         self.bound: Fraction | None = None

@@ -61,16 +61,16 @@ class Memory:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self.losses: list[tuple[Case, Exception]] = []
+        self.losses: list[tuple[Case[Record], Exception]] = []
 
     def recorded(self, record: Record) -> None:
         self.records.append(record)
 
-    def lost(self, case: Case, error: Exception) -> None:
+    def lost(self, case: Case[Record], error: Exception) -> None:
         self.losses.append((case, error))
 
 
-def campaign(cases: Sequence[Case], output: Path, pool: Pool | None = None) -> Memory:
+def campaign(cases: Sequence[Case[Record]], output: Path, pool: Pool | None = None) -> Memory:
     """Run cases, three at once if no pool is given."""
     watcher = Memory()
     with RecordFile(output, resume=True) as file:

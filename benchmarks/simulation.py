@@ -1,0 +1,152 @@
+"""How fast the simulator is, how much memory it takes, and how both grow with the cluster.
+
+Times on one core are those of the thread that computes, so that other programs, which only take
+turns with it, are not in them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from statistics import median
+
+from benchmarks.figures import keep_figure
+from benchmarks.registry import Figure, benchmark
+from benchmarks.stored import SUITES
+from metronome_opt.bench.suites import read_suite
+from metronome_opt.instance import Instance
+from metronome_opt.plot.simulation import plot_event_cost
+from metronome_opt.simulate import simulate
+from metronome_opt.simulate.engine import Engine, Runner
+from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.study import STUDIES, read_study
+
+_ROOT = SUITES.parent.parent
+_SIZES = (64, 128, 256, 512, 1024)  # nodes of the stored fabrics
+
+
+@benchmark("How many events a second does the simulator get through on one core?")
+def simulation_speed(small: bool) -> Iterator[Figure]:
+    """Run jobs of a stored instance without end, then a scenario of a study to its end."""
+    name = "fabric-64" if small else "fabric-256"
+    (instance,) = _fabrics(f"{name}-test-0")
+    events, seconds = _best_run(instance, 5 if small else 600, 1 if small else 5)
+    yield Figure(f"{name}-test-0, unshifted", events, "events")
+    yield Figure(f"{name}-test-0, unshifted", events / seconds, "events a second", ">= 500000")
+
+    study = read_study(_ROOT / STUDIES / "fabric-256.yaml")
+    for cell in study.cells[:1] if small else study.cells:
+        scenario = study.scenario(cell, seed=0)
+        horizon = study.conditions_of(cell).model_copy(update={"horizon_s": 5.0})
+        conditions = horizon if small else study.conditions_of(cell)
+        simulate(scenario, "default", conditions=horizon)  # compiles, or loads what is compiled
+        start = time.thread_time()
+        run = simulate(scenario, "default", conditions=conditions, sample_s=study.sample_s)
+        seconds = time.thread_time() - start
+        yield Figure(f"study fabric-256, {cell.label}, default", run.events, "events")
+        yield Figure(
+            f"study fabric-256, {cell.label}, default, arrivals and all",
+            run.events / seconds,
+            "events a second",
+        )
+
+
+@benchmark("What does an event cost as the cluster grows, with as many jobs on every node?")
+def event_cost(small: bool) -> Iterator[Figure]:
+    """Run the stored fabrics of each size, unshifted, for about as many events each."""
+    points, costs = [], {}
+    for nodes in _SIZES[:2] if small else _SIZES:
+        for instance in _fabrics(f"fabric-{nodes}-test-"):
+            until = (5 if small else 600) * _SIZES[0] / nodes
+            events, seconds = _best_run(instance, until, 1 if small else 5)
+            points.append((nodes, 1e6 * seconds / events))
+        costs[nodes] = median(cost for size, cost in points if size == nodes)
+        yield Figure(f"{nodes} nodes", costs[nodes], "us an event")
+    for nodes in list(costs)[1:]:
+        yield Figure(f"{nodes} nodes, over {_SIZES[0]}", costs[nodes] / costs[_SIZES[0]], "times")
+    figure = plot_event_cost(points, title="stored fabrics, unshifted")
+    keep_figure(figure, "event-cost.svg", small)
+
+
+_DAY = """
+import json, resource, sys, time
+from metronome_opt.simulate import simulate
+from metronome_opt.simulate.draws import Draw
+from metronome_opt.simulate.study import read_study
+file, hours, warm = sys.argv[1], float(sys.argv[2]), 1.0
+study = read_study(file)
+def scenario(hours):
+    dynamic = study.draw.dynamic.model_copy(update={"hours": hours})
+    draw = Draw(dynamic=dynamic)
+    return study.model_copy(update={"draw": draw}).scenario(study.cells[-1], seed=0)
+def run(scenario, end_s):
+    conditions = study.conditions_of(study.cells[-1]).model_copy(update={"horizon_s": end_s})
+    return simulate(scenario, "default", conditions=conditions, sample_s=study.sample_s)
+drawn = scenario(hours)
+run(drawn, 1.0)  # compiles, or loads what is compiled
+start, used = time.perf_counter(), time.process_time()
+done = run(drawn, 3600 * hours)
+print(json.dumps({
+    "seconds": time.perf_counter() - start,
+    "core_seconds": time.process_time() - used,
+    "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    "events": done.events,
+    "jobs": len(done.jobs),
+    "finished": int(done.jobs["finished"].sum()),
+}))
+"""
+
+
+@benchmark("How long do 24 simulated hours of 1,024 nodes take, and how much memory?")
+def simulation_day(small: bool) -> Iterator[Figure]:
+    """Let jobs arrive all day, under `default`, in a process whose memory is measured."""
+    study = _ROOT / STUDIES / ("fabric-256.yaml" if small else "fabric-1024.yaml")
+    hours = 0.01 if small else 24
+    output = subprocess.run(
+        [sys.executable, "-c", _DAY, str(study), str(hours)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    found = json.loads(output)
+    yield Figure("simulation", found["seconds"], "s", "<= 600")
+    yield Figure("of these on the core", found["core_seconds"], "s")
+    yield Figure("peak memory of the process", found["megabytes"], "MB", "<= 2000")
+    yield Figure("events", found["events"], "")
+    yield Figure("jobs", found["jobs"], "")
+    yield Figure("of these finished", found["finished"], "")
+
+
+def _fabrics(beginning: str) -> list[Instance]:
+    """Return the stored fabrics whose names begin so."""
+    suite = read_suite(SUITES / "fabric")
+    names = [entry.name for entry in suite.index.instances if entry.name.startswith(beginning)]
+    return [member.instance for member in suite.members(names=names)]
+
+
+def _best_run(instance: Instance, until_s: float, repeats: int) -> tuple[int, float]:
+    """Return how many events so many seconds of an instance bring, and the least time it takes."""
+    _unshifted(instance).run(1000.0)  # compiles, or loads what is compiled
+    least = math.inf
+    for _ in range(repeats):
+        engine = _unshifted(instance)
+        start = time.thread_time()
+        engine.run(1000.0 * until_s)
+        least = min(least, time.thread_time() - start)
+    return engine.events, least
+
+
+def _unshifted(instance: Instance) -> Engine:
+    """Return the jobs of an instance on its network, each to begin when it is ready, for ever."""
+    runners = [
+        Runner(job.name, Pattern.of_job(job, instance.slot_ms), job.weight, None, len(job.links))
+        for job in instance.jobs
+    ]
+    engine = Engine({link.name: link.capacity for link in instance.links}, runners)
+    for index, job in enumerate(instance.jobs):
+        engine.enter(index, job.links, at=float(job.ready * instance.slot_ms))
+    return engine

@@ -1,0 +1,1 @@
+"""What simulations show: measures, means over seeds, comparisons in pairs, marks."""

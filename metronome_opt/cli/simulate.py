@@ -1,0 +1,277 @@
+"""``metronome simulate``: what policies bring to training jobs; a campaign that can be resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.cli.pairs import read_names, read_pairs
+from metronome_opt.errors import InputError, show
+
+if TYPE_CHECKING:
+    from metronome_opt.bench.evaluation.measures import Measure
+    from metronome_opt.bench.journal import Journal
+    from metronome_opt.bench.simulations import Simulation, SimulationRecord
+    from metronome_opt.simulate.study import Cell, Study
+
+_INTERRUPTED = 130
+_STARTUP_S = 600.0  # kernels that are compiled for the first time, by several processes at once
+_GRACE_S = 1.0
+
+
+def simulate(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="A study or a scenario, JSON or YAML; or the name of a study of "
+            "benchmarks/studies, here or above, or of a shipped scenario.",
+        ),
+    ],
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Separated by commas: of default, exclusive, cassini, metronome-greedy, metronome "
+            "and ideal.",
+            show_default="those of the study",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many: 0, 1, ...", show_default="those of the study"),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Simulations at once.", show_default="one per core")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for records, tables and the report.")
+    ] = Path("simulation"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a folder: skip what it has.")
+    ] = False,
+    time_limit: Annotated[
+        float, typer.Option(min=1, metavar="S", help="Seconds for each simulation.")
+    ] = 1800.0,
+    memory_limit: Annotated[
+        int, typer.Option(min=1, metavar="MB", help="For each simulation.")
+    ] = 4096,
+    changes: Annotated[
+        str | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE,...",
+            help="Other conditions than the study's: jitter=0.05,sharing=strict.",
+            show_default="none",
+        ),
+    ] = None,
+    cells: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="Only cells of the study's grid that are so: load=0.8,mix=any.",
+            show_default="all",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Simulate the jobs of SCENARIO under several policies, and report what each brings.
+
+    Each simulation is a process of its own. Its outcome is a line of DIR/simulations.jsonl as soon
+    as it is there, so that a campaign that is killed loses at most what was running. All policies
+    meet the same jobs and the same chance. With nothing left to do, --resume writes the tables and
+    the report anew.
+    """
+    from metronome_opt.bench.journal import Journal
+    from metronome_opt.bench.process import Limits
+    from metronome_opt.bench.simulation_plan import (
+        check_own,
+        check_scenarios,
+        in_order,
+        plan,
+        to_run,
+    )
+    from metronome_opt.bench.simulations import FILE, SimulationRecord
+    from metronome_opt.documents import make_folder
+    from metronome_opt.simulate.study import find_study
+
+    study = find_study(scenario)
+    policies = _policies(study, policy)
+    chosen = _cells(study, cells)
+    overrides = _conditions(changes)
+    limits = Limits(time_limit, memory_limit, startup_s=_STARTUP_S, grace_s=_GRACE_S)
+    with _naming("--set"):
+        cases = plan(
+            study,
+            chosen,
+            policies,
+            seeds=seeds or study.seeds,
+            limits=limits,
+            overrides=overrides,
+        )
+    _check_folder(output, FILE)
+    with _naming(scenario):
+        check_scenarios(study, chosen)
+    make_folder(output)
+    with Journal(output / FILE, SimulationRecord, resume=resume) as file:
+        with _naming(str(output)):
+            check_own(file.records, study, overrides)
+        left = to_run(cases, file.records)
+        if len(left) < len(cases):
+            _note(f"{output}: {len(cases) - len(left)} of {len(cases)} simulations are there")
+        interrupted = _run(left, file, jobs or os.cpu_count() or 1)
+        records = in_order(file.records, study)
+        written = _write(records, output)
+    if not interrupted:
+        _check_any_accepted(records)
+    if as_json:
+        _print_json(study, records, written)
+    else:
+        _print_table(study, records, written)
+    if interrupted:
+        _note(f"interrupted; {output} keeps what is done, the same command with --resume goes on")
+        return _INTERRUPTED
+    done = {record.key for record in records if record.went_well}
+    return 0 if all(case.key in done for case in cases) else 1
+
+
+# ------------------------------------------------------------------ what is asked for
+
+
+def _policies(study: Study, text: str | None) -> Sequence[str]:
+    from metronome_opt.simulate import POLICIES
+
+    if text is None:
+        return study.policies
+    names = read_names(text)
+    if not names:
+        raise InputError(f"--policy: {show(text)} names none")
+    for name in names:
+        if name not in POLICIES:
+            raise InputError(
+                f"--policy: {show(name)} is not known; choose from {', '.join(POLICIES)}"
+            )
+    return names
+
+
+def _cells(study: Study, text: str | None) -> Sequence[Cell]:
+    from metronome_opt.bench.simulation_plan import choose_cells
+
+    wanted = read_pairs("--cells", text)
+    with _naming("--cells"):
+        return choose_cells(study, wanted)
+
+
+def _conditions(text: str | None) -> dict[str, Any]:
+    from metronome_opt.bench.simulation_plan import read_value
+
+    return {name: read_value(value) for name, value in read_pairs("--set", text).items()}
+
+
+def _check_folder(output: Path, file: str) -> None:
+    """Refuse a folder that holds something and no campaign."""
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output}: is not a folder; name another --output")
+    if output.is_dir() and any(output.iterdir()) and not (output / file).exists():
+        raise InputError(f"{output}: holds files that are not of a campaign; name another --output")
+
+
+@contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """Say of input that is refused in this block where it comes from."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+
+
+# ------------------------------------------------------------------ what is done
+
+
+def _run(cases: Sequence[Simulation], file: Journal[SimulationRecord], width: int) -> bool:
+    """Run simulations, `width` at once; return whether that was interrupted."""
+    from metronome_opt.bench.campaign import run_campaign
+    from metronome_opt.bench.executors import local_pool
+    from metronome_opt.cli.campaign import watching
+
+    try:
+        with local_pool(width) as pool, watching(len(cases)) as watcher:
+            run_campaign(cases, pool, file, watcher)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def _write(records: Sequence[SimulationRecord], output: Path) -> list[Path]:
+    """Write tables and report if there is anything to tell; return what there is to read."""
+    from metronome_opt.bench.simulation_report import write_simulation_report
+    from metronome_opt.bench.simulation_tables import write_tables
+
+    if not any(record.went_well for record in records):
+        return []
+    return [*write_tables(records, output), write_simulation_report(records, output)]
+
+
+def _check_any_accepted(records: Sequence[SimulationRecord]) -> None:
+    """Refuse input that no simulation accepted."""
+    if records and all(record.kind == "refused" for record in records):
+        raise InputError(f"{records[0].title}: {records[0].error}")
+
+
+# ------------------------------------------------------------------ what is told
+
+
+def _print_table(
+    study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]
+) -> None:
+    from rich.table import Table
+
+    from metronome_opt.bench.simulation_summary import SHOWN, summarise
+    from metronome_opt.report import terminal
+
+    typer.echo(f"{study.name}: {_told(records)}")
+    table = Table("policy", box=None, padding=(0, 2))
+    for heading in ("runs", *(measure.heading for measure in SHOWN), "unfinished jobs"):
+        table.add_column(heading, justify="right")
+    for each in summarise(records):
+        means = (_shown(measure, each.means[measure.name]) for measure in SHOWN)
+        table.add_row(each.policy, f"{each.runs:,}", *means, f"{each.unfinished:,}")
+    terminal().print(table)
+    for path in written:
+        typer.echo(f"wrote {path}")
+
+
+def _shown(measure: Measure, mean: float | None) -> str:
+    return "-" if mean is None else measure.show(mean)
+
+
+def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]) -> None:
+    from metronome_opt.bench.simulation_summary import summarise
+
+    document = {
+        "study": study.name,
+        "kinds": dict(Counter(record.kind for record in records)),
+        "policies": [
+            {"policy": each.policy, "runs": each.runs, "unfinished": each.unfinished, **each.means}
+            for each in summarise(records)
+        ],
+        "written": list(map(str, written)),
+    }
+    typer.echo(json.dumps(document, indent=2))
+
+
+def _told(records: Sequence[SimulationRecord]) -> str:
+    kinds = Counter(record.kind.replace("_", " ") for record in records)
+    return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "nothing is done"
+
+
+def _note(text: str) -> None:
+    typer.echo(f"note: {text}", err=True)

@@ -1,0 +1,248 @@
+"""The loop: one event after the other, each at its exact time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from metronome_opt.kernels.fluid import heap
+from metronome_opt.kernels.fluid.chance import exponential, mix, slowness
+from metronome_opt.kernels.fluid.sharing import begin_burst, end_burst, set_rate
+from metronome_opt.kernels.fluid.slots import next_start, postponed
+from metronome_opt.kernels.fluid.world import (
+    AWAY,
+    BURSTING,
+    COMPUTING,
+    WAITING,
+    Floats,
+    Rows,
+    World,
+)
+
+REACHED, FINISHED, FULL, PAUSED = range(4)
+"""Why the loop returned: the time is reached, a job has run all its iterations, the trace has no
+room left, or so many events have happened."""
+
+
+@njit(cache=True, nogil=True)
+def run(world: World, until: float, most_events: int, room: int) -> int:
+    """Go on until `until`, at the latest.
+
+    Parameters
+    ----------
+    until
+        All events up to this time happen.
+    most_events
+        Return after so many.
+    room
+        Return when less than this is left of the trace; no event writes more.
+
+    Returns
+    -------
+    int
+        Why; see above. ``clock.finished`` is the job that has finished.
+    """
+    clock, jobs = world.clock, world.jobs
+    last = clock[0].events + most_events
+    while clock[0].heap > 0 and jobs[world.heap[0]].key <= until:
+        if clock[0].events >= last:
+            return PAUSED
+        if clock[0].traced + room > world.trace.shape[0]:
+            return FULL
+        job = world.heap[0]
+        clock[0].now = jobs[job].key
+        clock[0].events += 1
+        if _happen(world, job):
+            clock[0].finished = job
+            return FINISHED
+    clock[0].now = max(clock[0].now, until)
+    return REACHED
+
+
+@njit(cache=True, nogil=True)
+def _happen(world: World, job: int) -> bool:
+    """Let the next event of a job happen; return whether it has finished."""
+    row = world.jobs[job]
+    stage = row.stage
+    if stage == WAITING:
+        start = postponed(world, job)
+        if start > world.clock[0].now:
+            wait_for(world, job, start)
+            return False
+        _begin(world, job)
+    elif stage == BURSTING:
+        row.sent += _volume(world, job)
+        end_burst(world, job)
+    return _go_on(world, job, stage)
+
+
+@njit(cache=True, nogil=True)
+def _begin(world: World, job: int) -> None:
+    """Begin an iteration."""
+    row = world.jobs[job]
+    _time_iteration(world, job)
+    row.begun = world.clock[0].now
+    row.segment = 0
+
+
+@njit(cache=True, nogil=True)
+def _go_on(world: World, job: int, stage: int) -> bool:
+    """Go on to what takes time next, now that `stage` is over; return whether nothing is left."""
+    row = world.jobs[job]
+    now = world.clock[0].now
+    while True:
+        segment = row.first_segment + row.segment
+        if stage == WAITING and world.segments[segment].compute > 0.0:
+            _until(
+                world, job, COMPUTING, now + world.segments[segment].compute * _factor(world, job)
+            )
+            return False
+        if stage != BURSTING and world.segments[segment].volume > 0.0:
+            _send(world, job)
+            return False
+        row.segment += 1
+        stage = WAITING
+        if row.segment < row.segments:
+            continue
+        row.done += 1
+        if row.done == row.total:
+            _time_iteration(world, job)
+            leave(world, job)
+            return True
+        start = next_start(world, job)
+        if start > now:
+            row.waited += start - now
+            _until(world, job, WAITING, start)
+            return False
+        _begin(world, job)
+
+
+@njit(cache=True, nogil=True)
+def _send(world: World, job: int) -> None:
+    """Begin the burst of the segment."""
+    row = world.jobs[job]
+    row.stage = BURSTING
+    row.order = job  # bursts that end go before those that begin
+    row.left = _volume(world, job)
+    row.rate = -1.0  # none yet, not even 0
+    if row.uses > 0:
+        begin_burst(world, job)
+    else:
+        set_rate(world, job, world.segments[row.first_segment + row.segment].rate)
+
+
+@njit(cache=True, nogil=True)
+def leave(world: World, job: int) -> None:
+    """Take a job that sends nothing out of the simulation."""
+    row = world.jobs[job]
+    row.stage = AWAY
+    heap.take(world.heap, world.clock, world.jobs, job)
+
+
+@njit(cache=True, nogil=True)
+def wait_for(world: World, job: int, start: float) -> None:
+    """Let a job that waits begin at another time."""
+    row = world.jobs[job]
+    row.waited += start - row.key
+    _until(world, job, WAITING, start)
+
+
+@njit(cache=True, nogil=True)
+def enter(world: World, job: int, start: float) -> None:
+    """Let a job begin its first iteration at `start`."""
+    row = world.jobs[job]
+    row.done = 0
+    row.begun = -1.0
+    row.waited += start - world.clock[0].now
+    _until(world, job, WAITING, start)
+
+
+@njit(cache=True, nogil=True)
+def _until(world: World, job: int, stage: int, time: float) -> None:
+    row = world.jobs[job]
+    row.stage = stage
+    row.key = time
+    row.order = world.jobs.shape[0] + job
+    heap.put(world.heap, world.clock, world.jobs, job)
+
+
+@njit(cache=True, nogil=True)
+def _factor(world: World, job: int) -> float:
+    clock, row = world.clock[0], world.jobs[job]
+    if row.random:
+        return exponential(_draw(row))
+    if clock.jitter > 0.0 or clock.stragglers > 0.0:
+        return slowness(_draw(row), clock.jitter, clock.stragglers, clock.straggling)
+    return 1.0
+
+
+@njit(cache=True, nogil=True)
+def _volume(world: World, job: int) -> float:
+    row = world.jobs[job]
+    volume: float = world.segments[row.first_segment + row.segment].volume
+    return volume * exponential(mix(_draw(row), 1)) if row.random else volume
+
+
+@njit(cache=True, nogil=True)
+def _draw(row: Rows) -> np.uint64:
+    """Return where the numbers of this segment of this iteration come from."""
+    return mix(mix(row.chance, row.done), row.segment)
+
+
+@njit(cache=True, nogil=True)
+def _time_iteration(world: World, job: int) -> None:
+    """Take down how long the iteration took that is over, if there was one.
+
+    An iteration lasts until the next one begins, the last one until its own end. The times are
+    sampled evenly once there are too many of them.
+
+    References
+    ----------
+    J. S. Vitter, "Random sampling with a reservoir", ACM TOMS 11(1), 1985, algorithm R.
+    """
+    row = world.jobs[job]
+    if row.begun < 0.0:
+        return
+    time = world.clock[0].now - row.begun
+    row.spent += time
+    row.shortest = min(row.shortest, time)
+    row.longest = max(row.longest, time)
+    room = world.times.shape[1]
+    if row.timed < room:
+        world.times[job, row.timed] = time
+    else:
+        slot = mix(mix(row.chance, row.timed), 7) % np.uint64(row.timed + 1)
+        if slot < np.uint64(room):
+            world.times[job, slot] = time
+    row.timed += 1
+
+
+@njit(cache=True, nogil=True)
+def settle(world: World) -> None:
+    """Bring all bursts and links up to now, so that what they have done so far can be read."""
+    now = world.clock[0].now
+    for job in range(world.jobs.shape[0]):
+        row = world.jobs[job]
+        if row.stage == BURSTING and row.rate > 0.0:
+            row.left = max(0.0, row.left - row.rate * (now - row.since))
+            row.since = now
+    for link in range(world.links.shape[0]):
+        row = world.links[link]
+        if row.active > 0:
+            row.busy += now - row.busy_since
+            row.busy_since = now
+            if row.demand > row.capacity * (1.0 + 1e-12):
+                row.over += now - row.over_since
+                row.over_since = now
+
+
+@njit(cache=True, nogil=True)
+def add_sent(world: World, volumes: Floats) -> None:
+    """Add what each flow of each job has sent so far, shape (jobs,)."""
+    now = world.clock[0].now
+    for job in range(world.jobs.shape[0]):
+        row = world.jobs[job]
+        volumes[job] += row.sent
+        if row.stage == BURSTING:
+            left = row.left - max(row.rate, 0.0) * (now - row.since)
+            volumes[job] += _volume(world, job) - max(0.0, left)

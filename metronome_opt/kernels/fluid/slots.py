@@ -1,0 +1,73 @@
+"""How a job keeps its slot, and what happens to one that has lost it.
+
+A job with a slot begins its iterations at planned times, one period apart. One that is early waits.
+It goes by its own clock, which may be fast or slow; the controller sees by the true one when it
+really begins. Off by no more than its cushion, it is left alone. If it is early by more, its clock
+is set, and it waits. If it is late by more, it is re-phased in one of three manners:
+
+- ``SLIDE``: it begins at once, and its plan moves with it, away from those of the others;
+- ``HOLD``: it begins at once, and its whole group's plan moves with it: the others wait once, so
+  that all keep in step;
+- ``YIELD``: it stops and waits for its next slot, so that nobody else is disturbed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from metronome_opt.kernels.fluid.world import HOLD, YIELD, World
+
+
+@njit(cache=True, nogil=True)
+def next_start(world: World, job: int) -> float:
+    """Return when a job that has just ended an iteration begins the next one, not before now."""
+    row = world.jobs[job]
+    now: float = world.clock[0].now
+    if row.period <= 0.0:
+        return now
+    row.due += row.period / row.speed
+    row.planned += row.period
+    _take_part(world, job)
+    start: float = max(now, row.due)
+    off = start - row.planned
+    if abs(off) <= row.cushion:
+        return start
+    if off < 0.0 or row.manner == YIELD:
+        row.rephasings += 1
+        row.planned += max(0.0, math.ceil(off / row.period)) * row.period
+        row.due = row.planned
+        start = max(now, row.planned)
+    else:
+        if row.manner == HOLD:
+            world.shifts[row.group] += off
+            row.seen = world.shifts[row.group]
+        row.planned = start
+        row.due = start
+    return start
+
+
+@njit(cache=True, nogil=True)
+def postponed(world: World, job: int) -> float:
+    """Return when a job begins that has waited until now: later if its group was held meanwhile."""
+    row = world.jobs[job]
+    now: float = world.clock[0].now
+    if row.period <= 0.0 or world.shifts[row.group] <= row.seen:
+        return now
+    start: float = now + world.shifts[row.group] - row.seen
+    _take_part(world, job)
+    return start
+
+
+@njit(cache=True, nogil=True)
+def _take_part(world: World, job: int) -> None:
+    """Shift the plan of a job as far as that of its group has been shifted."""
+    row = world.jobs[job]
+    shift = world.shifts[row.group] - row.seen
+    if shift > 0.0:
+        row.seen = world.shifts[row.group]
+        row.due += shift
+        row.planned += shift
+        if max(world.clock[0].now, row.due) > world.clock[0].now:
+            row.rephasings += 1

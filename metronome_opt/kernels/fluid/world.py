@@ -1,0 +1,157 @@
+"""What the event loop works on: one row for each job, link, use and segment.
+
+Rows are records, so that all that an event needs of a job lies together in memory. Times are in ms,
+bandwidths in Mbit/s, volumes in Mbit/s * ms, all of them floating point: an event time is exact up
+to the rounding of a double, and whole numbers stay whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Rows = Any  # structured arrays, whose fields a type checker cannot see
+
+AWAY, WAITING, COMPUTING, BURSTING = range(4)
+"""Stages of a job: not in the cluster, held back for its slot, computing, sending."""
+
+SLIDE, HOLD, YIELD = range(3)
+"""What a job does that is late beyond its cushion; `slots.py` says what they mean."""
+
+_I, _F = np.int64, np.float64
+
+SEGMENT = np.dtype([("compute", _F), ("volume", _F), ("rate", _F)])
+"""Computing, then a burst; the last segment of an iteration has no burst (volume 0)."""
+
+USE = np.dtype([("link", _I), ("job", _I), ("flows", _F), ("next", _I), ("prev", _I)])
+"""A job on a link; `next` and `prev` chain those that send, -1 at the ends."""
+
+LINK = np.dtype(
+    [
+        ("capacity", _F),
+        ("demand", _F),  # of those that send, at their own rates
+        ("head", _I),  # of the chain of uses that send
+        ("active", _I),  # how long the chain is
+        ("stamp", _I),
+        ("open", _I),  # jobs without a rate yet, while rates are shared out
+        ("left", _F),  # capacity that is not given away yet
+        ("weight", _F),  # of the jobs without a rate
+        ("busy_since", _F),
+        ("busy", _F),  # time with a burst
+        ("over_since", _F),
+        ("over", _F),  # time with demand above capacity
+        ("watched", _I),
+    ]
+)
+
+JOB = np.dtype(
+    [
+        # What it is.
+        ("first_segment", _I),
+        ("segments", _I),
+        ("first_use", _I),
+        ("uses", _I),
+        ("rank", _I),  # classes of a larger rank are served first
+        ("share", _F),  # of a link, among its class
+        ("chance", np.uint64),  # where its random numbers come from
+        ("random", _I),  # 1 for background traffic: times and volumes are exponential
+        ("total", _I),  # iterations to run, -1 without end
+        # Where it is.
+        ("stage", _I),
+        ("segment", _I),
+        ("key", _F),  # time of its next event
+        ("order", _I),  # decides among events of one time
+        ("place", _I),  # in the heap, -1 if not there
+        ("left", _F),  # of its burst, at time `since`
+        ("rate", _F),  # of each flow
+        ("since", _F),
+        ("begun", _F),  # when the iteration began
+        ("done", _I),  # iterations
+        ("stamp", _I),
+        # Its slot.
+        ("period", _F),  # 0 for a job that is never held back
+        ("speed", _F),  # of its clock, 1 for a true one
+        ("due", _F),  # next planned start by its own clock
+        ("planned", _F),  # the same by the controller's
+        ("cushion", _F),
+        ("manner", _I),
+        ("group", _I),
+        ("seen", _F),  # how much of its group's shift it has taken part in
+        # What came of it.
+        ("spent", _F),  # sum of iteration times
+        ("shortest", _F),
+        ("longest", _F),
+        ("timed", _I),  # iterations that are in that sum
+        ("waited", _F),  # held back for its slot
+        ("sent", _F),  # volume of each flow in bursts that have ended
+        ("rephasings", _I),
+    ]
+)
+
+TRACE = np.dtype([("time", _F), ("use", _I), ("rate", _F)])
+"""From `time` on the flow rate of a use is `rate`."""
+
+CLOCK = np.dtype(
+    [
+        ("now", _F),
+        ("events", _I),
+        ("heap", _I),  # length
+        ("stamp", _I),
+        ("finished", _I),  # the job that a run ended with
+        ("traced", _I),
+        ("jitter", _F),
+        ("stragglers", _F),
+        ("straggling", _F),
+    ]
+)
+
+
+class World(NamedTuple):
+    """All state of a simulation."""
+
+    clock: Rows  # shape (1,), CLOCK
+    jobs: Rows  # shape (jobs,), JOB
+    links: Rows  # shape (links,), LINK
+    uses: Rows  # shape (uses,), USE
+    segments: Rows  # shape (segments,), SEGMENT
+    shifts: Floats  # per group: by how much its plan is late
+    heap: Ints  # jobs, shape (jobs,)
+    members: Ints  # scratch: the jobs whose rates change, shape (jobs,)
+    touched: Ints  # scratch: the links that they meet on, shape (links,)
+    times: Floats  # a sample of each job's iteration times, shape (jobs, sample)
+    trace: Rows  # shape (records,), TRACE
+
+
+def empty_world(
+    *, jobs: int, links: int, uses: int, segments: int, sample: int, trace: int
+) -> World:
+    """Return a world of so many jobs, links, uses and segments in which nothing happens yet.
+
+    Parameters
+    ----------
+    sample
+        Iteration times to keep of each job.
+    trace
+        Records that there is room for.
+    """
+    world = World(
+        clock=np.zeros(1, CLOCK),
+        jobs=np.zeros(jobs, JOB),
+        links=np.zeros(links, LINK),
+        uses=np.zeros(uses, USE),
+        segments=np.zeros(segments, SEGMENT),
+        shifts=np.zeros(max(1, jobs)),
+        heap=np.zeros(max(1, jobs), np.int64),
+        members=np.zeros(max(1, jobs), np.int64),
+        touched=np.zeros(max(1, links), np.int64),
+        times=np.zeros((jobs, sample)),
+        trace=np.zeros(trace, TRACE),
+    )
+    world.jobs["place"], world.jobs["begun"], world.jobs["shortest"] = -1, -1.0, np.inf
+    world.jobs["speed"], world.jobs["share"] = 1.0, 1.0
+    world.links["head"] = -1
+    return world

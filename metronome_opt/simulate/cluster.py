@@ -1,0 +1,169 @@
+"""The cluster while jobs come and go: free GPUs, and what each running job puts on the links."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from metronome_opt.scenario.model import Cluster
+from metronome_opt.scenario.placement import most_free
+from metronome_opt.scenario.topology import flows, network_of, routes
+
+_Rack = Mapping[str, int]  # free GPUs by node
+_WHOLE_RACKS = 8  # looked at where several have room for a job
+_MOST_RACKS = 4  # that a job is spread over where one has room for it
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the tasks of a job run.
+
+    Attributes
+    ----------
+    nodes
+        One per task, sorted.
+    links
+        Flows per link.
+    rate
+        The fastest that a task may send with the network to itself, in Mbit/s.
+    racks
+        How many the job spans.
+    """
+
+    nodes: tuple[str, ...]
+    links: Mapping[str, int]
+    rate: int
+    racks: int
+
+
+class Machines:
+    """Nodes, their free GPUs and their racks.
+
+    Parameters
+    ----------
+    cluster
+        As a scenario describes it.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.network = network_of(cluster)
+        self.capacities = self.network.capacities
+        self.nic = cluster.nic
+        self.gpus = cluster.gpus * cluster.nodes
+        self.free: Counter[str] = Counter(dict.fromkeys(cluster.node_names, cluster.gpus))
+        self.rack_of = {node.name: node.rack for node in self.network.nodes}
+        self.racks: dict[str | None, list[str]] = {}
+        for node in self.network.nodes:
+            self.racks.setdefault(node.rack, []).append(node.name)
+
+    @property
+    def free_gpus(self) -> int:
+        """How many GPUs are free in all."""
+        return self.free.total()
+
+    def placement(self, nodes: Sequence[str]) -> Placement:
+        """Return what it means for the network to run a job's tasks on these nodes."""
+        chosen = tuple(sorted(nodes))
+        links = flows(self.network, routes(self.network, chosen))
+        rate = min(
+            (self.capacities[link] // count for link, count in links.items()), default=self.nic
+        )
+        return Placement(chosen, links, rate, len({self.rack_of[node] for node in chosen}))
+
+    def fits(self, nodes: Sequence[str]) -> bool:
+        """Whether there are free GPUs for a task on each of these nodes."""
+        return all(self.free[node] >= count for node, count in Counter(nodes).items())
+
+    def take(self, placement: Placement) -> None:
+        """Take the GPUs of a placement."""
+        self.free.subtract(placement.nodes)
+
+    def release(self, placement: Placement) -> None:
+        """Give the GPUs of a placement back."""
+        self.free.update(placement.nodes)
+
+
+def spread(machines: Machines, workers: int) -> Placement | None:
+    """Put every task where most GPUs are free, the first node by name among equals.
+
+    This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
+    """
+    if workers > machines.free_gpus:
+        return None
+    return machines.placement(most_free(machines.free, workers))
+
+
+def candidates(machines: Machines, workers: int, most: int) -> Iterator[Placement]:
+    """Yield placements worth looking at, each one once, those that span few racks first.
+
+    One rack each, then several: the fullest ones that have room, and the emptiest ones. In a rack
+    tasks are put on as few nodes as possible, or on as many; several racks get equal shares.
+
+    Parameters
+    ----------
+    most
+        How many.
+    """
+    seen = set()
+    for nodes in _choices(machines, workers):
+        chosen = tuple(sorted(nodes))
+        if chosen not in seen:
+            seen.add(chosen)
+            yield machines.placement(chosen)
+        if len(seen) >= most:
+            return
+
+
+def _choices(machines: Machines, workers: int) -> Iterator[Sequence[str]]:
+    free = [{node: machines.free[node] for node in nodes} for nodes in machines.racks.values()]
+    racks = sorted((rack for rack in free if any(rack.values())), key=_room)
+    whole = [rack for rack in racks if _room(rack) >= workers]
+    for rack in whole[:_WHOLE_RACKS]:
+        yield _fewest(rack, workers)
+        yield most_free(rack, workers)
+    enough = len(racks) if not whole else min(len(racks), _MOST_RACKS)
+    for count in range(2, min(enough, workers) + 1):
+        for chosen in (racks[-count:], _tightest(racks, count, workers)):
+            if chosen and sum(map(_room, chosen)) >= workers:
+                yield _balanced(chosen, workers)
+                yield _fewest({n: free for rack in chosen for n, free in rack.items()}, workers)
+
+
+def _room(rack: Mapping[str, int]) -> int:
+    return sum(rack.values())
+
+
+def _tightest(racks: Sequence[_Rack], count: int, workers: int) -> Sequence[_Rack]:
+    """Return the fullest `count` racks in a row, by how full they are, that have room."""
+    for first in range(len(racks) - count + 1):
+        chosen = racks[first : first + count]
+        if sum(map(_room, chosen)) >= workers:
+            return chosen
+    return ()
+
+
+def _balanced(racks: Sequence[_Rack], workers: int) -> tuple[str, ...]:
+    """Give racks equal shares as far as they have room, in each where most GPUs are free."""
+    chosen: list[str] = []
+    left = workers
+    for number, rack in enumerate(sorted(racks, key=_room)):
+        share = min(_room(rack), -(-left // (len(racks) - number)))
+        chosen += most_free(rack, share)
+        left -= share
+    return tuple(chosen)
+
+
+def _fewest(free: Mapping[str, int], workers: int) -> tuple[str, ...]:
+    """Fill nodes one after the other: the one that just fits, else the one with most room."""
+    left = workers
+    chosen: list[str] = []
+    pool = sorted((node for node in free if free[node]), key=lambda node: (-free[node], node))
+    while left:
+        fitting = [node for node in pool if free[node] >= left]
+        node = fitting[-1] if fitting else pool[0]
+        count = min(left, free[node])
+        chosen += [node] * count
+        pool.remove(node)
+        left -= count
+    return tuple(chosen)

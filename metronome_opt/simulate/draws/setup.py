@@ -1,0 +1,182 @@
+"""What jobs are drawn for, and how long an iteration of one takes there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.scenario.batches import batches_around, suitable_batches
+from metronome_opt.scenario.model import Cluster, read_scenario
+from metronome_opt.scenario.topology import Network, flows, network_of, routes
+from metronome_opt.scenario.traffic import Setting, iteration
+from metronome_opt.scenario.workload import (
+    HybridParallel,
+    TensorParallel,
+    Workload,
+    data_folder,
+    read_workload,
+)
+
+Mix = Literal["harmonic", "any", "free"]
+"""What batches are drawn from; see `Setup.batches`."""
+
+HARMONIC_MS = (75, 125, 375, 750, 1500)
+BATCHES = (0.5, 2.0)  # least and most, as a multiple of the usual batch
+
+
+@dataclass(frozen=True)
+class Model:
+    """A training model with the batch that is usual for it.
+
+    Attributes
+    ----------
+    name, batch
+        As in the shipped scenario ``paper-24``.
+    workload
+        What its traffic is computed from.
+    """
+
+    name: str
+    batch: int
+    workload: Workload
+
+    def workers(self, least: int, most: int) -> tuple[int, ...]:
+        """Return the numbers of workers to draw from: those that the model can be shared out to.
+
+        A tensor-parallel job has the fewest: in an iteration each of its workers sends the
+        activations of all, so that more of them would only send longer.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        match self.workload.parallelism:
+            case TensorParallel():
+                return (least,)
+            case HybridParallel() as spread:
+                unit = spread.tensor.value * spread.stages.value
+            case _:
+                unit = 1
+        found = tuple(range(-(-least // unit) * unit, most + 1, unit))
+        if not found:
+            raise InputError(
+                f"workers: {least} to {most}: {self.name} needs a multiple of {unit}; allow one"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What jobs are drawn for.
+
+    Attributes
+    ----------
+    cluster
+        Where they are to run.
+    slot_ms
+        Length of a slot.
+    hyperperiod
+        In slots; None for periods as they come.
+    files
+        The file of each workload that is known, by name in lower case.
+    """
+
+    cluster: Cluster
+    slot_ms: int
+    hyperperiod: int | None
+    files: Mapping[str, Path]
+
+    @cached_property
+    def models(self) -> Mapping[str, Model]:
+        """The thirteen models of the shipped ``paper-24`` by job name, in its order."""
+        example = read_scenario(data_folder() / "scenarios" / "paper-24.yaml")
+        return {
+            job.name: Model(job.model, job.batch, self.workload(job.model)) for job in example.jobs
+        }
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole cluster."""
+        return self.cluster.nodes * self.cluster.gpus
+
+    def workload(self, model: str) -> Workload:
+        """Return the workload of a model.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        path = self.files.get(model.lower())
+        if path is None:
+            raise InputError(
+                f"model: there is no workload {show(model)}; known are "
+                f"{', '.join(sorted(self.files))}"
+            )
+        return read_workload(path)
+
+    def alone_s(
+        self, workload: Workload, workers: int, batch: int, nodes: Sequence[str] | None = None
+    ) -> float:
+        """Return the seconds of an iteration of a job that has the network to itself.
+
+        Its tasks are on `nodes`; if they are not known, each sends as fast as an interface.
+        """
+        return float(iteration(workload, self._setting(workers, batch, nodes)).duration) / 1000
+
+    def batches(
+        self, model: Model, workers: int, mix: Mix, nodes: Sequence[str] | None = None
+    ) -> tuple[int, ...]:
+        """Return the batches to draw from: of half to twice the usual one, those that the mix asks.
+
+        ``harmonic``
+            The period, a divisor of the hyperperiod, is one of `HARMONIC_MS`, and idle for at most
+            5 % of an iteration.
+        ``any``
+            The period may be any divisor of the hyperperiod, idle for at most 5 % as well.
+        ``free``
+            All of them: periods fit only by chance.
+
+        If no batch is such, those of the least idle time: GPT2 and GPT3 have one or two samples
+        a worker, which leaves no choice. Empty if every iteration is longer than the hyperperiod.
+        """
+        batches = batches_around(model.batch, *BATCHES)
+        if mix == "free":
+            return tuple(batches)
+        wanted = tuple(ms // self.slot_ms for ms in HARMONIC_MS if ms % self.slot_ms == 0)
+        return suitable_batches(
+            model.workload,
+            self._setting(workers, model.batch, nodes),
+            batches,
+            self.slot_ms,
+            self.hyperperiod,
+            wanted if mix == "harmonic" else (),
+        )
+
+    @cached_property
+    def _network(self) -> Network:
+        return network_of(self.cluster)
+
+    def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Setting:
+        counts = flows(self._network, routes(self._network, nodes)) if nodes else {}
+        rate = min(
+            (self._network.capacities[link] // count for link, count in counts.items()),
+            default=self.cluster.nic,
+        )
+        flops = 10**12 * self.cluster.gpu.sustained_tflops.value
+        return Setting(workers, batch, flops, rate)
+
+
+def stream(seed: int, aspect: str) -> random.Random:
+    """Return a source of chance for one aspect of a scenario.
+
+    Each aspect has its own, so that scenarios of one seed differ in no more than their parameters
+    do: a higher load brings the same jobs sooner.
+    """
+    return random.Random(f"{aspect} {seed}")  # noqa: S311 (not for cryptography)

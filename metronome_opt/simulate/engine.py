@@ -1,0 +1,409 @@
+"""Jobs in motion: the event loop with names, and what has come of each job and link."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metronome_opt.kernels.fluid import loop, world
+from metronome_opt.kernels.fluid.world import Floats, Rows
+from metronome_opt.simulate.conditions import Conditions, Sharing
+from metronome_opt.simulate.pattern import Pattern
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SAMPLE = 4096  # iteration times kept of each job; beyond, an even sample of so many
+_ALL_SAMPLES = 2**25  # the same, of all jobs together
+_TRACE = 1 << 16  # records until the trace is carried off
+_CHUNK = 1_000_000  # events between two looks at Ctrl-C
+_BACKGROUND_MS = 50.0  # mean length of a burst of background traffic, and of the pause after it
+
+
+class Manner(IntEnum):
+    """What a job does that is late beyond its cushion; `kernels.fluid.slots` says how."""
+
+    SLIDE = world.SLIDE
+    HOLD = world.HOLD
+    YIELD = world.YIELD
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A job that may enter.
+
+    Attributes
+    ----------
+    name
+        Unique.
+    pattern
+        Its iteration.
+    weight
+        Its priority.
+    iterations
+        How many it runs; None for no end.
+    most_links
+        How many links it will cross at most.
+    """
+
+    name: str
+    pattern: Pattern
+    weight: int
+    iterations: int | None
+    most_links: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """When the iterations of a job are to begin.
+
+    Attributes
+    ----------
+    period_ms
+        From one beginning to the next.
+    cushion_ms
+        How far off it may be without being re-phased.
+    manner
+        What it does if it is late by more.
+    group
+        Jobs of one group wait for one another where one of them holds the others.
+    """
+
+    period_ms: float
+    cushion_ms: float = 0.0
+    manner: Manner = Manner.HOLD
+    group: int = 0
+
+
+class Engine:
+    """A network with jobs on it.
+
+    Parameters
+    ----------
+    capacities
+        Mbit/s per link.
+    runners
+        Everybody who may ever enter.
+    sharing
+        How links are shared.
+    conditions
+        What disturbs the jobs.
+    seed
+        Of all that is random.
+    watched
+        Links whose rates are traced.
+    contends
+        Whether links carry no more than their capacity; otherwise nobody ever holds up anybody.
+    """
+
+    def __init__(
+        self,
+        capacities: Mapping[str, float],
+        runners: Sequence[Runner],
+        *,
+        sharing: Sharing = "fair",
+        conditions: Conditions | None = None,
+        seed: int = 0,
+        watched: Sequence[str] = (),
+        contends: bool = True,
+    ) -> None:
+        conditions = conditions or Conditions()
+        self.runners = tuple(runners)
+        self.links = tuple(capacities)
+        self._index = {name: index for index, name in enumerate(self.links)}
+        background = len(self.links) if conditions.background else 0
+        everybody = [*self.runners, *[_background()] * background]
+        self.capacities = np.array(list(capacities.values()), dtype=np.float64)
+        self._world = _make_world(everybody, len(capacities), traced=bool(watched))
+        self._world.links["capacity"] = self.capacities if contends else math.inf
+        self._world.links["watched"] = [name in set(watched) for name in capacities]
+        self._set_chance(len(everybody), conditions, seed)
+        self._set_classes(everybody, sharing)
+        self._groups = 0
+        self._traces: list[Rows] = []
+        self._room = 2 * len(self._world.uses) if watched else 0  # no event writes more
+        for link in range(background):
+            self._start_background(len(self.runners) + link, link, conditions.background)
+
+    # ------------------------------------------------------------------ jobs come and go
+
+    def enter(
+        self,
+        job: int,
+        links: Mapping[str, int],
+        *,
+        at: float | None = None,
+        pattern: Pattern | None = None,
+        slot: Slot | None = None,
+    ) -> None:
+        """Let a job begin its first iteration.
+
+        Parameters
+        ----------
+        job
+            Its index among the runners.
+        links
+            Flows per link. A flow is never faster than its share of a link that the job has to
+            itself.
+        at
+            When, in ms; now if None.
+        pattern
+            If it is not that of the runner, but with as many bursts.
+        slot
+            When its iterations are to begin; None for a job that is never held back.
+        """
+        row = self._world.jobs[job]
+        self._set_segments(job, pattern or self.runners[job].pattern, links)
+        first = int(row["first_use"])
+        row["uses"] = len(links)
+        for use, (link, flows) in enumerate(links.items(), start=first):
+            self._world.uses[use] = (self._index[link], job, flows, -1, -1)
+        start = self.now if at is None else at
+        if slot is not None:
+            self.assign(job, slot, start)
+            row["due"] += slot.period_ms
+            row["planned"] += slot.period_ms
+        loop.enter(self._world, job, start)
+
+    def assign(self, job: int, slot: Slot | None, start: float = 0.0) -> None:
+        """Let the next iteration of a job, and those after it, begin in a slot.
+
+        Parameters
+        ----------
+        slot
+            None to hold it back no longer.
+        start
+            When the next iteration is planned to begin, in ms.
+        """
+        row = self._world.jobs[job]
+        if slot is None:
+            row["period"] = 0.0
+            return
+        row["period"] = slot.period_ms
+        # The end of an iteration moves the plan on by a period.
+        row["due"] = row["planned"] = start - slot.period_ms
+        row["cushion"] = slot.cushion_ms
+        row["manner"] = slot.manner
+        row["group"] = slot.group
+        row["seen"] = self._world.shifts[slot.group]
+        if row["stage"] == world.WAITING:
+            loop.wait_for(self._world, job, max(self.now, start))
+
+    def new_group(self) -> int:
+        """Return a group that hardly anybody is in: the one that was made longest ago."""
+        self._groups = (self._groups + 1) % len(self._world.shifts)
+        return self._groups
+
+    def next_start(self, job: int) -> float:
+        """Return when a job is going to begin its next iteration if nothing holds it up, in ms.
+
+        Now, for a job that is not there yet.
+        """
+        row = self._world.jobs[job]
+        if row["stage"] == world.AWAY:
+            return self.now
+        if row["stage"] == world.WAITING:
+            return float(row["key"])
+        first, count = int(row["first_segment"]), int(row["segments"])
+        rest = self._world.segments[first + int(row["segment"]) : first + count]
+        bursts = rest["volume"] > 0
+        left = float(rest["compute"].sum())
+        left += float((rest["volume"][bursts] / rest["rate"][bursts]).sum())
+        if row["stage"] == world.COMPUTING:
+            return float(row["key"]) + left - float(rest["compute"][0])
+        left -= float(rest["compute"][0] + rest["volume"][0] / rest["rate"][0])
+        under_way = row["left"] - max(row["rate"], 0.0) * (self.now - row["since"])
+        return self.now + left + float(under_way / rest["rate"][0])
+
+    def count_rephasing(self, job: int) -> None:
+        """Count that a job has to stop and wait for a new slot."""
+        self._world.jobs[job]["rephasings"] += 1
+
+    # ------------------------------------------------------------------ time passes
+
+    @property
+    def now(self) -> float:
+        """The time, in ms."""
+        return float(self._world.clock["now"][0])
+
+    @property
+    def events(self) -> int:
+        """How many events have happened."""
+        return int(self._world.clock["events"][0])
+
+    def run(self, until: float) -> int | None:
+        """Go on until a job has run all its iterations, and return it; None if `until` comes first.
+
+        Parameters
+        ----------
+        until
+            In ms; may be infinite if some job has an end.
+        """
+        while True:
+            why = loop.run(self._world, until, _CHUNK, self._room)
+            if why == loop.FINISHED:
+                return int(self._world.clock["finished"][0])
+            if why == loop.REACHED:
+                return None
+            if why == loop.FULL:
+                self._carry_off()
+
+    # ------------------------------------------------------------------ what has come of it
+
+    def done(self, job: int) -> int:
+        """Return how many iterations a job has ended."""
+        return int(self._world.jobs[job]["done"])
+
+    def times(self, job: int) -> Floats:
+        """Return the iteration times of a job in ms, an even sample if there are very many."""
+        count = min(int(self._world.jobs[job]["timed"]), self._world.times.shape[1])
+        return self._world.times[job, :count].copy()
+
+    def mean_time(self, job: int) -> float:
+        """Return the mean of all iteration times of a job in ms; NaN if there is none."""
+        row = self._world.jobs[job]
+        return float(row["spent"] / row["timed"]) if row["timed"] else math.nan
+
+    def extremes(self, job: int) -> tuple[float, float]:
+        """Return the shortest and the longest iteration of a job in ms; NaN if there is none."""
+        row = self._world.jobs[job]
+        if not row["timed"]:
+            return math.nan, math.nan
+        return float(row["shortest"]), float(row["longest"])
+
+    def waited(self, job: int) -> float:
+        """Return for how long a job was held back for its slot, in ms."""
+        return float(self._world.jobs[job]["waited"])
+
+    def rephasings(self, job: int) -> int:
+        """Return how often a job had to stop and wait."""
+        return int(self._world.jobs[job]["rephasings"])
+
+    def busy(self) -> tuple[Floats, Floats]:
+        """Return for each link the time with a burst, and with demand above capacity, in ms."""
+        loop.settle(self._world)
+        links = self._world.links
+        return links["busy"].copy(), links["over"].copy()
+
+    def carried(self, jobs: int | None = None) -> Floats:
+        """Return what each link has carried, in Mbit/s * ms.
+
+        Parameters
+        ----------
+        jobs
+            Of the first so many jobs; None for background traffic as well.
+        """
+        sent = np.zeros(len(self._world.jobs))
+        loop.add_sent(self._world, sent)
+        uses = self._world.uses
+        mine = uses if jobs is None else uses[uses["job"] < jobs]
+        volumes = mine["flows"] * sent[mine["job"]]
+        total = np.zeros(len(self.links))
+        np.add.at(total, mine["link"], volumes)
+        return total
+
+    def trace(self) -> pd.DataFrame:
+        """Return the rates on the watched links: time_ms, link, job, rate_mbps."""
+        import pandas as pd
+
+        self._carry_off()
+        records = np.concatenate(self._traces) if self._traces else np.empty(0, world.TRACE)
+        uses = self._world.uses[records["use"]]
+        names = np.array([*(runner.name for runner in self.runners), "background"], dtype=object)
+        return pd.DataFrame(
+            {
+                "time_ms": records["time"],
+                "link": np.array(self.links, dtype=object)[uses["link"]],
+                "job": names[np.minimum(uses["job"], len(self.runners))],
+                "rate_mbps": records["rate"] * uses["flows"],
+            }
+        )
+
+    # ------------------------------------------------------------------ making
+
+    def _carry_off(self) -> None:
+        """Keep what the trace holds, and empty it."""
+        count = int(self._world.clock["traced"][0])
+        self._traces.append(self._world.trace[:count].copy())
+        self._world.clock["traced"] = 0
+
+    def _set_segments(self, job: int, pattern: Pattern, links: Mapping[str, int]) -> None:
+        first = int(self._world.jobs[job]["first_segment"])
+        limit = min(
+            (
+                self._world.links["capacity"][self._index[link]] / flows
+                for link, flows in links.items()
+            ),
+            default=math.inf,
+        )
+        for segment, compute in enumerate(pattern.compute):
+            row = self._world.segments[first + segment]
+            row["compute"] = float(compute)
+            if segment < len(pattern.volume):
+                row["volume"] = float(pattern.volume[segment])
+                row["rate"] = min(float(pattern.rate[segment]), limit)
+
+    def _set_chance(self, count: int, conditions: Conditions, seed: int) -> None:
+        """Give every job its own chance, which does not depend on what else there is."""
+        jobs, clock = self._world.jobs, self._world.clock
+        clock["jitter"] = conditions.jitter
+        clock["stragglers"] = conditions.stragglers
+        clock["straggling"] = conditions.straggling
+        if not conditions.random:
+            return
+        for job in range(count):
+            draw = np.random.SeedSequence([seed, job])
+            jobs[job]["chance"] = draw.generate_state(1, np.uint64)[0]
+            wrong = np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
+            jobs[job]["speed"] = 1.0 + 1e-6 * conditions.drift_ppm * wrong
+
+    def _set_classes(self, everybody: Sequence[Runner], sharing: Sharing) -> None:
+        jobs = self._world.jobs
+        weights = [runner.weight for runner in everybody]
+        jobs["rank"], jobs["share"] = 0, 1.0
+        if sharing == "strict":
+            jobs["rank"] = np.unique(weights, return_inverse=True)[1] if weights else []
+        elif sharing == "weighted":
+            jobs["rank"] = [-1 if weight == 0 else 0 for weight in weights]
+            jobs["share"] = [float(weight or 1) for weight in weights]
+
+    def _start_background(self, job: int, link: int, share: float) -> None:
+        """Let other traffic take so much of a link on average, half of the time twice as much."""
+        rate = 2.0 * share * float(self._world.links[link]["capacity"])
+        row = self._world.jobs[job]
+        row["random"], row["uses"] = 1, 1
+        first = int(row["first_segment"])
+        self._world.segments[first] = (_BACKGROUND_MS, rate * _BACKGROUND_MS, rate)
+        self._world.uses[int(row["first_use"])] = (link, job, 1.0, -1, -1)
+        loop.enter(self._world, job, 0.0)
+
+
+def _background() -> Runner:
+    one = Fraction(1)
+    return Runner("background", Pattern((one, Fraction(0)), (one,), (one,)), 1, None, 1)
+
+
+def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> world.World:
+    uses = sum(runner.most_links for runner in runners)
+    made = world.empty_world(
+        jobs=len(runners),
+        links=links,
+        uses=uses,
+        segments=sum(len(runner.pattern.compute) for runner in runners),
+        sample=max(1, min(_SAMPLE, _ALL_SAMPLES // max(1, len(runners)))),
+        trace=_TRACE + 4 * uses if traced else 1,
+    )
+    segment, use = 0, 0
+    for row, runner in zip(made.jobs, runners, strict=True):
+        row["first_segment"], row["segments"] = segment, len(runner.pattern.compute)
+        row["first_use"] = use
+        row["total"] = -1 if runner.iterations is None else runner.iterations
+        segment += len(runner.pattern.compute)
+        use += runner.most_links
+    return made

@@ -1,0 +1,173 @@
+"""What came of a run, as tidy tables: jobs, links, samples over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metronome_opt.simulate.engine import Engine
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Run:
+    """A simulation that is over. The same arguments give the same run.
+
+    Attributes
+    ----------
+    jobs
+        One row per job: job, model, priority, workers, arrival_s, start_s, end_s, queueing_s,
+        completion_s (from arrival to end), iterations (done), finished, ideal_ms (an iteration if
+        each task had its interface and the rest of the network to itself), alone_ms (an iteration
+        if nobody else were there, in the placement that it got), iteration_mean_ms,
+        iteration_median_ms, iteration_p99_ms, iteration_min_ms, iteration_max_ms, waited_s (held
+        back for its slot), rephasings, score
+        (compatibility as planned, the least of the shared links that it crosses), predicted_ms
+        (elongation of an iteration as planned), nodes, racks. NaN where unknown.
+    links
+        One row per link: link, capacity_mbps, carried_gbit, used_s (with at least one job placed
+        across it), busy_s (with a burst), contended_s (with demand above capacity).
+    samples
+        One row per sample: time_s, utilisation (of all links' capacity, since the last sample),
+        running, queued, gpus_busy.
+    trace
+        Of the watched links: time_ms, link, job, rate_mbps (of all flows of the job there, from
+        then on).
+    makespan_s
+        When the last job left, or the horizon.
+    events
+        How many events happened.
+    notes
+        What is worth knowing.
+    """
+
+    jobs: pd.DataFrame
+    links: pd.DataFrame
+    samples: pd.DataFrame
+    trace: pd.DataFrame
+    makespan_s: float
+    events: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class JobFacts:
+    """What is known of a job apart from the engine; times in ms, None for not (yet) known."""
+
+    name: str
+    priority: int
+    ideal_ms: float
+    model: str | None = None
+    workers: int | None = None
+    arrival_ms: float = 0.0
+    start_ms: float | None = None
+    end_ms: float | None = None
+    score: float | None = None
+    predicted_ms: float | None = None
+    alone_ms: float | None = None
+    nodes: int | None = None
+    racks: int | None = None
+
+
+@dataclass
+class Samples:
+    """How busy everything was, as time went on."""
+
+    rows: list[tuple[float, float, int, int, int]] = field(default_factory=list)
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per sample."""
+        import pandas as pd
+
+        names = ["time_s", "utilisation", "running", "queued", "gpus_busy"]
+        return pd.DataFrame(self.rows, columns=names)
+
+
+def make_run(
+    engine: Engine,
+    facts: Sequence[JobFacts],
+    *,
+    used_ms: Mapping[str, float],
+    samples: Samples | None = None,
+    notes: Sequence[str] = (),
+) -> Run:
+    """Return the tables of a run that is over.
+
+    Parameters
+    ----------
+    facts
+        One per runner of the engine, in its order.
+    used_ms
+        Per link, for how long a job was placed across it; a link that is left out was not used.
+    """
+    import pandas as pd
+
+    ends = [fact.end_ms for fact in facts]
+    makespan = (
+        engine.now if None in ends else max((end for end in ends if end is not None), default=0)
+    )
+    jobs = pd.DataFrame([_job_row(engine, index, fact) for index, fact in enumerate(facts)])
+    busy, over = engine.busy()
+    links = pd.DataFrame(
+        {
+            "link": list(engine.links),
+            "capacity_mbps": engine.capacities,
+            "carried_gbit": engine.carried(len(facts)) / 1e6,
+            "used_s": [used_ms.get(name, 0.0) / 1000 for name in engine.links],
+            "busy_s": busy / 1000,
+            "contended_s": over / 1000,
+        }
+    )
+    return Run(
+        jobs=jobs,
+        links=links,
+        samples=(samples or Samples()).frame(),
+        trace=engine.trace(),
+        makespan_s=makespan / 1000,
+        events=engine.events,
+        notes=tuple(notes),
+    )
+
+
+def _job_row(engine: Engine, index: int, fact: JobFacts) -> dict[str, object]:
+    times = engine.times(index)
+    shortest, longest = engine.extremes(index)
+    median, p99 = np.quantile(times, [0.5, 0.99]) if len(times) else (math.nan, math.nan)
+    start, end = _seconds(fact.start_ms), _seconds(fact.end_ms)
+    arrival = fact.arrival_ms / 1000
+    return {
+        "job": fact.name,
+        "model": fact.model,
+        "priority": fact.priority,
+        "workers": fact.workers,
+        "arrival_s": arrival,
+        "start_s": start,
+        "end_s": end,
+        "queueing_s": start - arrival,
+        "completion_s": end - arrival,
+        "iterations": engine.done(index),
+        "finished": fact.end_ms is not None,
+        "ideal_ms": fact.ideal_ms,
+        "alone_ms": math.nan if fact.alone_ms is None else fact.alone_ms,
+        "iteration_mean_ms": engine.mean_time(index),
+        "iteration_median_ms": float(median),
+        "iteration_p99_ms": float(p99),
+        "iteration_min_ms": shortest,
+        "iteration_max_ms": longest,
+        "waited_s": engine.waited(index) / 1000,
+        "rephasings": engine.rephasings(index),
+        "score": math.nan if fact.score is None else fact.score,
+        "predicted_ms": math.nan if fact.predicted_ms is None else fact.predicted_ms,
+        "nodes": fact.nodes,
+        "racks": fact.racks,
+    }
+
+
+def _seconds(ms: float | None) -> float:
+    return math.nan if ms is None else ms / 1000

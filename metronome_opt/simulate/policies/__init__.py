@@ -1,0 +1,7 @@
+"""Policies: who runs where, and when each job may begin its iterations."""
+
+from __future__ import annotations
+
+from metronome_opt.simulate.policies.registry import POLICIES, find_policy
+
+__all__ = ["POLICIES", "find_policy"]

@@ -1,0 +1,83 @@
+"""CASSINI: the most compatible of several placements, and the time shifts that make it so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from metronome_opt.simulate.cluster import Placement, candidates
+from metronome_opt.simulate.engine import Manner
+from metronome_opt.simulate.jobs import TrainingJob
+from metronome_opt.simulate.policies.greedy import CANDIDATES
+from metronome_opt.simulate.policies.plain import Default, network_cost
+from metronome_opt.simulate.policies.rotation import Crowd, crowd_of, predictions
+from metronome_opt.simulate.state import Order, Placed, State
+from metronome_opt.solvers.cassini import shifts_of
+from metronome_opt.verify import evaluate
+
+_MOST_JOBS = 24
+_DRIFT = 0.05  # of a period: who is off by more is re-aligned
+_EFFORT = 1  # rounds of search on each link
+
+
+class Cassini(Default):
+    """Takes the placement whose links are most compatible on average, and shifts the jobs there.
+
+    Of the candidates those whose affinity graph has a cycle are discarded, unless all have one. The
+    mean is over the links that the new job shares. No priorities.
+
+    Source: CASSINI (arXiv 2308.00852), algorithm 2. What is ours: the candidates, which are those
+    of the other policies here; and at most 24 jobs around the new one are shifted together.
+    """
+
+    def place(self, job: TrainingJob, state: State) -> Placement | None:
+        """Return the most compatible candidate."""
+        return min(
+            candidates(state.machines, job.work.workers, CANDIDATES),
+            key=lambda placement: (*_badness(job, placement, state), network_cost(placement)),
+            default=None,
+        )
+
+    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
+        """Shift all jobs around those that came, and around those that left."""
+        orders: list[Order] = []
+        seen: set[int] = set()
+        for index in [*came, *state.neighbours(left)]:
+            if index in seen:
+                continue
+            members, _ = state.around([index], _MOST_JOBS)
+            seen.update(members)
+            crowd = crowd_of(state, members)
+            if crowd is not None:
+                orders += _shift(state, crowd)
+        return orders
+
+
+def _shift(state: State, crowd: Crowd) -> list[Order]:
+    shifts = shifts_of(crowd.instance, _EFFORT)
+    offsets = [shifts.offsets[job.name] for job in crowd.instance.jobs]
+    told = predictions(crowd, offsets)
+    group = state.engine.new_group()
+    orders = []
+    for member, start in zip(crowd.members, crowd.starts(offsets, turn=True), strict=True):
+        slot = crowd.slot(member, manner=Manner.SLIDE, group=group)
+        slot = replace(slot, cushion_ms=_DRIFT * slot.period_ms)
+        orders.append(Order(member, slot, start, *told[member]))
+    return orders
+
+
+def _badness(job: TrainingJob, placement: Placement, state: State) -> tuple[bool, Fraction]:
+    """Return whether the affinity graph has a cycle, and what the mean score lacks of 1."""
+    if not placement.links:
+        return False, Fraction(0)
+    with state.trying(Placed(job, placement)):
+        crowd = crowd_of(state, state.around([job.index], _MOST_JOBS)[0])
+        if crowd is None or job.index not in crowd.members:
+            return False, Fraction(0)
+        shifts = shifts_of(crowd.instance, _EFFORT)
+        mine = crowd.instance.jobs[crowd.members.index(job.index)].links
+        reports = evaluate(crowd.instance, shifts.offsets).links
+        scores = [report.score for report in reports if report.name in mine and report.jobs > 1]
+        mean = sum(scores, Fraction(0)) / len(scores) if scores else Fraction(1)
+        return shifts.closing > 0, 1 - mean

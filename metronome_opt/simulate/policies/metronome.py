@@ -1,0 +1,201 @@
+"""Metronome: placement, admission and offsets by what they bring, priorities counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.simulate.cluster import Placement, candidates
+from metronome_opt.simulate.engine import Manner
+from metronome_opt.simulate.jobs import TrainingJob
+from metronome_opt.simulate.policies.forecast import forecast
+from metronome_opt.simulate.policies.greedy import CANDIDATES
+from metronome_opt.simulate.policies.plain import Default, network_cost
+from metronome_opt.simulate.policies.rotation import (
+    Crowd,
+    best_rotation,
+    crowd_of,
+    newcomer,
+    predictions,
+)
+from metronome_opt.simulate.state import Order, Placed, State
+from metronome_opt.solvers import auto
+from metronome_opt.solvers.search import Search
+
+_MOST_JOBS = 24
+_ROUNDS = 0  # good schedules are enough, and the forecast judges them
+_PATIENCE = 0.5
+_EXPOSURE = 0.1
+_CUSHION_SLOTS = 2
+_STRETCHES = (0.0, 0.05, 0.1, 0.2, 0.3)
+_AHEAD = 1500  # bursts
+_WORTH = 0.998  # of a price is less than it: another plan has to bring something
+
+
+class Metronome(Default):
+    """Decides by forecasts: where a job harms least, whether to wait, whether slots are worth it.
+
+    - Filter: a placement is refused where the job would cost itself and others, in weighted
+      slowdown, more than half of what it brings.
+    - Score: of the others that of the least price. A placement in which the job can be rotated
+      such that it meets nobody costs nothing but what its own tasks cost one another, and something
+      for interfaces that later jobs may come to share.
+    - Then all jobs that may get in each other's way are solved anew by `auto`. They keep their
+      slots, or only begin in them, or go on as they are: whatever is forecast to be best.
+
+    Parameters
+    ----------
+    seed
+        Of the solver.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._seen = -1
+        self._slow: dict[tuple[int, ...], Mapping[int, float]] = {}
+
+    # ------------------------------------------------------------------ where
+
+    def place(self, job: TrainingJob, state: State) -> Placement | None:
+        """Return the candidate of least price; None if all are refused."""
+        best: Placement | None = None
+        least: tuple[float, tuple[int, int]] | None = None
+        for placement in candidates(state.machines, job.work.workers, CANDIDATES):
+            own = _weight(job) * (_own(job, placement) + _EXPOSURE * _exposed(placement, state))
+            if least is not None and own >= least[0]:
+                continue
+            harm = self._harm(job, placement, state)
+            if harm and own + harm > _PATIENCE * _weight(job):
+                continue
+            price = (own + harm, network_cost(placement))
+            if least is None or price < least:
+                best, least = placement, price
+        return best
+
+    def _harm(self, job: TrainingJob, placement: Placement, state: State) -> float:
+        """Return what sharing links costs the job and the others, in weighted slowdown."""
+        if not placement.links:
+            return 0.0
+        with state.trying(Placed(job, placement)):
+            near = state.near(job.index)
+            if len(near) == 1 or _can_avoid_all(job, near, state):
+                return 0.0
+            before = self._before(state, [index for index in near if index != job.index])
+            after = forecast(state, near, sharing=self.sharing)
+            before = {**before, job.index: 1 + _own(job, placement)}
+            return sum(
+                _weight(state.running[index].job) * max(0.0, after[index] - before[index])
+                for index in near
+            )
+
+    def _before(self, state: State, others: Sequence[int]) -> Mapping[int, float]:
+        """Return how slow others are without a new job; asked again for each candidate."""
+        if state.changes != self._seen:
+            self._seen, self._slow = state.changes, {}
+        key = tuple(sorted(others))
+        if key not in self._slow:
+            self._slow[key] = forecast(state, key, sharing=self.sharing)
+        return self._slow[key]
+
+    # ------------------------------------------------------------------ when
+
+    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
+        """Solve the jobs around those that came, and around those that left."""
+        orders: list[Order] = []
+        seen: set[int] = set()
+        for index in [*came, *state.neighbours(left)]:
+            if index not in seen:
+                members, _ = state.around([index], _MOST_JOBS)
+                seen.update(members)
+                orders += self._solve(state, members)
+        return orders
+
+    def _solve(self, state: State, members: Sequence[int]) -> list[Order]:
+        """Return the plan that is forecast to be best: free, or in slots, stretched if need be."""
+        best = {index: Order(index, None, state.next_start(index)[0]) for index in members}
+        least = self._price(state, members, best)
+        everybody = sum(_weight(state.running[index].job) for index in members)
+        for stretch in _STRETCHES if len(members) > 1 else ():
+            if (1 + stretch) * everybody >= least:
+                break  # slots alone would cost more
+            crowd = crowd_of(state, members, stretch=stretch)
+            if crowd is None:
+                break
+            search, cushion = self._offsets(crowd, state)
+            for plan in self._plans(state, crowd, search, cushion):
+                price = self._price(state, members, plan)
+                if price < least * _WORTH:
+                    best, least = {**best, **plan}, price
+            if search.incumbent == 0:
+                break
+        return list(best.values())
+
+    def _plans(
+        self, state: State, crowd: Crowd, search: Search, cushion: float
+    ) -> Iterator[dict[int, Order]]:
+        """Yield what the members may do at their offsets: wait for those that are late, or not."""
+        assert search.best is not None  # noqa: S101 (greedy has offered some)
+        starts = crowd.starts(search.best, turn=True)
+        told = predictions(crowd, search.best)
+        group = state.engine.new_group()
+        for manner in (Manner.HOLD, Manner.SLIDE):
+            yield {
+                index: Order(
+                    index,
+                    crowd.slot(index, manner=manner, group=group, cushion_ms=cushion),
+                    start,
+                    *told[index],
+                )
+                for index, start in zip(crowd.members, starts, strict=True)
+            }
+
+    def _offsets(self, crowd: Crowd, state: State) -> tuple[Search, float]:
+        """Return the search for the best offsets, and the cushion in ms that is reserved in them.
+
+        If bursts can be kept apart, then longer ones by a cushion, if they can be kept apart too.
+        """
+        search = self._search(crowd, 0)
+        if search.incumbent == 0 and state.cushions:
+            roomy = self._search(crowd, _CUSHION_SLOTS)
+            if roomy.incumbent == 0:
+                return roomy, float(_CUSHION_SLOTS * crowd.instance.slot_ms)
+        return search, 0.0
+
+    def _search(self, crowd: Crowd, longer: int) -> Search:
+        instance = lengthen(crowd.instance, longer) if longer else crowd.instance
+        search = Search(instance, time_limit=None, seed=self._seed, workers=1, rounds=_ROUNDS)
+        auto.run(search)
+        return search
+
+    def _price(self, state: State, members: Sequence[int], plan: Mapping[int, Order]) -> float:
+        """Return the weighted sum of slowdowns, 1 for a job that is not slowed down."""
+        starts = {index: (order.start_ms, order.slot) for index, order in plan.items()}
+        times = forecast(state, members, sharing=self.sharing, plan=starts, bursts=_AHEAD)
+        return sum(_weight(state.running[index].job) * times[index] for index in members)
+
+
+def _weight(job: TrainingJob) -> int:
+    return max(1, job.work.priority)
+
+
+def _own(job: TrainingJob, placement: Placement) -> float:
+    """Return by what share a job is slower than ideal even if it has the network to itself."""
+    return job.slowness(placement.rate) - 1
+
+
+def _exposed(placement: Placement, state: State) -> float:
+    """Return the share of a job's interfaces that later jobs may come to share."""
+    if not placement.links:
+        return 0.0
+    mine = Counter(placement.nodes)
+    return sum(state.machines.free[node] > count for node, count in mine.items()) / len(mine)
+
+
+def _can_avoid_all(job: TrainingJob, near: Sequence[int], state: State) -> bool:
+    """Whether all others keep slots, and some rotation of the job meets none of them."""
+    crowd = newcomer(state, job.index)
+    if crowd is None or len(crowd.members) < len(near):
+        return False
+    keep = all(state.running[index].slot is not None for index in near if index != job.index)
+    return keep and best_rotation(crowd, job.index)[1] == 0

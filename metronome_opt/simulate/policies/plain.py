@@ -1,0 +1,79 @@
+"""Schedulers that do not look at time: Kubernetes' own, one that reserves bandwidth, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from metronome_opt.simulate.cluster import Placement, candidates, spread
+from metronome_opt.simulate.conditions import Sharing
+from metronome_opt.simulate.jobs import TrainingJob
+from metronome_opt.simulate.state import Order, Placed, State, peak_rate
+
+_CANDIDATES = 64
+
+
+class Default:
+    """Spreads tasks by free GPUs, knows of no network, and shifts nobody."""
+
+    sharing: Sharing = "fair"
+    contends = True
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def place(self, job: TrainingJob, state: State) -> Placement | None:
+        """Put every task where most GPUs are free."""
+        return spread(state.machines, job.work.workers)
+
+    def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:  # noqa: ARG002
+        """Let everybody in who has GPUs."""
+        return True
+
+    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
+        """Let everybody begin at once."""
+        return []
+
+
+class Ideal(Default):
+    """The same with a network that is never in the way: no policy can do better."""
+
+    contends = False
+
+
+class Exclusive(Default):
+    """Reserves the bandwidth of every burst for as long as its job runs.
+
+    A job waits until its peak fits on all links that it crosses. Of the placements where it does,
+    the one of least network cost is taken: few racks, then few nodes.
+    """
+
+    def place(self, job: TrainingJob, state: State) -> Placement | None:
+        """Take the nearest placement whose bandwidth is free."""
+        load = state.load()
+        fitting = (
+            placement
+            for placement in candidates(state.machines, job.work.workers, _CANDIDATES)
+            if _fits(job, placement, state, load)
+        )
+        return min(fitting, key=network_cost, default=None)
+
+    def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:
+        """Let it in if its bandwidth is free."""
+        return _fits(job, placement, state, state.load())
+
+
+def _fits(job: TrainingJob, placement: Placement, state: State, load: Mapping[str, int]) -> bool:
+    peak = peak_rate(Placed(job, placement))
+    return all(
+        load.get(link, 0) + flows * peak <= state.machines.capacities[link]
+        for link, flows in placement.links.items()
+    )
+
+
+def network_cost(placement: Placement) -> tuple[int, int]:
+    """Return how far apart the tasks are: racks, then nodes.
+
+    Diktyo's costs of a pair of pods, 0 on a node, 1 in a rack, more between racks, order placements
+    of one job in this way.
+    """
+    return placement.racks, len(set(placement.nodes))

@@ -1,0 +1,34 @@
+"""The policies by name."""
+
+from __future__ import annotations
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.simulate.policies.cassini import Cassini
+from metronome_opt.simulate.policies.greedy import MetronomeGreedy
+from metronome_opt.simulate.policies.metronome import Metronome
+from metronome_opt.simulate.policies.plain import Default, Exclusive, Ideal
+from metronome_opt.simulate.policies.policy import Policy
+
+POLICIES = {
+    "default": "spread by free GPUs, no network, no shifting",
+    "exclusive": "bandwidth reserved at peak, jobs wait for it",
+    "cassini": "most compatible placement, time shifts of CASSINI",
+    "metronome-greedy": "least contention of the new job, rotated once",
+    "metronome": "placement, admission and offsets by what they bring, priorities, cushions",
+    "ideal": "a network that is never in the way: the bound",
+}
+_MAKE: dict[str, type[Policy]] = {
+    "default": Default,
+    "exclusive": Exclusive,
+    "cassini": Cassini,
+    "metronome-greedy": MetronomeGreedy,
+    "metronome": Metronome,
+    "ideal": Ideal,
+}
+
+
+def find_policy(name: str, seed: int) -> Policy:
+    """Return the policy called `name`; an unknown name is an `InputError` that lists them all."""
+    if name not in POLICIES:
+        raise InputError(f"policy: {show(name)} is not known; choose from {', '.join(POLICIES)}")
+    return _MAKE[name](seed)

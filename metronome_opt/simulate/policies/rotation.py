@@ -1,0 +1,188 @@
+"""From jobs that share links to an instance, and from its offsets to slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.kernels.jobs import best_offset, put_job, workspace
+from metronome_opt.kernels.tables import compile_instance
+from metronome_opt.simulate.engine import Manner, Slot
+from metronome_opt.simulate.jobs import SLOT_MS
+from metronome_opt.simulate.policies.periods import common_periods
+from metronome_opt.simulate.state import Placed, State
+from metronome_opt.verify import evaluate
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Jobs that share links, as an instance. Slot 0 is the moment `origin_ms`.
+
+    Attributes
+    ----------
+    members
+        Indices of the jobs, in the order of the instance's jobs.
+    ready_ms
+        When each of them could begin its next iteration.
+    """
+
+    instance: Instance
+    members: tuple[int, ...]
+    ready_ms: tuple[float, ...]
+    origin_ms: float
+
+    def slot(self, index: int, *, manner: Manner, group: int, cushion_ms: float = 0.0) -> Slot:
+        """Return the slot of a member."""
+        job = self.instance.jobs[self.members.index(index)]
+        return Slot(float(job.period * self.instance.slot_ms), cushion_ms, manner, group)
+
+    def starts(self, offsets: Sequence[int], *, turn: bool) -> list[float]:
+        """Return when each job is to begin its next iteration, in ms.
+
+        Parameters
+        ----------
+        offsets
+            Slots, in the order of the instance's jobs.
+        turn
+            Whether all may be turned together, so that the jobs wait as little as possible, the
+            more important ones least. Turning all leaves everything else as it is.
+        """
+        slot_ms = self.instance.slot_ms
+        periods = [float(job.period * slot_ms) for job in self.instance.jobs]
+        planned = [self.origin_ms + offset * slot_ms for offset in offsets]
+        waits = [
+            (plan - ready) % period
+            for plan, ready, period in zip(planned, self.ready_ms, periods, strict=True)
+        ]
+        if turn:
+            weights = [job.weight for job in self.instance.jobs]
+
+            def price(by: float) -> float:
+                return sum(
+                    weight * ((wait - by) % period)
+                    for weight, wait, period in zip(weights, waits, periods, strict=True)
+                )
+
+            best = min(waits, key=price)
+            waits = [(wait - best) % period for wait, period in zip(waits, periods, strict=True)]
+        return [ready + wait for ready, wait in zip(self.ready_ms, waits, strict=True)]
+
+
+def crowd_of(
+    state: State,
+    members: Sequence[int],
+    *,
+    fixed: Mapping[int, float] | None = None,
+    stretch: float = 0.0,
+) -> Crowd | None:
+    """Return the members that can keep in step, with the links that they crowd; None if none can.
+
+    Parameters
+    ----------
+    members
+        Indices of running jobs.
+    fixed
+        Of jobs that stay where they are, a moment at which they begin an iteration, in ms. Those of
+        them that have slots keep their periods.
+    stretch
+        As in `common_periods`.
+    """
+    fixed = fixed or {}
+    crowded = _crowded_links(state, members)
+    meeting = [index for index in members if not crowded.keys().isdisjoint(_links(state, index))]
+    kept = {
+        index: round(slot.period_ms / SLOT_MS)
+        for index in meeting
+        if index in fixed and (slot := state.running[index].slot) is not None
+    }
+    periods = common_periods(
+        {index: state.running[index].claim.busy for index in meeting},
+        {index: max(1, state.running[index].job.work.priority) for index in meeting},
+        stretch=stretch,
+        fixed=kept,
+    )
+    chosen = [index for index in meeting if index in periods]
+    links = _crowded_links(state, chosen)
+    chosen = [index for index in chosen if not links.keys().isdisjoint(_links(state, index))]
+    if len(chosen) < 2:
+        return None
+    origin = min((moment for index, moment in fixed.items() if index in chosen), default=state.now)
+    instance = Instance(
+        name="crowd",
+        slot_ms=SLOT_MS,
+        links=tuple(Link(name=link, capacity=state.machines.capacities[link]) for link in links),
+        jobs=tuple(
+            _job(state.running[index], links, periods[index], fixed.get(index), origin)
+            for index in chosen
+        ),
+    )
+    ready = tuple(state.next_start(index)[0] for index in chosen)
+    return Crowd(instance, tuple(chosen), ready, origin)
+
+
+def _links(state: State, index: int) -> Mapping[str, int]:
+    return state.running[index].placement.links
+
+
+def _crowded_links(state: State, members: Sequence[int]) -> dict[str, None]:
+    peaks: dict[str, int] = {}
+    for index in members:
+        peak = max(phase.rate for phase in state.running[index].claim.phases)
+        for link, flows in _links(state, index).items():
+            peaks[link] = peaks.get(link, 0) + flows * peak
+    return {link: None for link, peak in peaks.items() if peak > state.machines.capacities[link]}
+
+
+def _job(
+    placed: Placed, links: Mapping[str, None], period: int, fixed: float | None, origin: float
+) -> Job:
+    return Job(
+        name=str(placed.job.index),
+        period=period,
+        weight=placed.job.work.priority,
+        phases=placed.claim.phases,
+        links={link: flows for link, flows in placed.placement.links.items() if link in links},
+        fixed_offset=None if fixed is None else round((fixed - origin) / SLOT_MS) % period,
+    )
+
+
+def newcomer(state: State, index: int) -> Crowd | None:
+    """Return a job and those that it shares crowded links with, which stay where they are.
+
+    None if nobody is in its way, or it cannot keep in step with anybody.
+    """
+    near = state.near(index)
+    fixed = {other: state.engine.next_start(other) for other in near if other != index}
+    crowd = crowd_of(state, near, fixed=fixed)
+    return crowd if crowd is not None and index in crowd.members else None
+
+
+def best_rotation(crowd: Crowd, index: int) -> tuple[int, Fraction]:
+    """Return the best offset of the one job that may move, and what it adds to the contention."""
+    compiled = compile_instance(crowd.instance)
+    demand = compiled.empty_demand()
+    position = crowd.members.index(index)
+    for other, job in enumerate(crowd.instance.jobs):
+        if other != position:
+            put_job(compiled.tables, demand, other, job.fixed_offset or 0, 1)
+    offset, cost = best_offset(compiled.tables, demand, position, workspace(compiled))
+    return int(offset), compiled.fraction(int(cost), position)
+
+
+def predictions(crowd: Crowd, offsets: Sequence[int]) -> dict[int, tuple[float | None, float]]:
+    """Return the score and the elongation in ms that the judge predicts for each member.
+
+    The score is the least of the shared links that the job crosses, None where it shares none.
+    """
+    instance = crowd.instance
+    names = [job.name for job in instance.jobs]
+    evaluation = evaluate(instance, dict(zip(names, offsets, strict=True)))
+    scores = {link.name: link.score for link in evaluation.links if link.jobs > 1}
+    told = {}
+    for member, job in zip(crowd.members, instance.jobs, strict=True):
+        score = min((scores[link] for link in job.links if link in scores), default=None)
+        elongation = float(evaluation.elongation[job.name] * instance.slot_ms)
+        told[member] = (None if score is None else float(score), elongation)
+    return told

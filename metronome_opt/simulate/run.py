@@ -1,0 +1,255 @@
+"""A scenario under a policy: jobs arrive, queue for GPUs, run their iterations, leave."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.scenario.model import Scenario
+from metronome_opt.simulate.cluster import Machines, Placement
+from metronome_opt.simulate.conditions import Conditions
+from metronome_opt.simulate.engine import Engine, Runner
+from metronome_opt.simulate.jobs import TrainingJob, training_jobs
+from metronome_opt.simulate.measures import JobFacts, Run, Samples, make_run
+from metronome_opt.simulate.policies import find_policy
+from metronome_opt.simulate.state import Order, Placed, State
+
+Progress = Callable[[float], None]
+
+
+def simulate(
+    scenario: Scenario,
+    policy: str,
+    *,
+    seed: int = 0,
+    conditions: Conditions | None = None,
+    sample_s: float | None = None,
+    watch: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Run:
+    """Let the jobs of a scenario run under a policy.
+
+    Waiting jobs are looked at by priority, then by arrival, whenever something has changed; each
+    that the policy finds a place for starts. A job whose nodes the scenario gives runs there.
+
+    Parameters
+    ----------
+    scenario
+        Its jobs need numbers of iterations.
+    policy
+        One of `POLICIES`.
+    seed
+        Of all that is random. Jobs meet the same chance under every policy.
+    conditions
+        What disturbs them; nothing if None.
+    sample_s
+        Time between two samples; None for none.
+    watch
+        Links whose rates are kept.
+    progress
+        Called with the share of iterations that are done, now and then.
+
+    Raises
+    ------
+    InputError
+        If a job has no number of iterations, can never run, or a link to watch is not known.
+    """
+    conditions = conditions or Conditions()
+    return _Simulation(scenario, policy, seed, conditions, sample_s, watch).run(progress)
+
+
+class _Simulation:
+    def __init__(
+        self,
+        scenario: Scenario,
+        policy: str,
+        seed: int,
+        conditions: Conditions,
+        sample_s: float | None,
+        watch: Sequence[str],
+    ) -> None:
+        self._policy = find_policy(policy, seed)
+        self._machines = Machines(scenario.cluster)
+        self._jobs = training_jobs(scenario, conditions.claim_error, seed)
+        if sample_s is not None and not 0 < sample_s < math.inf:
+            raise InputError(
+                f"sample_s: must be a positive number of seconds, got {show(sample_s)}"
+            )
+        for link in watch:
+            if link not in self._machines.capacities:
+                raise InputError(f"watch: there is no link {show(link)}")
+        self._engine = Engine(
+            self._machines.capacities,
+            [self._runner(job) for job in self._jobs],
+            sharing=conditions.sharing or self._policy.sharing,
+            conditions=conditions,
+            seed=seed,
+            watched=watch,
+            contends=self._policy.contends,
+        )
+        self._state = State(self._machines, self._engine, conditions.cushions)
+        self._facts = [self._fact(job) for job in self._jobs]
+        self._queue: list[int] = []
+        self._end_ms = math.inf if conditions.horizon_s is None else 1000 * conditions.horizon_s
+        self._sample_ms = math.inf if sample_s is None else 1000 * sample_s
+        self._samples = Samples()
+        self._carried = 0.0
+        self._used_since: dict[str, float] = {}
+        self._used: Counter[str] = Counter()
+
+    def run(self, progress: Progress | None) -> Run:
+        """Go through all arrivals and departures."""
+        arrivals = sorted(
+            ((1000 * job.work.arrival_s, job.index) for job in self._jobs), reverse=True
+        )
+        left: list[Placed] = []
+        changed = False
+        next_sample = self._sample_ms
+        total = sum(job.iterations for job in self._jobs)
+        finished_iterations = 0
+        while arrivals or self._queue or self._state.running:
+            now = self._engine.now
+            while arrivals and arrivals[-1][0] <= now:
+                self._queue.append(arrivals.pop()[1])
+                changed = True
+            if changed:
+                self._state.now = now
+                self._change(left)
+            left, changed = [], False
+            until = min(self._end_ms, next_sample, arrivals[-1][0] if arrivals else math.inf)
+            if self._queue and not arrivals and not self._state.running:
+                raise InputError(self._stuck())
+            index = self._engine.run(until)
+            if index is not None:
+                left, changed = [self._leave(index)], True
+                finished_iterations += self._jobs[index].iterations
+                if progress is not None:
+                    progress(finished_iterations / total)
+            elif self._engine.now >= next_sample:
+                self._sample()
+                next_sample += self._sample_ms
+            if self._engine.now >= self._end_ms:
+                break
+        for link in list(self._used_since):
+            self._stop_using(link)
+        return make_run(self._engine, self._facts, used_ms=self._used, samples=self._samples)
+
+    # ------------------------------------------------------------------ coming and going
+
+    def _change(self, left: Sequence[Placed]) -> None:
+        """Start waiting jobs that there is a place for, and plan anew if anything has changed."""
+        came = []
+        for index in sorted(self._queue, key=self._urgency):
+            placement = self._place(self._jobs[index])
+            if placement is not None:
+                self._state.changes += 1
+                self._state.add(Placed(self._jobs[index], placement))
+                came.append(index)
+        self._queue = [index for index in self._queue if index not in came]
+        if not came and not left:
+            return
+        orders = {order.index: order for order in self._policy.plan(self._state, came, left)}
+        for index in came:
+            self._enter(index, orders.get(index, Order(index, None, self._engine.now)))
+        for index, order in orders.items():
+            if index not in came:
+                self._redirect(order)
+
+    def _urgency(self, index: int) -> tuple[int, float, int]:
+        work = self._jobs[index].work
+        return -work.priority, work.arrival_s, index
+
+    def _place(self, job: TrainingJob) -> Placement | None:
+        if job.work.nodes is None:
+            if job.work.workers > self._machines.free_gpus:
+                return None
+            return self._policy.place(job, self._state)
+        if not self._machines.fits(job.work.nodes):
+            return None
+        placement = self._machines.placement(job.work.nodes)
+        return placement if self._policy.admits(job, placement, self._state) else None
+
+    def _enter(self, index: int, order: Order) -> None:
+        placed, fact = self._state.running[index], self._facts[index]
+        self._note(placed, order)
+        now = self._engine.now
+        alone = placed.job.pattern(placed.placement.rate)
+        fact.start_ms = now
+        fact.nodes = len(set(placed.placement.nodes))
+        fact.racks = placed.placement.racks
+        fact.alone_ms = alone.alone_ms if self._policy.contends else placed.job.ideal.alone_ms
+        fact.score, fact.predicted_ms = order.score, order.elongation_ms
+        self._engine.enter(
+            index,
+            placed.placement.links,
+            at=max(now, order.start_ms),
+            pattern=alone if self._policy.contends else placed.job.ideal,
+            slot=order.slot,
+        )
+        for link in placed.placement.links:
+            self._used_since.setdefault(link, now)
+
+    def _redirect(self, order: Order) -> None:
+        placed = self._state.running[order.index]
+        expected = self._engine.next_start(order.index)
+        self._note(placed, order)
+        if order.slot is not None and order.start_ms > expected:
+            self._engine.count_rephasing(order.index)
+        self._engine.assign(order.index, order.slot, order.start_ms)
+
+    def _note(self, placed: Placed, order: Order) -> None:
+        placed.slot, placed.score = order.slot, order.score
+        placed.elongation_ms = order.elongation_ms
+
+    def _leave(self, index: int) -> Placed:
+        placed = self._state.remove(index)
+        self._state.changes += 1
+        self._facts[index].end_ms = self._engine.now
+        for link in placed.placement.links:
+            if not self._state.users[link]:
+                self._stop_using(link)
+        return placed
+
+    def _stop_using(self, link: str) -> None:
+        self._used[link] += self._engine.now - self._used_since.pop(link)  # type: ignore[assignment]
+
+    # ------------------------------------------------------------------ what is told
+
+    def _sample(self) -> None:
+        """Take down how much was carried since the last sample, and who runs."""
+        carried = float(self._engine.carried(len(self._jobs)).sum())
+        capacity = sum(self._machines.capacities.values()) * self._sample_ms
+        self._samples.rows.append(
+            (
+                self._engine.now / 1000,
+                (carried - self._carried) / capacity,
+                len(self._state.running),
+                len(self._queue),
+                self._machines.gpus - self._machines.free_gpus,
+            )
+        )
+        self._carried = carried
+
+    def _runner(self, job: TrainingJob) -> Runner:
+        workers = job.work.workers
+        racks = min(workers, len(self._machines.racks))
+        return Runner(job.name, job.ideal, job.work.priority, job.iterations, workers + racks)
+
+    def _fact(self, job: TrainingJob) -> JobFacts:
+        return JobFacts(
+            name=job.name,
+            model=job.work.model,
+            priority=job.work.priority,
+            workers=job.work.workers,
+            ideal_ms=job.ideal.alone_ms,
+            arrival_ms=1000 * job.work.arrival_s,
+        )
+
+    def _stuck(self) -> str:
+        job = self._jobs[self._queue[0]]
+        return (
+            f"jobs[{job.index}]: {job.name} finds no room even in an empty cluster; "
+            f"there are {self._machines.gpus} GPUs, it has {job.work.workers} workers"
+        )

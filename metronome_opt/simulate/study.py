@@ -1,0 +1,292 @@
+"""Studies: documents that say which scenarios are simulated, under what conditions, how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import isfinite, prod
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+from immutabledict import immutabledict
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.records import (
+    FrozenMap,
+    Name,
+    Positive,
+    R,
+    Record,
+    build,
+    explain,
+    read_as,
+    refuse,
+)
+from metronome_opt.scenario import SCENARIO_FORMAT, Cluster, Scenario, data_folder, find_workloads
+from metronome_opt.simulate.conditions import Conditions
+from metronome_opt.simulate.draws import Draw, Given, Setup
+
+STUDY_FORMAT = "metronome-study/1"
+STUDIES = Path("benchmarks") / "studies"
+MAX_CELLS = 10_000
+
+PolicyName = Literal["default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal"]
+Setting = bool | int | float | str
+
+
+def _setting(value: Any) -> Any:
+    """Take what can stand in a table and a command line."""
+    if isinstance(value, (bool, int, str)) or (isinstance(value, float) and isfinite(value)):
+        return value
+    raise PydanticCustomError("setting", "must be a number, text, true or false")
+
+
+Settings = Annotated[tuple[Annotated[Any, BeforeValidator(_setting)], ...], Field(strict=False)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the values of a grid.
+
+    Attributes
+    ----------
+    settings
+        The value of each parameter, in the order of the grid; can be hashed.
+    """
+
+    settings: Mapping[str, Setting]
+
+    @property
+    def label(self) -> str:
+        """The settings as a person reads them, such as ``load=0.8, mix=any``."""
+        words = (
+            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in self.settings.items()
+        )
+        return ", ".join(words) or "all"
+
+
+class Study(Record):
+    """Scenarios of one kind: all cells of a grid, each drawn with several seeds.
+
+    Parameters
+    ----------
+    name, about
+        What it is, the latter in a sentence or two.
+    cluster, slot_ms, hyperperiod_ms, workloads
+        As in a `Scenario`.
+    draw
+        The generator of the jobs, with the parameters that are the same in all cells.
+    grid
+        Values of parameters of the generator, or of fields of `Conditions`, that differ from cell
+        to cell. The cells are all combinations, the last parameter changing fastest.
+    conditions
+        What is the same in all cells.
+    policies
+        Those to compare.
+    seeds
+        How many; they are counted from 0.
+    sample_s
+        Seconds between samples of the utilisation; None for none.
+    """
+
+    format: Literal["metronome-study/1"] = "metronome-study/1"
+    name: Name
+    about: str = ""
+    cluster: Cluster
+    slot_ms: Positive
+    hyperperiod_ms: Positive | None = None
+    workloads: Annotated[str, Field(min_length=1)] | None = None
+    draw: Draw
+    grid: FrozenMap[Name, Settings] = immutabledict()
+    conditions: Conditions = Conditions()
+    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = get_args(PolicyName)
+    seeds: Positive = 10
+    sample_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.hyperperiod_ms is not None and self.hyperperiod_ms % self.slot_ms:
+            refuse(
+                "hyperperiod_ms",
+                f"{self.hyperperiod_ms}: must be a multiple of slot_ms, {self.slot_ms}",
+            )
+        if not self.policies:
+            refuse("policies", "empty; name at least one, or leave it out for all")
+        for index, policy in enumerate(self.policies):
+            if policy in self.policies[:index]:
+                refuse(f"policies[{index}]", f"{show(policy)} is named twice")
+        if prod(map(len, self.grid.values())) > MAX_CELLS:
+            refuse("grid", f"has more than {MAX_CELLS} cells; make several studies of it")
+        for name, values in self.grid.items():
+            if not values:
+                refuse(f"grid.{name}", "empty; give it a value, or leave it out")
+            self._check_values(name, values)
+        return self
+
+    def _check_values(self, name: str, values: tuple[Setting, ...]) -> None:
+        """Refuse a parameter that is not known, and values that it cannot have."""
+        generator = self.draw.generator
+        owner: Record = generator if name in type(generator).model_fields else self.conditions
+        if name not in type(owner).model_fields:
+            known = [*type(generator).model_fields, *Conditions.model_fields]
+            refuse(f"grid.{name}", f"unknown parameter; known are {', '.join(known)}")
+        for index, value in enumerate(values):
+            where = f"grid.{name}[{index}]"
+            if value in values[:index]:
+                refuse(where, f"{show(value)} is named twice")
+            try:
+                _with(owner, {name: value})
+            except InputError as error:
+                refuse(where, str(error).removeprefix(f"{name}: "))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
+        """Build a study from a document of format ``metronome-study/1``.
+
+        Parameters
+        ----------
+        data
+            The document.
+        folder
+            What its ``workloads`` is relative to.
+
+        Raises
+        ------
+        InputError
+            If anything is unknown, missing, of the wrong type, out of range or inconsistent.
+        """
+        study = build(cls, data, STUDY_FORMAT)
+        if study.workloads is None:
+            return study
+        return study.model_copy(update={"workloads": str(Path(folder) / study.workloads)})
+
+    @classmethod
+    def of_scenario(
+        cls, scenario: Scenario, conditions: Conditions | None = None, seeds: int = 10
+    ) -> Self:
+        """Return the study of one scenario as it is, where the seed changes disturbances only."""
+        return cls(
+            name=scenario.name,
+            cluster=scenario.cluster,
+            slot_ms=scenario.slot_ms,
+            hyperperiod_ms=scenario.hyperperiod_ms,
+            workloads=scenario.workloads,
+            draw=Draw(given=Given(work=scenario.jobs)),
+            conditions=conditions or Conditions(),
+            seeds=seeds,
+        )
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """All combinations of the values of the grid; one without settings if there is no grid."""
+        return tuple(
+            Cell(immutabledict(zip(self.grid, values, strict=True)))
+            for values in product(*self.grid.values())
+        )
+
+    def scenario(self, cell: Cell, seed: int) -> Scenario:
+        """Return the scenario of a cell and a seed, the same for all policies and conditions.
+
+        Raises
+        ------
+        InputError
+            If no jobs can be drawn for these parameters.
+        """
+        setup, generator = self._setup, self.draw.generator
+        try:
+            jobs = _with(generator, _own(generator, cell)).jobs(setup, seed)
+        except InputError as error:
+            raise InputError(f"{self.name}: draw.{self.draw.name}.{error}") from None
+        try:
+            return Scenario(
+                name=f"{self.name}-{seed}",
+                slot_ms=self.slot_ms,
+                hyperperiod_ms=self.hyperperiod_ms,
+                workloads=self.workloads,
+                cluster=self.cluster,
+                jobs=jobs,
+            )
+        except ValidationError as error:
+            raise InputError(f"{self.name}: {explain(error)}") from None
+
+    def conditions_of(self, cell: Cell) -> Conditions:
+        """Return the conditions of a cell."""
+        return _with(self.conditions, _own(self.conditions, cell))
+
+    @cached_property
+    def _setup(self) -> Setup:
+        hyperperiod = None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
+        return Setup(self.cluster, self.slot_ms, hyperperiod, find_workloads(self.workloads))
+
+
+def _own(record: Record, cell: Cell) -> dict[str, Setting]:
+    """Return the settings of a cell that belong to a record."""
+    fields = type(record).model_fields
+    return {name: value for name, value in cell.settings.items() if name in fields}
+
+
+def _with(record: R, settings: Mapping[str, Setting]) -> R:
+    """Return a record with some fields set anew, checked as those of a file are."""
+    try:
+        return type(record).model_validate({**dict(record), **settings})
+    except ValidationError as error:
+        raise InputError(explain(error)) from None
+
+
+# ------------------------------------------------------------------ files
+
+
+def read_study(path: str | Path) -> Study:
+    """Read a study, or a scenario as the study of itself, from a YAML or JSON file.
+
+    Raises
+    ------
+    InputError
+        One line that names the file, the place in it and the value.
+    """
+    folder = Path(path).parent
+
+    def make(document: dict[str, Any]) -> Study:
+        if document.get("format") == SCENARIO_FORMAT:
+            return Study.of_scenario(Scenario.from_dict(document, folder=folder))
+        return Study.from_dict(document, folder=folder)
+
+    return read_as(path, make)
+
+
+def find_study(wanted: str | Path, start: str | Path = ".") -> Study:
+    """Return the study that a user names.
+
+    Parameters
+    ----------
+    wanted
+        A file, or a name: of a study in ``benchmarks/studies`` of `start` or of the nearest folder
+        above it that has one, or of a scenario that comes with the package.
+    start
+        Where to look from.
+
+    Raises
+    ------
+    InputError
+        If it is not there, or cannot be read; the text says what was tried.
+    """
+    path = Path(start) / wanted
+    if path.is_file():
+        return read_study(path)
+    here = Path(start).resolve()
+    homes = (folder / STUDIES for folder in (here, *here.parents))
+    home = next((folder for folder in homes if folder.is_dir()), None)
+    stored = {path.stem: path for path in sorted(home.glob("*.yaml"))} if home else {}
+    shipped = {path.stem: path for path in (data_folder() / "scenarios").glob("*.yaml")}
+    known = {**shipped, **stored}
+    if str(wanted) in known:
+        return read_study(known[str(wanted)])
+    tried = f"{home} has {', '.join(stored) or 'none'}"
+    if home is None:
+        tried = f"there is no {STUDIES} here or in a folder above"
+    raise InputError(f"study: {show(str(wanted))} is not known: {tried}, and it is not a file")

@@ -1,0 +1,195 @@
+"""Simulations whose numbers are chosen, not simulated."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.simulate.conditions import Conditions
+
+LINK = {"link": "node-0", "capacity_mbps": 1000.0, "carried_gbit": 100.0}
+POLICIES = ("default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal")
+
+
+def job(name: str, **changes: Any) -> dict[str, Any]:
+    """Return a row of a job that arrived at 0, started at once and took 100 s."""
+    row = {
+        "job": name,
+        "model": "vgg19",
+        "priority": 1,
+        "workers": 2,
+        "arrival_s": 0.0,
+        "start_s": 0.0,
+        "end_s": 100.0,
+        "queueing_s": 0.0,
+        "completion_s": 100.0,
+        "iterations": 1000,
+        "finished": True,
+        "ideal_ms": 100.0,
+        "iteration_mean_ms": 100.0,
+        "iteration_median_ms": 100.0,
+        "iteration_p99_ms": 100.0,
+        "iteration_min_ms": 100.0,
+        "iteration_max_ms": 100.0,
+        "waited_s": 0.0,
+        "rephasings": 0,
+        "score": None,
+        "predicted_ms": None,
+        "nodes": 2,
+        "racks": 1,
+    }
+    assert set(changes) <= set(row)
+    return row | changes
+
+
+def unfinished(name: str, **changes: Any) -> dict[str, Any]:
+    """Return a row of a job that was not over at the horizon."""
+    return job(name, finished=False, end_s=None, completion_s=None, iterations=500, **changes)
+
+
+def link(name: str = "node-0", **changes: Any) -> dict[str, Any]:
+    """Return a row of a link of 1 Gbit/s that carried 50 Gbit in the 100 s that it was used."""
+    row = {
+        "link": name,
+        "capacity_mbps": 1000.0,
+        "carried_gbit": 50.0,
+        "used_s": 100.0,
+        "busy_s": 60.0,
+        "contended_s": 0.0,
+    }
+    return row | changes
+
+
+def simulation(
+    policy: str,
+    jobs: Sequence[Mapping[str, Any]] = (),
+    links: Sequence[Mapping[str, Any]] = (),
+    *,
+    seed: int = 0,
+    cell: Mapping[str, Any] | None = None,
+    kind: str = "done",
+    samples: Sequence[Mapping[str, Any]] = (),
+    makespan_s: float = 100.0,
+    **changes: Any,
+) -> SimulationRecord:
+    """Return the record of a simulation with these rows."""
+    done = kind == "done"
+    document: dict[str, Any] = {
+        "kind": kind,
+        "study": "example",
+        "study_sha256": "ab" * 32,
+        "cell": dict(cell or {}),
+        "seed": seed,
+        "policy": policy,
+        "conditions": Conditions(),
+        "time_limit_s": 60.0,
+        "memory_limit_mb": None,
+        "jobs": columns(jobs or [job("a")]) if done else None,
+        "links": columns(links or [link()]) if done else None,
+        "samples": columns(samples) if done else None,
+        "makespan_s": makespan_s if done else None,
+        "events": 1000 if done else None,
+        "notes": (),
+        "error": None if done else "took too long",
+        "wall_s": 1.0,
+        "runtime_s": 0.5 if done else None,
+        "peak_memory_mb": 100.0,
+        "started": "2026-11-20T21:00:00Z",
+        "machine": {"cores": 2},
+        "versions": {"python": "3.11.2"},
+        "commit": "abc1234",
+    }
+    return SimulationRecord(**document | changes)
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """Return rows as columns."""
+    return {name: tuple(row[name] for row in rows) for name in (rows[0] if rows else ())}
+
+
+# ------------------------------------------------------------------ a study drawn at random
+
+_LATE = {  # by how much iterations are longer, at most, and queueing
+    "default": (0.5, 30.0),
+    "exclusive": (0.02, 150.0),
+    "cassini": (0.2, 30.0),
+    "metronome-greedy": (0.15, 30.0),
+    "metronome": (0.08, 30.0),
+    "ideal": (0.0, 30.0),
+}
+_PLANNING = {"cassini", "metronome-greedy", "metronome"}
+_MODELS = ("bert", "dlrm", "gpt2", "resnet50", "vgg19")
+
+
+def study(
+    cells: Sequence[Mapping[str, Any]],
+    *,
+    seeds: int = 10,
+    jobs: int = 24,
+    policies: Sequence[str] = POLICIES,
+) -> list[SimulationRecord]:
+    """Return the simulations of a study drawn at random, the same ones every time."""
+    return [
+        drawn(cell, seed, policy, jobs, hardness=0.4 + 0.8 * number / max(1, len(cells) - 1))
+        for number, cell in enumerate(cells)
+        for seed in range(seeds)
+        for policy in policies
+    ]
+
+
+def drawn(
+    cell: Mapping[str, Any], seed: int, policy: str, jobs: int, hardness: float
+) -> SimulationRecord:
+    """Return a simulation drawn at random; jobs and arrivals do not hang on the policy."""
+    rows = list(_jobs(random.Random(repr((cell, seed))), policy, jobs, hardness, seed))
+    makespan = max(row["end_s"] for row in rows)
+    late, _ = _LATE[policy]
+    level = 0.5 / (1 + late * hardness)
+    samples = [
+        {"time_s": 10.0 * step, "utilisation": level * (1 if step < 40 else 0.5)}
+        | {"running": 5, "queued": 0, "gpus_busy": 20}
+        for step in range(1, int(makespan / 10) + 1)
+    ]
+    links = [
+        link(f"node-{number}", capacity_mbps=50_000.0, used_s=0.9 * makespan)
+        | {"carried_gbit": 50 * level * makespan, "contended_s": late * hardness * makespan * 0.5}
+        for number in range(4)
+    ]
+    return simulation(
+        policy, rows, links, seed=seed, cell=cell, samples=samples, makespan_s=makespan
+    )
+
+
+def _jobs(
+    random_: random.Random, policy: str, jobs: int, hardness: float, seed: int
+) -> Iterator[dict[str, Any]]:
+    late, queueing = _LATE[policy]
+    for number in range(jobs):
+        arrival, ideal = 600 * random_.random(), random_.choice([75.0, 125.0, 375.0, 750.0])
+        priority, model = random_.choice([1, 2, 4]), random_.choice(_MODELS)
+        iterations, share = random_.randint(200, 1000), random_.random()
+        noise, wait = random_.uniform(0.8, 1.2), random_.random()
+        longer = late * hardness * share * (0.2 if priority == 4 and late < 0.1 else 1)
+        mean = ideal * (1 + longer * noise)
+        queued = queueing * hardness * wait
+        took = iterations * mean / 1000
+        yield job(
+            f"job-{number}",
+            model=model,
+            priority=priority,
+            arrival_s=arrival,
+            start_s=arrival + queued,
+            end_s=arrival + queued + took,
+            queueing_s=queued,
+            completion_s=queued + took,
+            iterations=iterations,
+            ideal_ms=ideal,
+            iteration_mean_ms=mean,
+            iteration_p99_ms=mean * 1.05,
+            waited_s=0.01 * took if policy.startswith("metronome") else 0.0,
+            rephasings=(number + seed) % 3 if policy == "metronome" else 0,
+            score=max(0.55, 1 - 0.45 * share) if policy in _PLANNING and share > 0.1 else None,
+            predicted_ms=ideal * longer if policy in _PLANNING and share > 0.1 else None,
+        )

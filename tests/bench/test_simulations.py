@@ -1,0 +1,420 @@
+"""Simulations in a campaign: each ending is a record, exact, and what is left is known."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pydantic import BaseModel
+
+from metronome_opt.bench.campaign import run_campaign
+from metronome_opt.bench.executors import local_pool
+from metronome_opt.bench.journal import Journal, dump_line, read_journal
+from metronome_opt.bench.process import Limits
+from metronome_opt.bench.simulation_plan import (
+    check_own,
+    check_scenarios,
+    checksum,
+    choose_cells,
+    in_order,
+    plan,
+    read_value,
+    to_run,
+)
+from metronome_opt.bench.simulation_summary import summarise
+from metronome_opt.bench.simulation_tables import tidy, write_tables
+from metronome_opt.bench.simulations import Simulation, SimulationRecord, to_plain
+from metronome_opt.errors import InputError
+from metronome_opt.scenario import Scenario
+from metronome_opt.simulate import simulate
+from metronome_opt.simulate.conditions import Conditions
+from metronome_opt.simulate.study import Study
+from tests.bench.simulation_examples import job, simulation, unfinished
+
+FAKE_WORKER = "tests.bench.fake_simulation_worker"
+LIMITS = Limits(time_s=1, memory_mb=250, grace_s=0.5)
+
+STUDY: dict[str, Any] = {
+    "format": "metronome-study/1",
+    "name": "pair",
+    "slot_ms": 5,
+    "hyperperiod_ms": 1500,
+    "cluster": {
+        "topology": "leaf-spine",
+        "nodes": 4,
+        "gpus": 1,
+        "nic_gbps": 12.5,
+        "racks": 2,
+        "oversubscription": "4:3",
+        "gpu": {"name": "any", "sustained_tflops": {"value": 20.1, "assumed": "for tests"}},
+    },
+    "draw": {
+        "given": {
+            "work": [
+                {"name": name, "model": "VGG19", "batch": 64, "workers": 2, "iterations": 3}
+                for name in ("a", "b")
+            ]
+        }
+    },
+    "grid": {"jitter": [0.0, 0.05], "cushions": [True, False]},
+    "seeds": 2,
+}
+
+
+def a_study(**changes: Any) -> Study:
+    return Study.from_dict(STUDY | changes)
+
+
+def cases(
+    *policies: str, seeds: int = 1, limits: Limits = LIMITS, **changes: Any
+) -> list[Simulation]:
+    """Return simulations of the first cell by the fake worker."""
+    study = a_study(**changes)
+    return plan(study, study.cells[:1], policies, seeds=seeds, limits=limits, module=FAKE_WORKER)
+
+
+class Memory:
+    """Watches a campaign and forgets nothing."""
+
+    def __init__(self) -> None:
+        self.records: list[SimulationRecord] = []
+        self.losses: list[tuple[object, Exception]] = []
+
+    def recorded(self, record: SimulationRecord) -> None:
+        self.records.append(record)
+
+    def lost(self, case: object, error: Exception) -> None:
+        self.losses.append((case, error))
+
+
+def campaign(simulations: list[Simulation], path: Path) -> Memory:
+    watcher = Memory()
+    with Journal(path, SimulationRecord, resume=True) as file, local_pool(3) as pool:
+        run_campaign(simulations, pool, file, watcher)
+    return watcher
+
+
+ENDINGS = {
+    "well": ("done", None),
+    "abort": ("crash", "signal 6"),
+    "fail": ("crash", "ValueError: a fault of two lines"),
+    "hang": ("out_of_time", "killed 0.6 s after its limit of 1 s"),
+    "eat": ("out_of_memory", "above the limit of 250 MB"),
+    "refuse": ("refused", "jobs[0].batch: is not to be had"),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SimulationRecord]:
+    """Run all the fakes in one campaign; their records by name, as they are read again."""
+    path = tmp_path_factory.mktemp("fakes") / "r.jsonl"
+    watcher = campaign(cases(*ENDINGS), path)
+    assert watcher.losses == []
+    written = read_journal([path], SimulationRecord)
+    assert written == watcher.records
+    return {record.policy: record for record in written}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_every_ending_is_a_record_of_its_own(
+    name: str, outcomes: dict[str, SimulationRecord]
+) -> None:
+    kind, words = ENDINGS[name]
+    record = outcomes[name]
+    assert record.kind == kind
+    assert record.went_well == (name == "well")
+    assert (record.jobs is None) == (record.runtime_s is None) == (name != "well")
+    assert (words or "") in (record.error or "")
+    assert (words or "7 events") in record.outcome
+    assert record.title == f"pair jitter=0.0, cushions=true {name} seed 0"
+    assert record.versions["python"]
+
+
+def test_what_a_simulation_says_is_recorded(outcomes: dict[str, SimulationRecord]) -> None:
+    record = outcomes["well"]
+    assert record.jobs is not None
+    assert {name: list(column) for name, column in record.jobs.items()} == {
+        "job": ["a", "b"],
+        "completion_s": [1 / 3, 1 / 3],
+        "score": [None, None],
+        "finished": [True, True],
+    }
+    assert (record.makespan_s, record.events, record.notes) == (1 / 3, 7, ("fake",))
+    assert record.cell == {"jitter": 0.0, "cushions": True}
+    assert record.conditions == Conditions()
+
+
+def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
+    columns = {"a": (1, 2.0, 0.1 + 0.2, 1e-300, True, "é", None)}
+    record = replace(simulation("default", cell={"load": 0.8, "mix": "any"}), jobs=columns)
+    path = tmp_path / "r.jsonl"
+    path.write_text(dump_line(record), encoding="utf-8")
+    (back,) = read_journal([path], SimulationRecord)
+    assert back == record
+    assert back.jobs is not None
+    assert [type(value) for value in back.jobs["a"]] == [type(value) for value in columns["a"]]
+    assert json.loads(path.read_text(encoding="utf-8"))["format"] == "metronome-simulation/1"
+
+
+def test_the_key_is_that_of_the_case_and_leaves_limits_out() -> None:
+    (case,) = cases("well")
+    wider = replace(case, limits=Limits(time_s=9))
+    assert case.key == wider.key
+    record = simulation("default", cell={"load": 0.8})
+    others = [
+        replace(record, study_sha256="cd" * 32),
+        replace(record, cell={"load": 0.9}),
+        replace(record, seed=1),
+        replace(record, policy="ideal"),
+        replace(record, conditions=Conditions(jitter=0.1)),
+    ]
+    assert len({each.key for each in (record, *others)}) == 6
+    assert replace(record, kind="crash", time_limit_s=9.0, commit=None).key == record.key
+
+
+def test_seeds_come_one_after_the_other_and_policies_side_by_side() -> None:
+    study = a_study()
+    planned = plan(study, study.cells, ["x", "y", "x"], seeds=2, limits=LIMITS)
+    told = [(case.scene.seed, case.scene.cell.settings["jitter"], case.policy) for case in planned]
+    assert told[:6] == [(0, jitter, policy) for jitter in (0.0, 0.0, 0.05) for policy in "xy"]
+    assert [seed for seed, _, _ in told] == [0] * 8 + [1] * 8
+    assert planned[0].scene is planned[1].scene
+
+
+def test_conditions_are_those_of_the_cell_with_changes() -> None:
+    study = a_study(conditions={"background": 0.2})
+    planned = plan(
+        study, study.cells[-1:], ["x"], seeds=1, limits=LIMITS, overrides={"drift_ppm": 10}
+    )
+    assert planned[0].scene.conditions == Conditions(
+        jitter=0.05, cushions=False, background=0.2, drift_ppm=10
+    )
+    for overrides, message in (
+        ({"jitters": 0}, "'jitters' is not a condition; choose from jitter, "),
+        ({"jitter": 0}, "jitter: is varied by the study"),
+        ({"background": 2}, "background: must be at most 0.5, got 2"),
+        ({"sharing": "best"}, "sharing: must be 'fair', 'strict' or 'weighted', got 'best'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            plan(study, study.cells, ["x"], seeds=1, limits=LIMITS, overrides=overrides)
+
+
+# ------------------------------------------------------------------ what is left
+
+
+def test_a_campaign_that_resumes_runs_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    planned = cases("well", "refuse", seeds=2)
+    campaign(planned[:3], path)
+    before = read_journal([path], SimulationRecord)
+    left = to_run(planned, before)
+    assert [str(case) for case in left] == ["pair jitter=0.0, cushions=true refuse seed 1"]
+    campaign(left, path)
+    after = read_journal([path], SimulationRecord)
+    assert after[:3] == before
+    assert {record.key for record in after} == {case.key for case in planned}
+    assert to_run(planned, after) == []
+
+
+def test_what_crashed_is_left_and_what_its_limits_ended_for_wider_ones(
+    outcomes: dict[str, SimulationRecord],
+) -> None:
+    def left(limits: Limits) -> set[str]:
+        return {case.policy for case in to_run(cases(*ENDINGS, limits=limits), outcomes.values())}
+
+    crashed = {"abort", "fail"}
+    assert left(LIMITS) == crashed
+    assert left(Limits(time_s=1, memory_mb=200)) == crashed
+    assert left(Limits(time_s=2, memory_mb=250)) == crashed | {"hang"}
+    assert left(Limits(time_s=1, memory_mb=300)) == crashed | {"eat"}
+    assert left(Limits(time_s=2)) == crashed | {"hang", "eat"}
+
+
+def test_the_last_record_of_a_simulation_counts(outcomes: dict[str, SimulationRecord]) -> None:
+    killed = outcomes["hang"]
+    done = replace(outcomes["well"], policy="hang", time_limit_s=2.0)
+    assert in_order([killed, done], a_study()) == [done]
+    assert to_run(cases("hang", limits=Limits(time_s=9)), [killed, done]) == []
+
+
+def test_a_case_without_a_scenario_is_lost_and_the_others_go_on(tmp_path: Path) -> None:
+    (impossible,) = cases("well")
+    object.__setattr__(impossible.scene, "study", Unlucky(impossible.scene.study))
+    watcher = campaign([impossible, *cases("well")], tmp_path / "r.jsonl")
+    assert [record.kind for record in watcher.records] == ["done"]
+    ((case, error),) = watcher.losses
+    assert case is impossible
+    assert str(error) == "there is none"
+
+
+class Unlucky:
+    """A study that draws nothing."""
+
+    def __init__(self, study: Study) -> None:
+        self.name, self.sample_s = study.name, study.sample_s
+
+    def scenario(self, *_: Any) -> Scenario:
+        raise InputError("there is none")
+
+
+def test_other_studies_and_conditions_are_refused() -> None:
+    study = a_study()
+    (case,) = cases("well")
+    mine = replace(simulation("well", cell=case.scene.cell.settings), study_sha256=checksum(study))
+    check_own([mine], study, {})
+    with pytest.raises(InputError, match="holds simulations of the study 'example', which is"):
+        check_own([simulation("default")], study, {})
+    with pytest.raises(InputError, match=r"conditions \(background was 0.0, now it is 0.1\)"):
+        check_own([mine], study, {"background": 0.1})
+
+
+def test_a_study_can_be_widened_but_not_changed(tmp_path: Path) -> None:
+    study = a_study()
+    wider = {"seeds": 20, "about": "more", "policies": ["ideal"], "grid": {"jitter": [0.0, 0.1]}}
+    assert checksum(a_study(**wider)) == checksum(study)
+    for change in ({"slot_ms": 3}, {"name": "other"}, {"sample_s": 1.0}):
+        assert checksum(a_study(**change)) != checksum(study)
+    workload = tmp_path / "w.yaml"
+    workload.write_text("a", encoding="utf-8")
+    own = study.model_copy(update={"workloads": str(tmp_path)})
+    before = checksum(own)
+    workload.write_text("b", encoding="utf-8")
+    assert checksum(own) not in (before, checksum(study))
+
+
+# ------------------------------------------------------------------ cells and scenarios
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [({}, 4), ({"jitter": "0.05"}, 2), ({"jitter": "0", "cushions": "false"}, 1)],
+)
+def test_cells_are_chosen_by_their_settings(wanted: Mapping[str, str], count: int) -> None:
+    chosen = choose_cells(a_study(), wanted)
+    assert len(chosen) == count
+    for name, value in wanted.items():
+        assert {cell.settings[name] for cell in chosen} == {read_value(value)}
+
+
+def test_unknown_cells_are_named() -> None:
+    with pytest.raises(InputError, match=r"jitter: '1' is not in the grid, which has 0.0, 0.05"):
+        choose_cells(a_study(), {"jitter": "1"})
+    with pytest.raises(InputError, match="'load' is not in the grid of pair, which has jitter, "):
+        choose_cells(a_study(), {"load": "1"})
+
+
+def test_a_scenario_reaches_the_worker_as_it_is() -> None:
+    (case,) = cases("well")
+    document = json.loads(json.dumps(case.task().document))
+    scene = case.scene
+    assert Scenario.from_dict(document["scenario"]) == scene.study.scenario(scene.cell, 0)
+    assert Conditions.model_validate(document["conditions"]) == scene.conditions
+
+
+def test_plain_numbers_are_exact() -> None:
+    class Holder(BaseModel):
+        value: Fraction
+
+    values = [Fraction(4), Fraction(25, 2), Fraction(4, 3)]
+    assert to_plain(tuple(Holder(value=value) for value in values)) == [
+        {"value": 4},
+        {"value": 12.5},
+        {"value": "4:3"},
+    ]
+
+
+def test_what_cannot_be_simulated_is_refused_beforehand() -> None:
+    check_scenarios(a_study(), a_study().cells[:1])
+    work = [{"name": "a", "model": "VGG19", "batch": 64, "workers": 2}]
+    study = a_study(draw={"given": {"work": work}})
+    with pytest.raises(InputError, match=r"jobs\[0\]\.iterations: missing"):
+        check_scenarios(study, study.cells)
+
+
+def test_a_real_simulation_is_recorded_as_it_is_simulated(tmp_path: Path) -> None:
+    study = a_study(sample_s=1.0)
+    (case,) = plan(study, study.cells[2:3], ["default"], seeds=1, limits=Limits(time_s=60))
+    (record,) = campaign([case], tmp_path / "r.jsonl").records
+    assert record.error is None
+    run = simulate(
+        study.scenario(case.scene.cell, 0),
+        "default",
+        conditions=Conditions(jitter=0.05),
+        sample_s=1,
+    )
+    assert (record.makespan_s, record.events) == (run.makespan_s, run.events)
+    for columns, frame in ((record.jobs, run.jobs), (record.links, run.links)):
+        told = pd.DataFrame({name: list(column) for name, column in (columns or {}).items()})
+        pd.testing.assert_frame_equal(told, frame, check_dtype=False, check_exact=True)
+
+
+# ------------------------------------------------------------------ tables
+
+
+def test_tables_are_the_same_whatever_the_order_of_the_records(tmp_path: Path) -> None:
+    study = a_study(policies=["ideal", "default"])
+    records = [
+        simulation(policy, [job("b"), job("a")], seed=seed, cell=cell.settings)
+        for cell in study.cells
+        for policy in ("ideal", "default", "cassini")
+        for seed in (0, 1)
+    ]
+    texts = set()
+    for number in range(3):
+        random.Random(number).shuffle(records)
+        assert [path.name for path in write_tables(in_order(records, study), tmp_path)] == [
+            "jobs.csv",
+            "links.csv",
+        ]
+        texts.add((tmp_path / "jobs.csv").read_bytes() + (tmp_path / "links.csv").read_bytes())
+    assert len(texts) == 1
+    table = pd.read_csv(tmp_path / "jobs.csv")
+    assert list(table.columns[:7]) == [
+        "study",
+        "jitter",
+        "cushions",
+        "policy",
+        "seed",
+        "job",
+        "model",
+    ]
+    assert len(table) == 4 * 3 * 2 * 2
+    assert table.policy[:12].tolist() == ["ideal"] * 4 + ["default"] * 4 + ["cassini"] * 4
+    assert table.seed[:4].tolist() == [0, 0, 1, 1]
+    assert table.job[:4].tolist() == ["b", "a", "b", "a"]
+
+
+def test_a_setting_called_like_a_column_is_kept_apart_and_failures_are_left_out() -> None:
+    records = [
+        simulation("default", [job("a", workers=4)], cell={"workers": 8}),
+        simulation("default", kind="crash", seed=1, cell={"workers": 8}),
+        simulation("default", [unfinished("a", workers=2)], cell={"workers": 2}),
+    ]
+    table = tidy(records, "jobs")
+    assert table[["cell_workers", "workers"]].to_numpy().tolist() == [[8, 4], [2, 2]]
+    assert table.end_s.isna().tolist() == [False, True]
+    assert list(tidy(records, "links").workers) == [8, 2]
+
+
+def test_a_summary_knows_no_mean_where_jobs_did_not_finish() -> None:
+    records = [
+        simulation("default", [job("a"), job("b", completion_s=300.0)]),
+        simulation("ideal", [job("a"), unfinished("b")]),
+        simulation("cassini", kind="crash"),
+    ]
+    by_policy = {each.policy: each for each in summarise(records)}
+    default, ideal, cassini = (by_policy[name] for name in ("default", "ideal", "cassini"))
+    assert (default.runs, default.unfinished) == (1, 0)
+    assert default.means["completion_mean_s"] == pytest.approx(200)
+    assert default.means["utilisation_used"] == pytest.approx(0.5)
+    assert (ideal.runs, ideal.unfinished) == (1, 1)
+    assert ideal.means["completion_mean_s"] is None
+    assert (cassini.runs, set(cassini.means.values())) == (0, {None})
+    assert summarise([]) == []

@@ -1,0 +1,296 @@
+"""Small systems whose ends were worked out by hand, slot by slot of 10 ms; the links carry 100."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from metronome_opt.instance import Instance, Job, Link
+from tests.builders import job
+
+
+@dataclass(frozen=True)
+class Case:
+    """Jobs, where they start, and when their iterations end, in ms."""
+
+    name: str
+    instance: Instance
+    offsets: Mapping[str, int]
+    ends: Mapping[str, tuple[Fraction | int, ...]]
+    sharing: str = "fair"
+
+    @property
+    def iterations(self) -> int:
+        return len(next(iter(self.ends.values())))
+
+
+def links(*jobs: Job, **capacities: int) -> Instance:
+    named = {"link": 100, **capacities}
+    return Instance(
+        name="by-hand",
+        slot_ms=10,
+        links=tuple(Link(name=name, capacity=value) for name, value in named.items()),
+        jobs=jobs,
+    )
+
+
+def starts(**offsets: int) -> dict[str, int]:
+    return offsets
+
+
+CASES = (
+    # Computes for 40 ms, bursts for 30, computes for 30; nobody else is there.
+    Case(
+        "one job alone",
+        links(job("a", 10, (4, 3, 50))),
+        starts(a=2),
+        {"a": (120, 220, 320)},
+    ),
+    # Both burst 4000 from 60 on, at 50 instead of 100: 80 ms instead of 40, so an iteration takes
+    # 140 ms; they end together, and so meet again for ever.
+    Case(
+        "two that collide",
+        links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100))),
+        starts(a=0, b=0),
+        {"a": (140, 280, 420), "b": (140, 280, 420)},
+    ),
+    # a: 60 ms, then 2000; b: 60 ms, then 6000. Both at 50 from 60: a is done at 100, b has 4000
+    # left and the link alone: 140. a bursts 160 to 180 alone and again from 240; b bursts from 200,
+    # has sent 4000 at 240, and then both need 2000 at 50: 280. The third of b is alone: 340 to 400.
+    Case(
+        "unequal bursts",
+        links(job("a", 8, (6, 2, 100)), job("b", 12, (6, 6, 100))),
+        starts(a=0, b=0),
+        {"a": (100, 180, 280), "b": (140, 280, 400)},
+    ),
+    # Bursts of half a period, half a period apart.
+    Case(
+        "two interleaved",
+        links(job("a", 10, (5, 5, 100)), job("b", 10, (5, 5, 100))),
+        starts(a=0, b=5),
+        {"a": (100, 200, 300), "b": (150, 250, 350)},
+    ),
+    # Bursts of 30 ms at 100 get a third each: 90 ms.
+    Case(
+        "three on one link",
+        links(*(job(name, 10, (7, 3, 100)) for name in "abc")),
+        starts(a=0, b=0, c=0),
+        dict.fromkeys("abc", (160, 320)),
+    ),
+    # a crosses both links, b the wide one, c the narrow one (60). There a and c get 30 each, so b
+    # gets 70 of the wide one. From 40 on, c sends 3000 and b 7000 until 140; a, with 3000 of its
+    # 6000 left, then has the narrow link alone: 50 ms more.
+    Case(
+        "three with one bottleneck",
+        links(
+            job("a", 10, (4, 6, 100), links={"link": 1, "narrow": 1}),
+            job("b", 11, (4, 7, 100), links={"link": 1}),
+            job("c", 7, (4, 3, 100), links={"narrow": 1}),
+            narrow=60,
+        ),
+        starts(a=0, b=0, c=0),
+        {"a": (190,), "b": (140,), "c": (140,)},
+    ),
+    # A chain: a and b on the first link, b and c on the second, c and d on the third (200).
+    # By 20, at 50, 50 and 150, b, c and d have sent 1000, 1000 and 3000. Then come three flows of
+    # a: 25 each for a and b, so 75 for c, so 125 for d. By 60 a is done (1000 a flow), b has sent
+    # 2000, c 4000, d 8000. At 50, 50 and 150 again b is done at 80, with c at 5000 and d at 11000;
+    # at 100 and 100 c at 90, with d at 12000; and d, at 200, at 100.
+    Case(
+        "what goes down a chain",
+        links(
+            job("a", 1, (0, 1, 100), links={"link": 3}),
+            job("b", 3, (0, 3, 100), links={"link": 1, "second": 1}),
+            job("c", 6, (0, 6, 100), links={"second": 1, "third": 1}),
+            job("d", 7, (0, 7, 200), links={"third": 1}),
+            second=100,
+            third=200,
+        ),
+        starts(a=2, b=0, c=0, d=0),
+        {"a": (60,), "b": (80,), "c": (90,), "d": (100,)},
+    ),
+    # 3200 at 40 rather than 80: 80 ms after 20 of computing.
+    Case(
+        "a burst across two unequal links",
+        links(job("a", 6, (2, 4, 80), links={"link": 1, "narrow": 1}), narrow=40),
+        starts(a=0),
+        {"a": (100, 200, 300)},
+    ),
+    # The heavy one bursts 60 to 100, 160 to 200, 260 to 300. The light one needs 20 ms: at 60 it
+    # waits till 100 (done 120); at 180 till 200 (220); at 280 till 300 (320).
+    Case(
+        "the lighter one waits",
+        links(job("heavy", 10, (6, 4, 100), weight=4), job("light", 8, (6, 2, 100))),
+        starts(heavy=0, light=0),
+        {"heavy": (100, 200, 300), "light": (120, 220, 320)},
+        "strict",
+    ),
+    # The light one, 4000, sends from 0, is stopped at 20 with 2000 left, and goes on at 50.
+    Case(
+        "the lighter one is interrupted",
+        links(job("heavy", 5, (2, 3, 100), weight=2), job("light", 4, (0, 4, 100))),
+        starts(heavy=0, light=0),
+        {"heavy": (50,), "light": (70,)},
+        "strict",
+    ),
+    # The heavy one leaves 40; 1600 of 2000 are sent at 40, the rest at 100. Two light ones, of one
+    # class, share what is left: 20 each, 800 at 40, then 1200 at 50 each.
+    Case(
+        "what the heavy one leaves",
+        links(job("heavy", 4, (0, 4, 60), weight=9), job("light", 2, (0, 2, 100))),
+        starts(heavy=0, light=0),
+        {"heavy": (40,), "light": (44,)},
+        "strict",
+    ),
+    Case(
+        "what the heavy one leaves to two",
+        links(
+            job("heavy", 4, (0, 4, 60), weight=9),
+            job("x", 2, (0, 2, 100)),
+            job("y", 2, (0, 2, 100)),
+        ),
+        starts(heavy=0, x=0, y=0),
+        {"heavy": (40,), "x": (64,), "y": (64,)},
+        "strict",
+    ),
+    # The heaviest cannot use more than 40 (its narrow link), so the link has 60 for the middle one,
+    # whose own rate is 50, and 10 for the light one. By 40 they have sent 1600, 2000 and 400, and
+    # the middle one is done. Then 40 and 60: the heaviest sends 2400 more till 100, the light one
+    # 600 till 50.
+    Case(
+        "three classes",
+        links(
+            job("heavy", 4, (0, 4, 100), weight=3, links={"link": 1, "narrow": 1}),
+            job("middle", 4, (0, 4, 50), weight=2),
+            job("light", 1, (0, 1, 100), weight=1),
+            narrow=40,
+        ),
+        starts(heavy=0, middle=0, light=0),
+        {"heavy": (100,), "middle": (40,), "light": (50,)},
+        "strict",
+    ),
+    # The light one has sent all of its 500 at 50, when the heavy one, without a break, goes on at a
+    # rate that leaves nothing: it is done all the same.
+    Case(
+        "done at the moment when nothing is left",
+        links(job("heavy", 10, (0, 5, 90), (5, 5, 100), weight=2), job("light", 5, (0, 5, 10))),
+        starts(heavy=0, light=0),
+        {"heavy": (100,), "light": (50,)},
+        "strict",
+    ),
+    # 75 and 25: 3000 are sent by 40, b has 1000 left: 10 ms alone.
+    Case(
+        "weights of three to one",
+        links(job("a", 3, (0, 3, 100), weight=3), job("b", 2, (0, 2, 100))),
+        starts(a=0, b=0),
+        {"a": (40,), "b": (50,)},
+        "weighted",
+    ),
+    # a could have 75 but sends at 60 at most, so b gets 40: 2400 and 1600 by 40, then 400 at 100.
+    Case(
+        "weights and an own rate",
+        links(job("a", 4, (0, 4, 60), weight=3), job("b", 2, (0, 2, 100))),
+        starts(a=0, b=0),
+        {"a": (40,), "b": (44,)},
+        "weighted",
+    ),
+    # Each flow of a gets twice what that of b gets, and a has two: 80 and 20 of the link. a sends
+    # 2000 a flow at 40: 50 ms; b has sent 1000 of 2000 then: 10 ms more.
+    Case(
+        "weights and several flows",
+        links(job("a", 2, (0, 2, 100), weight=2, links={"link": 2}), job("b", 2, (0, 2, 100))),
+        starts(a=0, b=0),
+        {"a": (50,), "b": (60,)},
+        "weighted",
+    ),
+    # Weights do not count.
+    Case(
+        "fair in spite of weights",
+        links(job("a", 10, (6, 4, 100), weight=5), job("b", 10, (6, 4, 100))),
+        starts(a=0, b=0),
+        {"a": (140, 280), "b": (140, 280)},
+    ),
+    # Alone, three flows of 100 get a third of the link each: 2000 take 60 ms.
+    Case(
+        "several flows of one job",
+        links(job("a", 5, (3, 2, 100), links={"link": 3})),
+        starts(a=0),
+        {"a": (90, 180)},
+    ),
+    # Four flows get 25 each: b is done with 1000 at 40, when a has 1000 of 2000 left a flow,
+    # at 100 / 3: 30 ms.
+    Case(
+        "several flows beside one",
+        links(job("a", 2, (0, 2, 100), links={"link": 3}), job("b", 1, (0, 1, 100))),
+        starts(a=0, b=0),
+        {"a": (70,), "b": (40,)},
+    ),
+    # Flows on links of their own: two of a on `link`, one on `other`. With b on `link` all flows
+    # there get 100 / 3, so a sends at 100 / 3 on `other` too, and c gets 200 / 3 of it.
+    # b: 1000 at 100 / 3: 30. c: 4000, of which 2000 by 30, when a has 1000 of 2000 left; then a is
+    # alone on `link` at 50, c at 50 as well: a is done at 50; c has sent 3000, the rest at 100: 60.
+    Case(
+        "flows on several links",
+        links(
+            job("a", 2, (0, 2, 100), links={"link": 2, "other": 1}),
+            job("b", 1, (0, 1, 100)),
+            job("c", 4, (0, 4, 100), links={"other": 1}),
+            other=100,
+        ),
+        starts(a=0, b=0, c=0),
+        {"a": (50,), "b": (30,), "c": (60,)},
+    ),
+    # a takes 20 and is never slowed down; b gets 80 instead of 90: 3600 by 45 rather than 40.
+    Case(
+        "an own rate below the share",
+        links(job("a", 5, (0, 5, 20)), job("b", 4, (0, 4, 90))),
+        starts(a=0, b=0),
+        {"a": (50,), "b": (45,)},
+    ),
+    # No computing at all: the end of a burst is the start of the next.
+    Case(
+        "bursts without a break",
+        links(job("a", 4, (0, 4, 70))),
+        starts(a=0),
+        {"a": (40, 80, 120)},
+    ),
+    # Both always send, at 50: 4000 take 80, 2000 take 40 each.
+    Case(
+        "two that never compute",
+        links(job("a", 4, (0, 4, 100)), job("b", 2, (0, 2, 100))),
+        starts(a=0, b=0),
+        {"a": (80, 120), "b": (40, 80)},
+    ),
+    # a sends 1000 at up to 50, then 3000 at up to 100, without a break; b sends 2000 from 10 on.
+    # From 10 both get 50: a's first burst lasts till 20; b is done at 50, when a has sent 1500 of
+    # 3000, the rest alone: 65. a's next iteration is over at 115, before b bursts again at 250.
+    Case(
+        "a change of rate within a burst",
+        links(job("a", 5, (0, 2, 50), (2, 3, 100)), job("b", 22, (1, 2, 100))),
+        starts(a=0, b=0),
+        {"a": (65, 115), "b": (240, 460)},
+    ),
+    # Phases need not be told in order: computes 10, 1000, computes 20, 2000, computes 10.
+    Case(
+        "bursts in another order",
+        links(job("a", 7, (4, 2, 100), (1, 1, 100))),
+        starts(a=0),
+        {"a": (70, 140)},
+    ),
+    # b, which starts when a has sent 2000 of 4000, shares with it till 60; a has none left then,
+    # and b 2000 of 4000: 80.
+    Case(
+        "a late start",
+        links(job("a", 4, (0, 4, 100)), job("b", 4, (0, 4, 100))),
+        starts(a=0, b=2),
+        {"a": (60,), "b": (80,)},
+    ),
+    # On no link, nothing slows a burst down.
+    Case(
+        "a job on no link",
+        links(job("a", 4, (1, 3, 1000), links={}), job("b", 4, (1, 3, 100))),
+        starts(a=0, b=0),
+        {"a": (40, 80), "b": (40, 80)},
+    ),
+)

@@ -1,0 +1,258 @@
+"""What is random: nothing unless asked for, as large as stated, and the same for whoever comes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.simulate import Conditions, Run, play
+from metronome_opt.simulate.engine import Engine, Runner, Slot
+from metronome_opt.simulate.pattern import Pattern
+from tests.builders import job
+from tests.simulate.cases import links
+from tests.simulate.played import FreeRun, column, free_run
+
+COMPUTING, BURST = 90.0, 10.0  # ms, of the iterations below
+LONG = 4000
+DISTURBED = Conditions(jitter=0.1, stragglers=0.1, drift_ppm=500, background=0.2)
+
+
+def lonely() -> Instance:
+    return links(job("a", 10, (9, 1, 100)))
+
+
+def crowded() -> Instance:
+    """Return the same job beside one that meets its bursts now and then."""
+    return links(job("a", 10, (9, 1, 100)), job("b", 7, (2, 5, 80)))
+
+
+def factors(conditions: Conditions, seed: int = 0, iterations: int = LONG) -> list[float]:
+    """Return by what the computing times of a lonely job are longer than they should be."""
+    run = free_run(lonely(), {"a": 0}, iterations, conditions=conditions, seed=seed)
+    return [(time - BURST) / COMPUTING for time in run.times["a"]]
+
+
+def text(run: Run) -> str:
+    frames = (run.jobs, run.links, run.samples, run.trace)
+    return "\n".join([*(frame.to_csv() for frame in frames), repr((run.makespan_s, run.events))])
+
+
+# ------------------------------------------------------------------ when
+
+
+def test_nothing_is_random_unless_somebody_says_so() -> None:
+    texts = {
+        text(play(crowded(), {"a": 0, "b": 3}, iterations=50, seed=seed, trace=True))
+        for seed in range(5)
+    }
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        Conditions(jitter=0.1),
+        Conditions(stragglers=0.2),
+        Conditions(drift_ppm=100),
+        Conditions(background=0.3),
+        DISTURBED,
+    ],
+    ids=["jitter", "stragglers", "drift", "background", "all"],
+)
+def test_the_same_seed_gives_the_same_and_another_seed_another(conditions: Conditions) -> None:
+    instance = crowded()
+    stretch = {"a": 1, "b": 1}
+
+    def told(seed: int) -> str:
+        offsets = {"a": 0, "b": 3}
+        return text(
+            play(
+                instance.replace(
+                    jobs=tuple(each.model_copy(update={"max_stretch": 1}) for each in instance.jobs)
+                ),
+                offsets,
+                stretch,
+                iterations=50,
+                conditions=conditions,
+                seed=seed,
+                trace=True,
+            )
+        )
+
+    assert told(1) == told(1)
+    assert told(1) != told(2)
+
+
+def test_an_instance_has_no_claims_that_could_be_wrong() -> None:
+    with pytest.raises(InputError, match="claim_error"):
+        play(lonely(), {"a": 0}, iterations=1, conditions=Conditions(claim_error=0.1))
+
+
+# ------------------------------------------------------------------ how much
+
+
+@pytest.mark.parametrize("jitter", [0.01, 0.1])
+def test_jitter_has_the_deviation_that_was_asked_for(jitter: float) -> None:
+    drawn = factors(Conditions(jitter=jitter))
+    # Cut off at three deviations, a normal number deviates by 0.987 to 0.998, as one cuts.
+    assert statistics.stdev(drawn) == pytest.approx(jitter, rel=0.05)
+    assert statistics.fmean(drawn) == pytest.approx(1, abs=4 * jitter / math.sqrt(LONG))
+    assert max(abs(factor - 1) for factor in drawn) <= 3 * jitter * (1 + 1e-9)
+    within = sum(abs(factor - 1) < jitter for factor in drawn) / LONG
+    assert within == pytest.approx(0.683, abs=0.03)  # as a normal one
+
+
+def test_jitter_of_one_iteration_says_nothing_of_the_next() -> None:
+    drawn = factors(Conditions(jitter=0.1))
+    assert statistics.correlation(drawn[1:], drawn[:-1]) == pytest.approx(0, abs=0.07)
+
+
+def test_jitter_of_one_seed_says_nothing_of_that_of_another() -> None:
+    drawn = [factors(Conditions(jitter=0.1), seed) for seed in (0, 1)]
+    assert statistics.correlation(*drawn) == pytest.approx(0, abs=0.07)
+
+
+def test_jobs_do_not_jitter_together() -> None:
+    pair = links(
+        job("a", 10, (9, 1, 100)), job("b", 10, (9, 1, 100), links={"other": 1}), other=100
+    )
+    run = free_run(pair, {"a": 0, "b": 0}, LONG, conditions=Conditions(jitter=0.1))
+    assert statistics.correlation(*map(list, run.times.values())) == pytest.approx(0, abs=0.07)
+
+
+def test_each_computing_time_of_an_iteration_jitters_for_itself() -> None:
+    """Two of 40 ms each deviate together by the root of two times what one does."""
+    twice = links(job("a", 10, (4, 1, 100), (9, 1, 100)))
+    run = free_run(twice, {"a": 0}, LONG, conditions=Conditions(jitter=0.1))
+    assert statistics.stdev(run.times["a"]) == pytest.approx(math.sqrt(2) * 4, rel=0.06)
+
+
+def test_stragglers_are_as_frequent_and_as_slow_as_was_asked_for() -> None:
+    drawn = factors(Conditions(stragglers=0.05, straggling=3))
+    slow = [factor for factor in drawn if factor > 2]
+    assert slow == pytest.approx([3.0] * len(slow))
+    assert [f for f in drawn if f <= 2] == pytest.approx([1.0] * (LONG - len(slow)))
+    assert len(slow) / LONG == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / LONG))
+
+
+def test_bursts_do_not_jitter() -> None:
+    always = links(job("a", 4, (0, 4, 70)))
+    run = free_run(always, {"a": 0}, 50, conditions=Conditions(jitter=0.3, stragglers=0.5))
+    assert set(run.times["a"]) == {40.0}
+
+
+def test_background_takes_its_mean_share() -> None:
+    slight = links(job("a", 100_000, (0, 1, 1)))
+    run = free_run(slight, {"a": 0}, 2, conditions=Conditions(background=0.3), seed=3)
+    rows = run.trace[run.trace["job"] == "background"]
+    times = [*rows["time_ms"], run.ends["a"]]
+    carried = sum(
+        rate * (after - before)
+        for rate, (before, after) in zip(rows["rate_mbps"], itertools.pairwise(times), strict=True)
+    )
+    # Some 20,000 bursts: their lengths and pauses deviate by as much as they last.
+    assert carried / run.ends["a"] / 100 == pytest.approx(0.3, rel=0.05)
+    assert rows["rate_mbps"].max() <= 100
+
+
+def test_background_holds_jobs_up() -> None:
+    calm = free_run(crowded(), {"a": 0, "b": 0}, 200)
+    crowd = free_run(crowded(), {"a": 0, "b": 0}, 200, conditions=Conditions(background=0.3))
+    assert sum(crowd.times["a"]) > sum(calm.times["a"])
+
+
+# ------------------------------------------------------------------ drift
+
+
+def drifting(ppm: float, jobs: int, iterations: int) -> list[list[float]]:
+    """Return the iteration times of jobs of 100 ms in slots of 110, whose clocks nobody sets."""
+    pattern = Pattern.of_job(job("a", 10, (9, 1, 100)), 10)
+    engine = Engine(
+        {"link": 100 * jobs},
+        [Runner(f"job-{index}", pattern, 1, iterations, 1) for index in range(jobs)],
+        conditions=Conditions(drift_ppm=ppm),
+    )
+    for index in range(jobs):
+        engine.enter(index, {"link": 1}, at=0.0, slot=Slot(110.0, cushion_ms=math.inf))
+    for _ in range(jobs):
+        assert engine.run(math.inf) is not None
+    # The last iteration lasts until its own end, no slot follows it.
+    return [list(engine.times(index))[:-1] for index in range(jobs)]
+
+
+def test_clocks_move_apart_as_their_drift_says() -> None:
+    ppm, jobs = 1000.0, 200
+    rates = []
+    for times in drifting(ppm, jobs, 21):
+        assert times == pytest.approx([times[0]] * 20, rel=1e-9)  # steadily
+        rates.append(1e6 * (times[0] / 110 - 1))
+    # Uniform between the ends; a clock that is fast by p makes periods shorter by p / (1 + p).
+    assert max(map(abs, rates)) <= ppm * 1.002
+    assert min(rates) < -0.9 * ppm
+    assert max(rates) > 0.9 * ppm
+    assert statistics.fmean(rates) == pytest.approx(0, abs=4 * ppm / math.sqrt(3 * jobs))
+    assert statistics.stdev(rates) == pytest.approx(ppm / math.sqrt(3), rel=0.15)
+
+
+def test_true_clocks_stay_together() -> None:
+    assert {time for times in drifting(0, 5, 20) for time in times} == {110.0}
+
+
+# ------------------------------------------------------------------ the same for whoever comes
+
+
+def computing(run: FreeRun) -> list[float]:
+    """Return the computing times of "a", whose iterations end with their only burst."""
+    rows = run.trace[run.trace["job"] == "a"]
+    rates = list(zip(rows["time_ms"], rows["rate_mbps"], strict=True))
+    ends = [0.0, *(time for time, rate in rates if rate == 0)]
+    starts = [
+        time
+        for (time, rate), (_, before) in zip(rates, [(0.0, 0.0), *rates], strict=False)
+        if rate > 0 and before == 0
+    ]
+    return [start - end for start, end in zip(starts, ends, strict=False)]
+
+
+@pytest.mark.parametrize(
+    "conditions", [Conditions(jitter=0.2), Conditions(stragglers=0.2), DISTURBED]
+)
+def test_the_same_iteration_meets_the_same_chance_in_any_company(conditions: Conditions) -> None:
+    """So policies can be compared pair by pair."""
+    alone = free_run(lonely(), {"a": 0}, 100, conditions=conditions, seed=7)
+    beside = free_run(crowded(), {"a": 0, "b": 0}, 100, conditions=conditions, seed=7)
+    narrow = lonely().replace(
+        links=tuple(link.model_copy(update={"capacity": 30}) for link in lonely().links)
+    )
+    slow = free_run(narrow, {"a": 0}, 100, conditions=conditions, seed=7)
+    assert len(computing(alone)) == 100
+    assert computing(beside) == pytest.approx(computing(alone), rel=1e-9)
+    assert computing(slow) == pytest.approx(computing(alone), rel=1e-9)
+    assert list(beside.times["a"]) != pytest.approx(list(alone.times["a"]), rel=1e-3)
+
+
+def test_the_same_iteration_meets_the_same_chance_held_back_or_not() -> None:
+    """A job that waits for its slot computes for as long as one that does not."""
+    stretched = links(job("a", 10, (9, 1, 100), max_stretch=5))
+    conditions = Conditions(jitter=0.1)
+    held = play(
+        stretched, {"a": 0}, {"a": 5}, iterations=100, conditions=conditions, seed=4, trace=True
+    )
+    free = free_run(lonely(), {"a": 0}, 100, conditions=conditions, seed=4)
+    starts = held.trace[held.trace["rate_mbps"] > 0]["time_ms"].tolist()
+    computed = [start - 150 * index for index, start in enumerate(starts)]
+    assert computed == pytest.approx(computing(free), rel=1e-9)
+    assert column(held, "iteration_max_ms")["a"] == 150
+
+
+def test_a_run_without_end_is_cut_at_the_horizon() -> None:
+    run = play(lonely(), {"a": 0}, iterations=100, conditions=Conditions(horizon_s=0.45))
+    assert column(run, "iterations") == {"a": 4}
+    assert column(run, "finished") == {"a": False}
+    assert math.isnan(column(run, "end_s")["a"])
+    assert run.makespan_s == pytest.approx(0.45)

@@ -1,0 +1,136 @@
+"""Where tasks can go: Kubernetes' choice, the placements that others choose from, their flows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.simulate.cluster import Machines, Placement, candidates, spread
+from tests.simulate.scenes import racks, scene, switch, work
+
+
+def machines(cluster: dict[str, object], **taken: int) -> Machines:
+    """Return a cluster in which so many GPUs of some nodes are taken."""
+    made = Machines(scene(cluster, work("a", workers=2)).cluster)
+    for node, count in taken.items():
+        made.free[node.replace("_", "-")] -= count
+    return made
+
+
+@st.composite
+def used(draw: st.DrawFn) -> Machines:
+    """Draw a cluster of up to nine nodes, GPUs of which are taken."""
+    shape = draw(st.sampled_from((switch(5, 3), racks(2, 2, 2), racks(3, 3, 4), racks(9, 1, 2))))
+    made = machines(shape)
+    for node, count in list(made.free.items()):
+        made.free[node] = draw(st.integers(0, count))
+    return made
+
+
+# ------------------------------------------------------------------ flows
+
+
+def test_on_one_node_nothing_is_sent() -> None:
+    assert machines(switch(2, 3)).placement(["node-01", "node-01"]) == Placement(
+        nodes=("node-01", "node-01"), links={}, rate=100, racks=1
+    )
+
+
+def test_tasks_of_a_node_share_its_interface() -> None:
+    assert machines(switch(3, 2)).placement(["node-02", "node-00", "node-02"]) == Placement(
+        nodes=("node-00", "node-02", "node-02"),
+        links={"node-00": 1, "node-02": 2},
+        rate=50,
+        racks=1,
+    )
+
+
+def test_tasks_of_a_rack_share_its_uplink() -> None:
+    """Three nodes of 100 a rack, 3:1, make an uplink of 100: two tasks get 50 each."""
+    cluster = racks(2, 3, 2, "3:1")
+    assert machines(cluster).placement(["node-00", "node-01", "node-03"]) == Placement(
+        nodes=("node-00", "node-01", "node-03"),
+        links={"node-00": 1, "node-01": 1, "node-03": 1, "rack-0-uplink": 2, "rack-1-uplink": 1},
+        rate=50,
+        racks=2,
+    )
+    within = machines(cluster).placement(["node-03", "node-04"])
+    assert within.links == {"node-03": 1, "node-04": 1}
+    assert within.rate == 100
+
+
+# ------------------------------------------------------------------ spreading
+
+
+@pytest.mark.parametrize(
+    ("workers", "nodes"),
+    [(2, "11"), (3, "112"), (4, "0112"), (5, "01112"), (6, "011122"), (7, "0111223")],
+)
+def test_each_task_goes_where_most_gpus_are_free(workers: int, nodes: str) -> None:
+    """Free are 1, 3, 2 and 1: 3 on node 1; 2 on 1 and 2, in the order of names; 1 on all four."""
+    placed = spread(machines(switch(4, 3), node_00=2, node_02=1, node_03=2), workers)
+    assert placed is not None
+    assert placed.nodes == tuple(f"node-0{node}" for node in nodes)
+
+
+def test_nobody_is_spread_over_gpus_that_are_taken() -> None:
+    assert spread(machines(switch(2, 2), node_00=1), 4) is None
+
+
+@given(used(), st.integers(2, 12))
+def test_spreading_keeps_nodes_as_even_as_it_can(made: Machines, workers: int) -> None:
+    """Nobody could have moved a task to a node that has two more GPUs free in the end."""
+    placed = spread(made, workers)
+    assert (placed is None) == (workers > made.free_gpus)
+    if placed is not None:
+        assert made.fits(placed.nodes)
+        mine = Counter(placed.nodes)
+        left = {node: count - mine[node] for node, count in made.free.items()}
+        assert all(max(left.values()) <= left[node] + 1 for node in mine)
+
+
+# ------------------------------------------------------------------ candidates
+
+
+@given(used(), st.integers(2, 12))
+def test_candidates_fit_and_are_told_once(made: Machines, workers: int) -> None:
+    found = list(candidates(made, workers, 100))
+    assert bool(found) == (workers <= made.free_gpus)
+    assert len({placement.nodes for placement in found}) == len(found)
+    for placement in found:
+        assert len(placement.nodes) == workers
+        assert made.fits(placement.nodes)
+        assert placement == made.placement(placement.nodes)
+
+
+@given(used(), st.integers(2, 12))
+def test_candidates_that_span_few_racks_come_first(made: Machines, workers: int) -> None:
+    spans = [placement.racks for placement in candidates(made, workers, 100)]
+    assert spans == sorted(spans)
+    if any(sum(made.free[node] for node in rack) >= workers for rack in made.racks.values()):
+        assert spans[0] == 1
+
+
+@given(used(), st.integers(2, 12), st.integers(1, 6))
+def test_no_more_candidates_than_asked_for(made: Machines, workers: int, most: int) -> None:
+    whole = list(candidates(made, workers, 100))
+    assert list(candidates(made, workers, most)) == whole[:most]
+
+
+def test_tasks_that_fit_on_a_node_may_stay_together_or_not() -> None:
+    found = [len(set(each.nodes)) for each in candidates(machines(switch(2, 2)), 2, 10)]
+    assert sorted(found) == [1, 2]
+
+
+@given(used(), st.integers(2, 12))
+def test_what_is_taken_can_be_given_back(made: Machines, workers: int) -> None:
+    before = dict(made.free)
+    for placement in candidates(made, workers, 4):
+        made.take(placement)
+        assert made.free_gpus == sum(before.values()) - workers
+        assert min(made.free.values()) >= 0
+        made.release(placement)
+        assert dict(made.free) == before

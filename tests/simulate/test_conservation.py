@@ -1,0 +1,197 @@
+"""What must hold at every moment of a run, read from its trace."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job
+from tests.simulate.played import free_run
+from tests.strategies import assigned, crowded
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHARINGS = st.sampled_from(("fair", "strict", "weighted"))
+DRAWN = assigned(crowded(fixed=False))
+ITERATIONS = 3
+SLACK = 1e-9
+
+
+@dataclass
+class Moment:
+    """What flows from `time` until the next moment, by link and job."""
+
+    time: float
+    rates: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def flow(self, job: Job) -> float:
+        """Return the rate of a flow; on every link of the job it is the same."""
+        flows = [self.rates.get((link, job.name), 0.0) / count for link, count in job.links.items()]
+        assert flows == pytest.approx([flows[0]] * len(flows), rel=SLACK)
+        return flows[0]
+
+
+def moments(trace: pd.DataFrame) -> list[Moment]:
+    """Return the moments at which rates change; those a rounding apart are one."""
+    seen = [Moment(0.0)]
+    names = ("time_ms", "link", "job", "rate_mbps")
+    for time, link, job, rate in zip(*(trace[name].tolist() for name in names), strict=True):
+        assert rate >= 0
+        assert time >= seen[-1].time
+        if time > seen[-1].time + SLACK * time:
+            seen.append(Moment(time, dict(seen[-1].rates)))
+        seen[-1].rates[link, job] = rate
+    return seen
+
+
+def on_links(instance: Instance) -> list[Job]:
+    return [job for job in instance.jobs if job.links]
+
+
+@settings(max_examples=150)
+@given(DRAWN, SHARINGS)
+def test_no_link_carries_more_than_its_capacity(
+    drawn: tuple[Instance, dict[str, int]], sharing: str
+) -> None:
+    instance, _ = drawn
+    for moment in moments(free_run(*drawn, ITERATIONS, sharing).trace):
+        for link in instance.links:
+            carried = sum(rate for (name, _), rate in moment.rates.items() if name == link.name)
+            assert carried <= link.capacity * (1 + SLACK)
+
+
+@settings(max_examples=150)
+@given(DRAWN, SHARINGS)
+def test_every_burst_carries_its_volume_and_never_faster_than_it_may(
+    drawn: tuple[Instance, dict[str, int]], sharing: str
+) -> None:
+    instance, _ = drawn
+    seen = moments(free_run(*drawn, ITERATIONS, sharing).trace)
+    for job in on_links(instance):
+        bursts = [
+            (phase.length * instance.slot_ms * phase.rate, phase.rate)
+            for _ in range(ITERATIONS)
+            for phase in sorted(job.phases, key=lambda phase: phase.start)
+        ]
+        ends = list(itertools.accumulate(volume for volume, _ in bursts))
+        sent = 0.0
+        for moment, after in itertools.pairwise(seen):
+            burst = next((i for i, end in enumerate(ends) if sent < end * (1 - SLACK)), None)
+            rate = moment.flow(job)
+            assert rate <= (bursts[burst][1] if burst is not None else 0) * (1 + SLACK)
+            sent += rate * (after.time - moment.time)
+            # No burst goes on in the next one's place.
+            assert burst is None or sent <= ends[burst] * (1 + SLACK)
+        assert sent == pytest.approx(ends[-1], rel=SLACK)
+        assert seen[-1].flow(job) == 0
+
+
+@settings(max_examples=150)
+@given(DRAWN, SHARINGS)
+def test_rates_are_max_min_fair_by_class_and_weight(
+    drawn: tuple[Instance, dict[str, int]], sharing: str
+) -> None:
+    """A job below its own rate has a full link where nobody of its class has more for its weight.
+
+    Nor does anybody of a lower class send there. That is what makes rates max-min fair.
+    """
+    instance, _ = drawn
+    seen = moments(free_run(*drawn, ITERATIONS, sharing).trace)
+    sent: dict[str, float] = defaultdict(float)
+    for moment, after in itertools.pairwise(seen):
+        flows = {job.name: moment.flow(job) for job in on_links(instance)}
+        for job in on_links(instance):
+            own = own_rate(job, sent[job.name], instance.slot_ms)
+            if SLACK * own < flows[job.name] < own * (1 - SLACK):
+                assert any(
+                    is_bottleneck(instance, job, link, flows, sharing) for link in job.links
+                ), f"{job.name} at {moment.time}"
+        for name, rate in flows.items():
+            sent[name] += rate * (after.time - moment.time)
+
+
+def own_rate(job: Job, sent: float, slot_ms: int) -> int:
+    """Return the rate of the burst that a job is in that has sent so much since its start."""
+    within = math.fmod(sent, job.volume * slot_ms)
+    if within > job.volume * slot_ms * (1 - SLACK):
+        within = 0.0
+    for phase in sorted(job.phases, key=lambda phase: phase.start):
+        volume = phase.length * slot_ms * phase.rate
+        if within < volume * (1 - SLACK):
+            return phase.rate
+        within -= volume
+    return job.phases[0].rate
+
+
+def is_bottleneck(
+    instance: Instance, job: Job, link: str, flows: dict[str, float], sharing: str
+) -> bool:
+    capacity = next(each.capacity for each in instance.links if each.name == link)
+    # What rounding leaves of a full link is no rate.
+    users = [
+        other
+        for other in on_links(instance)
+        if link in other.links and flows[other.name] > SLACK * capacity
+    ]
+    if sum(user.links[link] * flows[user.name] for user in users) < capacity * (1 - SLACK):
+        return False
+    for other in users:
+        if rank(other, sharing) < rank(job, sharing):
+            return False
+        more = flows[other.name] / share(other, sharing) > flows[job.name] / share(job, sharing) * (
+            1 + SLACK
+        )
+        if rank(other, sharing) == rank(job, sharing) and more:
+            return False
+    return True
+
+
+def rank(job: Job, sharing: str) -> int:
+    return {"fair": 0, "strict": job.weight, "weighted": min(job.weight, 1)}[sharing]
+
+
+def share(job: Job, sharing: str) -> int:
+    return max(job.weight, 1) if sharing == "weighted" else 1
+
+
+@settings(max_examples=100)
+@given(DRAWN, SHARINGS)
+def test_links_tell_what_the_trace_tells(
+    drawn: tuple[Instance, dict[str, int]], sharing: str
+) -> None:
+    instance, _ = drawn
+    run = free_run(*drawn, ITERATIONS, sharing)
+    seen = moments(run.trace)
+    busy: dict[str, float] = defaultdict(float)
+    carried: dict[str, float] = defaultdict(float)
+    for moment, after in itertools.pairwise(seen):
+        for link in instance.links:
+            rates = [rate for (name, _), rate in moment.rates.items() if name == link.name]
+            busy[link.name] += (after.time - moment.time) * (sum(rates) > 0)
+            carried[link.name] += (after.time - moment.time) * sum(rates)
+    for link in instance.links:
+        assert run.carried[link.name] == pytest.approx(carried[link.name], rel=SLACK)
+        # Strict priority may stop a burst; the link is busy with it all the same.
+        assert run.busy[link.name] >= busy[link.name] * (1 - SLACK)
+        if sharing == "fair":
+            assert run.busy[link.name] == pytest.approx(busy[link.name], rel=SLACK)
+        assert 0 <= run.over[link.name] <= run.busy[link.name] * (1 + SLACK)
+
+
+@settings(max_examples=100)
+@given(DRAWN, SHARINGS)
+def test_no_iteration_is_shorter_than_the_period(
+    drawn: tuple[Instance, dict[str, int]], sharing: str
+) -> None:
+    instance, _ = drawn
+    run = free_run(*drawn, ITERATIONS, sharing)
+    for job in instance.jobs:
+        assert min(run.times[job.name]) >= job.period * instance.slot_ms * (1 - SLACK)

@@ -1,0 +1,253 @@
+"""From jobs that share links to an instance, and from its offsets to when they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance
+from metronome_opt.scenario import Scenario
+from metronome_opt.simulate.cluster import Machines
+from metronome_opt.simulate.engine import Engine, Manner, Runner, Slot
+from metronome_opt.simulate.jobs import training_jobs
+from metronome_opt.simulate.policies.rotation import (
+    Crowd,
+    best_rotation,
+    crowd_of,
+    newcomer,
+    predictions,
+)
+from metronome_opt.simulate.state import Placed, State
+from metronome_opt.verify import evaluate
+from tests.simulate.scenes import scene, switch, work
+from tests.strategies import assigned, crowded, instances
+
+DRAWN = assigned(crowded(fixed=False))
+
+
+def named(instance: Instance, offsets: Sequence[int]) -> dict[str, int]:
+    return {job.name: offset for job, offset in zip(instance.jobs, offsets, strict=True)}
+
+
+def crowd(instance: Instance, ready: Sequence[float], origin: float) -> Crowd:
+    """Return a crowd of all jobs of an instance, members in the order of its jobs."""
+    return Crowd(instance, tuple(range(len(instance.jobs))), tuple(ready), origin)
+
+
+# ------------------------------------------------------------------ beginnings
+
+
+@given(DRAWN, st.booleans(), st.data())
+def test_nobody_waits_for_more_than_a_period(
+    drawn: tuple[Instance, dict[str, int]], turn: bool, data: st.DataObject
+) -> None:
+    instance, offsets = drawn
+    ready = [data.draw(st.floats(0, 1e6)) for _ in instance.jobs]
+    starts = crowd(instance, ready, data.draw(st.floats(0, 1e6))).starts(
+        list(offsets.values()), turn=turn
+    )
+    for job, earliest, start in zip(instance.jobs, ready, starts, strict=True):
+        assert earliest <= start <= earliest + job.period * instance.slot_ms + 1e-6
+
+
+@given(DRAWN, st.booleans(), st.integers(0, 50), st.data())
+def test_turning_all_together_changes_no_contention(
+    drawn: tuple[Instance, dict[str, int]], turn: bool, origin: int, data: st.DataObject
+) -> None:
+    """Jobs that are ready on the grid begin on the grid."""
+    instance, offsets = drawn
+    slot_ms = instance.slot_ms
+    ready = [float(slot_ms * data.draw(st.integers(0, 50))) for _ in instance.jobs]
+    made = crowd(instance, ready, float(origin * slot_ms))
+    starts = made.starts(list(offsets.values()), turn=turn)
+    begun = {
+        job.name: round(start / slot_ms - origin) % job.period
+        for job, start in zip(instance.jobs, starts, strict=True)
+    }
+    assert turn or begun == offsets
+    turned, planned = evaluate(instance, begun), evaluate(instance, offsets)
+    assert turned.contention == planned.contention
+    assert turned.objectives["latency"] == planned.objectives["latency"]
+    assert turned.elongation == planned.elongation
+
+
+@given(DRAWN, st.data())
+def test_turning_makes_important_jobs_wait_less(
+    drawn: tuple[Instance, dict[str, int]], data: st.DataObject
+) -> None:
+    instance, offsets = drawn
+    ready = [float(data.draw(st.integers(0, 400))) for _ in instance.jobs]
+    made = crowd(instance, ready, 0.0)
+
+    def price(turn: bool) -> float:
+        starts = made.starts(list(offsets.values()), turn=turn)
+        return sum(
+            job.weight * (start - earliest)
+            for job, start, earliest in zip(instance.jobs, starts, ready, strict=True)
+        )
+
+    assert price(turn=True) <= price(turn=False) + 1e-6
+
+
+# ------------------------------------------------------------------ the best rotation of one job
+
+
+@given(instances(max_jobs=4, max_links=2, fixed=False), st.data())
+def test_the_best_rotation_adds_what_the_judge_says(
+    instance: Instance, data: st.DataObject
+) -> None:
+    moving = data.draw(st.integers(0, len(instance.jobs) - 1))
+    offsets = [data.draw(st.integers(0, job.period - 1)) for job in instance.jobs]
+    fixed = instance.replace(
+        jobs=tuple(
+            job if index == moving else job.model_copy(update={"fixed_offset": offset})
+            for index, (job, offset) in enumerate(zip(instance.jobs, offsets, strict=True))
+        )
+    )
+    offset, added = best_rotation(crowd(fixed, [0.0] * len(offsets), 0.0), moving)
+
+    def contention(at: int) -> Fraction:
+        return evaluate(
+            fixed, named(fixed, [*offsets[:moving], at, *offsets[moving + 1 :]])
+        ).contention
+
+    others = tuple(job for index, job in enumerate(instance.jobs) if index != moving)
+    before = Fraction(0)
+    if others:
+        stay = named(instance, offsets)
+        del stay[instance.jobs[moving].name]
+        before = evaluate(instance.replace(jobs=others), stay).contention
+    assert added == contention(offset) - before
+    assert contention(offset) == min(map(contention, range(instance.jobs[moving].period)))
+
+
+@given(DRAWN)
+def test_predictions_are_those_of_the_judge(drawn: tuple[Instance, dict[str, int]]) -> None:
+    instance, offsets = drawn
+    told = predictions(crowd(instance, [0.0] * len(offsets), 0.0), list(offsets.values()))
+    judged = evaluate(instance, offsets)
+    for index, job in enumerate(instance.jobs):
+        shared = [link.score for link in judged.links if link.jobs > 1 and link.name in job.links]
+        score, elongation = told[index]
+        assert score == (min(shared) if shared else None)
+        assert elongation == judged.elongation[job.name] * instance.slot_ms
+
+
+# ------------------------------------------------------------------ the crowd in a cluster
+
+
+def at(
+    given: Scenario,
+    now: float,
+    starts: Mapping[int, float],
+    slots: Mapping[int, Slot | None] | None = None,
+) -> State:
+    """Return the state of a scenario whose pinned jobs have started then, at a later moment."""
+    machines = Machines(given.cluster)
+    jobs = training_jobs(given, 0.0, 0)
+    runners = [
+        Runner(job.name, job.ideal, job.work.priority, None, 2 * job.work.workers) for job in jobs
+    ]
+    engine = Engine(machines.capacities, runners)
+    state = State(machines, engine)
+    for job in jobs:
+        placed = Placed(job, machines.placement(job.work.nodes or ()))
+        placed.slot = (slots or {}).get(job.index)
+        state.add(placed)
+        if job.index in starts:
+            pattern = job.pattern(placed.placement.rate)
+            links = placed.placement.links
+            engine.enter(job.index, links, at=starts[job.index], pattern=pattern, slot=placed.slot)
+    engine.run(now)
+    state.now = now
+    return state
+
+
+def test_who_meets_nobody_is_in_no_crowd() -> None:
+    given = scene(switch(4, 2), work("a", 0, 1), work("b", 2, 3), work("c", 0, 1))
+    state = at(given, 0.0, {})
+    made = crowd_of(state, [0, 1, 2])
+    assert made is not None
+    assert made.members == (0, 2)
+    assert [link.name for link in made.instance.links] == ["node-00", "node-01"]
+    assert crowd_of(state, [0, 1]) is None
+    assert newcomer(state, 1) is None
+
+
+def test_an_instance_says_what_the_jobs_do() -> None:
+    """40 ms of computing and 20 of bursting, or 50 and 10, at all of 100 Mbit/s."""
+    given = scene(
+        switch(2, 2), work("a", 0, 1, priority=4), work("b", 0, 1, model="Short", batch=5)
+    )
+    made = crowd_of(at(given, 0.0, {}), [0, 1])
+    assert made is not None
+    for job, start, length, weight in zip(
+        made.instance.jobs, (40, 50), (20, 10), (4, 1), strict=True
+    ):
+        assert job.period == 60
+        assert [(p.start, p.length, p.rate) for p in job.phases] == [(start, length, 100)]
+        assert job.weight == weight
+        assert job.links == {"node-00": 1, "node-01": 1}
+
+
+def test_a_newcomer_finds_the_gap_between_the_others() -> None:
+    """At 130 a is to begin at 180 and b at 140: of every 60 ms, 20 to 40 are free for c's burst.
+
+    It computes for 40 ms before, so it begins at 40, the next of which is 160.
+    """
+    given = scene(switch(2, 3), *(work(name, 0, 1) for name in "abc"))
+    made = newcomer(at(given, 130.0, {0: 0.0, 1: 20.0}), 2)
+    assert made is not None
+    offset, added = best_rotation(made, 2)
+    assert added == 0
+    offsets = [offset if i == 2 else job.fixed_offset or 0 for i, job in zip(made.members, made.instance.jobs, strict=True)]
+    starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))
+    assert starts == {0: pytest.approx(180), 1: pytest.approx(140), 2: pytest.approx(160)}
+
+
+@pytest.mark.parametrize("start", [20.0, 20.3, 20.5, 20.7])
+def test_who_stays_does_not_wait_whatever_the_grid(start: float) -> None:
+    """Off the grid of slots by less than one, b may be moved by no more than that."""
+    given = scene(switch(2, 3), *(work(name, 0, 1) for name in "abc"))
+    state = at(given, 130.0, {0: 0.0, 1: start})
+    made = newcomer(state, 2)
+    assert made is not None
+    offsets = [job.fixed_offset or 0 for job in made.instance.jobs]
+    starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))
+    assert starts[0] == pytest.approx(180, abs=1)
+    assert starts[1] == pytest.approx(120 + start, abs=1)
+
+
+@pytest.mark.parametrize("now", [10.0, 115.0])
+def test_who_stays_in_a_slot_is_where_the_slot_is(now: float) -> None:
+    """a takes 110 and keeps slots of 120: its next begins at 120, not when it could, at 110."""
+    given = scene(switch(2, 2), work("a", 0, 1, batch=9), work("b", 0, 1, batch=10))
+    slot = Slot(120.0, manner=Manner.SLIDE)
+    state = at(given, now, {0: 0.0}, {0: slot})
+    made = newcomer(state, 1)
+    assert made is not None
+    held = made.instance.jobs[made.members.index(0)]
+    assert held.period == 120
+    assert held.fixed_offset is not None
+    assert (made.origin_ms + held.fixed_offset) % 120 == pytest.approx(0)
+
+
+@given(st.integers(0, 400), st.integers(0, 59))
+def test_a_newcomer_and_one_that_is_there_are_kept_apart(now: int, start: int) -> None:
+    given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
+    assume(start <= now)
+    state = at(given, float(now), {0: float(start)})
+    made = newcomer(state, 1)
+    assert made is not None
+    offset, added = best_rotation(made, 1)
+    assert added == 0
+    offsets = [job.fixed_offset or 0 for job in made.instance.jobs]
+    offsets[made.members.index(1)] = offset
+    starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))
+    assert (starts[0] - start) % 60 == pytest.approx(0)
+    assert now <= starts[1] <= now + 60
+    assert 20 <= (starts[1] - starts[0]) % 60 <= 40

@@ -1,0 +1,314 @@
+"""Jobs come, queue, run and leave: what must come out under any policy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.simulate import POLICIES, Conditions, Run, simulate
+from tests.scenario.examples import scenario
+from tests.simulate.played import column, job_table, link_table
+
+EVERYBODY = pytest.mark.parametrize("policy", list(POLICIES))
+
+
+def cluster(**changes: Any) -> dict[str, Any]:
+    """Return four nodes of two GPUs behind one switch."""
+    whole = {**scenario()["cluster"], "topology": "single-switch", "nodes": 4, **changes}
+    return {name: whole[name] for name in whole if name not in {"racks", "oversubscription"}}
+
+
+def work(name: str, workers: int = 2, **changes: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "model": "VGG16",
+        "batch": 2,
+        "workers": workers,
+        "iterations": 20,
+        **changes,
+    }
+
+
+def case(*jobs: dict[str, Any], **changes: Any) -> Scenario:
+    return Scenario.from_dict(scenario(jobs=list(jobs), **{"cluster": cluster(), **changes}))
+
+
+def crowd() -> Scenario:
+    """Return jobs of two tasks on the same two nodes, and others that come when they are there."""
+    both = ["node-00", "node-01"]
+    return case(
+        work("a", nodes=both, batch=1),
+        work("b", nodes=both, batch=2, model="ResNet50", iterations=50, priority=4),
+        work("c", 4, arrival_s=1, iterations=10),
+        work("d", arrival_s=2, batch=1),
+        work("e", 3, arrival_s=3, batch=1, priority=2),
+    )
+
+
+def alone_s(given: Scenario) -> float:
+    """Return how long an iteration of the only job takes by the traffic model, in seconds."""
+    return float(build_scenario(given).traffic[0].exact.duration) / 1000
+
+
+def alike(run: Run) -> float:
+    """Return the mean iteration of the first job."""
+    return float(run.jobs["iteration_mean_ms"][0])
+
+
+def text(run: Run) -> str:
+    frames = (run.jobs, run.links, run.samples, run.trace)
+    return "\n".join([*(frame.to_csv() for frame in frames), repr((run.makespan_s, run.events))])
+
+
+# ------------------------------------------------------------------ analytic cases
+
+
+@EVERYBODY
+def test_a_job_alone_takes_its_iterations_and_no_more(policy: str) -> None:
+    given = case(work("a", arrival_s=5, nodes=["node-00", "node-01"]))
+    row = job_table(simulate(given, policy))["a"]
+    assert row["start_s"] == 5
+    assert row["queueing_s"] == 0
+    assert row["iterations"] == 20
+    assert row["finished"]
+    assert row["completion_s"] == pytest.approx(20 * alone_s(given), rel=1e-12)
+    assert row["iteration_max_ms"] == pytest.approx(1000 * alone_s(given), rel=1e-12)
+    assert row["nodes"] == 2
+
+
+@EVERYBODY
+def test_jobs_on_the_same_node_need_no_network(policy: str) -> None:
+    pinned = [work(name, nodes=["node-00", "node-00"]) for name in "ab"]
+    pinned[1]["nodes"] = ["node-01", "node-01"]
+    run = simulate(case(*pinned), policy)
+    assert run.jobs["iteration_mean_ms"].tolist() == pytest.approx([alike(run)] * 2)
+    assert (run.links["carried_gbit"] == 0).all()
+    assert (run.links["used_s"] == 0).all()
+
+
+@EVERYBODY
+def test_who_finds_no_gpus_waits_until_some_are_free(policy: str) -> None:
+    given = case(work("a", 8), work("b", 8, arrival_s=1))
+    run = simulate(given, policy)
+    rows = job_table(run)
+    assert rows["b"]["start_s"] == pytest.approx(rows["a"]["end_s"])
+    assert rows["b"]["queueing_s"] == pytest.approx(rows["a"]["end_s"] - 1)
+    assert rows["b"]["completion_s"] == pytest.approx(rows["b"]["end_s"] - 1)
+    assert run.jobs["iteration_mean_ms"].tolist() == pytest.approx([alike(run)] * 2)
+
+
+@EVERYBODY
+def test_of_those_that_wait_the_important_ones_come_first(policy: str) -> None:
+    given = case(
+        work("a", 8),
+        work("late", 8, arrival_s=0.2, priority=1),
+        work("heavy", 8, arrival_s=0.3, priority=9),
+        work("early", 8, arrival_s=0.1, priority=1),
+    )
+    starts = column(simulate(given, policy), "start_s")
+    assert sorted(starts, key=lambda name: starts[name]) == ["a", "heavy", "early", "late"]
+
+
+@EVERYBODY
+def test_links_carry_what_the_jobs_send(policy: str) -> None:
+    """Two tasks on two nodes: each sends the volume of each iteration through its interface."""
+    given = case(work("a", nodes=["node-02", "node-03"]))
+    run = simulate(given, policy)
+    volume = 20 * float(build_scenario(given).traffic[0].exact.volume) / 1000
+    told = link_table(run)
+    carried = {name: row["carried_gbit"] for name, row in told.items() if row["carried_gbit"]}
+    assert carried == pytest.approx({"node-02": volume, "node-03": volume}, rel=1e-9)
+    assert all(told[name]["used_s"] == pytest.approx(run.makespan_s) for name in carried)
+
+
+def test_two_that_collide_share_fairly() -> None:
+    """Two equal jobs on the same two nodes: every burst takes twice as long, for ever."""
+    both = ["node-00", "node-01"]
+    given = case(work("a", nodes=both), work("b", nodes=both))
+    exact = build_scenario(given).traffic[0].exact
+    longer = float(exact.duration + sum(burst.duration for burst in exact.bursts))
+    jobs = simulate(given, "default").jobs
+    assert jobs["iteration_min_ms"].tolist() == pytest.approx([longer] * 2, rel=1e-12)
+    assert jobs["iteration_max_ms"].tolist() == pytest.approx([longer] * 2, rel=1e-12)
+
+
+# ------------------------------------------------------------------ laws
+
+
+@EVERYBODY
+@pytest.mark.parametrize("jitter", [0.0, 0.1])
+def test_nobody_is_faster_than_in_a_network_of_their_own(policy: str, jitter: float) -> None:
+    """The same placement, the same chance: contention can only add to each job's iterations."""
+    both = ["node-00", "node-01"]
+    given = case(
+        work("a", nodes=both, batch=1),
+        work("b", nodes=both, model="ResNet50", batch=4, iterations=50, priority=4),
+        work("c", 4, nodes=["node-00", "node-01", "node-02", "node-03"], arrival_s=1),
+        cluster=cluster(gpus=4),
+    )
+    conditions = Conditions(jitter=jitter)
+    ideal = simulate(given, "ideal", seed=3, conditions=conditions).jobs
+    other = simulate(given, policy, seed=3, conditions=conditions).jobs
+    for measure in ("iteration_mean_ms", "completion_s"):
+        assert (other[measure] >= ideal[measure] * (1 - 1e-9)).all()
+    if not jitter:
+        assert ideal["iteration_max_ms"].tolist() == pytest.approx(ideal["ideal_ms"].tolist())
+
+
+@EVERYBODY
+def test_the_same_iteration_meets_the_same_chance_under_every_policy(policy: str) -> None:
+    """On nodes of their own jobs cannot meet, so jitter is all there is: the same everywhere."""
+    given = case(work("a", nodes=["node-00", "node-01"]), work("b", nodes=["node-02", "node-03"]))
+    conditions = Conditions(jitter=0.1, stragglers=0.1)
+    told = simulate(given, policy, seed=5, conditions=conditions)
+    ideal = simulate(given, "ideal", seed=5, conditions=conditions)
+    for what in ("mean", "p99", "min", "max"):
+        times = column(told, f"iteration_{what}_ms")
+        assert times == pytest.approx(column(ideal, f"iteration_{what}_ms"), rel=1e-9)
+        assert times["a"] != times["b"]
+
+
+@pytest.mark.timeout(30)
+@EVERYBODY
+def test_the_same_arguments_give_the_same_bytes(policy: str) -> None:
+    conditions = Conditions(
+        jitter=0.05, stragglers=0.05, drift_ppm=100, background=0.1, claim_error=0.1
+    )
+
+    def told(seed: int) -> str:
+        watch = ["node-00"]
+        run = simulate(crowd(), policy, seed=seed, conditions=conditions, sample_s=1, watch=watch)
+        return text(run)
+
+    assert told(1) == told(1)
+    assert told(1) != told(2)
+
+
+def test_exclusive_jobs_never_contend() -> None:
+    given = case(
+        *(work(name, arrival_s=index, priority=index) for index, name in enumerate("abcdef"))
+    )
+    run = simulate(given, "exclusive")
+    assert (run.links["contended_s"] == 0).all()
+    assert run.jobs["iteration_max_ms"].tolist() == pytest.approx(run.jobs["ideal_ms"].tolist())
+
+
+@EVERYBODY
+def test_pinned_jobs_run_where_they_are_pinned_and_gpus_are_never_overcommitted(
+    policy: str,
+) -> None:
+    run = simulate(crowd(), policy, sample_s=0.37)  # never when somebody comes or goes
+    assert run.jobs["finished"].all()
+    assert run.jobs["iterations"].tolist() == [20, 50, 10, 20, 20]
+    assert (run.jobs["queueing_s"] >= 0).all()
+    rows = job_table(run)
+    assert rows["a"]["nodes"] == rows["b"]["nodes"] == 2
+    for time, busy in zip(run.samples["time_s"], run.samples["gpus_busy"], strict=True):
+        assert busy <= 8
+        assert busy == sum(
+            row["workers"] for row in rows.values() if row["start_s"] <= time < row["end_s"]
+        )
+
+
+@EVERYBODY
+def test_samples_add_up_to_what_is_carried(policy: str) -> None:
+    """The last one is taken when the horizon is reached."""
+    run = simulate(crowd(), policy, conditions=Conditions(horizon_s=4), sample_s=0.5)
+    assert run.samples["time_s"].tolist() == pytest.approx([0.5 * k for k in range(1, 9)])
+    capacity = run.links["capacity_mbps"].sum() / 1000
+    carried = (run.samples["utilisation"] * 0.5 * capacity).sum()
+    assert carried == pytest.approx(run.links["carried_gbit"].sum(), rel=1e-9)
+    assert run.makespan_s == pytest.approx(4)
+
+
+@EVERYBODY
+def test_looking_changes_nothing(policy: str) -> None:
+    unseen = simulate(crowd(), policy)
+    seen = simulate(crowd(), policy, sample_s=0.1, watch=["node-00", "node-01"])
+    assert seen.jobs.to_csv() == unseen.jobs.to_csv()
+    assert column(seen, "end_s") == column(unseen, "end_s")
+    told, known = link_table(seen), link_table(unseen)
+    for link, row in known.items():
+        assert told[link] == pytest.approx(row, rel=1e-9)
+
+
+@EVERYBODY
+def test_of_jobs_that_the_horizon_cuts_off_no_end_is_told(policy: str) -> None:
+    run = simulate(crowd(), policy, conditions=Conditions(horizon_s=2.5))
+    cut = run.jobs[~run.jobs["finished"]]
+    assert len(cut)
+    assert cut["end_s"].isna().all()
+    assert cut["completion_s"].isna().all()
+    rows = job_table(run)
+    assert math.isnan(rows["e"]["start_s"])  # it comes later
+    assert rows["e"]["iterations"] == 0
+
+
+@EVERYBODY
+def test_a_watched_link_tells_who_sends(policy: str) -> None:
+    run = simulate(crowd(), policy, watch=["node-00"])
+    assert set(run.trace["link"]) <= {"node-00"}
+    told = link_table(run)["node-00"]
+    assert run.trace["rate_mbps"].between(0, told["capacity_mbps"] * (1 + 1e-9)).all()
+    carried, before = 0.0, 0.0
+    rates = dict.fromkeys(run.jobs["job"], 0.0)
+    changes = zip(*(run.trace[name] for name in ("time_ms", "job", "rate_mbps")), strict=True)
+    for time, job, rate in changes:
+        carried += sum(rates.values()) * (time - before)
+        before = time
+        rates[job] = rate
+    assert carried / 1e6 == pytest.approx(told["carried_gbit"], rel=1e-9)
+    assert set(rates.values()) == {0.0}
+
+
+@EVERYBODY
+def test_wrong_claims_leave_what_jobs_really_do_as_it_is(policy: str) -> None:
+    given = case(work("a", nodes=["node-00", "node-01"]))
+    right = simulate(given, policy)
+    wrong = simulate(given, policy, conditions=Conditions(claim_error=0.2))
+    assert right.jobs.to_csv() == wrong.jobs.to_csv()
+
+
+def test_progress_goes_from_nothing_to_all() -> None:
+    shares: list[float] = []
+    simulate(crowd(), "default", progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("sample_s", [None, 1.0])
+@pytest.mark.parametrize("policy", ["default", "exclusive"])
+def test_a_job_that_can_never_run_is_refused(policy: str, sample_s: float | None) -> None:
+    with pytest.raises(InputError, match="big") as caught:
+        simulate(case(work("a"), work("big", 9)), policy, sample_s=sample_s)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"policy": "best"}, "best"),
+        ({"watch": ["node-99"]}, "node-99"),
+        ({"sample_s": 0.0}, "sample_s"),
+        ({"sample_s": -1.0}, "sample_s"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_line(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(InputError, match=named) as caught:
+        simulate(case(work("a")), **{"policy": "default", **changes})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_job_needs_a_number_of_iterations() -> None:
+    given = case({**work("a"), "iterations": None})
+    with pytest.raises(InputError, match="iterations"):
+        simulate(given, "default")

@@ -1,0 +1,240 @@
+"""How jobs keep their slots, and what they do when they have lost them, worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.simulate import Conditions, play
+from metronome_opt.simulate.engine import Engine, Manner, Runner, Slot
+from metronome_opt.simulate.pattern import Pattern
+from tests.builders import job
+from tests.simulate.cases import links
+from tests.simulate.played import column, link_table
+
+# ------------------------------------------------------------------ schedules
+
+
+def test_a_stretched_iteration_lasts_as_long_as_the_schedule_says() -> None:
+    instance = links(job("a", 10, (6, 4, 100), max_stretch=3))
+    run = play(instance, {"a": 2}, {"a": 3}, iterations=4)
+    # 20 to 150 to 280 to 410; the last one ends with its work, 510.
+    assert column(run, "end_s") == {"a": pytest.approx(0.51)}
+    assert column(run, "iteration_max_ms") == {"a": 130}
+    assert column(run, "iteration_min_ms") == {"a": 100}
+
+
+def test_nobody_idles_unless_held_to_it() -> None:
+    instance = links(job("a", 10, (6, 4, 100), max_stretch=3))
+    run = play(instance, {"a": 2}, {"a": 3}, iterations=4, enforce=False)
+    assert column(run, "end_s") == {"a": pytest.approx(0.42)}
+    assert column(run, "iteration_max_ms") == {"a": 100}
+
+
+def test_stretching_takes_two_jobs_out_of_each_other_s_way() -> None:
+    """Half of 100 ms each, but b would take 80 alone: only in step do they never meet."""
+    instance = links(job("a", 10, (0, 5, 100)), job("b", 8, (0, 5, 100), max_stretch=2))
+    offsets, stretch = {"a": 0, "b": 5}, {"a": 0, "b": 2}
+    run = play(instance, offsets, stretch, iterations=20)
+    assert column(run, "iteration_max_ms") == {"a": 100, "b": 100}
+    assert run.links["contended_s"].tolist() == [0]
+    free = play(instance, offsets, stretch, iterations=20, enforce=False)
+    assert free.links["contended_s"].tolist()[0] > 0
+
+
+def test_a_run_says_what_the_model_predicts() -> None:
+    """For 40 of 100 ms the demand is 200: 4000 are not served, 2000 of each, who send at 100."""
+    instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
+    run = play(instance, {"a": 0, "b": 0}, iterations=3)
+    assert column(run, "predicted_ms") == {"a": 20, "b": 20}
+    assert column(run, "score") == {"a": 0.6, "b": 0.6}
+    assert column(run, "ideal_ms") == {"a": 100, "b": 100}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "iterations", "named"),
+    [({"a": 10}, 1, "a"), ({}, 1, "a"), ({"a": 0, "b": 0}, 1, "b"), ({"a": 0}, 0, "iterations")],
+)
+def test_what_is_no_schedule_of_the_instance_is_refused(
+    offsets: Mapping[str, int], iterations: int, named: str
+) -> None:
+    with pytest.raises(InputError, match=named) as caught:
+        play(links(job("a", 10, (6, 4, 100))), offsets, iterations=iterations)
+    assert "\n" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ what links and jobs tell
+
+
+def test_links_tell_how_long_they_were_used() -> None:
+    """Bursts of a and b meet from 60 to 140 and are over then; nobody is on the other link."""
+    instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)), other=50)
+    run = play(instance, {"a": 0, "b": 0}, iterations=2, enforce=False)
+    told = link_table(run)
+    assert told["link"] == pytest.approx(
+        {
+            "capacity_mbps": 100,
+            "carried_gbit": 0.016,
+            "used_s": 0.28,
+            "busy_s": 0.16,
+            "contended_s": 0.16,
+        }
+    )
+    nothing = dict.fromkeys(("carried_gbit", "used_s", "busy_s", "contended_s"), 0.0)
+    assert told["other"] == {"capacity_mbps": 50, **nothing}
+    assert run.makespan_s == pytest.approx(0.28)
+
+
+def test_the_ideal_iteration_is_that_of_the_job_alone() -> None:
+    """3200 at the 40 of the narrow link take 80 ms after 20 of computing."""
+    instance = links(job("a", 6, (2, 4, 80), links={"link": 1, "narrow": 1}), narrow=40)
+    run = play(instance, {"a": 0}, iterations=3, enforce=False)
+    assert column(run, "ideal_ms") == column(run, "iteration_mean_ms") == {"a": 100}
+
+
+# ------------------------------------------------------------------ slots that are lost
+
+LATE = links(
+    job("a", 10, (6, 4, 100)),
+    job("guest", 8, (6, 2, 100)),
+    job("c", 10, (6, 4, 100), links={"other": 1}),
+    other=100,
+)
+"""The guest, which comes once, makes a end its first iteration at 120 instead of 100.
+
+Both burst from 60 on at 50: the guest has sent 2000 at 100, when a has 2000 of 4000 left. c is on a
+link of its own.
+"""
+
+
+def times(slot: Slot, *, iterations: int = 5, instance: Instance = LATE) -> dict[str, list[float]]:
+    """Return the iteration times of a and c, a from 0 and c from 50 on in slots like this."""
+    engine = Engine(
+        {link.name: link.capacity for link in instance.links},
+        [
+            Runner(
+                each.name,
+                Pattern.of_job(each, instance.slot_ms),
+                each.weight,
+                1 if each.name == "guest" else iterations,
+                len(each.links),
+            )
+            for each in instance.jobs
+        ],
+    )
+    for index, (each, start) in enumerate(zip(instance.jobs, (0.0, 0.0, 50.0), strict=True)):
+        engine.enter(index, each.links, at=start, slot=None if each.name == "guest" else slot)
+    for _ in instance.jobs:
+        engine.run(math.inf)
+    return {
+        each.name: [float(time) for time in engine.times(index)]
+        for index, each in enumerate(instance.jobs)
+        if each.name != "guest"
+    }
+
+
+def test_within_its_cushion_a_late_job_is_left_alone() -> None:
+    """20 ms late for ever in slots as long as the iteration; c does not notice."""
+    assert times(Slot(100, 30, Manner.YIELD)) == {"a": [120, 100, 100, 100, 100], "c": [100] * 5}
+
+
+def test_a_late_job_catches_up_where_its_slots_have_room() -> None:
+    """In slots of 110: late by 10 for the second, on time for the third, at 220."""
+    told = times(Slot(110, 30, Manner.YIELD))
+    assert told == {"a": [120, 100, 110, 110, 100], "c": [110] * 4 + [100]}
+
+
+def test_one_that_yields_waits_for_its_next_slot() -> None:
+    """Ends at 120, 20 after its slot: the next begins at 200."""
+    assert times(Slot(100, 10, Manner.YIELD)) == {"a": [200, 100, 100, 100, 100], "c": [100] * 5}
+
+
+def test_one_that_slides_moves_its_slots() -> None:
+    """From 120 on every 110 ms, rather than catching up."""
+    told = times(Slot(110, 5, Manner.SLIDE))
+    assert told == {"a": [120, 110, 110, 110, 100], "c": [110] * 4 + [100]}
+
+
+def test_one_that_holds_the_others_keeps_in_step_with_them() -> None:
+    """a begins at 120, 20 late; c, which began at 50, begins its next at 170 instead of 150."""
+    told = times(Slot(100, 10, Manner.HOLD))
+    assert told == {"a": [120, 100, 100, 100, 100], "c": [120, 100, 100, 100, 100]}
+
+
+def test_a_run_counts_what_was_held_back() -> None:
+    """In slots of 130 an iteration of 100 waits for 30, but for the last."""
+    instance = links(job("a", 10, (6, 4, 100), max_stretch=3))
+    run = play(instance, {"a": 0}, {"a": 3}, iterations=4)
+    assert column(run, "waited_s") == {"a": pytest.approx(0.09)}
+    assert column(run, "rephasings") == {"a": 0}
+
+
+def test_no_iteration_begins_before_its_slot_whatever_the_jitter() -> None:
+    instance = links(job("a", 10, (6, 4, 100), max_stretch=3))
+    run = play(
+        instance,
+        {"a": 0},
+        {"a": 3},
+        iterations=300,
+        conditions=Conditions(jitter=0.05),
+        trace=True,
+    )
+    # 60 ms deviate by 9 at the most, and slots leave 30: always on time again.
+    starts = run.trace[run.trace["rate_mbps"] > 0]["time_ms"].tolist()
+    assert [start // 130 for start in starts] == list(range(300))
+    assert all(51 - 1e-6 <= start % 130 <= 69 + 1e-6 for start in starts)
+    assert column(run, "iteration_max_ms")["a"] == pytest.approx(130)
+    assert column(run, "rephasings") == {"a": 0}
+
+
+# ------------------------------------------------------------------ at any moment
+
+
+def test_a_run_can_be_looked_at_at_any_moment() -> None:
+    """40 ms of computing, 30 at 50, 10 of computing, 10 at 100, 10 of computing, again and again.
+
+    b bursts for 20 of 30 ms at 40 beside it; the link is wide enough for all. What was carried so
+    far and when iterations begin are known in between.
+    """
+    job_a = job("a", 10, (4, 3, 50), (8, 1, 100), links={"link": 2})
+    other = job("b", 3, (1, 2, 40))
+    engine = Engine(
+        {"link": 240},
+        [Runner(each.name, Pattern.of_job(each, 10), 1, None, 1) for each in (job_a, other)],
+    )
+    engine.enter(0, job_a.links, at=0.0)
+    engine.enter(1, other.links, at=0.0)
+    for now in range(5, 400, 7):
+        assert engine.run(float(now)) is None
+        assert engine.now == now
+        rounds, within = divmod(now, 100)
+        sent = 50 * min(max(within - 40, 0), 30) + 100 * min(max(within - 80, 0), 10)
+        others, rest = divmod(now, 30)
+        beside = 40 * (20 * others + max(rest - 10, 0))
+        assert engine.carried()[0] == pytest.approx(2 * (2500 * rounds + sent) + beside)
+        assert engine.next_start(0) == pytest.approx(100 * (rounds + 1))
+        assert engine.done(0) == rounds
+
+
+def test_who_comes_later_computes_and_sends_like_the_others() -> None:
+    """b comes at 65, is given half of the link at once, and again on links of its own."""
+    burst = job("a", 4, (0, 4, 100))
+    pattern = Pattern.of_job(burst, 10)
+    engine = Engine(
+        {"link": 100, "other": 100},
+        [Runner("a", pattern, 1, 2, 1), Runner("b", pattern, 1, 1, 2)],
+    )
+    engine.enter(0, {"link": 1}, at=30.0)
+    assert engine.run(65.0) is None
+    engine.enter(1, {"other": 1, "link": 1})
+    # a: 30 to 70 alone if nobody came: at 65 it has 500 of 4000 left, 10 ms at 50, then 4000 more.
+    # b has 3500 left at 75 and sends beside a's second till 145; a has 500 left then: 150.
+    assert engine.run(math.inf) == 1
+    assert engine.now == pytest.approx(145)
+    assert engine.run(math.inf) == 0
+    assert engine.now == pytest.approx(150)
+    assert list(engine.times(0)) == pytest.approx([45, 75])

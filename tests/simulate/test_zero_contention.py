@@ -1,0 +1,133 @@
+"""Where the model sees no contention, every iteration takes its period and not a bit more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+import pytest
+
+from benchmarks.best_known import HOME, read_best_known
+from benchmarks.stored import SUITES
+from metronome_opt.bench.suites import read_suite
+from metronome_opt.instance import Instance
+from metronome_opt.schedule import read_schedule
+from metronome_opt.simulate import play
+from tests.simulate.played import column
+
+FAMILIES = tuple(sorted(folder.name for folder in SUITES.iterdir() if folder.is_dir()))
+ITERATIONS = 30
+
+
+@cache
+def best_known(family: str) -> tuple[tuple[Instance, Mapping[str, int]], ...]:
+    """Return the instances of a family of which a schedule is known, and its offsets."""
+    entries = read_best_known().instances
+    return tuple(
+        (
+            member.instance,
+            read_schedule(HOME / entries[member.entry.name].schedule.file).offsets,
+        )
+        for member in read_suite(SUITES / family).members()
+        if member.entry.name in entries
+    )
+
+
+def peaks(instance: Instance, offsets: Mapping[str, int]) -> dict[str, int]:
+    """Return the largest demand on each link over its hyperperiod."""
+    largest = {}
+    for link in instance.links:
+        demand = np.zeros(instance.hyperperiods[link.name], dtype=np.int64)
+        for index in instance.jobs_on[link.name]:
+            job = instance.jobs[index]
+            pattern = np.zeros(job.period, dtype=np.int64)
+            for phase in job.phases:
+                pattern[phase.start : phase.end] = phase.rate * job.links[link.name]
+            demand += np.tile(np.roll(pattern, offsets[job.name]), len(demand) // job.period)
+        largest[link.name] = int(demand.max())
+    return largest
+
+
+def keep_their_period(run_of: Instance, offsets: Mapping[str, int], enforce: bool) -> set[str]:
+    """Return the jobs all of whose iterations take exactly their period."""
+    run = play(run_of, offsets, iterations=ITERATIONS, enforce=enforce)
+    shortest, longest = column(run, "iteration_min_ms"), column(run, "iteration_max_ms")
+    return {
+        job.name
+        for job in run_of.jobs
+        if shortest[job.name] == longest[job.name] == job.period * run_of.slot_ms
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("enforce", [True, False])
+def test_links_that_just_carry_the_peak_hold_nobody_up(family: str, enforce: bool) -> None:
+    """The best known schedules, on links as wide as they need to be at their busiest."""
+    for instance, offsets in best_known(family):
+        widest = peaks(instance, offsets)
+        wide = instance.replace(
+            links=tuple(
+                link.model_copy(update={"capacity": max(1, widest[link.name])})
+                for link in instance.links
+            )
+        )
+        assert keep_their_period(wide, offsets, enforce) == {job.name for job in instance.jobs}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_jobs_that_fit_together_hold_nobody_up(family: str) -> None:
+    """The best known schedules, without the jobs that do not fit beside those before them."""
+    for instance, offsets in best_known(family):
+        kept = fitting(instance, offsets)
+        assert kept
+        part = instance.replace(jobs=tuple(job for job in instance.jobs if job.name in kept))
+        assert keep_their_period(part, offsets_of(part, offsets), enforce=True) == kept
+
+
+def offsets_of(instance: Instance, offsets: Mapping[str, int]) -> dict[str, int]:
+    return {job.name: offsets[job.name] for job in instance.jobs}
+
+
+def fitting(instance: Instance, offsets: Mapping[str, int]) -> set[str]:
+    """Return jobs, in their order, whose demand stays within all capacities."""
+    free = {
+        link.name: np.full(instance.hyperperiods[link.name], link.capacity)
+        for link in instance.links
+    }
+    kept = set()
+    for job in instance.jobs:
+        pattern = np.zeros(job.period, dtype=np.int64)
+        for phase in job.phases:
+            pattern[phase.start : phase.end] = phase.rate
+        pattern = np.roll(pattern, offsets[job.name])
+        left = {
+            link: free[link] - flows * np.tile(pattern, len(free[link]) // job.period)
+            for link, flows in job.links.items()
+        }
+        if all((each >= 0).all() for each in left.values()):
+            free.update(left)
+            kept.add(job.name)
+    return kept
+
+
+@pytest.mark.parametrize("family", ["fabric", "paper"])  # in the others nobody is that far
+def test_jobs_far_from_all_contention_keep_their_period(family: str) -> None:
+    """Who shares no overloaded link with anybody, not even through others, is never held up."""
+    found = 0
+    for instance, offsets in best_known(family):
+        capacities = {link.name: link.capacity for link in instance.links}
+        overloaded = {
+            link for link, peak in peaks(instance, offsets).items() if peak > capacities[link]
+        }
+        reached = set(overloaded)
+        while True:
+            touched = {job.name for job in instance.jobs if reached & set(job.links)}
+            wider = {link for job in instance.jobs if job.name in touched for link in job.links}
+            if wider <= reached:
+                break
+            reached |= wider
+        apart = {job.name for job in instance.jobs} - touched
+        assert apart <= keep_their_period(instance, offsets, enforce=False)
+        found += len(apart)
+    assert found
