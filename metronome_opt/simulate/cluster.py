@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+from metronome_opt.errors import InputError
 from metronome_opt.scenario.model import Cluster
 from metronome_opt.scenario.placement import most_free
 from metronome_opt.scenario.topology import flows, network_of, routes
@@ -63,12 +65,23 @@ class Machines:
         return self.free.total()
 
     def placement(self, nodes: Sequence[str]) -> Placement:
-        """Return what it means for the network to run a job's tasks on these nodes."""
+        """Return what it means for the network to run a job's tasks on these nodes.
+
+        Raises
+        ------
+        InputError
+            If a link does not have 1 Mbit/s for each of the tasks.
+        """
         chosen = tuple(sorted(nodes))
         links = flows(self.network, routes(self.network, chosen))
-        rate = min(
-            (self.capacities[link] // count for link, count in links.items()), default=self.nic
-        )
+        shares = {link: self.capacities[link] // count for link, count in links.items()}
+        for link, share in shares.items():
+            if not share:
+                raise InputError(
+                    f"{link}: its {self.capacities[link]} Mbit/s are less than 1 Mbit/s for each "
+                    f"of the {links[link]} tasks of a job; widen it or use fewer workers"
+                )
+        rate = min(shares.values(), default=self.nic)
         return Placement(chosen, links, rate, len({self.rack_of[node] for node in chosen}))
 
     def fits(self, nodes: Sequence[str]) -> bool:
@@ -94,8 +107,8 @@ def spread(machines: Machines, workers: int) -> Placement | None:
     return machines.placement(most_free(machines.free, workers))
 
 
-def candidates(machines: Machines, workers: int, most: int) -> Iterator[Placement]:
-    """Yield placements worth looking at, each one once, those that span few racks first.
+def candidates(machines: Machines, workers: int, most: int) -> list[Placement]:
+    """Return placements worth looking at, each one once, those that span few racks first.
 
     One rack each, then several: the fullest ones that have room, and the emptiest ones. In a rack
     tasks are put on as few nodes as possible, or on as many; several racks get equal shares.
@@ -105,14 +118,9 @@ def candidates(machines: Machines, workers: int, most: int) -> Iterator[Placemen
     most
         How many.
     """
-    seen = set()
-    for nodes in _choices(machines, workers):
-        chosen = tuple(sorted(nodes))
-        if chosen not in seen:
-            seen.add(chosen)
-            yield machines.placement(chosen)
-        if len(seen) >= most:
-            return
+    different = dict.fromkeys(tuple(sorted(nodes)) for nodes in _choices(machines, workers))
+    placements = [machines.placement(nodes) for nodes in islice(different, most)]
+    return sorted(placements, key=lambda placement: placement.racks)
 
 
 def _choices(machines: Machines, workers: int) -> Iterator[Sequence[str]]:

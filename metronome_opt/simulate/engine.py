@@ -186,13 +186,14 @@ class Engine:
             row["period"] = 0.0
             return
         row["period"] = slot.period_ms
-        # The end of an iteration moves the plan on by a period.
-        row["due"] = row["planned"] = start - slot.period_ms
+        waits = row["stage"] == world.WAITING
+        # The end of an iteration will move the plan on by a period.
+        row["due"] = row["planned"] = start if waits else start - slot.period_ms
         row["cushion"] = slot.cushion_ms
         row["manner"] = slot.manner
         row["group"] = slot.group
         row["seen"] = self._world.shifts[slot.group]
-        if row["stage"] == world.WAITING:
+        if waits:
             loop.wait_for(self._world, job, max(self.now, start))
 
     def new_group(self) -> int:
@@ -200,10 +201,21 @@ class Engine:
         self._groups = (self._groups + 1) % len(self._world.shifts)
         return self._groups
 
-    def next_start(self, job: int) -> float:
-        """Return when a job is going to begin its next iteration if nothing holds it up, in ms.
+    def will_start(self, job: int) -> float:
+        """Return when a job is going to begin its next iteration, in ms, if all goes as planned.
 
         Now, for a job that is not there yet.
+        """
+        row = self._world.jobs[job]
+        ready = self.can_start(job)
+        if row["stage"] in (world.AWAY, world.WAITING) or not row["period"]:
+            return ready
+        return max(ready, float(row["planned"] + row["period"]))
+
+    def can_start(self, job: int) -> float:
+        """Return when a job could begin its next iteration, in ms, if it did not wait for a slot.
+
+        A job that waits already could begin when it is going to.
         """
         row = self._world.jobs[job]
         if row["stage"] == world.AWAY:

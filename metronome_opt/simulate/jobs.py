@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -108,6 +109,10 @@ class TrainingJob:
         if rate not in self._claims:
             self._claims[rate] = to_slots(self._claimed(rate), SLOT_MS)
         return self._claims[rate]
+
+    def slots(self, rate: int) -> int:
+        """Return how many slots an iteration takes that nothing holds up, as it claims."""
+        return max(self.claim(rate).busy, math.ceil(self.claimed(rate).duration / SLOT_MS))
 
     def _claimed(self, rate: int) -> Iteration:
         true, (compute, volume) = self.iteration(rate), self._errors

@@ -193,7 +193,7 @@ class _Simulation:
 
     def _redirect(self, order: Order) -> None:
         placed = self._state.running[order.index]
-        expected = self._engine.next_start(order.index)
+        expected = self._engine.will_start(order.index)
         self._note(placed, order)
         if order.slot is not None and order.start_ms > expected:
             self._engine.count_rephasing(order.index)

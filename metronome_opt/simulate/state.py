@@ -37,6 +37,11 @@ class Placed:
         """What it claims there, in slots."""
         return self.job.claim(self.placement.rate)
 
+    @property
+    def slots(self) -> int:
+        """How many slots an iteration takes there that nothing holds up, as it claims."""
+        return self.job.slots(self.placement.rate)
+
 
 @dataclass(frozen=True)
 class Order:
@@ -117,7 +122,16 @@ class State:
 
     def next_start(self, index: int) -> tuple[float, Slot | None]:
         """Return when a job is going to begin its next iteration, in ms, and the slot it keeps."""
-        return max(self.now, self.engine.next_start(index)), self.running[index].slot
+        return max(self.now, self.engine.will_start(index)), self.running[index].slot
+
+    def can_start(self, index: int) -> float:
+        """Return when a job could begin its next iteration, in ms."""
+        return max(self.now, self.engine.can_start(index))
+
+    def left_ms(self, index: int) -> float:
+        """Return how long a job is going to run if nothing holds it up."""
+        job = self.running[index].job
+        return (job.iterations - self.engine.done(index)) * job.ideal.alone_ms
 
     def near(self, index: int) -> list[int]:
         """Return a job and all that cross a crowded link with it."""

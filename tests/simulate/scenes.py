@@ -1,8 +1,8 @@
 """Scenarios of round numbers: interfaces of 100 Mbit/s, three models that compute and then burst.
 
 A sample takes 10 ms to compute, so that the batch says for how long a job does. Two workers on two
-nodes burst for 10, 20 or 40 ms then, `Short`, `Middling` and `Long`; n of them, (n - 1) / n of twice
-as long.
+nodes burst for 10, 20 or 40 ms then, `Short`, `Middling` and `Long`; n of them for (n - 1) / n of
+twice as long.
 """
 
 from __future__ import annotations

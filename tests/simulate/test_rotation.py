@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.scenario import Scenario
-from metronome_opt.simulate.cluster import Machines
-from metronome_opt.simulate.engine import Engine, Manner, Runner, Slot
-from metronome_opt.simulate.jobs import training_jobs
+from metronome_opt.simulate.engine import Manner, Slot
 from metronome_opt.simulate.policies.rotation import (
     Crowd,
     best_rotation,
@@ -21,8 +18,8 @@ from metronome_opt.simulate.policies.rotation import (
     newcomer,
     predictions,
 )
-from metronome_opt.simulate.state import Placed, State
 from metronome_opt.verify import evaluate
+from tests.simulate.moments import at
 from tests.simulate.scenes import scene, switch, work
 from tests.strategies import assigned, crowded, instances
 
@@ -54,6 +51,7 @@ def test_nobody_waits_for_more_than_a_period(
         assert earliest <= start <= earliest + job.period * instance.slot_ms + 1e-6
 
 
+@settings(max_examples=40)
 @given(DRAWN, st.booleans(), st.integers(0, 50), st.data())
 def test_turning_all_together_changes_no_contention(
     drawn: tuple[Instance, dict[str, int]], turn: bool, origin: int, data: st.DataObject
@@ -125,6 +123,7 @@ def test_the_best_rotation_adds_what_the_judge_says(
     assert contention(offset) == min(map(contention, range(instance.jobs[moving].period)))
 
 
+@settings(max_examples=50)
 @given(DRAWN)
 def test_predictions_are_those_of_the_judge(drawn: tuple[Instance, dict[str, int]]) -> None:
     instance, offsets = drawn
@@ -133,38 +132,12 @@ def test_predictions_are_those_of_the_judge(drawn: tuple[Instance, dict[str, int
     for index, job in enumerate(instance.jobs):
         shared = [link.score for link in judged.links if link.jobs > 1 and link.name in job.links]
         score, elongation = told[index]
-        assert score == (min(shared) if shared else None)
-        assert elongation == judged.elongation[job.name] * instance.slot_ms
+        assert score == (pytest.approx(float(min(shared))) if shared else None)
+        expected = float(judged.elongation[job.name] * instance.slot_ms)
+        assert elongation == pytest.approx(expected)
 
 
 # ------------------------------------------------------------------ the crowd in a cluster
-
-
-def at(
-    given: Scenario,
-    now: float,
-    starts: Mapping[int, float],
-    slots: Mapping[int, Slot | None] | None = None,
-) -> State:
-    """Return the state of a scenario whose pinned jobs have started then, at a later moment."""
-    machines = Machines(given.cluster)
-    jobs = training_jobs(given, 0.0, 0)
-    runners = [
-        Runner(job.name, job.ideal, job.work.priority, None, 2 * job.work.workers) for job in jobs
-    ]
-    engine = Engine(machines.capacities, runners)
-    state = State(machines, engine)
-    for job in jobs:
-        placed = Placed(job, machines.placement(job.work.nodes or ()))
-        placed.slot = (slots or {}).get(job.index)
-        state.add(placed)
-        if job.index in starts:
-            pattern = job.pattern(placed.placement.rate)
-            links = placed.placement.links
-            engine.enter(job.index, links, at=starts[job.index], pattern=pattern, slot=placed.slot)
-    engine.run(now)
-    state.now = now
-    return state
 
 
 def test_who_meets_nobody_is_in_no_crowd() -> None:
@@ -204,7 +177,10 @@ def test_a_newcomer_finds_the_gap_between_the_others() -> None:
     assert made is not None
     offset, added = best_rotation(made, 2)
     assert added == 0
-    offsets = [offset if i == 2 else job.fixed_offset or 0 for i, job in zip(made.members, made.instance.jobs, strict=True)]
+    offsets = [
+        offset if i == 2 else job.fixed_offset or 0
+        for i, job in zip(made.members, made.instance.jobs, strict=True)
+    ]
     starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))
     assert starts == {0: pytest.approx(180), 1: pytest.approx(140), 2: pytest.approx(160)}
 

@@ -216,7 +216,7 @@ def test_a_run_can_be_looked_at_at_any_moment() -> None:
         others, rest = divmod(now, 30)
         beside = 40 * (20 * others + max(rest - 10, 0))
         assert engine.carried()[0] == pytest.approx(2 * (2500 * rounds + sent) + beside)
-        assert engine.next_start(0) == pytest.approx(100 * (rounds + 1))
+        assert engine.will_start(0) == pytest.approx(100 * (rounds + 1))
         assert engine.done(0) == rounds
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from fractions import Fraction
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,15 @@ from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance, read_instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status, read_schedule
-from metronome_opt.solvers import elimination, local, solve
+from metronome_opt.solvers import auto, elimination, local, solve
 from metronome_opt.solvers.auto import Crew
 from metronome_opt.solvers.clusters import Clusters
 from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.population import Population
 from metronome_opt.solvers.proof import Proof
 from metronome_opt.solvers.search import Search
-from metronome_opt.verify import check
-from tests.builders import HARD
+from metronome_opt.verify import check, evaluate
+from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
 from tests.strategies import crowded
 
@@ -57,6 +58,48 @@ def test_one_worker_does_the_same_again(name: str) -> None:
     runs = [solve(instance, time_limit=None, workers=1, seed=3) for _ in range(2)]
     assert told(runs[0]) == told(runs[1])
     assert runs[0].status is Status.OPTIMAL
+
+
+def after(rounds: int, instance: Instance) -> tuple[object, ...]:
+    """Return what so many rounds of one worker come to."""
+    search = Search(instance, time_limit=None, seed=3, workers=1, rounds=rounds)
+    auto.run(search)
+    events = [(event.incumbent, event.bound, event.source) for event in search.trajectory]
+    return search.incumbent, search.best, search.bound, events, search.notes
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_rounds_come_to_the_same_whatever_the_clock_says(
+    rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = hard_instance(14, 5)
+    at_leisure = after(rounds, instance)
+    clock = count(step=1000)
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    assert after(rounds, instance) == at_leisure
+    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+    assert after(rounds, instance) == at_leisure
+
+
+def test_more_rounds_are_never_worse_and_stay_true() -> None:
+    instance = hard_instance(14, 5)
+    names = [job.name for job in instance.jobs]
+    least: Fraction | None = None
+    bounds: list[Fraction] = []
+    for rounds in (0, 1, 2):
+        search = Search(instance, time_limit=None, seed=3, workers=1, rounds=rounds)
+        auto.run(search)
+        assert search.best is not None
+        assert search.incumbent is not None
+        offsets = dict(zip(names, search.best, strict=True))
+        assert evaluate(instance, offsets).contention == search.incumbent
+        assert least is None or search.incumbent <= least
+        least = search.incumbent
+        bounds.append(search.bound or Fraction(0))
+    assert bounds == sorted(bounds)
+    assert least is not None
+    assert bounds[-1] <= least
 
 
 def test_all_threads_end_with_the_run() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from fractions import Fraction
 
 import networkx as nx
@@ -17,7 +18,7 @@ from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import cassini, solve
 from metronome_opt.solvers.affinity import time_shifts
-from metronome_opt.solvers.cassini import steps
+from metronome_opt.solvers.cassini import shifts_of, steps
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARD
 from tests.strategies import instances, jobs
@@ -238,6 +239,39 @@ def test_a_job_between_two_fixed_ones_follows_the_first() -> None:
     result = solved(network(*ends, job("b", 8, 3, "x", "y")))
     assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
     assert says(result, "1 of 4 edges")
+
+
+# ---------------------------------------------------------------- so much effort
+
+
+def test_shifts_by_hand() -> None:
+    """b moves out of a's way on x, c out of b's on y, by 3 slots each; e has nobody to meet."""
+    chain = (
+        job("a", 8, 3, "x"),
+        job("b", 8, 3, "x", "y"),
+        job("c", 8, 3, "y"),
+        job("e", 8, 3, "z", ready=2),
+    )
+    shifts = shifts_of(network(*chain), 100)
+    assert dict(shifts.offsets) == {"a": 0, "b": 3, "c": 6, "e": 2}
+    assert shifts.closing == 0
+
+
+@given(instances(max_jobs=4, max_links=3, max_period=6))
+@settings(max_examples=50)
+def test_shifts_after_effort_enough_are_those_of_the_solver(instance: Instance) -> None:
+    shifts = shifts_of(instance, 1000)
+    assert dict(shifts.offsets) == dict(solved(instance).offsets)
+    assert shifts.closing == 0 or says(solved(instance), f"{shifts.closing} of")
+
+
+def test_shifts_do_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = shifts_of(HARD, 2)
+    clock = itertools.count(step=1000)
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    second = shifts_of(HARD, 2)
+    assert first == second
+    assert evaluate(HARD, first.offsets)
 
 
 # ---------------------------------------------------------------- limits

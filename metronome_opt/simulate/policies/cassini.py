@@ -17,7 +17,7 @@ from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate
 
 _MOST_JOBS = 24
-_DRIFT = 0.05  # of a period: who is off by more is re-aligned
+_DRIFT = 0.05  # of a period: who is off by no more is left alone
 _EFFORT = 1  # rounds of search on each link
 
 
@@ -58,10 +58,14 @@ def _shift(state: State, crowd: Crowd) -> list[Order]:
     shifts = shifts_of(crowd.instance, _EFFORT)
     offsets = [shifts.offsets[job.name] for job in crowd.instance.jobs]
     told = predictions(crowd, offsets)
+    # Who is late goes back to its slot, but not where bursts cannot be kept apart: to be late is
+    # the rule there, and to wait for the next slot each time would cost more than to meet.
+    apart = all(score in (None, 1.0) for score, _ in told.values())
+    manner = Manner.YIELD if apart else Manner.SLIDE
     group = state.engine.new_group()
     orders = []
     for member, start in zip(crowd.members, crowd.starts(offsets, turn=True), strict=True):
-        slot = crowd.slot(member, manner=Manner.SLIDE, group=group)
+        slot = crowd.slot(member, manner=manner, group=group)
         slot = replace(slot, cushion_ms=_DRIFT * slot.period_ms)
         orders.append(Order(member, slot, start, *told[member]))
     return orders

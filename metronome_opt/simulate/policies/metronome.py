@@ -25,7 +25,7 @@ from metronome_opt.solvers.search import Search
 
 _MOST_JOBS = 24
 _ROUNDS = 0  # good schedules are enough, and the forecast judges them
-_PATIENCE = 0.5
+_DEPARTURES = 4  # that a job waits for, rather than to cost more than this wait
 _EXPOSURE = 0.1
 _CUSHION_SLOTS = 2
 _STRETCHES = (0.0, 0.05, 0.1, 0.2, 0.3)
@@ -36,8 +36,9 @@ _WORTH = 0.998  # of a price is less than it: another plan has to bring somethin
 class Metronome(Default):
     """Decides by forecasts: where a job harms least, whether to wait, whether slots are worth it.
 
-    - Filter: a placement is refused where the job would cost itself and others, in weighted
-      slowdown, more than half of what it brings.
+    - Filter: a placement is refused where the job would delay itself and others, weighted by
+      priority, by more than it would wait until some jobs have left, and has waited already. So
+      no job is passed over once it has waited for as long as starting would cost.
     - Score: of the others that of the least price. A placement in which the job can be rotated
       such that it meets nobody costs nothing but what its own tasks cost one another, and something
       for interfaces that later jobs may come to share.
@@ -58,23 +59,27 @@ class Metronome(Default):
     # ------------------------------------------------------------------ where
 
     def place(self, job: TrainingJob, state: State) -> Placement | None:
-        """Return the candidate of least price; None if all are refused."""
+        """Return the candidate of least price; None if it is better to wait."""
         best: Placement | None = None
         least: tuple[float, tuple[int, int]] | None = None
+        length = _weight(job) * job.iterations * job.ideal.alone_ms
+        waited = state.now - 1000 * job.work.arrival_s
+        most = _weight(job) * max(_wait_ms(state), waited)
         for placement in candidates(state.machines, job.work.workers, CANDIDATES):
-            own = _weight(job) * (_own(job, placement) + _EXPOSURE * _exposed(placement, state))
-            if least is not None and own >= least[0]:
+            own = _own(job, placement) + _EXPOSURE * _exposed(placement, state)
+            price = own * length
+            if least is not None and price >= least[0]:
                 continue
             harm = self._harm(job, placement, state)
-            if harm and own + harm > _PATIENCE * _weight(job):
+            price += harm
+            if harm and price > most:
                 continue
-            price = (own + harm, network_cost(placement))
-            if least is None or price < least:
-                best, least = placement, price
+            if least is None or (price, network_cost(placement)) < least:
+                best, least = placement, (price, network_cost(placement))
         return best
 
     def _harm(self, job: TrainingJob, placement: Placement, state: State) -> float:
-        """Return what sharing links costs the job and the others, in weighted slowdown."""
+        """Return by how much sharing links delays the job and the others, in weighted ms."""
         if not placement.links:
             return 0.0
         with state.trying(Placed(job, placement)):
@@ -84,8 +89,11 @@ class Metronome(Default):
             before = self._before(state, [index for index in near if index != job.index])
             after = forecast(state, near, sharing=self.sharing)
             before = {**before, job.index: 1 + _own(job, placement)}
+            length = state.left_ms(job.index)
             return sum(
-                _weight(state.running[index].job) * max(0.0, after[index] - before[index])
+                _weight(state.running[index].job)
+                * max(0.0, after[index] - before[index])
+                * min(length, state.left_ms(index))
                 for index in near
             )
 
@@ -113,7 +121,7 @@ class Metronome(Default):
 
     def _solve(self, state: State, members: Sequence[int]) -> list[Order]:
         """Return the plan that is forecast to be best: free, or in slots, stretched if need be."""
-        best = {index: Order(index, None, state.next_start(index)[0]) for index in members}
+        best = {index: Order(index, None, state.can_start(index)) for index in members}
         least = self._price(state, members, best)
         everybody = sum(_weight(state.running[index].job) for index in members)
         for stretch in _STRETCHES if len(members) > 1 else ():
@@ -177,6 +185,12 @@ class Metronome(Default):
 
 def _weight(job: TrainingJob) -> int:
     return max(1, job.work.priority)
+
+
+def _wait_ms(state: State) -> float:
+    """Return the time until some more jobs have left, if nobody holds them up."""
+    left = sorted(state.left_ms(index) for index in state.running)
+    return left[min(_DEPARTURES, len(left)) - 1] if left else 0.0
 
 
 def _own(job: TrainingJob, placement: Placement) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from metronome_opt.instance import Instance, Job, Link
@@ -26,12 +26,16 @@ class Crowd:
         Indices of the jobs, in the order of the instance's jobs.
     ready_ms
         When each of them could begin its next iteration.
+    fixed_ms
+        When members begin that stay where they are, by index. Their offsets are these moments to
+        the nearest slot.
     """
 
     instance: Instance
     members: tuple[int, ...]
     ready_ms: tuple[float, ...]
     origin_ms: float
+    fixed_ms: Mapping[int, float] = field(default_factory=dict)
 
     def slot(self, index: int, *, manner: Manner, group: int, cushion_ms: float = 0.0) -> Slot:
         """Return the slot of a member."""
@@ -67,7 +71,10 @@ class Crowd:
 
             best = min(waits, key=price)
             waits = [(wait - best) % period for wait, period in zip(waits, periods, strict=True)]
-        return [ready + wait for ready, wait in zip(self.ready_ms, waits, strict=True)]
+        return [
+            self.fixed_ms.get(index, ready + wait)
+            for index, ready, wait in zip(self.members, self.ready_ms, waits, strict=True)
+        ]
 
 
 def crowd_of(
@@ -98,7 +105,7 @@ def crowd_of(
         if index in fixed and (slot := state.running[index].slot) is not None
     }
     periods = common_periods(
-        {index: state.running[index].claim.busy for index in meeting},
+        {index: state.running[index].slots for index in meeting},
         {index: max(1, state.running[index].job.work.priority) for index in meeting},
         stretch=stretch,
         fixed=kept,
@@ -118,8 +125,8 @@ def crowd_of(
             for index in chosen
         ),
     )
-    ready = tuple(state.next_start(index)[0] for index in chosen)
-    return Crowd(instance, tuple(chosen), ready, origin)
+    ready = tuple(state.can_start(index) for index in chosen)
+    return Crowd(instance, tuple(chosen), ready, origin, fixed)
 
 
 def _links(state: State, index: int) -> Mapping[str, int]:
@@ -154,7 +161,7 @@ def newcomer(state: State, index: int) -> Crowd | None:
     None if nobody is in its way, or it cannot keep in step with anybody.
     """
     near = state.near(index)
-    fixed = {other: state.engine.next_start(other) for other in near if other != index}
+    fixed = {other: state.next_start(other)[0] for other in near if other != index}
     crowd = crowd_of(state, near, fixed=fixed)
     return crowd if crowd is not None and index in crowd.members else None
 
