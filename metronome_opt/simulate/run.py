@@ -80,16 +80,17 @@ class _Simulation:
         for link in watch:
             if link not in self._machines.capacities:
                 raise InputError(f"watch: there is no link {show(link)}")
+        sharing = conditions.sharing or self._policy.sharing
         self._engine = Engine(
             self._machines.capacities,
             [self._runner(job) for job in self._jobs],
-            sharing=conditions.sharing or self._policy.sharing,
+            sharing=sharing,
             conditions=conditions,
             seed=seed,
             watched=watch,
             contends=self._policy.contends,
         )
-        self._state = State(self._machines, self._engine, conditions.cushions)
+        self._state = State(self._machines, self._engine, conditions.cushions, sharing)
         self._facts = [self._fact(job) for job in self._jobs]
         self._queue: list[int] = []
         self._end_ms = math.inf if conditions.horizon_s is None else 1000 * conditions.horizon_s

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from metronome_opt.scenario.rounding import Rounded
 from metronome_opt.simulate.cluster import Machines, Placement
+from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine, Slot
 from metronome_opt.simulate.jobs import TrainingJob
 
@@ -78,6 +79,8 @@ class State:
         The jobs in motion: to be asked, not to be changed.
     cushions
         Whether cushions are to be reserved.
+    sharing
+        How links are shared.
     running
         By index.
     users
@@ -91,6 +94,7 @@ class State:
     machines: Machines
     engine: Engine
     cushions: bool = True
+    sharing: Sharing = "fair"
     running: dict[int, Placed] = field(default_factory=dict)
     users: dict[str, list[int]] = field(default_factory=dict)
     now: float = 0.0

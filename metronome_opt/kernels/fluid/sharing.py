@@ -1,8 +1,8 @@
 """Who gets how much of the links: progressive filling, one priority class after the other.
 
-A link whose bursts together stay within its capacity at their own rates never holds anybody up. So
-only jobs that meet on other links, directly or through one another, have to share, and only they
-are looked at when a burst begins or ends.
+A link whose bursts together stay within its capacity at their own rates never holds anybody up. On
+the others, a burst that begins or ends changes the rates of those that it meets, and so on from
+link to link, but seldom far: only jobs whose rates do change are looked at, with their links.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from metronome_opt.kernels.fluid.world import World
 
 # Sums of rates that fill a link to the last bit are not taken for more than it carries.
 _ROUNDING = 1e-12
+_LOWEST, _NO_RANK = -(2**62), 2**62
 # The share of a burst that rounding may leave over when it ends.
 _NOTHING = 1e-12
 
@@ -37,8 +38,8 @@ def _own(world: World, job: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def gather(world: World, job: int, count: int) -> int:
-    """Add a sending job, and all that it has to share links with, to the members.
+def join(world: World, job: int, count: int) -> int:
+    """Make a sending job a member, one of those whose rates are shared out anew.
 
     Parameters
     ----------
@@ -48,60 +49,50 @@ def gather(world: World, job: int, count: int) -> int:
     Returns
     -------
     int
-        How many there are now; members and touched links carry the stamp of the clock.
+        How many there are now; they carry the stamp of the clock.
     """
-    clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
-    stamp = clock[0].stamp
-    if jobs[job].stamp == stamp:
+    row = world.jobs[job]
+    if row.stamp == world.clock[0].stamp:
         return count
-    jobs[job].stamp = stamp
+    row.stamp = world.clock[0].stamp
     world.members[count] = job
-    at = count
-    count += 1
-    while at < count:
-        member = world.members[at]
-        at += 1
-        first = jobs[member].first_use
-        for use in range(first, first + jobs[member].uses):
-            link = uses[use].link
-            if links[link].stamp == stamp or not is_over(world, link):
-                continue
-            links[link].stamp = stamp
-            other = links[link].head
-            while other >= 0:
-                found = uses[other].job
-                if jobs[found].stamp != stamp:
-                    jobs[found].stamp = stamp
-                    world.members[count] = found
-                    count += 1
-                other = uses[other].next
+    return count + 1
+
+
+@njit(cache=True, nogil=True)
+def join_held(world: World, link: int, count: int) -> int:
+    """Make members of all that a link holds back; return how many members there are."""
+    use = world.links[link].head
+    while use >= 0:
+        job = world.uses[use].job
+        if world.jobs[job].held_by == link:
+            count = join(world, job, count)
+        use = world.uses[use].next
     return count
 
 
 @njit(cache=True, nogil=True)
 def share_out(world: World, count: int) -> None:
-    """Give the first `count` members their rates, and the events that follow from them.
+    """Give the first `count` members, and whoever that concerns, their rates.
 
-    Members are complete: nobody else sends on the links that they meet on.
+    All others keep theirs, as long as that is what they would get if everything were shared out
+    anew: rates are max-min fair if, and only if, everybody who is slower than he may be has a link
+    that is full and on which nobody of his class has more. Whoever loses that link, or has more
+    than a member whose link it is, becomes a member too.
     """
-    jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
-    stamp = world.clock[0].stamp
-    touched = 0
+    jobs, members = world.jobs, world.members
+    while True:
+        done = 0
+        while done < count:
+            begin = done
+            done = _next_class(world, begin, count)
+            _fill(world, begin, done)
+        before = count
+        count = _concerned(world, count)
+        if count == before:
+            break
     for i in range(count):
-        first = jobs[members[i]].first_use
-        for use in range(first, first + jobs[members[i]].uses):
-            link = uses[use].link
-            # A negative stamp: a link that is being shared out.
-            if links[link].stamp == stamp:
-                links[link].stamp = -stamp
-                links[link].left = links[link].capacity
-                world.touched[touched] = link
-                touched += 1
-    done = 0
-    while done < count:
-        begin = done
-        done = _next_class(world, begin, count)
-        _fill(world, begin, done, touched)
+        set_rate(world, members[i], jobs[members[i]].offer)
 
 
 @njit(cache=True, nogil=True)
@@ -120,97 +111,228 @@ def _next_class(world: World, begin: int, count: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _fill(world: World, begin: int, end: int, touched: int) -> None:
-    """Raise the rates of one class together until links or own rates stop them.
+def _fill(world: World, begin: int, end: int) -> None:
+    """Raise the offers of one class together until links or own rates stop them.
 
     References
     ----------
     D. Bertsekas, R. Gallager, "Data Networks", 2nd edition, section 6.5.2.
     """
-    links = world.links
-    _open(world, begin, end, touched)
+    touched = _touch(world, begin, end)
     while begin < end:
-        level = math.inf
-        for i in range(touched):
-            link = links[world.touched[i]]
-            if link.open > 0:
-                level = min(level, max(link.left, 0.0) / link.weight)
-        settled = _settle_at_own_rate(world, begin, end, level)
-        if settled == begin:
-            settled = _settle_at_bottleneck(world, begin, end, level)
-        begin = settled
+        touched, level = _least_level(world, touched)
+        before = begin
+        begin = _settle_own(world, begin, end, level)
+        if begin == before:
+            begin = _settle_held(world, begin, end, touched, level)
 
 
 @njit(cache=True, nogil=True)
-def _open(world: World, begin: int, end: int, touched: int) -> None:
-    """Count on each link the members of a class, none of which has a rate yet."""
+def _touch(world: World, begin: int, end: int) -> int:
+    """Withdraw the offers of a class and open the links that it meets on; return how many."""
     jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
-    stamp = -world.clock[0].stamp
-    for i in range(touched):
-        row = links[world.touched[i]]
-        row.weight = 0.0
-        row.open = 0
+    for i in range(begin, end):
+        jobs[members[i]].offer = -1.0
+    world.clock[0].mark += 1
+    mark = world.clock[0].mark
+    touched = 0
     for i in range(begin, end):
         row = jobs[members[i]]
         for use in range(row.first_use, row.first_use + row.uses):
-            link = links[uses[use].link]
-            if link.stamp == stamp:
-                link.weight += uses[use].flows * row.share
-                link.open += 1
+            link = uses[use].link
+            if links[link].stamp != mark and is_over(world, link):
+                links[link].stamp = mark
+                world.touched[touched] = link
+                touched += 1
+                _open(world, link, row.rank)
+    return touched
 
 
 @njit(cache=True, nogil=True)
-def _settle_at_own_rate(world: World, begin: int, end: int, level: float) -> int:
-    """Settle the members that want no more than their share at this level; return the next."""
-    jobs, members = world.jobs, world.members
+def _open(world: World, link: int, rank: int) -> None:
+    """Find out what a link has left for the members of a class."""
+    row = world.links[link]
+    row.left = row.capacity
+    row.weight = 0.0
+    row.open = 0
+    use = row.head
+    while use >= 0:
+        job = world.jobs[world.uses[use].job]
+        flows = world.uses[use].flows
+        if job.stamp == world.clock[0].stamp:
+            if job.rank == rank:
+                row.weight += flows * job.share
+                row.open += 1
+            elif job.rank > rank:
+                row.left -= flows * job.offer
+        elif job.rank >= rank:
+            row.left -= flows * job.rate
+        use = world.uses[use].next
+    if row.left < row.capacity * _ROUNDING:
+        row.left = 0.0  # what rounding left of nothing
+
+
+@njit(cache=True, nogil=True)
+def _least_level(world: World, touched: int) -> tuple[int, float]:
+    """Drop links that nobody waits at; return how many are left and at what level one is full."""
+    level = math.inf
+    kept = 0
+    for i in range(touched):
+        link = world.touched[i]
+        row = world.links[link]
+        if row.open > 0:
+            world.touched[kept] = link
+            kept += 1
+            level = min(level, max(row.left, 0.0) / row.weight)
+    return kept, level
+
+
+@njit(cache=True, nogil=True)
+def _settle_own(world: World, begin: int, end: int, level: float) -> int:
+    """Offer their own rates to those that want no more; return where the others begin."""
+    members = world.members
     for i in range(begin, end):
         job = members[i]
-        own = _own(world, job)
-        if own <= level * jobs[job].share:
-            _settle(world, job, own)
-            members[i], members[begin] = members[begin], members[i]
+        row = world.jobs[job]
+        own = world.segments[row.first_segment + row.segment].rate
+        if own <= level * row.share:
+            _settle(world, job, own, -1)
+            members[i], members[begin] = members[begin], job
             begin += 1
     return begin
 
 
 @njit(cache=True, nogil=True)
-def _settle_at_bottleneck(world: World, begin: int, end: int, level: float) -> int:
-    """Settle the members that have a full link at this level; return the next."""
+def _settle_held(world: World, begin: int, end: int, touched: int, level: float) -> int:
+    """Offer the level to all on links that are full at it; return where the others begin."""
     jobs, members = world.jobs, world.members
+    rank = jobs[members[begin]].rank
+    for i in range(touched):
+        link = world.touched[i]
+        row = world.links[link]
+        # Of those that meet on it some may be settled by now; that leaves the level as it is.
+        if row.open > 0 and max(row.left, 0.0) <= level * row.weight * (1.0 + _ROUNDING):
+            use = row.head
+            while use >= 0:
+                job = world.uses[use].job
+                if _is_open(world, job, rank):
+                    _settle(world, job, level * jobs[job].share, link)
+                use = world.uses[use].next
     for i in range(begin, end):
         job = members[i]
-        if _is_at_bottleneck(world, job, level):
-            _settle(world, job, level * jobs[job].share)
-            members[i], members[begin] = members[begin], members[i]
+        if jobs[job].offer >= 0.0:
+            members[i], members[begin] = members[begin], job
             begin += 1
     return begin
 
 
 @njit(cache=True, nogil=True)
-def _is_at_bottleneck(world: World, job: int, level: float) -> bool:
-    """Whether a link of the job is full at this level; settled jobs of it do not count."""
+def _is_open(world: World, job: int, rank: int) -> bool:
     row = world.jobs[job]
-    stamp = -world.clock[0].stamp
-    for use in range(row.first_use, row.first_use + row.uses):
-        link = world.links[world.uses[use].link]
-        if link.stamp == stamp and max(link.left, 0.0) <= level * link.weight * (1.0 + _ROUNDING):
-            return True
-    return False
+    waits: bool = row.rank == rank and row.offer < 0.0 and row.stamp == world.clock[0].stamp
+    return waits
 
 
 @njit(cache=True, nogil=True)
-def _settle(world: World, job: int, rate: float) -> None:
-    """Give a job its rate and take it off its links."""
+def _settle(world: World, job: int, rate: float, held_by: int) -> None:
+    """Offer a job its rate and take it off its links."""
     row = world.jobs[job]
-    stamp = -world.clock[0].stamp
+    row.offer = rate
+    row.held_by = held_by
+    mark = world.clock[0].mark
     for use in range(row.first_use, row.first_use + row.uses):
         link = world.links[world.uses[use].link]
-        if link.stamp == stamp:
+        if link.stamp == mark:
             flows = world.uses[use].flows
             link.left -= flows * rate
             link.weight -= flows * row.share
             link.open -= 1
-    set_rate(world, job, rate)
+
+
+@njit(cache=True, nogil=True)
+def _concerned(world: World, count: int) -> int:
+    """Make members of all that do not have the right rate beside what is offered."""
+    jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
+    world.clock[0].mark += 1
+    mark = world.clock[0].mark
+    for i in range(count):
+        row = jobs[members[i]]
+        for use in range(row.first_use, row.first_use + row.uses):
+            link = uses[use].link
+            if links[link].stamp != mark and is_over(world, link):
+                links[link].stamp = mark
+                count = _concerned_on(world, link, count)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _concerned_on(world: World, link: int, count: int) -> int:
+    """Do so on one link, from the highest class down."""
+    jobs, uses = world.jobs, world.uses
+    stamp = world.clock[0].stamp
+    capacity = world.links[link].capacity
+    total = 0.0
+    rank = _highest_below(world, link, _NO_RANK)
+    while rank != _LOWEST:
+        below = _LOWEST
+        most_kept, most = 0.0, 0.0  # of those that are no members, and of all
+        least_kept, least = math.inf, math.inf  # the same of those that the link holds back
+        use = world.links[link].head
+        while use >= 0:
+            row = jobs[uses[use].job]
+            if row.rank == rank:
+                member = row.stamp == stamp
+                rate = row.offer if member else row.rate
+                total += uses[use].flows * rate
+                rate /= row.share
+                most = max(most, rate)
+                if not member:
+                    most_kept = max(most_kept, rate)
+                if row.held_by == link:
+                    if member:
+                        least = min(least, rate)
+                    else:
+                        least_kept = min(least_kept, rate)
+            elif row.rank < rank:
+                below = max(below, row.rank)
+            use = uses[use].next
+        full = total >= capacity * (1.0 - _ROUNDING)
+        excess = total > capacity * (1.0 + _ROUNDING)
+        lost = most * (1.0 - _ROUNDING) if full else math.inf
+        limit = -1.0 if excess else least * (1.0 + _ROUNDING)
+        if most_kept > limit or least_kept < lost:
+            count = _join_beyond(world, link, count, rank, lost, limit)
+        rank = below
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _join_beyond(world: World, link: int, count: int, rank: int, lost: float, limit: float) -> int:
+    """Make members of whom the link held back but has `lost`, and of who has more than `limit`."""
+    jobs, uses = world.jobs, world.uses
+    use = world.links[link].head
+    while use >= 0:
+        job = uses[use].job
+        row = jobs[job]
+        if row.rank == rank and row.stamp != world.clock[0].stamp:
+            rate = row.rate / row.share
+            if rate > limit or (row.held_by == link and rate < lost):
+                count = join(world, job, count)
+        use = uses[use].next
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _highest_below(world: World, link: int, limit: int) -> int:
+    """Return the highest rank below `limit` on a link."""
+    highest = _LOWEST
+    use = world.links[link].head
+    while use >= 0:
+        rank = world.jobs[world.uses[use].job].rank
+        if rank < limit:
+            highest = max(highest, rank)
+        use = world.uses[use].next
+    return highest
 
 
 @njit(cache=True, nogil=True)
@@ -253,6 +375,7 @@ def begin_burst(world: World, job: int) -> None:
     row = jobs[job]
     own = _own(world, job)
     now = clock[0].now
+    row.held_by = -1
     contended = False
     for use in range(row.first_use, row.first_use + row.uses):
         link = uses[use].link
@@ -275,7 +398,10 @@ def begin_burst(world: World, job: int) -> None:
         set_rate(world, job, own)
         return
     clock[0].stamp += 1
-    share_out(world, gather(world, job, 0))
+    count = join(world, job, 0)
+    for use in range(row.first_use, row.first_use + row.uses):
+        count = join_held(world, uses[use].link, count)
+    share_out(world, count)
 
 
 @njit(cache=True, nogil=True)
@@ -307,12 +433,7 @@ def end_burst(world: World, job: int) -> None:
             links[link].busy += now - links[link].busy_since
         if was_over and not is_over(world, link):
             links[link].over += now - links[link].over_since
-    # Only now: whoever is gathered must see all links as they are.
     for use in range(row.first_use, row.first_use + row.uses):
-        other = links[uses[use].link].head
-        while other >= 0:
-            if jobs[uses[other].job].rate < _own(world, uses[other].job):
-                count = gather(world, uses[other].job, count)
-            other = uses[other].next
+        count = join_held(world, uses[use].link, count)
     if count:
         share_out(world, count)

@@ -37,9 +37,9 @@ LINK = np.dtype(
         ("head", _I),  # of the chain of uses that send
         ("active", _I),  # how long the chain is
         ("stamp", _I),
-        ("open", _I),  # jobs without a rate yet, while rates are shared out
+        ("open", _I),  # jobs without an offer yet, while rates are shared out
         ("left", _F),  # capacity that is not given away yet
-        ("weight", _F),  # of the jobs without a rate
+        ("weight", _F),  # of the jobs without an offer
         ("busy_since", _F),
         ("busy", _F),  # time with a burst
         ("over_since", _F),
@@ -68,6 +68,8 @@ JOB = np.dtype(
         ("place", _I),  # in the heap, -1 if not there
         ("left", _F),  # of its burst, at time `since`
         ("rate", _F),  # of each flow
+        ("offer", _F),  # the rate to come, while rates are shared out; -1 for none yet
+        ("held_by", _I),  # the link that allows no more, -1 if it is its own rate
         ("since", _F),
         ("begun", _F),  # when the iteration began
         ("done", _I),  # iterations
@@ -100,7 +102,8 @@ CLOCK = np.dtype(
         ("now", _F),
         ("events", _I),
         ("heap", _I),  # length
-        ("stamp", _I),
+        ("stamp", _I),  # of the jobs whose rates are shared out
+        ("mark", _I),  # of the links that are looked at
         ("finished", _I),  # the job that a run ended with
         ("traced", _I),
         ("jitter", _F),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine, Runner, Slot
 from metronome_opt.simulate.state import State
 
@@ -19,7 +18,6 @@ def forecast(
     state: State,
     members: Sequence[int],
     *,
-    sharing: Sharing,
     plan: Mapping[int, Start] | None = None,
     bursts: int = 0,
 ) -> dict[int, float]:
@@ -48,7 +46,7 @@ def forecast(
     ]
     links = dict.fromkeys(link for each in placed for link in each.placement.links)
     engine = Engine(
-        {link: state.machines.capacities[link] for link in links}, runners, sharing=sharing
+        {link: state.machines.capacities[link] for link in links}, runners, sharing=state.sharing
     )
     starts = [plan.get(index) or state.next_start(index) for index in members]
     first = min(start for start, _ in starts)

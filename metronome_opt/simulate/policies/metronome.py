@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.simulate.cluster import Placement, candidates
+from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Manner
 from metronome_opt.simulate.jobs import TrainingJob
 from metronome_opt.simulate.policies.forecast import forecast
@@ -26,9 +28,11 @@ from metronome_opt.solvers.search import Search
 _MOST_JOBS = 24
 _ROUNDS = 0  # good schedules are enough, and the forecast judges them
 _DEPARTURES = 4  # that a job waits for, rather than to cost more than this wait
+_AGEING = 0.3  # of the time that a job has waited it may cost to start it
 _EXPOSURE = 0.1
 _CUSHION_SLOTS = 2
-_STRETCHES = (0.0, 0.05, 0.1, 0.2, 0.3)
+_STRETCHES = (0.0, 0.1, 0.25)
+_SMALL = 8  # jobs: larger crowds are not stretched
 _AHEAD = 1500  # bursts
 _WORTH = 0.998  # of a price is less than it: another plan has to bring something
 
@@ -37,19 +41,23 @@ class Metronome(Default):
     """Decides by forecasts: where a job harms least, whether to wait, whether slots are worth it.
 
     - Filter: a placement is refused where the job would delay itself and others, weighted by
-      priority, by more than it would wait until some jobs have left, and has waited already. So
-      no job is passed over once it has waited for as long as starting would cost.
+      priority, by more than it would wait until some jobs have left; and by more than a part of
+      the time that it has waited, so that no job is passed over for ever.
     - Score: of the others that of the least price. A placement in which the job can be rotated
       such that it meets nobody costs nothing but what its own tasks cost one another, and something
       for interfaces that later jobs may come to share.
     - Then all jobs that may get in each other's way are solved anew by `auto`. They keep their
       slots, or only begin in them, or go on as they are: whatever is forecast to be best.
 
+    Bandwidth is asked for by weight: where bursts meet, the more important job gets more of it.
+
     Parameters
     ----------
     seed
         Of the solver.
     """
+
+    sharing: Sharing = "weighted"
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -64,7 +72,7 @@ class Metronome(Default):
         least: tuple[float, tuple[int, int]] | None = None
         length = _weight(job) * job.iterations * job.ideal.alone_ms
         waited = state.now - 1000 * job.work.arrival_s
-        most = _weight(job) * max(_wait_ms(state), waited)
+        most = _weight(job) * max(_wait_ms(state), _AGEING * waited)
         for placement in candidates(state.machines, job.work.workers, CANDIDATES):
             own = _own(job, placement) + _EXPOSURE * _exposed(placement, state)
             price = own * length
@@ -87,7 +95,7 @@ class Metronome(Default):
             if len(near) == 1 or _can_avoid_all(job, near, state):
                 return 0.0
             before = self._before(state, [index for index in near if index != job.index])
-            after = forecast(state, near, sharing=self.sharing)
+            after = forecast(state, near)
             before = {**before, job.index: 1 + _own(job, placement)}
             length = state.left_ms(job.index)
             return sum(
@@ -103,7 +111,7 @@ class Metronome(Default):
             self._seen, self._slow = state.changes, {}
         key = tuple(sorted(others))
         if key not in self._slow:
-            self._slow[key] = forecast(state, key, sharing=self.sharing)
+            self._slow[key] = forecast(state, key)
         return self._slow[key]
 
     # ------------------------------------------------------------------ when
@@ -124,39 +132,23 @@ class Metronome(Default):
         best = {index: Order(index, None, state.can_start(index)) for index in members}
         least = self._price(state, members, best)
         everybody = sum(_weight(state.running[index].job) for index in members)
-        for stretch in _STRETCHES if len(members) > 1 else ():
+        chosen: tuple[Crowd, Sequence[int]] | None = None
+        for stretch in _STRETCHES[: None if len(members) <= _SMALL else 1]:
             if (1 + stretch) * everybody >= least:
                 break  # slots alone would cost more
             crowd = crowd_of(state, members, stretch=stretch)
             if crowd is None:
                 break
             search, cushion = self._offsets(crowd, state)
-            for plan in self._plans(state, crowd, search, cushion):
+            offsets = search.best or ()
+            for plan in _plans(state, crowd, offsets, cushion):
                 price = self._price(state, members, plan)
                 if price < least * _WORTH:
                     best, least = {**best, **plan}, price
+                    chosen = crowd, offsets
             if search.incumbent == 0:
                 break
-        return list(best.values())
-
-    def _plans(
-        self, state: State, crowd: Crowd, search: Search, cushion: float
-    ) -> Iterator[dict[int, Order]]:
-        """Yield what the members may do at their offsets: wait for those that are late, or not."""
-        assert search.best is not None  # noqa: S101 (greedy has offered some)
-        starts = crowd.starts(search.best, turn=True)
-        told = predictions(crowd, search.best)
-        group = state.engine.new_group()
-        for manner in (Manner.HOLD, Manner.SLIDE):
-            yield {
-                index: Order(
-                    index,
-                    crowd.slot(index, manner=manner, group=group, cushion_ms=cushion),
-                    start,
-                    *told[index],
-                )
-                for index, start in zip(crowd.members, starts, strict=True)
-            }
+        return list(best.values()) if chosen is None else _told(best, *chosen)
 
     def _offsets(self, crowd: Crowd, state: State) -> tuple[Search, float]:
         """Return the search for the best offsets, and the cushion in ms that is reserved in them.
@@ -179,8 +171,34 @@ class Metronome(Default):
     def _price(self, state: State, members: Sequence[int], plan: Mapping[int, Order]) -> float:
         """Return the weighted sum of slowdowns, 1 for a job that is not slowed down."""
         starts = {index: (order.start_ms, order.slot) for index, order in plan.items()}
-        times = forecast(state, members, sharing=self.sharing, plan=starts, bursts=_AHEAD)
+        times = forecast(state, members, plan=starts, bursts=_AHEAD)
         return sum(_weight(state.running[index].job) * times[index] for index in members)
+
+
+def _plans(
+    state: State, crowd: Crowd, offsets: Sequence[int], cushion: float
+) -> Iterator[dict[int, Order]]:
+    """Yield what the members may do at their offsets: wait for those that are late, or not."""
+    starts = crowd.starts(offsets, turn=True)
+    group = state.engine.new_group()
+    for manner in (Manner.HOLD, Manner.SLIDE):
+        yield {
+            index: Order(
+                index, crowd.slot(index, manner=manner, group=group, cushion_ms=cushion), start
+            )
+            for index, start in zip(crowd.members, starts, strict=True)
+        }
+
+
+def _told(orders: Mapping[int, Order], crowd: Crowd, offsets: Sequence[int]) -> list[Order]:
+    """Return orders with what the judge predicts of them."""
+    told = predictions(crowd, offsets)
+    return [
+        replace(order, score=told[index][0], elongation_ms=told[index][1])
+        if index in told
+        else order
+        for index, order in orders.items()
+    ]
 
 
 def _weight(job: TrainingJob) -> int:

@@ -1,0 +1,187 @@
+"""Plans that change, clocks that drift: who is moved, when, and how often it is counted."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from metronome_opt.simulate import Conditions
+from metronome_opt.simulate.engine import Engine, Manner, Runner, Slot
+from metronome_opt.simulate.pattern import Pattern
+from tests.builders import job
+
+PATTERN = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)  # 60 ms of computing, 40 of bursting
+ALL = pytest.mark.parametrize("manner", list(Manner))
+
+
+def lonely(iterations: int, conditions: Conditions | None = None, seed: int = 0) -> Engine:
+    """Return an engine with one job, not there yet, that has a link to itself."""
+    runner = Runner("a", PATTERN, 1, iterations, 1)
+    return Engine({"link": 100}, [runner], conditions=conditions, seed=seed)
+
+
+def finish(engine: Engine) -> list[float]:
+    while engine.run(math.inf) is None:
+        pass
+    return [float(time) for time in engine.times(0)]
+
+
+# ------------------------------------------------------------------ a plan is changed
+
+
+@ALL
+def test_who_is_early_waits_and_is_not_rephased(manner: Manner) -> None:
+    engine = lonely(4)
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, manner))
+    assert finish(engine) == [130, 130, 130, 100]
+    assert engine.waited(0) == 90
+    assert engine.rephasings(0) == 0
+
+
+@ALL
+def test_a_new_slot_counts_from_the_next_iteration(manner: Manner) -> None:
+    """At 50 it is told to begin its next at 150, and every 130 from then on."""
+    engine = lonely(4)
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, manner))
+    assert engine.run(50.0) is None
+    engine.assign(0, Slot(130.0, 0.0, manner), 150.0)
+    assert finish(engine) == [150, 130, 130, 100]
+    assert engine.waited(0) == pytest.approx(110)
+
+
+@ALL
+@pytest.mark.parametrize("start", [110.0, 120.0, 150.0])
+def test_who_waits_for_a_slot_can_be_given_another(manner: Manner, start: float) -> None:
+    """From 100 to 130 it waits; at 110 it is told to begin at another time than 130."""
+    engine = lonely(4)
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, manner))
+    assert engine.run(110.0) is None
+    engine.assign(0, Slot(130.0, 0.0, manner), start)
+    assert finish(engine) == [start, 130, 130, 100]
+    assert engine.waited(0) == pytest.approx(start - 100 + 60)
+    assert engine.rephasings(0) == 0
+
+
+@ALL
+def test_who_has_not_begun_can_be_given_another_slot(manner: Manner) -> None:
+    engine = lonely(3)
+    engine.enter(0, {"link": 1}, at=40.0, slot=Slot(130.0, 0.0, manner))
+    engine.assign(0, Slot(120.0, 0.0, manner), 60.0)
+    assert finish(engine) == [120, 120, 100]
+    assert engine.now == 60 + 340
+
+
+def test_nobody_waits_for_a_slot_that_was_taken_away() -> None:
+    engine = lonely(3)
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0))
+    assert engine.run(50.0) is None
+    engine.assign(0, None)
+    assert finish(engine) == [100, 100, 100]
+
+
+# ------------------------------------------------------------------ clocks drift
+
+
+def drifted(seed: int, cushion: float) -> tuple[float, int, list[float]]:
+    """Return the clock's deviation, the re-phasings and the iterations of 200 in slots of 120."""
+    conditions = Conditions(drift_ppm=1000)
+    free = lonely(3, conditions, seed)
+    free.enter(0, {"link": 1}, at=0.0, slot=Slot(120.0, math.inf))
+    ppm = 1e6 * (120 / finish(free)[0] - 1)
+    engine = lonely(200, conditions, seed)
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(120.0, cushion, Manner.YIELD))
+    times = finish(engine)
+    return ppm, engine.rephasings(0), times
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_fast_clock_is_set_whenever_it_has_run_ahead_of_the_cushion(seed: int) -> None:
+    """Fast by p it begins 120 p too early, once more each time, until it is off by 1 ms."""
+    ppm, count, times = drifted(seed, 1.0)
+    begins = [sum(times[:index]) for index in range(len(times))]
+    off = [begin - 120 * index for index, begin in enumerate(begins)]
+    if ppm <= 0:
+        return
+    assert min(off) >= -1 - 1e-6
+    assert max(off) <= 1e-6
+    each = math.floor(1 / (120e-6 * ppm / (1 + 1e-6 * ppm))) + 1  # iterations until it is set
+    assert count == 199 // each
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_slow_clock_that_yields_is_never_off_by_more_than_the_cushion(seed: int) -> None:
+    """Late by more than its cushion, it waits for the next slot and is on time."""
+    ppm, count, times = drifted(seed, 1.0)
+    begins = [sum(times[:index]) for index in range(len(times))]
+    if ppm >= 0:
+        return
+    off = [(begin + 60) % 120 - 60 for begin in begins]
+    assert max(map(abs, off)) <= 1 + 1e-6
+    assert count == sum(time > 180 for time in times)
+
+
+def test_without_drift_nobody_is_ever_rephased() -> None:
+    engine = lonely(500)
+    engine.enter(0, {"link": 1}, at=0.1, slot=Slot(100.3, 0.0, Manner.YIELD))
+    assert max(finish(engine)) == pytest.approx(100.3)
+    assert engine.rephasings(0) == 0
+
+
+def test_slots_as_long_as_the_iteration_never_make_a_job_late() -> None:
+    """Sums of thirds are rounded; what comes of that is no lateness, under any manner."""
+    pattern = Pattern.of_job(job("a", 7, (3, 4, 70)), 1)
+    for manner in Manner:
+        engine = Engine({"link": 30}, [Runner("a", pattern, 1, 300, 1)])
+        alone = 3 + 4 * 70 / 30
+        engine.enter(0, {"link": 1}, at=1 / 3, slot=Slot(alone, 1e-6, manner))
+        assert engine.run(math.inf) == 0
+        assert engine.now == pytest.approx(1 / 3 + 300 * alone)
+        assert engine.rephasings(0) == 0
+
+
+# ------------------------------------------------------------------ counted once each
+
+
+def test_each_member_of_a_group_that_is_held_is_counted_once() -> None:
+    """a and b meet from 60 on, once, when b bursts for 20: a is 20 late, the others wait once."""
+    patterns = [
+        PATTERN,
+        Pattern.of_job(job("b", 8, (6, 2, 100)), 10),
+        PATTERN,
+        PATTERN,
+    ]
+    links: list[dict[str, int]] = [{"link": 1}, {"link": 1}, {"x": 1}, {"y": 1}]
+    engine = Engine(
+        {"link": 100, "x": 100, "y": 100},
+        [
+            Runner(str(index), pattern, 1, 1 if index == 1 else 6, 1)
+            for index, pattern in enumerate(patterns)
+        ],
+    )
+    held = Slot(100.0, 1.0, Manner.HOLD, group=1)
+    for index, start in enumerate((0.0, 0.0, 30.0, 70.0)):
+        engine.enter(index, links[index], at=start, slot=None if index == 1 else held)
+    for _ in patterns:
+        assert engine.run(math.inf) is not None
+    assert [engine.rephasings(index) for index in (0, 2, 3)] == [0, 1, 1]
+    assert list(engine.times(2)) == [120, 100, 100, 100, 100, 100]
+    assert list(engine.times(3)) == [120, 100, 100, 100, 100, 100]
+
+
+def test_another_group_does_not_wait() -> None:
+    engine = Engine(
+        {"link": 100, "x": 100},
+        [
+            Runner("a", PATTERN, 1, 3, 1),
+            Runner("b", Pattern.of_job(job("b", 8, (6, 2, 100)), 10), 1, 1, 1),
+            Runner("c", PATTERN, 1, 3, 1),
+        ],
+    )
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(100.0, 1.0, Manner.HOLD, group=1))
+    engine.enter(1, {"link": 1}, at=0.0)
+    engine.enter(2, {"x": 1}, at=0.0, slot=Slot(100.0, 1.0, Manner.HOLD, group=2))
+    for _ in range(3):
+        assert engine.run(math.inf) is not None
+    assert list(engine.times(2)) == [100, 100, 100]
+    assert engine.rephasings(2) == 0
