@@ -16,6 +16,7 @@ from metronome_opt.simulate.policies.greedy import CANDIDATES
 from metronome_opt.simulate.policies.plain import Default, network_cost
 from metronome_opt.simulate.policies.rotation import (
     Crowd,
+    Prediction,
     best_rotation,
     crowd_of,
     newcomer,
@@ -29,12 +30,12 @@ _MOST_JOBS = 24
 _ROUNDS = 0  # good schedules are enough, and the forecast judges them
 _DEPARTURES = 4  # that a job waits for, rather than to cost more than this wait
 _AGEING = 0.3  # of the time that a job has waited it may cost to start it
-_EXPOSURE = 0.1
+_EXPOSURE = 0.1  # slowdown that a job is taken to suffer if all its interfaces come to be shared
 _CUSHION_SLOTS = 2
 _STRETCHES = (0.0, 0.1, 0.25)
 _SMALL = 8  # jobs: larger crowds are not stretched
 _AHEAD = 1500  # bursts
-_WORTH = 0.998  # of a price is less than it: another plan has to bring something
+_WORTH = 0.998  # of a price: what another plan has to stay below
 
 
 class Metronome(Default):
@@ -46,8 +47,9 @@ class Metronome(Default):
     - Score: of the others that of the least price. A placement in which the job can be rotated
       such that it meets nobody costs nothing but what its own tasks cost one another, and something
       for interfaces that later jobs may come to share.
-    - Then all jobs that may get in each other's way are solved anew by `auto`. They keep their
-      slots, or only begin in them, or go on as they are: whatever is forecast to be best.
+    - Then all jobs that may get in each other's way are solved anew by `auto`, with longer periods
+      if that is what it takes to keep bursts apart. They keep their slots, waiting for one another
+      or not, or go on as they are: whatever is forecast to be best.
 
     Bandwidth is asked for by weight: where bursts meet, the more important job gets more of it.
 
@@ -132,7 +134,7 @@ class Metronome(Default):
         best = {index: Order(index, None, state.can_start(index)) for index in members}
         least = self._price(state, members, best)
         everybody = sum(_weight(state.running[index].job) for index in members)
-        chosen: tuple[Crowd, Sequence[int]] | None = None
+        told: Mapping[int, Prediction] = {}
         for stretch in _STRETCHES[: None if len(members) <= _SMALL else 1]:
             if (1 + stretch) * everybody >= least:
                 break  # slots alone would cost more
@@ -141,14 +143,16 @@ class Metronome(Default):
                 break
             search, cushion = self._offsets(crowd, state)
             offsets = search.best or ()
+            if not stretch:
+                told = predictions(crowd, offsets)
             for plan in _plans(state, crowd, offsets, cushion):
                 price = self._price(state, members, plan)
                 if price < least * _WORTH:
                     best, least = {**best, **plan}, price
-                    chosen = crowd, offsets
+                    told = predictions(crowd, offsets)
             if search.incumbent == 0:
                 break
-        return list(best.values()) if chosen is None else _told(best, *chosen)
+        return [_with_prediction(order, told.get(order.index)) for order in best.values()]
 
     def _offsets(self, crowd: Crowd, state: State) -> tuple[Search, float]:
         """Return the search for the best offsets, and the cushion in ms that is reserved in them.
@@ -190,15 +194,12 @@ def _plans(
         }
 
 
-def _told(orders: Mapping[int, Order], crowd: Crowd, offsets: Sequence[int]) -> list[Order]:
-    """Return orders with what the judge predicts of them."""
-    told = predictions(crowd, offsets)
-    return [
-        replace(order, score=told[index][0], elongation_ms=told[index][1])
-        if index in told
-        else order
-        for index, order in orders.items()
-    ]
+def _with_prediction(order: Order, prediction: Prediction | None) -> Order:
+    """Return an order with what the judge predicts; how long iterations take only for slots."""
+    if prediction is None:
+        return order
+    score, elongation_ms = prediction
+    return replace(order, score=score, elongation_ms=elongation_ms if order.slot else None)
 
 
 def _weight(job: TrainingJob) -> int:

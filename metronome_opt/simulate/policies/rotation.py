@@ -178,7 +178,11 @@ def best_rotation(crowd: Crowd, index: int) -> tuple[int, Fraction]:
     return int(offset), compiled.fraction(int(cost), position)
 
 
-def predictions(crowd: Crowd, offsets: Sequence[int]) -> dict[int, tuple[float | None, float]]:
+Prediction = tuple[float | None, float]
+"""The score, and by how many ms an iteration grows."""
+
+
+def predictions(crowd: Crowd, offsets: Sequence[int]) -> dict[int, Prediction]:
     """Return the score and the elongation in ms that the judge predicts for each member.
 
     The score is the least of the shared links that the job crosses, None where it shares none.
