@@ -49,8 +49,8 @@ class Machines:
 
     Attributes
     ----------
-    free, free_gpus
-        GPUs that are free, by node and in all.
+    free
+        GPUs that are free, by node.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -59,11 +59,15 @@ class Machines:
         self.nic = cluster.nic
         self.gpus = cluster.gpus * cluster.nodes
         self.free: Counter[str] = Counter(dict.fromkeys(cluster.node_names, cluster.gpus))
-        self.free_gpus = self.gpus
         self.rack_of = {node.name: node.rack for node in self.network.nodes}
         self.racks: dict[str | None, list[str]] = {}
         for node in self.network.nodes:
             self.racks.setdefault(node.rack, []).append(node.name)
+
+    @property
+    def free_gpus(self) -> int:
+        """How many GPUs are free in all."""
+        return self.free.total()
 
     def placement(self, nodes: Sequence[str]) -> Placement:
         """Return what it means for the network to run a job's tasks on these nodes.
@@ -92,12 +96,10 @@ class Machines:
     def take(self, placement: Placement) -> None:
         """Take the GPUs of a placement."""
         self.free.subtract(placement.nodes)
-        self.free_gpus -= len(placement.nodes)
 
     def release(self, placement: Placement) -> None:
         """Give the GPUs of a placement back."""
         self.free.update(placement.nodes)
-        self.free_gpus += len(placement.nodes)
 
 
 def spread(machines: Machines, workers: int) -> Placement | None:

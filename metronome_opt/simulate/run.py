@@ -141,17 +141,20 @@ class _Simulation:
 
     def _change(self, left: Sequence[Placed]) -> None:
         """Start waiting jobs that there is a place for, and plan anew if anything has changed."""
-        came = []
-        for index in sorted(self._queue, key=self._urgency):
-            placement = self._place(self._jobs[index])
+        came: dict[int, None] = {}
+        free = self._machines.free_gpus
+        for index in sorted(self._queue, key=self._urgency) if free else ():
+            job = self._jobs[index]
+            placement = self._place(job) if job.work.workers <= free else None
             if placement is not None:
                 self._state.changes += 1
-                self._state.add(Placed(self._jobs[index], placement))
-                came.append(index)
+                self._state.add(Placed(job, placement))
+                free -= job.work.workers
+                came[index] = None
         self._queue = [index for index in self._queue if index not in came]
         if not came and not left:
             return
-        orders = {order.index: order for order in self._policy.plan(self._state, came, left)}
+        orders = {order.index: order for order in self._policy.plan(self._state, list(came), left)}
         for index in came:
             self._enter(index, orders.get(index, Order(index, None, self._engine.now)))
         for index, order in orders.items():
@@ -164,8 +167,6 @@ class _Simulation:
 
     def _place(self, job: TrainingJob) -> Placement | None:
         if job.work.nodes is None:
-            if job.work.workers > self._machines.free_gpus:
-                return None
             return self._policy.place(job, self._state)
         if not self._machines.fits(job.work.nodes):
             return None

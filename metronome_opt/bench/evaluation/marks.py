@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUBJECT, RIVAL = "metronome", "cassini"
+_MICROSECOND = 1e-6
 Pair = Callable[[SimulatedRun, SimulatedRun], Number]
 
 
@@ -247,15 +248,19 @@ def _missing(part: Part, chosen: Chosen) -> str:
     if not pairs:
         return f"{IDEAL} did not run"
     longer = [lengthening(one, other, chosen) for one, other in pairs]
-    queueing, held, iterating = (
-        fmean(each[name] for each in longer) for name in ("queueing", "held", "iterating")
+    queueing, held, iterating, placement, others = (
+        fmean(each[name] for each in longer)
+        for name in ("queueing", "held", "iterating", "placement", "others")
     )
     total = queueing + held + iterating
     if not math.isfinite(total):
         return "not known: no job finished in both runs"
+    why = ""
+    if math.isfinite(placement):
+        why = f" (by placement {_seconds(placement)}, by others {_seconds(others)})"
     return (
         f"{_seconds(total)} s a job above {IDEAL}: queueing {_seconds(queueing)}, held back for a "
-        f"slot {_seconds(held)}, longer iterations {_seconds(iterating)}"
+        f"slot {_seconds(held)}, longer iterations {_seconds(iterating)}{why}"
     )
 
 
@@ -266,4 +271,6 @@ def _share(change: Interval, most: Interval | None) -> str:
 
 
 def _seconds(value: float) -> str:
+    if abs(value) < _MICROSECOND:  # what rounding leaves of differences
+        return "0"
     return f"{'+' if value > 0 else ''}{three_digits(value)}"

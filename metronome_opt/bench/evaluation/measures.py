@@ -57,6 +57,22 @@ def slowdown(run: SimulatedRun) -> Floats:
     return _floats(run.jobs["iteration_mean_ms"] / run.jobs["ideal_ms"])
 
 
+def placement_factor(run: SimulatedRun) -> Floats:
+    """Return what of each job's slowdown its placement costs: an iteration alone in it over ideal.
+
+    NaN where the slowdown is not known.
+    """
+    return np.where(np.isfinite(slowdown(run)), _alone(run) / _floats(run.jobs["ideal_ms"]), np.nan)
+
+
+def sharing_factor(run: SimulatedRun) -> Floats:
+    """Return what of each job's slowdown is due to others: its mean iteration over one alone.
+
+    Being held back for a slot is in it.
+    """
+    return _floats(run.jobs["iteration_mean_ms"]) / _alone(run)
+
+
 def elongation(run: SimulatedRun) -> Floats:
     """Return by how much the mean iteration of each job was longer, as a share of the ideal one."""
     return slowdown(run) - 1.0
@@ -100,6 +116,14 @@ def _slowdown_mean(run: SimulatedRun) -> Number:
 
 def _slowdown_p99(run: SimulatedRun) -> Number:
     return _p99_of_known(slowdown(run))
+
+
+def _placement(run: SimulatedRun) -> Number:
+    return _mean_of_known(placement_factor(run))
+
+
+def _sharing(run: SimulatedRun) -> Number:
+    return _mean_of_known(sharing_factor(run))
 
 
 def _late_iterations(run: SimulatedRun) -> Number:
@@ -147,6 +171,8 @@ TIMES = (
 )
 TRAFFIC = (
     Measure("slowdown_mean", "slowdown, mean over jobs", _slowdown_mean, _factor),
+    Measure("slowdown_placement", "of it by placement", _placement, _factor),
+    Measure("slowdown_sharing", "of it by others", _sharing, _factor),
     Measure("slowdown_p99", "slowdown, p99 over jobs", _slowdown_p99, _factor),
     Measure("slowdown_late", "slowdown of the p99 iteration, mean", _late_iterations, _factor),
     Measure(
@@ -190,7 +216,8 @@ def lengthening(one: SimulatedRun, other: SimulatedRun, chosen: Chosen) -> dict[
     """Return by how many seconds completion is longer in one run than in another, and why.
 
     Means over those of the chosen jobs that finished in both: waiting for GPUs, being held back for
-    a slot, and what is left, which is iterations that take longer.
+    a slot, and what is left, which is iterations that take longer. These are longer because of the
+    placement, even if nobody else were there, and because of others; NaN where that is not known.
     """
     both = np.isfinite(completion(one)) & np.isfinite(completion(other)) & chosen(one.jobs)
 
@@ -201,8 +228,16 @@ def lengthening(one: SimulatedRun, other: SimulatedRun, chosen: Chosen) -> dict[
         more(_floats(one.jobs[name]), _floats(other.jobs[name]))
         for name in ("queueing_s", "waited_s")
     )
+    placement = more(_time_alone(one), _time_alone(other))
     total = more(completion(one), completion(other))
-    return {"queueing": queueing, "held": held, "iterating": total - queueing - held}
+    iterating = total - queueing - held
+    return {
+        "queueing": queueing,
+        "held": held,
+        "iterating": iterating,
+        "placement": placement,
+        "others": iterating - placement,
+    }
 
 
 # ------------------------------------------------------------------ of a group of jobs
@@ -239,6 +274,18 @@ def _jobwise(
 
 
 # ------------------------------------------------------------------ parts
+
+
+def _alone(run: SimulatedRun) -> Floats:
+    """Return the ms of an iteration if nobody else were there; NaN where that is not known."""
+    if "alone_ms" not in run.jobs:
+        return np.full(len(run.jobs), np.nan)
+    return _floats(run.jobs["alone_ms"])
+
+
+def _time_alone(run: SimulatedRun) -> Floats:
+    """Return the seconds that the iterations of each job would take if nobody else were there."""
+    return _floats(run.jobs["iterations"]) * _alone(run) / 1000
 
 
 def _floats(series: pd.Series[float]) -> Floats:

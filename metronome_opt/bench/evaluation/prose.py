@@ -30,6 +30,10 @@ DEFINITIONS = f"""\
   numbers are marked {ONLY_FINISHED}.
 - **Slowdown** is a job's mean iteration over the one it would have if the network were its own;
   of the p99 iteration, that iteration over the same. Jobs without a whole iteration have none.
+  It is the product of two factors. **By placement**: the iteration that the job would have where it
+  was placed if nobody else were there, over the one with a network of its own. **By others**: its
+  mean iteration over the former, so contention and being held back for a slot. Each factor is a
+  mean over jobs, so the product of these means is not quite the mean slowdown.
 - **Queueing** is from arrival to start; where a job did not start, the mean is not known.
 - **Utilisation** of links in use is all that was carried over what the links could have carried
   while a job was placed across them; of all links, over what they could have carried throughout.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_PANEL = 2.9  # inches
+_PANEL, _WORDS = 2.9, 0.7  # inches: a panel, and what is written above and below it
 _COLUMNS = 3
 
 
@@ -70,7 +70,7 @@ def plot_prediction(
     columns = min(_COLUMNS, len(policies))
     rows = math.ceil(len(policies) / columns)
     width = max(looks.WIDTH, _PANEL * columns + 0.4)
-    figure = style.new_figure(width, (_PANEL + 0.2) * rows + 1.0)
+    figure = style.new_figure(width, (_PANEL + _WORDS) * rows + 1.0)
     figure.suptitle(
         f"Elongation of iterations as predicted and simulated, {title}",
         fontsize=style.TITLE,
