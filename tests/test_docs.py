@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from metronome_opt.instance import Instance
 from metronome_opt.schedule import Schedule
+from metronome_opt.simulate import POLICIES, Conditions
+from metronome_opt.simulate.draws import Draw
+from metronome_opt.simulate.study import STUDIES, Study
 from metronome_opt.solvers import SOLVERS, solve
 from metronome_opt.verify import check
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ["README.md", "ARCHITECTURE.md", "docs/model.md", "models/README.md"]
+DOCUMENTS = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "docs/model.md",
+    "models/README.md",
+    "benchmarks/README.md",
+    "notebooks/README.md",
+]
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -40,8 +51,24 @@ def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_readme_names_every_solver() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in SOLVERS if f"`{name}`" not in text] == []
+    assert unnamed("README.md", SOLVERS) == []
+
+
+def unnamed(document: str, names: Iterable[str]) -> list[str]:
+    """Return those names that a document does not have in backticks."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [name for name in names if f"`{name}`" not in text]
+
+
+def test_policies_and_conditions_are_explained() -> None:
+    assert unnamed("README.md", POLICIES) == []
+    assert unnamed("docs/model.md", [*POLICIES, *Conditions.model_fields]) == []
+
+
+def test_studies_and_what_they_consist_of_are_explained() -> None:
+    studies = [path.stem for path in (ROOT / STUDIES).glob("*.yaml")]
+    fields = set(Study.model_fields) - {"format"}
+    assert unnamed("benchmarks/README.md", [*studies, *fields, *Draw.model_fields]) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

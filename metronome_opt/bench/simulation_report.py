@@ -29,14 +29,13 @@ from metronome_opt.bench.simulations import SimulationRecord, latest
 from metronome_opt.bench.tables import Table, markdown_text, to_markdown
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.plot.save import save_figure
-from metronome_opt.plot.simulation import LinkTrace, plot_link
 
 
 def write_simulation_report(
     records: Sequence[SimulationRecord],
     folder: str | Path,
     *,
-    trace: LinkTrace | None = None,
+    link: Item | None = None,
 ) -> Path:
     """Write ``report.md``, ``estimates.csv``, ``marks.csv`` and ``figures/*.svg``.
 
@@ -49,8 +48,8 @@ def write_simulation_report(
         run that is there several times, the last counts.
     folder
         Made if it does not exist.
-    trace
-        A link to be shown as it happened.
+    link
+        A link as it happened, or the words that there is none to show.
 
     Returns
     -------
@@ -67,7 +66,7 @@ def write_simulation_report(
     parts = parts_of(records)
     found = [Estimates(part) for part in parts]
     marks = [list(verdicts(part)) for part in parts]
-    items = list(_contents(records, found, marks, trace))
+    items = list(_contents(records, found, marks, link))
 
     folder = Path(folder)
     for each in (folder, folder / "figures"):
@@ -86,7 +85,7 @@ def _contents(
     records: Sequence[SimulationRecord],
     found: Sequence[Estimates],
     marks: Sequence[Sequence[Verdict]],
-    trace: LinkTrace | None,
+    link: Item | None,
 ) -> Iterator[Item]:
     study, whole = records[0].study, found[0].part
     cells = found[1:] or found
@@ -103,9 +102,9 @@ def _contents(
         yield where_it_fails(cells)
     yield "## The grid\n"
     yield from grid_drawings(cells, study)
-    if trace is not None:
+    if link is not None:
         yield "## A link as it happened\n"
-        yield Drawing("link", f"Link {trace.link} as it happened.", plot_link(trace))
+        yield link
     for each in found:
         yield from _chapter(each, one_cell=each in cells)
     yield "## Threats to validity\n"

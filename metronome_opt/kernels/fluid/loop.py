@@ -6,8 +6,9 @@ import numpy as np
 from numba import njit
 
 from metronome_opt.kernels.fluid import heap
+from metronome_opt.kernels.fluid.bursts import begin_burst, end_burst
 from metronome_opt.kernels.fluid.chance import exponential, mix, slowness
-from metronome_opt.kernels.fluid.sharing import begin_burst, end_burst, set_rate
+from metronome_opt.kernels.fluid.rates import is_over, own_rate, set_rate
 from metronome_opt.kernels.fluid.slots import next_start, postponed
 from metronome_opt.kernels.fluid.world import (
     AWAY,
@@ -128,7 +129,7 @@ def _send(world: World, job: int) -> None:
     if row.uses > 0:
         begin_burst(world, job)
     else:
-        set_rate(world, job, world.segments[row.first_segment + row.segment].rate)
+        set_rate(world, job, own_rate(world, job))
 
 
 @njit(cache=True, nogil=True)
@@ -231,7 +232,7 @@ def settle(world: World) -> None:
         if row.active > 0:
             row.busy += now - row.busy_since
             row.busy_since = now
-            if row.demand > row.capacity * (1.0 + 1e-12):
+            if is_over(world, link):
                 row.over += now - row.over_since
                 row.over_since = now
 

@@ -11,30 +11,11 @@ import math
 
 from numba import njit
 
-from metronome_opt.kernels.fluid import heap
+from metronome_opt.kernels.fluid.filling import fill
+from metronome_opt.kernels.fluid.rates import ROUNDING, is_over, set_rate
 from metronome_opt.kernels.fluid.world import World
 
-# Sums of rates that fill a link to the last bit are not taken for more than it carries.
-_ROUNDING = 1e-12
 _LOWEST, _NO_RANK = -(2**62), 2**62
-# The share of a burst that rounding may leave over when it ends.
-_NOTHING = 1e-12
-
-
-@njit(cache=True, nogil=True)
-def is_over(world: World, link: int) -> bool:
-    """Whether the bursts on a link would need more than it carries."""
-    row = world.links[link]
-    over: bool = row.demand > row.capacity * (1.0 + _ROUNDING)
-    return over
-
-
-@njit(cache=True, nogil=True)
-def _own(world: World, job: int) -> float:
-    """Return the fastest that a flow of a job may send in its burst."""
-    row = world.jobs[job]
-    rate: float = world.segments[row.first_segment + row.segment].rate
-    return rate
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +67,7 @@ def share_out(world: World, count: int) -> None:
         while done < count:
             begin = done
             done = _next_class(world, begin, count)
-            _fill(world, begin, done)
+            fill(world, begin, done)
         before = count
         count = _concerned(world, count)
         if count == before:
@@ -108,145 +89,6 @@ def _next_class(world: World, begin: int, count: int) -> int:
             members[i], members[end] = members[end], members[i]
             end += 1
     return end
-
-
-@njit(cache=True, nogil=True)
-def _fill(world: World, begin: int, end: int) -> None:
-    """Raise the offers of one class together until links or own rates stop them.
-
-    References
-    ----------
-    D. Bertsekas, R. Gallager, "Data Networks", 2nd edition, section 6.5.2.
-    """
-    touched = _touch(world, begin, end)
-    while begin < end:
-        touched, level = _least_level(world, touched)
-        before = begin
-        begin = _settle_own(world, begin, end, level)
-        if begin == before:
-            begin = _settle_held(world, begin, end, touched, level)
-
-
-@njit(cache=True, nogil=True)
-def _touch(world: World, begin: int, end: int) -> int:
-    """Withdraw the offers of a class and open the links that it meets on; return how many."""
-    jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
-    for i in range(begin, end):
-        jobs[members[i]].offer = -1.0
-    world.clock[0].mark += 1
-    mark = world.clock[0].mark
-    touched = 0
-    for i in range(begin, end):
-        row = jobs[members[i]]
-        for use in range(row.first_use, row.first_use + row.uses):
-            link = uses[use].link
-            if links[link].stamp != mark and is_over(world, link):
-                links[link].stamp = mark
-                world.touched[touched] = link
-                touched += 1
-                _open(world, link, row.rank)
-    return touched
-
-
-@njit(cache=True, nogil=True)
-def _open(world: World, link: int, rank: int) -> None:
-    """Find out what a link has left for the members of a class."""
-    row = world.links[link]
-    row.left = row.capacity
-    row.weight = 0.0
-    row.open = 0
-    use = row.head
-    while use >= 0:
-        job = world.jobs[world.uses[use].job]
-        flows = world.uses[use].flows
-        if job.stamp == world.clock[0].stamp:
-            if job.rank == rank:
-                row.weight += flows * job.share
-                row.open += 1
-            elif job.rank > rank:
-                row.left -= flows * job.offer
-        elif job.rank >= rank:
-            row.left -= flows * job.rate
-        use = world.uses[use].next
-    if row.left < row.capacity * _ROUNDING:
-        row.left = 0.0  # what rounding left of nothing
-
-
-@njit(cache=True, nogil=True)
-def _least_level(world: World, touched: int) -> tuple[int, float]:
-    """Drop links that nobody waits at; return how many are left and at what level one is full."""
-    level = math.inf
-    kept = 0
-    for i in range(touched):
-        link = world.touched[i]
-        row = world.links[link]
-        if row.open > 0:
-            world.touched[kept] = link
-            kept += 1
-            level = min(level, max(row.left, 0.0) / row.weight)
-    return kept, level
-
-
-@njit(cache=True, nogil=True)
-def _settle_own(world: World, begin: int, end: int, level: float) -> int:
-    """Offer their own rates to those that want no more; return where the others begin."""
-    members = world.members
-    for i in range(begin, end):
-        job = members[i]
-        row = world.jobs[job]
-        own = world.segments[row.first_segment + row.segment].rate
-        if own <= level * row.share:
-            _settle(world, job, own, -1)
-            members[i], members[begin] = members[begin], job
-            begin += 1
-    return begin
-
-
-@njit(cache=True, nogil=True)
-def _settle_held(world: World, begin: int, end: int, touched: int, level: float) -> int:
-    """Offer the level to all on links that are full at it; return where the others begin."""
-    jobs, members = world.jobs, world.members
-    rank = jobs[members[begin]].rank
-    for i in range(touched):
-        link = world.touched[i]
-        row = world.links[link]
-        # Of those that meet on it some may be settled by now; that leaves the level as it is.
-        if row.open > 0 and max(row.left, 0.0) <= level * row.weight * (1.0 + _ROUNDING):
-            use = row.head
-            while use >= 0:
-                job = world.uses[use].job
-                if _is_open(world, job, rank):
-                    _settle(world, job, level * jobs[job].share, link)
-                use = world.uses[use].next
-    for i in range(begin, end):
-        job = members[i]
-        if jobs[job].offer >= 0.0:
-            members[i], members[begin] = members[begin], job
-            begin += 1
-    return begin
-
-
-@njit(cache=True, nogil=True)
-def _is_open(world: World, job: int, rank: int) -> bool:
-    row = world.jobs[job]
-    waits: bool = row.rank == rank and row.offer < 0.0 and row.stamp == world.clock[0].stamp
-    return waits
-
-
-@njit(cache=True, nogil=True)
-def _settle(world: World, job: int, rate: float, held_by: int) -> None:
-    """Offer a job its rate and take it off its links."""
-    row = world.jobs[job]
-    row.offer = rate
-    row.held_by = held_by
-    mark = world.clock[0].mark
-    for use in range(row.first_use, row.first_use + row.uses):
-        link = world.links[world.uses[use].link]
-        if link.stamp == mark:
-            flows = world.uses[use].flows
-            link.left -= flows * rate
-            link.weight -= flows * row.share
-            link.open -= 1
 
 
 @njit(cache=True, nogil=True)
@@ -296,10 +138,10 @@ def _concerned_on(world: World, link: int, count: int) -> int:
             elif row.rank < rank:
                 below = max(below, row.rank)
             use = uses[use].next
-        full = total >= capacity * (1.0 - _ROUNDING)
-        excess = total > capacity * (1.0 + _ROUNDING)
-        lost = most * (1.0 - _ROUNDING) if full else math.inf
-        limit = -1.0 if excess else least * (1.0 + _ROUNDING)
+        full = total >= capacity * (1.0 - ROUNDING)
+        excess = total > capacity * (1.0 + ROUNDING)
+        lost = most * (1.0 - ROUNDING) if full else math.inf
+        limit = -1.0 if excess else least * (1.0 + ROUNDING)
         if most_kept > limit or least_kept < lost:
             count = _join_beyond(world, link, count, rank, lost, limit)
         rank = below
@@ -333,107 +175,3 @@ def _highest_below(world: World, link: int, limit: int) -> int:
             highest = max(highest, rank)
         use = world.uses[use].next
     return highest
-
-
-@njit(cache=True, nogil=True)
-def set_rate(world: World, job: int, rate: float) -> None:
-    """Let a burst go on at another rate from now on."""
-    row = world.jobs[job]
-    if row.rate == rate:
-        return
-    now = world.clock[0].now
-    if row.rate > 0.0:
-        row.left = max(0.0, row.left - row.rate * (now - row.since))
-    row.since = now
-    row.rate = rate
-    if row.left <= _NOTHING * world.segments[row.first_segment + row.segment].volume:
-        row.key = now  # it ends now, even if somebody takes the link at this very moment
-    else:
-        row.key = now + row.left / rate if rate > 0.0 else math.inf
-    heap.put(world.heap, world.clock, world.jobs, job)
-    _note(world, job, rate)
-
-
-@njit(cache=True, nogil=True)
-def _note(world: World, job: int, rate: float) -> None:
-    """Write a new rate into the trace of the links that are watched."""
-    clock = world.clock
-    row = world.jobs[job]
-    for use in range(row.first_use, row.first_use + row.uses):
-        if world.links[world.uses[use].link].watched:
-            record = world.trace[clock[0].traced]
-            record.time = clock[0].now
-            record.use = use
-            record.rate = rate
-            clock[0].traced += 1
-
-
-@njit(cache=True, nogil=True)
-def begin_burst(world: World, job: int) -> None:
-    """Let a job send on all its links."""
-    clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
-    row = jobs[job]
-    own = _own(world, job)
-    now = clock[0].now
-    row.held_by = -1
-    contended = False
-    for use in range(row.first_use, row.first_use + row.uses):
-        link = uses[use].link
-        was_over = is_over(world, link)
-        links[link].demand += uses[use].flows * own
-        head = links[link].head
-        uses[use].next = head
-        uses[use].prev = -1
-        if head >= 0:
-            uses[head].prev = use
-        else:
-            links[link].busy_since = now
-        links[link].head = use
-        links[link].active += 1
-        if is_over(world, link):
-            contended = True
-            if not was_over:
-                links[link].over_since = now
-    if not contended:
-        set_rate(world, job, own)
-        return
-    clock[0].stamp += 1
-    count = join(world, job, 0)
-    for use in range(row.first_use, row.first_use + row.uses):
-        count = join_held(world, uses[use].link, count)
-    share_out(world, count)
-
-
-@njit(cache=True, nogil=True)
-def end_burst(world: World, job: int) -> None:
-    """Take a burst off its links and give what it leaves to the others."""
-    clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
-    row = jobs[job]
-    own = _own(world, job)
-    now = clock[0].now
-    row.rate = 0.0
-    row.left = 0.0
-    _note(world, job, 0.0)
-    clock[0].stamp += 1
-    count = 0
-    for use in range(row.first_use, row.first_use + row.uses):
-        link = uses[use].link
-        was_over = is_over(world, link)
-        links[link].demand -= uses[use].flows * own
-        after, before = uses[use].next, uses[use].prev
-        if after >= 0:
-            uses[after].prev = before
-        if before >= 0:
-            uses[before].next = after
-        else:
-            links[link].head = after
-        links[link].active -= 1
-        if links[link].active == 0:
-            links[link].demand = 0.0  # no rounding stays behind
-            links[link].busy += now - links[link].busy_since
-        if was_over and not is_over(world, link):
-            links[link].over += now - links[link].over_since
-    for use in range(row.first_use, row.first_use + row.uses):
-        count = join_held(world, uses[use].link, count)
-    if count:
-        share_out(world, count)
