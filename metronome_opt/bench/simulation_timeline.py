@@ -1,0 +1,191 @@
+"""One link as it happened, under two policies: records do not hold it, so it is simulated again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from metronome_opt.bench.chapters import Drawing, Item
+from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.bench.tables import markdown_text
+from metronome_opt.plot.simulation import LinkTrace, in_order, plot_link
+from metronome_opt.plot.style import counted
+from metronome_opt.simulate import Run, simulate
+from metronome_opt.simulate.study import Cell, Study
+
+if TYPE_CHECKING:
+    from metronome_opt.scenario import Scenario
+
+PREFERRED = ("default", "metronome")
+
+_ITERATIONS = 6  # of the slowest job, so that a pattern can be seen to repeat
+_FIRST_S = 20.0  # simulated at first; twice as long until the link is shared for long enough
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """A while in which the same jobs are placed across a link.
+
+    Attributes
+    ----------
+    begin_ms, end_ms
+        When.
+    counts
+        How many jobs there are, by policy.
+    window_ms
+        For how long the slowest of them, under the first policy, iterates a few times.
+    """
+
+    begin_ms: float
+    end_ms: float
+    counts: tuple[int, ...]
+    window_ms: float
+
+    @property
+    def length_ms(self) -> float:
+        return self.end_ms - self.begin_ms
+
+    @property
+    def long_enough(self) -> bool:
+        return self.length_ms >= self.window_ms
+
+    @property
+    def merit(self) -> tuple[bool, int, int, float]:
+        """What makes it worth being shown: jobs under every policy, then under the first one."""
+        return self.long_enough, min(self.counts), self.counts[0], self.length_ms
+
+
+def draw_link(study: Study, records: Sequence[SimulationRecord]) -> Item:
+    """Return a picture of a link that jobs share, or the words that there is none.
+
+    It is of the first cell and seed, and of `PREFERRED` policies, or else of the first two there
+    are. Of the links, the one that is contended for the longest time under the first policy is
+    shown, or the busiest if none is contended; of the time, the middle of when most jobs are placed
+    across it. The same records give the same picture.
+
+    Parameters
+    ----------
+    study
+        The one that the records are of.
+    records
+        In the order of the report. Those that were not done are left out.
+    """
+    shown = _records_to_show(records)
+    if not shown:
+        return "No link is shown as it happened: nothing was done.\n"
+    first = shown[0]
+    link = _link_to_show(first)
+    where = f"{Cell(first.cell).label} with seed {first.seed}" if first.cell else first.title
+    scenario = study.scenario(Cell(first.cell), first.seed)
+    horizon_s = _FIRST_S
+    while True:
+        runs = [_again(scenario, record, link, horizon_s) for record in shown]
+        stretch = _best_stretch(runs)
+        over = horizon_s >= (first.makespan_s or 0.0)
+        if over or (stretch is not None and stretch.long_enough):
+            break
+        horizon_s *= 2
+    if stretch is None:
+        return markdown_text(
+            f"No link is shown as it happened: under {first.policy}, no two jobs share {link}, "
+            f"which has more contention or bursts than any other, in {where}."
+        ) + "\n"
+    middle = (stretch.begin_ms + stretch.end_ms) / 2
+    half = min(stretch.window_ms, stretch.length_ms) / 2
+    (capacity,) = (
+        float(capacity)
+        for name, capacity in zip(*_columns(first, "link", "capacity_mbps"), strict=True)
+        if name == link
+    )
+    policies = [record.policy for record in shown]
+    trace = LinkTrace(
+        link,
+        capacity,
+        {policy: run.trace for policy, run in zip(policies, runs, strict=True)},
+        start_ms=math.floor(middle - half),
+        end_ms=math.ceil(middle + half),
+    )
+    crossing = " and ".join(
+        f"{counted(count, 'job')} under {policy}"
+        for policy, count in zip(policies, stretch.counts, strict=True)
+    )
+    caption = f"Link {link} as it happened in {where}; it is crossed by {crossing}."
+    return Drawing("link", markdown_text(caption), plot_link(trace))
+
+
+# ------------------------------------------------------------------ what is shown
+
+
+def _records_to_show(records: Sequence[SimulationRecord]) -> list[SimulationRecord]:
+    """Return the records of the first cell and seed that has both policies, in their order."""
+    done = [record for record in records if record.went_well]
+    there = in_order({record.policy for record in done})
+    policies = PREFERRED if set(PREFERRED) <= set(there) else there[:2]
+    scenes: dict[tuple[object, int], dict[str, SimulationRecord]] = {}
+    for record in done:
+        if record.policy in policies:
+            scenes.setdefault((record.cell, record.seed), {})[record.policy] = record
+    scene: Mapping[str, SimulationRecord] = max(scenes.values(), key=len, default={})
+    return [scene[policy] for policy in policies if policy in scene]
+
+
+def _link_to_show(record: SimulationRecord) -> str:
+    """Return the link with most time in contention, then with most bursts."""
+    names, contended, busy = _columns(record, "link", "contended_s", "busy_s")
+    _, _, name = max(
+        zip(contended, busy, names, strict=True), key=lambda each: (each[0], each[1])
+    )
+    return str(name)
+
+
+def _columns(record: SimulationRecord, *names: str) -> list[Sequence[object]]:
+    return [(record.links or {})[name] for name in names]
+
+
+# ------------------------------------------------------------------ simulated again
+
+
+def _again(scenario: Scenario, record: SimulationRecord, link: str, horizon_s: float) -> Run:
+    """Return the beginning of a run, with what happens on a link."""
+    end = min(horizon_s, record.conditions.horizon_s or math.inf)
+    return simulate(
+        scenario,
+        record.policy,
+        seed=record.seed,
+        conditions=record.conditions.model_copy(update={"horizon_s": end}),
+        watch=[link],
+    )
+
+
+def _best_stretch(runs: Sequence[Run]) -> _Stretch | None:
+    """Return the stretch that is most worth being shown; None if no two jobs share the link."""
+    spans = [_spans(run) for run in runs]
+    moments = sorted({moment for each in spans for span in each.values() for moment in span})
+    iterations = runs[0].jobs.set_index("job")
+    iteration = iterations["iteration_mean_ms"].fillna(iterations["ideal_ms"])
+    stretches = []
+    for begin, end in zip(moments, moments[1:], strict=False):
+        there = [
+            [job for job, (since, until) in each.items() if since <= begin and end <= until]
+            for each in spans
+        ]
+        if len(there[0]) > 1:
+            window = _ITERATIONS * float(iteration[there[0]].max())
+            stretches.append(_Stretch(begin, end, tuple(map(len, there)), window))
+    return max(stretches, key=lambda stretch: stretch.merit, default=None)
+
+
+def _spans(run: Run) -> dict[str, tuple[float, float]]:
+    """Return from when to when each job uses the watched link, in ms: its first and last burst.
+
+    A job that is not over uses it to the end.
+    """
+    jobs = run.jobs.set_index("job")
+    mine = run.trace[run.trace["job"].isin(jobs.index)]  # other traffic is no job
+    times = mine.groupby("job")["time_ms"].agg(["min", "max"])
+    return {
+        str(job): (begin, end if jobs["finished"][job] else 1000 * run.makespan_s)
+        for job, begin, end in times.itertuples()
+    }

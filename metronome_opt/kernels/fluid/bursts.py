@@ -1,0 +1,80 @@
+"""Bursts begin and end on all links of a job at once."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from metronome_opt.kernels.fluid.rates import is_over, note_rate, own_rate, set_rate
+from metronome_opt.kernels.fluid.sharing import join, join_held, share_out
+from metronome_opt.kernels.fluid.world import World
+
+
+@njit(cache=True, nogil=True)
+def begin_burst(world: World, job: int) -> None:
+    """Let a job send on all its links."""
+    clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
+    row = jobs[job]
+    own = own_rate(world, job)
+    now = clock[0].now
+    row.held_by = -1
+    contended = False
+    for use in range(row.first_use, row.first_use + row.uses):
+        link = uses[use].link
+        was_over = is_over(world, link)
+        links[link].demand += uses[use].flows * own
+        head = links[link].head
+        uses[use].next = head
+        uses[use].prev = -1
+        if head >= 0:
+            uses[head].prev = use
+        else:
+            links[link].busy_since = now
+        links[link].head = use
+        links[link].active += 1
+        if is_over(world, link):
+            contended = True
+            if not was_over:
+                links[link].over_since = now
+    if not contended:
+        set_rate(world, job, own)
+        return
+    clock[0].stamp += 1
+    count = join(world, job, 0)
+    for use in range(row.first_use, row.first_use + row.uses):
+        count = join_held(world, uses[use].link, count)
+    share_out(world, count)
+
+
+@njit(cache=True, nogil=True)
+def end_burst(world: World, job: int) -> None:
+    """Take a burst off its links and give what it leaves to the others."""
+    clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
+    row = jobs[job]
+    own = own_rate(world, job)
+    now = clock[0].now
+    row.rate = 0.0
+    row.left = 0.0
+    note_rate(world, job, 0.0)
+    clock[0].stamp += 1
+    count = 0
+    for use in range(row.first_use, row.first_use + row.uses):
+        link = uses[use].link
+        was_over = is_over(world, link)
+        links[link].demand -= uses[use].flows * own
+        after, before = uses[use].next, uses[use].prev
+        if after >= 0:
+            uses[after].prev = before
+        if before >= 0:
+            uses[before].next = after
+        else:
+            links[link].head = after
+        links[link].active -= 1
+        if links[link].active == 0:
+            links[link].demand = 0.0  # no rounding stays behind
+            links[link].busy += now - links[link].busy_since
+        if was_over and not is_over(world, link):
+            links[link].over += now - links[link].over_since
+    for use in range(row.first_use, row.first_use + row.uses):
+        count = join_held(world, uses[use].link, count)
+    if count:
+        share_out(world, count)
