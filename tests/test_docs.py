@@ -33,6 +33,12 @@ def blocks(document: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
+def unnamed(document: str, names: Iterable[str]) -> list[str]:
+    """Return those names that a document does not have in backticks."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [name for name in names if f"`{name}`" not in text]
+
+
 def test_the_files_shown_are_valid_and_true() -> None:
     instance_text, schedule_text = blocks("docs/model.md", "json")
     instance = Instance.from_dict(json.loads(instance_text))
@@ -52,12 +58,6 @@ def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_readme_names_every_solver() -> None:
     assert unnamed("README.md", SOLVERS) == []
-
-
-def unnamed(document: str, names: Iterable[str]) -> list[str]:
-    """Return those names that a document does not have in backticks."""
-    text = (ROOT / document).read_text(encoding="utf-8")
-    return [name for name in names if f"`{name}`" not in text]
 
 
 def test_policies_and_conditions_are_explained() -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 PREFERRED = ("default", "metronome")
 
 _ITERATIONS = 6  # of the slowest job, so that a pattern can be seen to repeat
-_FIRST_S = 20.0  # simulated at first; twice as long until the link is shared for long enough
+_LONGEST_MS = 6000.0  # shown; bursts of the fast jobs could not be told apart in more
+_FIRST_S = 300.0  # simulated at first; twice as long until the link is shared for long enough
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class _Stretch:
     counts
         How many jobs there are, by policy.
     window_ms
-        For how long the slowest of them, under the first policy, iterates a few times.
+        In how much of it the slowest of them, under the first policy, iterates a few times.
     """
 
     begin_ms: float
@@ -79,19 +80,16 @@ def draw_link(study: Study, records: Sequence[SimulationRecord]) -> Item:
     link = _link_to_show(first)
     where = f"{Cell(first.cell).label} with seed {first.seed}" if first.cell else first.title
     scenario = study.scenario(Cell(first.cell), first.seed)
-    horizon_s = _FIRST_S
-    while True:
-        runs = [_again(scenario, record, link, horizon_s) for record in shown]
-        stretch = _best_stretch(runs)
-        over = horizon_s >= (first.makespan_s or 0.0)
-        if over or (stretch is not None and stretch.long_enough):
-            break
-        horizon_s *= 2
+    runs = _shared_beginnings(scenario, shown, link)
+    stretch = _best_stretch(runs)
     if stretch is None:
-        return markdown_text(
-            f"No link is shown as it happened: under {first.policy}, no two jobs share {link}, "
-            f"which has more contention or bursts than any other, in {where}."
-        ) + "\n"
+        return (
+            markdown_text(
+                f"No link is shown as it happened: under {first.policy}, no two jobs share {link}, "
+                f"which has more contention or bursts than any other, in {where}."
+            )
+            + "\n"
+        )
     middle = (stretch.begin_ms + stretch.end_ms) / 2
     half = min(stretch.window_ms, stretch.length_ms) / 2
     (capacity,) = (
@@ -134,9 +132,7 @@ def _records_to_show(records: Sequence[SimulationRecord]) -> list[SimulationReco
 def _link_to_show(record: SimulationRecord) -> str:
     """Return the link with most time in contention, then with most bursts."""
     names, contended, busy = _columns(record, "link", "contended_s", "busy_s")
-    _, _, name = max(
-        zip(contended, busy, names, strict=True), key=lambda each: (each[0], each[1])
-    )
+    _, _, name = max(zip(contended, busy, names, strict=True), key=lambda each: (each[0], each[1]))
     return str(name)
 
 
@@ -145,6 +141,21 @@ def _columns(record: SimulationRecord, *names: str) -> list[Sequence[object]]:
 
 
 # ------------------------------------------------------------------ simulated again
+
+
+def _shared_beginnings(
+    scenario: Scenario, records: Sequence[SimulationRecord], link: str
+) -> list[Run]:
+    """Return the beginnings of runs, so long that jobs share the link under the first policy."""
+    first, *others = records
+    horizon_s = _FIRST_S
+    while True:
+        run = _again(scenario, first, link, horizon_s)
+        stretch = _best_stretch([run])
+        shared = stretch is not None and stretch.long_enough
+        if shared or horizon_s >= (first.makespan_s or 0.0):
+            return [run, *(_again(scenario, other, link, horizon_s) for other in others)]
+        horizon_s *= 2
 
 
 def _again(scenario: Scenario, record: SimulationRecord, link: str, horizon_s: float) -> Run:
@@ -172,7 +183,7 @@ def _best_stretch(runs: Sequence[Run]) -> _Stretch | None:
             for each in spans
         ]
         if len(there[0]) > 1:
-            window = _ITERATIONS * float(iteration[there[0]].max())
+            window = min(_LONGEST_MS, _ITERATIONS * float(iteration[there[0]].max()))
             stretches.append(_Stretch(begin, end, tuple(map(len, there)), window))
     return max(stretches, key=lambda stretch: stretch.merit, default=None)
 

@@ -129,7 +129,7 @@ def simulate(
             _note(f"{output}: {len(cases) - len(left)} of {len(cases)} simulations are there")
         interrupted = _run(left, file, jobs or os.cpu_count() or 1)
         records = in_order(file.records, study)
-        written = _write(study, records, output)
+        written = _write(study, records, output, timeline=not interrupted)
     if not interrupted:
         _check_any_accepted(records)
     if as_json:
@@ -210,7 +210,9 @@ def _run(cases: Sequence[Simulation], file: Journal[SimulationRecord], width: in
     return False
 
 
-def _write(study: Study, records: Sequence[SimulationRecord], output: Path) -> list[Path]:
+def _write(
+    study: Study, records: Sequence[SimulationRecord], output: Path, *, timeline: bool
+) -> list[Path]:
     """Write tables and report if there is anything to tell; return what there is to read."""
     from metronome_opt.bench.simulation_report import write_simulation_report
     from metronome_opt.bench.simulation_tables import write_tables
@@ -219,8 +221,8 @@ def _write(study: Study, records: Sequence[SimulationRecord], output: Path) -> l
     if not any(record.went_well for record in records):
         return []
     tables = write_tables(records, output)
-    report = write_simulation_report(records, output, link=draw_link(study, records))
-    return [*tables, report]
+    link = draw_link(study, records) if timeline else None  # it takes a while
+    return [*tables, write_simulation_report(records, output, link=link)]
 
 
 def _check_any_accepted(records: Sequence[SimulationRecord]) -> None:

@@ -1,4 +1,5 @@
-"""Pictures of links, before and after: circle, timeline, heat map; who pays and who gains; fronts.
+"""Pictures of links, before and after: circle, timeline, heat map; who pays and who gains; fronts;
+what simulations brought.
 
 Every function returns a matplotlib figure; `save_figure` writes it. matplotlib is imported when the
 first figure is made.
@@ -13,16 +14,34 @@ from metronome_opt.plot.front import plot_front
 from metronome_opt.plot.heatmap import plot_heatmap
 from metronome_opt.plot.overview import plot_overview
 from metronome_opt.plot.save import check_suffix, save_figure
+from metronome_opt.plot.simulation import (
+    LinkTrace,
+    plot_completion,
+    plot_event_cost,
+    plot_gain,
+    plot_grid,
+    plot_link,
+    plot_prediction,
+    plot_utilisation,
+)
 from metronome_opt.plot.timeline import plot_timeline
 
 __all__ = [
+    "LinkTrace",
     "busiest_link",
     "check_suffix",
     "plot_circle",
     "plot_classes",
+    "plot_completion",
+    "plot_event_cost",
     "plot_front",
+    "plot_gain",
+    "plot_grid",
     "plot_heatmap",
+    "plot_link",
     "plot_overview",
+    "plot_prediction",
     "plot_timeline",
+    "plot_utilisation",
     "save_figure",
 ]

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
+from metronome_opt.bench.chapters import Drawing
 from metronome_opt.bench.evaluation.estimates import Estimates
 from metronome_opt.bench.evaluation.marks import Verdict, verdicts
 from metronome_opt.bench.evaluation.measures import MEASURES
@@ -22,7 +23,7 @@ from metronome_opt.bench.intervals import Interval
 from metronome_opt.bench.simulation_report import write_simulation_report
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.errors import InputError
-from metronome_opt.plot.simulation import LinkTrace
+from metronome_opt.plot.simulation import LinkTrace, plot_link
 from metronome_opt.simulate.conditions import Conditions
 from tests.bench.simulation_examples import job, link, simulation, study, unfinished
 
@@ -116,10 +117,11 @@ def test_times_of_jobs(text: str) -> None:
 
 def test_iterations_and_links(text: str) -> None:
     found = rows(text, "example: iterations and links")
-    # Slowdowns 1.02 and 1.04, then 1.01 twice; the p99 iteration takes twice as long. 50 Gbit in
-    # 100 s of use of 1 Gbit/s, in 200 s in all; 10 s of contention in 100 s.
+    # Slowdowns 1.02 and 1.04, then 1.01 twice, none by placement; the p99 iteration takes twice as
+    # long. 50 Gbit in 100 s of use of 1 Gbit/s, in 200 s in all; 10 s of contention in 100 s.
     assert found["metronome"] == [
-        *("1.020 (1.010 to 1.030)", "1.025 (1.010 to 1.040)", "2.040 (2.020 to 2.060)"),
+        *("1.020 (1.010 to 1.030)", "1.000 (1.000 to 1.000)", "1.020 (1.010 to 1.030)"),
+        *("1.025 (1.010 to 1.040)", "2.040 (2.020 to 2.060)"),
         *("50.0 % (50.0 to 50.0)", "25.0 % (25.0 to 25.0)", "10.0 % (10.0 to 10.0)"),
         "0 (0 to 0)",
     ]
@@ -165,7 +167,8 @@ def test_marks(text: str) -> None:
     highest = found["highest priority class, completion, against ideal"]
     assert highest[1] == "missed, not for certain"
     assert highest[2] == (
-        "+5.00 s a job above ideal: queueing 0, held back for a slot 0, longer iterations +5.00"
+        "+5.00 s a job above ideal: queueing 0, held back for a slot 0, longer iterations +5.00 "
+        "(by placement 0, by others +5.00)"
     )
     assert highest[3:] == ["+3.6 % (+0.0 to +7.1)", "-1.6", "-"]
     assert found["highest priority class, iteration, against ideal"][3:5] == [
@@ -213,8 +216,8 @@ def test_a_study_of_a_grid_is_reported_whole_and_cell_by_cell(tmp_path: Path) ->
     cells = [{"load": 0.5, "cushions": True}, {"load": 0.95, "cushions": True}]
     records = study(cells, seeds=2, jobs=6, policies=("default", "metronome"))
     changes = pd.DataFrame({"time_ms": [0.0], "link": ["l"], "job": ["a"], "rate_mbps": [1.0]})
-    trace = LinkTrace("l", 10, {"default": changes}, 0, 5)
-    write_simulation_report(records, tmp_path, trace=trace)
+    figure = plot_link(LinkTrace("l", 10, {"default": changes}, 0, 5))
+    write_simulation_report(records, tmp_path, link=Drawing("link", "A link.", figure))
     text = (tmp_path / "report.md").read_text()
     titles = ("all cells", "load=0.5, cushions=true", "load=0.95, cushions=true")
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
@@ -309,7 +312,8 @@ def test_policies_that_are_all_equal(tmp_path: Path) -> None:
     assert found["mean completion, against default"].reached is False
     assert found["mean completion, against default"].limit == (
         "ideal does not reach it either: no policy can here; "
-        "0 s a job above ideal: queueing 0, held back for a slot 0, longer iterations 0"
+        "0 s a job above ideal: queueing 0, held back for a slot 0, longer iterations 0 "
+        "(by placement 0, by others 0)"
     )
     assert found["mean completion, against cassini"].reached is False  # level is not ahead
     assert found["highest priority class, completion, against ideal"].reached is True
@@ -390,8 +394,73 @@ def test_ideal_that_is_reachable_shows_what_is_missing() -> None:
     assert found.reached is False
     assert found.limit == (
         "+30.0 s a job above ideal: queueing +12.0, held back for a slot +5.00, "
-        "longer iterations +13.0"
+        "longer iterations +13.0 (by placement 0, by others +13.0)"
     )
+
+
+def placed(**changes: Any) -> list[SimulationRecord]:
+    """Return two jobs of 1,000 iterations, 300 and 200 s late; a third never iterated."""
+    late = [
+        job("a", completion_s=400.0, alone_ms=150.0, iteration_mean_ms=300.0, **changes),
+        job("b", completion_s=300.0, alone_ms=100.0, iteration_mean_ms=120.0, **changes),
+        unfinished("c", alone_ms=900.0, iteration_mean_ms=None),
+    ]
+    ideal = [job("a"), job("b"), unfinished("c", iteration_mean_ms=None)]
+    return [simulation("metronome", late), simulation("ideal", ideal)]
+
+
+def test_slowdown_is_what_the_placement_costs_times_what_others_cost(tmp_path: Path) -> None:
+    """Job a: 3.0 = 1.5 * 2.0; job b: 1.2 = 1.0 * 1.2."""
+    text = write_simulation_report(placed(), tmp_path).read_text()
+    found = rows(text, "example: iterations and links")
+    assert found[""][1:4] == ["slowdown, mean over jobs", "of it by placement", "of it by others"]
+    assert found["metronome"][:3] == ["2.100", "1.250", "1.600"]
+    assert found["ideal"][:3] == ["1.000"] * 3
+
+
+def test_completion_that_is_longer_is_put_down_to_placement_and_others() -> None:
+    """Alone, 1,000 iterations of job a take 50 s longer where it is; b's take no longer."""
+    found = marks(placed())["highest priority class, completion, against ideal"]
+    assert found.limit == (
+        "+250 s a job above ideal: queueing 0, held back for a slot 0, "
+        "longer iterations +250 (by placement +25.0, by others +225)"
+    )
+
+
+def test_what_placement_costs_may_not_be_known(tmp_path: Path) -> None:
+    """Some records do not say how long an iteration alone is, or do not know it."""
+    unknown = placed()
+    lacking = [
+        simulation(
+            record.policy,
+            [
+                {name: value for name, value in row.items() if name != "alone_ms"}
+                for row in (job("a", completion_s=seconds), job("b"))
+            ],
+        )
+        for record, seconds in zip(unknown, (110.0, 100.0), strict=True)
+    ]
+    nowhere = [
+        simulation(record.policy, [job("a", completion_s=seconds, alone_ms=None), job("b")])
+        for record, seconds in zip(unknown, (110.0, 100.0), strict=True)
+    ]
+    for records in (lacking, nowhere):
+        text = write_simulation_report(records, tmp_path).read_text()
+        found = marks(records)["highest priority class, completion, against ideal"]
+        assert "longer iterations +5.00" in found.limit
+        if records is lacking:
+            assert rows(text, "example: iterations and links")["ideal"][1:3] == ["-", "-"]
+            assert "placement" not in found.limit
+
+
+def test_what_rounding_leaves_is_nothing() -> None:
+    records = [
+        one("default", 100.0),
+        simulation("metronome", [job("a", queueing_s=0.1 + 0.2)]),
+        simulation("ideal", [job("a", queueing_s=0.3)]),
+    ]
+    found = marks(records)["mean completion, against default"]
+    assert "queueing 0, held back for a slot 0, longer iterations 0 (" in found.limit
 
 
 def test_the_highest_class_is_the_highest_of_each_scenario() -> None:
@@ -430,7 +499,7 @@ def test_a_model_that_no_scenario_of_a_seed_has_is_marked() -> None:
 def test_links_that_nobody_used_have_no_utilisation(tmp_path: Path) -> None:
     unused = link(carried_gbit=0.0, used_s=0.0, busy_s=0.0)
     text = write_simulation_report([simulation("default", links=[unused])], tmp_path).read_text()
-    assert rows(text, "example: iterations and links")["default"][3:6] == ["-", "0.0 %", "-"]
+    assert rows(text, "example: iterations and links")["default"][5:8] == ["-", "0.0 %", "-"]
 
 
 def test_rephasings_are_per_hour_of_jobs_that_ran() -> None:

@@ -51,7 +51,8 @@ class Metronome(Default):
       if that is what it takes to keep bursts apart. They keep their slots, waiting for one another
       or not, or go on as they are: whatever is forecast to be best.
 
-    Bandwidth is asked for by weight: where bursts meet, the more important job gets more of it.
+    Who is late is waited for by all, or by nobody, or only if no other is more important; then the
+    less important ones are re-phased first. Bandwidth is asked for by weight: where bursts meet, the more important job gets more of it.
 
     Parameters
     ----------
@@ -182,15 +183,23 @@ class Metronome(Default):
 def _plans(
     state: State, crowd: Crowd, offsets: Sequence[int], cushion: float
 ) -> Iterator[dict[int, Order]]:
-    """Yield what the members may do at their offsets: wait for those that are late, or not."""
+    """Yield what the members may do at their offsets if one of them is late.
+
+    All wait for it; only for the most important ones, while others that are late wait for their
+    next slots; nobody waits for anybody.
+    """
     starts = crowd.starts(offsets, turn=True)
     group = state.engine.new_group()
-    for manner in (Manner.HOLD, Manner.SLIDE):
+    weights = [job.weight for job in crowd.instance.jobs]
+    together = [Manner.HOLD] * len(weights)
+    low_first = [Manner.HOLD if weight == max(weights) else Manner.YIELD for weight in weights]
+    apart = [Manner.SLIDE] * len(weights)
+    for manners in dict.fromkeys(map(tuple, (together, low_first, apart))):
         yield {
             index: Order(
                 index, crowd.slot(index, manner=manner, group=group, cushion_ms=cushion), start
             )
-            for index, start in zip(crowd.members, starts, strict=True)
+            for index, start, manner in zip(crowd.members, starts, manners, strict=True)
         }
 
 
