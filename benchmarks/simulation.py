@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 
 from benchmarks.figures import keep_figure
@@ -22,12 +21,12 @@ from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance
 from metronome_opt.plot.simulation import plot_event_cost
 from metronome_opt.simulate import simulate
+from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.engine import Engine, Runner
 from metronome_opt.simulate.pattern import Pattern
 from metronome_opt.simulate.study import STUDIES, read_study
 
 _ROOT = SUITES.parent.parent
-_PATIENCE_S = 1800
 _SIZES = (64, 128, 256, 512, 1024)  # nodes of the stored fabrics
 
 
@@ -74,66 +73,65 @@ def event_cost(small: bool) -> Iterator[Figure]:
     keep_figure(figure, "event-cost.svg", small)
 
 
-_DAY = """
+_MEASURED = """
 import json, resource, sys, time
-from metronome_opt.simulate import simulate
-from metronome_opt.simulate.draws import Draw
-from metronome_opt.simulate.study import read_study
-file, hours = sys.argv[1], float(sys.argv[2])
-study = read_study(file)
-def scenario(hours):
-    dynamic = study.draw.dynamic.model_copy(update={"hours": hours})
-    draw = Draw(dynamic=dynamic)
-    return study.model_copy(update={"draw": draw}).scenario(study.cells[-1], seed=0)
-def run(scenario, end_s):
-    conditions = study.conditions_of(study.cells[-1]).model_copy(update={"horizon_s": end_s})
-    return simulate(scenario, "default", conditions=conditions, sample_s=study.sample_s)
-drawn = scenario(hours)
-run(drawn, 1.0)  # compiles, or loads what is compiled
+from benchmarks.simulation import {function}
+{function}(1.0 / 3600)  # compiles, or loads what is compiled
 start, used = time.perf_counter(), time.process_time()
-done = run(drawn, 3600 * hours)
-print(json.dumps({
+events = {function}(float(sys.argv[1]))
+print(json.dumps({{
     "seconds": time.perf_counter() - start,
     "core_seconds": time.process_time() - used,
     "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    "events": done.events,
-    "jobs": len(done.jobs),
-    "finished": int(done.jobs["finished"].sum()),
-}))
+    "events": events,
+}}))
 """
 
 
 @benchmark("How long do 24 simulated hours of 1,024 nodes take, and how much memory?")
 def simulation_day(small: bool) -> Iterator[Figure]:
-    """Let jobs arrive all day, under `default`, in a process whose memory is measured."""
-    study = _ROOT / STUDIES / ("fabric-256.yaml" if small else "fabric-1024.yaml")
-    for hours, bar in ((0.01, ""),) if small else ((1, ""), (24, "<= 600")):
-        found = _simulate_hours(study, hours)
-        if found is None:
-            yield Figure(f"{hours} h: killed after", _PATIENCE_S, "s", bar)
-            continue
-        yield Figure(f"{hours} h", found["seconds"], "s", bar)
-        yield Figure(f"{hours} h: on the core", found["core_seconds"], "s")
-        yield Figure(f"{hours} h: peak memory of the process", found["megabytes"], "MB", "<= 2000")
-        yield Figure(f"{hours} h: events", found["events"], "")
-        yield Figure(f"{hours} h: jobs", found["jobs"], "")
-        yield Figure(f"{hours} h: of these finished", found["finished"], "")
+    """Run 489 jobs all day; then an hour of arrivals, which fill a fabric that is too narrow."""
+    hours = 0.01 if small else 24
+    yield from _measured("run_jobs", hours, f"jobs of fabric-1024-test-0, {hours} h", "<= 600")
+    hours = 0.001 if small else 1
+    yield from _measured("run_arrivals", hours, f"study fabric-1024, default, {hours} h", "")
 
 
-def _simulate_hours(study: Path, hours: float) -> dict[str, float] | None:
-    """Simulate hours of a study in another process; None if it had to be killed."""
-    try:
-        output = subprocess.run(
-            [sys.executable, "-c", _DAY, str(study), str(hours)],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-        ).stdout
-    except subprocess.TimeoutExpired:
-        return None
-    found: dict[str, float] = json.loads(output)
-    return found
+def run_jobs(hours: float) -> int:
+    """Run the jobs of the stored fabric-1024-test-0, unshifted; return how many events happen."""
+    (instance,) = _fabrics("fabric-1024-test-0")
+    engine = _unshifted(instance)
+    engine.run(3.6e6 * hours)
+    return engine.events
+
+
+def run_arrivals(hours: float) -> int:
+    """Let jobs of the study fabric-1024 arrive under `default`; return how many events happen."""
+    study = read_study(_ROOT / STUDIES / "fabric-1024.yaml")
+    cell = study.cells[0]
+    dynamic = study.draw.dynamic
+    assert dynamic is not None
+    draw = Draw(dynamic=dynamic.model_copy(update={"hours": hours}))
+    conditions = study.conditions_of(cell).model_copy(update={"horizon_s": 3600 * hours})
+    scenario = study.model_copy(update={"draw": draw}).scenario(cell, seed=0)
+    run = simulate(scenario, "default", conditions=conditions, sample_s=study.sample_s)
+    return run.events
+
+
+def _measured(function: str, hours: float, name: str, bar: str) -> Iterator[Figure]:
+    """Run a function of this module in a process whose memory is measured."""
+    output = subprocess.run(
+        [sys.executable, "-c", _MEASURED.format(function=function), str(hours)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=_ROOT,
+    ).stdout
+    found = json.loads(output)
+    yield Figure(name, found["seconds"], "s", bar)
+    yield Figure(f"{name}: on the core", found["core_seconds"], "s")
+    yield Figure(f"{name}: peak memory of the process", found["megabytes"], "MB", "<= 2000")
+    yield Figure(f"{name}: events", found["events"], "")
 
 
 def _fabrics(beginning: str) -> list[Instance]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from metronome_opt.bench.chapters import Drawing, Item
+from metronome_opt.bench.evaluation.runs import run_of
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.tables import markdown_text
 from metronome_opt.plot.simulation import LinkTrace, in_order, plot_link
@@ -22,6 +24,7 @@ PREFERRED = ("default", "metronome")
 
 _ITERATIONS = 6  # of the slowest job, so that a pattern can be seen to repeat
 _LONGEST_MS = 6000.0  # shown; bursts of the fast jobs could not be told apart in more
+_MOST_NODES = 512  # of a cluster that is simulated again for a picture
 _FIRST_S = 300.0  # simulated at first; twice as long until the link is shared for long enough
 
 
@@ -53,6 +56,13 @@ class _Stretch:
         return self.length_ms >= self.window_ms
 
     @property
+    def middle_ms(self) -> tuple[float, float]:
+        """From when to when it is shown."""
+        middle = (self.begin_ms + self.end_ms) / 2
+        half = min(self.window_ms, self.length_ms) / 2
+        return middle - half, middle + half
+
+    @property
     def merit(self) -> tuple[bool, int, int, float]:
         """What makes it worth being shown: jobs under every policy, then under the first one."""
         return self.long_enough, min(self.counts), self.counts[0], self.length_ms
@@ -76,41 +86,29 @@ def draw_link(study: Study, records: Sequence[SimulationRecord]) -> Item:
     shown = _records_to_show(records)
     if not shown:
         return "No link is shown as it happened: nothing was done.\n"
+    if study.cluster.nodes > _MOST_NODES:
+        return f"No link is shown as it happened: of more than {_MOST_NODES} nodes it takes long.\n"
     first = shown[0]
-    link = _link_to_show(first)
-    where = f"{Cell(first.cell).label} with seed {first.seed}" if first.cell else first.title
-    scenario = study.scenario(Cell(first.cell), first.seed)
-    runs = _shared_beginnings(scenario, shown, link)
-    stretch = _best_stretch(runs)
+    link, capacity_mbps = _link_to_show(first)
+    cell = Cell(first.cell)
+    where = f"{cell.label if first.cell else first.study} with seed {first.seed}"
+    runs = _shared_beginnings(study.scenario(cell, first.seed), shown, link)
+    stretch = _best_stretch(list(runs.values()))
     if stretch is None:
-        return (
-            markdown_text(
-                f"No link is shown as it happened: under {first.policy}, no two jobs share {link}, "
-                f"which has more contention or bursts than any other, in {where}."
-            )
-            + "\n"
+        words = (
+            f"No link is shown as it happened: under {first.policy}, no two jobs share {link}, "
+            f"which has more contention or bursts than any other, in {where}."
         )
-    middle = (stretch.begin_ms + stretch.end_ms) / 2
-    half = min(stretch.window_ms, stretch.length_ms) / 2
-    (capacity,) = (
-        float(capacity)
-        for name, capacity in zip(*_columns(first, "link", "capacity_mbps"), strict=True)
-        if name == link
-    )
-    policies = [record.policy for record in shown]
-    trace = LinkTrace(
-        link,
-        capacity,
-        {policy: run.trace for policy, run in zip(policies, runs, strict=True)},
-        start_ms=math.floor(middle - half),
-        end_ms=math.ceil(middle + half),
-    )
+        return f"{markdown_text(words)}\n"
+    begin, end = stretch.middle_ms
+    traces = {policy: run.trace for policy, run in runs.items()}
+    figure = plot_link(LinkTrace(link, capacity_mbps, traces, math.floor(begin), math.ceil(end)))
     crossing = " and ".join(
         f"{counted(count, 'job')} under {policy}"
-        for policy, count in zip(policies, stretch.counts, strict=True)
+        for policy, count in zip(runs, stretch.counts, strict=True)
     )
     caption = f"Link {link} as it happened in {where}; it is crossed by {crossing}."
-    return Drawing("link", markdown_text(caption), plot_link(trace))
+    return Drawing("link", markdown_text(caption), figure)
 
 
 # ------------------------------------------------------------------ what is shown
@@ -129,15 +127,11 @@ def _records_to_show(records: Sequence[SimulationRecord]) -> list[SimulationReco
     return [scene[policy] for policy in policies if policy in scene]
 
 
-def _link_to_show(record: SimulationRecord) -> str:
-    """Return the link with most time in contention, then with most bursts."""
-    names, contended, busy = _columns(record, "link", "contended_s", "busy_s")
-    _, _, name = max(zip(contended, busy, names, strict=True), key=lambda each: (each[0], each[1]))
-    return str(name)
-
-
-def _columns(record: SimulationRecord, *names: str) -> list[Sequence[object]]:
-    return [(record.links or {})[name] for name in names]
+def _link_to_show(record: SimulationRecord) -> tuple[str, float]:
+    """Return name and capacity of the link with most time in contention, then with most bursts."""
+    links = run_of(record).links
+    name = links.sort_values(["contended_s", "busy_s"], ascending=False, kind="stable").index[0]
+    return str(name), float(links["capacity_mbps"][name])
 
 
 # ------------------------------------------------------------------ simulated again
@@ -145,8 +139,8 @@ def _columns(record: SimulationRecord, *names: str) -> list[Sequence[object]]:
 
 def _shared_beginnings(
     scenario: Scenario, records: Sequence[SimulationRecord], link: str
-) -> list[Run]:
-    """Return the beginnings of runs, so long that jobs share the link under the first policy."""
+) -> dict[str, Run]:
+    """Return beginnings of runs, so long that jobs share the link under the first policy."""
     first, *others = records
     horizon_s = _FIRST_S
     while True:
@@ -154,8 +148,10 @@ def _shared_beginnings(
         stretch = _best_stretch([run])
         shared = stretch is not None and stretch.long_enough
         if shared or horizon_s >= (first.makespan_s or 0.0):
-            return [run, *(_again(scenario, other, link, horizon_s) for other in others)]
+            break
         horizon_s *= 2
+    again = {other.policy: _again(scenario, other, link, horizon_s) for other in others}
+    return {first.policy: run, **again}
 
 
 def _again(scenario: Scenario, record: SimulationRecord, link: str, horizon_s: float) -> Run:
@@ -177,7 +173,7 @@ def _best_stretch(runs: Sequence[Run]) -> _Stretch | None:
     iterations = runs[0].jobs.set_index("job")
     iteration = iterations["iteration_mean_ms"].fillna(iterations["ideal_ms"])
     stretches = []
-    for begin, end in zip(moments, moments[1:], strict=False):
+    for begin, end in pairwise(moments):
         there = [
             [job for job, (since, until) in each.items() if since <= begin and end <= until]
             for each in spans

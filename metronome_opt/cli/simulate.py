@@ -221,7 +221,10 @@ def _write(
     if not any(record.went_well for record in records):
         return []
     tables = write_tables(records, output)
-    link = draw_link(study, records) if timeline else None  # it takes a while
+    link = None
+    if timeline:
+        _note("simulating a link once more, to show it as it happened")
+        link = draw_link(study, records)
     return [*tables, write_simulation_report(records, output, link=link)]
 
 

@@ -1,5 +1,4 @@
-"""Pictures of links, before and after: circle, timeline, heat map; who pays and who gains; fronts;
-what simulations brought.
+"""Pictures of links before and after, of who pays and who gains, of fronts, of simulations.
 
 Every function returns a matplotlib figure; `save_figure` writes it. matplotlib is imported when the
 first figure is made.

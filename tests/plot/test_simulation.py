@@ -238,6 +238,19 @@ def test_prediction_has_a_point_for_each_job_in_percent() -> None:
     assert "cassini\nPearson -, Spearman -\n(1 job)" in said
 
 
+@pytest.mark.parametrize("policies", [1, 2, 3, 4, 6])
+def test_titles_of_predictions_keep_their_distance(policies: int) -> None:
+    names = ("default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal")
+    elongations = {name: ([0.0, 0.1], [0.1, 0.012]) for name in names[:policies]}
+    figure = plot_prediction(elongations, title="mix=two-1.00")
+    figure.draw_without_rendering()
+    title, *_ = (text for text in figure.texts if text.get_text().startswith("Elongation"))
+    bottom = title.get_window_extent().y0
+    boxes = (axes.get_tightbbox() for axes in figure.axes if axes.get_visible())
+    highest = max(box.y1 for box in boxes if box is not None)
+    assert bottom - highest > 0.05 * figure.dpi  # inches
+
+
 # ------------------------------------------------------------------ link
 
 

@@ -157,7 +157,7 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[Part, ...]:
         If there are no records, they are of several studies, or a run is there twice.
     """
     _check(records)
-    runs = [_run(record) for record in records if record.went_well]
+    runs = [run_of(record) for record in records if record.went_well]
     _check_pairs(runs)
     cells = tuple(dict.fromkeys(map(_label, records)))
     parts = [_part(cell, (cell,), records, runs) for cell in cells]
@@ -220,7 +220,14 @@ def _label(record: SimulationRecord) -> str:
     return Cell(record.cell).label if record.cell else record.study
 
 
-def _run(record: SimulationRecord) -> SimulatedRun:
+def run_of(record: SimulationRecord) -> SimulatedRun:
+    """Return what a record of a simulation that was done holds, as tables.
+
+    Raises
+    ------
+    InputError
+        If it has no results.
+    """
     if record.jobs is None or record.links is None or record.makespan_s is None:
         raise InputError(
             f"records: {record.policy} with seed {record.seed} in {show(_label(record))} is done "

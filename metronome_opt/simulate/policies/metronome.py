@@ -52,7 +52,8 @@ class Metronome(Default):
       or not, or go on as they are: whatever is forecast to be best.
 
     Who is late is waited for by all, or by nobody, or only if no other is more important; then the
-    less important ones are re-phased first. Bandwidth is asked for by weight: where bursts meet, the more important job gets more of it.
+    less important ones are re-phased first. Bandwidth is asked for by weight: where bursts meet,
+    the more important job gets more of it.
 
     Parameters
     ----------
