@@ -311,7 +311,7 @@ def test_policies_that_are_all_equal(tmp_path: Path) -> None:
     found = marks(records)
     assert found["mean completion, against default"].reached is False
     assert found["mean completion, against default"].limit == (
-        "ideal does not reach it either: no policy can here; "
+        "ideal does not reach it either; "
         "0 s a job above ideal: queueing 0, held back for a slot 0, longer iterations 0 "
         "(by placement 0, by others 0)"
     )

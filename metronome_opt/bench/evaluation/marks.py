@@ -226,7 +226,7 @@ def _limit(part: Part, mark: Mark, change: Interval | None, most: Interval | Non
         return ""
     missing = _share(change, most) if mark.jobs is None else _missing(part, mark.jobs)
     if most is not None and not mark.reached(most.mean):
-        return f"{IDEAL} does not reach it either: no policy can here; {missing}"
+        return f"{IDEAL} does not reach it either; {missing}"
     return missing
 
 
