@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metronome_opt.bench.cases import MeasuredCase
@@ -18,6 +17,7 @@ from metronome_opt.bench.figures import (
     proving_solvers,
 )
 from metronome_opt.bench.growth import growth, growth_table
+from metronome_opt.bench.items import Drawing, Item
 from metronome_opt.bench.pairwise import never_worse
 from metronome_opt.bench.references import References
 from metronome_opt.bench.results import (
@@ -30,27 +30,15 @@ from metronome_opt.bench.results import (
 )
 from metronome_opt.bench.sections import Section
 from metronome_opt.bench.shown import count, exact
-from metronome_opt.bench.tables import Table, markdown_text
+from metronome_opt.bench.tables import markdown_text
 from metronome_opt.bench.targets import MIN_SEEDS, target_runs, targets_table, too_few_seeds
 
 if TYPE_CHECKING:
-    from metronome_opt.plot.picture import Picture
+    pass
 
 BEST_SOLVER = "auto"
 RIVALS = ("greedy", "cassini", "local", "cpsat")
 GROWING_SUITE = "fabric"
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure, the name of its files without suffix, and what it shows in a sentence."""
-
-    name: str
-    caption: str
-    figure: Picture
-
-
-Item = str | Table | Drawing
 
 
 def section_chapter(

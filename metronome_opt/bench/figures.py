@@ -13,6 +13,7 @@ from metronome_opt.bench.profiles import Points, cactus, performance_profile, ta
 from metronome_opt.bench.sections import Section
 from metronome_opt.bench.targets import ABOVE_BEST, TargetRuns, hardest
 from metronome_opt.plot import style
+from metronome_opt.plot.axes import WIDTH, dress, single
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from metronome_opt.plot.picture import Picture
 
 MOST_PANELS = 9
-_WIDTH, _HEIGHT = 6.4, 4.0  # inches
 _PANELS_IN_A_ROW = 3
 
 # Positions in `style.look`: dark colours first, yellow, which a thin line cannot carry, last.
@@ -89,7 +89,7 @@ def plot_profile(section: Section, looks: Strokes) -> Picture:
     profiles = performance_profile(times, FLOOR_S)
     ratios = [ratio for points in profiles.values() for ratio, _ in points]
     right = 1.1 * max(2.0, *ratios)  # where all are as fast, there is still an axis
-    figure, axes = _single(f"Performance profile, {section.title}")
+    figure, axes = single(f"Performance profile, {section.title}")
     for solver, points in profiles.items():
         # From below the first step, so that a solver that never wins is seen to begin at 0.
         _step(axes, [(1.0, 0.0), *points, (right, points[-1][1])], solver, looks)
@@ -106,7 +106,7 @@ def plot_cactus(section: Section, looks: Strokes) -> Picture:
     from matplotlib.ticker import MaxNLocator
 
     solvers = proving_solvers(section)
-    figure, axes = _single(f"Instances solved over time, {section.title}")
+    figure, axes = single(f"Instances solved over time, {section.title}")
     limits = (problem.setting.time_limit_s for problem in section.problems)
     longest = max(2 * FLOOR_S, *limits)
     shortest = longest
@@ -130,7 +130,7 @@ def plot_targets(section: Section, runs: Sequence[TargetRuns], looks: Strokes) -
     problems = hardest(runs, MOST_PANELS)
     columns = min(_PANELS_IN_A_ROW, len(problems))
     rows = math.ceil(len(problems) / columns)
-    figure = style.new_figure(max(_WIDTH, 2.9 * columns), 2.3 * rows + 1.0)
+    figure = style.new_figure(max(WIDTH, 2.9 * columns), 2.3 * rows + 1.0)
     figure.suptitle(
         f"Time to within {100 * float(ABOVE_BEST):g} % of the best known value, {section.title}",
         fontsize=style.TITLE,
@@ -142,7 +142,7 @@ def plot_targets(section: Section, runs: Sequence[TargetRuns], looks: Strokes) -
                 points = target_distribution([max(FLOOR_S, time) for time in run.times])
                 axes.plot(*_coordinates(points), **looks[run.solver].line(), gid=run.solver)
         axes.set_title(style.shorten(problem.instance), fontsize=style.SMALL, parse_math=False)
-        _dress(axes)
+        dress(axes)
     for axes in grid.flat[len(problems) :]:
         axes.set_visible(False)
     grid[0, 0].set_ylim(0, 1.02)
@@ -156,7 +156,7 @@ def plot_targets(section: Section, runs: Sequence[TargetRuns], looks: Strokes) -
 
 def plot_growth(section: Section, growths: Sequence[Growth], looks: Strokes) -> Picture:
     """Draw time against number of jobs, both logarithmic, with the fitted power laws."""
-    figure, axes = _single(f"Time to a proof by number of jobs, {section.title}")
+    figure, axes = single(f"Time to a proof by number of jobs, {section.title}")
     for each in growths:
         look = looks[each.solver]
         dots = look.line() | {"linestyle": "", "gid": each.solver}
@@ -177,21 +177,6 @@ def plot_growth(section: Section, growths: Sequence[Growth], looks: Strokes) -> 
 
 
 # ------------------------------------------------------------------ parts
-
-
-def _single(title: str) -> tuple[Picture, Axes]:
-    figure = style.new_figure(_WIDTH, _HEIGHT)
-    figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
-    axes = figure.add_subplot()
-    _dress(axes)
-    return figure, axes
-
-
-def _dress(axes: Axes) -> None:
-    axes.tick_params(labelsize=style.SMALL)
-    axes.grid(color="#dddddd", linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _step(axes: Axes, points: Sequence[tuple[float, float]], solver: str, looks: Strokes) -> None:

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from metronome_opt.bench.cases import MeasuredCase, measured
-from metronome_opt.bench.chapters import Drawing, Item, checks_chapter, section_chapter
+from metronome_opt.bench.chapters import checks_chapter, section_chapter
 from metronome_opt.bench.facts import facts_of
 from metronome_opt.bench.figures import strokes
 from metronome_opt.bench.frames import cases_csv
+from metronome_opt.bench.items import Drawing, Item, item_markdown
 from metronome_opt.bench.prose import DEFINITIONS, header, threats
 from metronome_opt.bench.records import Record
 from metronome_opt.bench.references import References, gather, read_best_known
 from metronome_opt.bench.sections import sections_of, whole
-from metronome_opt.bench.tables import Table, markdown_text, to_latex, to_markdown
+from metronome_opt.bench.tables import Table, to_latex
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import InputError, show
 from metronome_opt.plot import save_figure
@@ -74,7 +75,7 @@ def write_report(
                 save_figure(item.figure, folder / "figures" / f"{item.name}{suffix}")
     write_text(folder / "records.csv", cases_csv(cases))
     report = folder / "report.md"
-    write_text(report, "\n".join(map(_markdown, items)))
+    write_text(report, "\n".join(map(item_markdown, items)))
     return report
 
 
@@ -100,11 +101,3 @@ def _contents(
     yield from checks_chapter(cases, whole(cases), references, best_known)
     yield "## Threats to validity\n"
     yield "\n\n".join(threats(facts, best_known)) + "\n"
-
-
-def _markdown(item: Item) -> str:
-    if isinstance(item, Table):
-        return f"{markdown_text(item.caption)}:\n\n{to_markdown(item)}"
-    if isinstance(item, Drawing):
-        return f"![{item.caption}](figures/{item.name}.svg)\n\n{item.caption}\n"
-    return item

@@ -13,6 +13,7 @@ from functools import cached_property
 from statistics import fmean
 
 from metronome_opt.bench.cases import MeasuredCase, Problem, Setting
+from metronome_opt.bench.items import with_distinct_slugs
 from metronome_opt.bench.statistics import shifted_geometric_mean
 
 Runs = Mapping[str, Mapping[Problem, Sequence[MeasuredCase]]]
@@ -132,7 +133,7 @@ def sections_of(cases: Sequence[MeasuredCase]) -> tuple[Section, ...]:
             pooled = [case for setting in of_split for case in by_setting[setting]]
             title = "all suites" if split == "test" else f"all suites, split {split}"
             sections.append(_part(together, title, pooled))
-    return _distinct(sections)
+    return with_distinct_slugs(sections)
 
 
 def whole(cases: Sequence[MeasuredCase]) -> Section:
@@ -174,20 +175,6 @@ def _title(setting: Setting, settings: Collection[Setting]) -> str:
     if len({other.memory_limit_mb for other in settings}) > 1:
         title += f", {setting.memory_limit_mb or 'unlimited'} MB"
     return title
-
-
-def _distinct(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Return the sections with slugs that differ, since these name files."""
-    taken: set[str] = set()
-    distinct = []
-    for section in sections:
-        slug, count = section.slug, 1
-        while slug in taken:
-            count += 1
-            slug = f"{section.slug}-{count}"
-        taken.add(slug)
-        distinct.append(replace(section, slug=slug))
-    return tuple(distinct)
 
 
 def _natural(problem: Problem) -> tuple[list[tuple[int, str]], float, str]:

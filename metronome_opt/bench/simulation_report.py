@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from metronome_opt.bench.chapters import Drawing, Item
 from metronome_opt.bench.evaluation.estimates import Estimates, estimates_csv
 from metronome_opt.bench.evaluation.figures import cell_drawings, grid_drawings, job_drawings
 from metronome_opt.bench.evaluation.marks import SUBJECT, Verdict, verdicts, verdicts_csv
@@ -25,8 +24,9 @@ from metronome_opt.bench.evaluation.tables import (
     measures_tables,
     outcomes_table,
 )
+from metronome_opt.bench.items import Drawing, Item, item_markdown
 from metronome_opt.bench.simulations import SimulationRecord, latest
-from metronome_opt.bench.tables import Table, markdown_text, to_markdown
+from metronome_opt.bench.tables import Table, markdown_text
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.plot.save import save_figure
 
@@ -77,7 +77,7 @@ def write_simulation_report(
     write_text(folder / "estimates.csv", estimates_csv(found))
     write_text(folder / "marks.csv", verdicts_csv(verdict for each in marks for verdict in each))
     report = folder / "report.md"
-    write_text(report, "\n".join(map(_markdown, items)))
+    write_text(report, "\n".join(map(item_markdown, items)))
     return report
 
 
@@ -125,11 +125,3 @@ def _chapter(found: Estimates, *, one_cell: bool) -> Iterator[Item]:
     if one_cell:
         yield from cell_drawings(part)
     yield from job_drawings(part)
-
-
-def _markdown(item: Item) -> str:
-    if isinstance(item, Table):
-        return f"{markdown_text(item.caption)}:\n\n{to_markdown(item)}"
-    if isinstance(item, Drawing):
-        return f"![{item.caption}](figures/{item.name}.svg)\n\n{item.caption}\n"
-    return item

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from metronome_opt.bench.chapters import Drawing, Item
 from metronome_opt.bench.evaluation.runs import run_of
+from metronome_opt.bench.items import Drawing, Item
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.tables import markdown_text
 from metronome_opt.plot.simulation import LinkTrace, in_order, plot_link

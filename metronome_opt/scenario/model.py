@@ -267,10 +267,15 @@ class Scenario(Record):
         InputError
             If anything is unknown, missing, of the wrong type, out of range or inconsistent.
         """
-        scenario = build(cls, data, SCENARIO_FORMAT)
-        if scenario.workloads is None:
-            return scenario
-        return scenario.model_copy(update={"workloads": str(Path(folder) / scenario.workloads)})
+        return build(cls, in_folder(data, folder), SCENARIO_FORMAT)
+
+
+def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
+    """Return a document whose folder of ``workloads``, if it has one, is found from here."""
+    workloads = data.get("workloads")
+    if not isinstance(workloads, str) or not workloads:
+        return data
+    return {**data, "workloads": str(Path(folder) / workloads)}
 
 
 def read_scenario(path: str | Path) -> Scenario:

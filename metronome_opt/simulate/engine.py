@@ -165,11 +165,8 @@ class Engine:
         for use, (link, flows) in enumerate(links.items(), start=first):
             self._world.uses[use] = (self._index[link], job, flows, -1, -1)
         start = self.now if at is None else at
-        if slot is not None:
-            self.assign(job, slot, start)
-            row["due"] += slot.period_ms
-            row["planned"] += slot.period_ms
         loop.enter(self._world, job, start)
+        self.assign(job, slot, start)
 
     def assign(self, job: int, slot: Slot | None, start: float = 0.0) -> None:
         """Let the next iteration of a job, and those after it, begin in a slot.

@@ -13,6 +13,8 @@ from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine, Slot
 from metronome_opt.simulate.jobs import TrainingJob
 
+_MOST_AROUND = 24  # jobs that are looked at together
+
 
 @dataclass
 class Placed:
@@ -159,23 +161,13 @@ class State:
         finally:
             self.remove(placed.job.index)
 
-    def around(self, seeds: Iterable[int], most: int) -> tuple[list[int], bool]:
-        """Return jobs that may get in each other's way, directly or through others.
+    def around(self, seed: int) -> list[int]:
+        """Return a job and those that may get in its way, directly or through others.
 
-        Parameters
-        ----------
-        seeds
-            Where to begin; they come first.
-        most
-            How many jobs, the nearest ones.
-
-        Returns
-        -------
-        list of int, bool
-            The jobs, and whether these are all.
+        Of very many only the nearest ones.
         """
-        found = dict.fromkeys(index for index in seeds if index in self.running)
-        queue = list(found)
+        found = {seed: None}
+        queue = [seed]
         crowded: dict[str, bool] = {}
         for index in queue:
             for link in self.running[index].placement.links:
@@ -183,11 +175,23 @@ class State:
                     crowded[link] = self.is_crowded(link)
                     for other in self.users[link] if crowded[link] else ():
                         if other not in found:
-                            if len(found) >= most:
-                                return list(found), False
+                            if len(found) >= _MOST_AROUND:
+                                return list(found)
                             found[other] = None
                             queue.append(other)
-        return list(found), True
+        return list(found)
+
+    def changed(self, came: Iterable[int], left: Iterable[Placed]) -> Iterator[list[int]]:
+        """Yield the jobs around each that came, and around those that had to do with who left.
+
+        A job that has been among some already is not begun with again.
+        """
+        seen: set[int] = set()
+        for index in [*came, *self.neighbours(left)]:
+            if index not in seen:
+                members = self.around(index)
+                seen.update(members)
+                yield members
 
     def load(self) -> Counter[str]:
         """Return the peak demand of all jobs together by link, in Mbit/s."""

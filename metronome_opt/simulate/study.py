@@ -27,6 +27,7 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario import SCENARIO_FORMAT, Cluster, Scenario, data_folder, find_workloads
+from metronome_opt.scenario.model import in_folder
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.draws import Draw, Given, Setup
 
@@ -160,10 +161,7 @@ class Study(Record):
         InputError
             If anything is unknown, missing, of the wrong type, out of range or inconsistent.
         """
-        study = build(cls, data, STUDY_FORMAT)
-        if study.workloads is None:
-            return study
-        return study.model_copy(update={"workloads": str(Path(folder) / study.workloads)})
+        return build(cls, in_folder(data, folder), STUDY_FORMAT)
 
     @classmethod
     def of_scenario(

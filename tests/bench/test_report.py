@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
-from metronome_opt.bench.chapters import Drawing, Item, section_chapter
+from metronome_opt.bench.chapters import section_chapter
 from metronome_opt.bench.figures import plot_cactus, plot_profile, strokes
+from metronome_opt.bench.items import Drawing, Item
 from metronome_opt.bench.records import Record
 from metronome_opt.bench.references import gather
 from metronome_opt.bench.report import write_report

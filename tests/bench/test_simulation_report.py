@@ -14,12 +14,12 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from metronome_opt.bench.chapters import Drawing
 from metronome_opt.bench.evaluation.estimates import Estimates
 from metronome_opt.bench.evaluation.marks import Verdict, verdicts
 from metronome_opt.bench.evaluation.measures import MEASURES
 from metronome_opt.bench.evaluation.runs import Part, parts_of
 from metronome_opt.bench.intervals import Interval
+from metronome_opt.bench.items import Drawing
 from metronome_opt.bench.simulation_report import write_simulation_report
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.errors import InputError

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from metronome_opt.bench.chapters import Drawing
+from metronome_opt.bench.items import Drawing
 from metronome_opt.bench.simulation_timeline import draw_link
 from metronome_opt.bench.simulation_worker import columns_of
 from metronome_opt.bench.simulations import SimulationRecord

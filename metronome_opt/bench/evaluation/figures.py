@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from metronome_opt.bench.chapters import Drawing, Item
 from metronome_opt.bench.evaluation.estimates import BASELINE, Estimate, Estimates
 from metronome_opt.bench.evaluation.marks import SUBJECT
 from metronome_opt.bench.evaluation.measures import (
@@ -16,6 +15,7 @@ from metronome_opt.bench.evaluation.measures import (
     predicted_elongation,
 )
 from metronome_opt.bench.evaluation.runs import Part, SimulatedRun
+from metronome_opt.bench.items import Drawing, Item
 from metronome_opt.plot.simulation import (
     plot_completion,
     plot_gain,

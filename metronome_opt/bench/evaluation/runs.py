@@ -11,12 +11,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from metronome_opt.bench.intervals import Interval, mean_interval
+from metronome_opt.bench.items import with_distinct_slugs
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.errors import InputError, show
 from metronome_opt.plot.simulation.looks import in_order
@@ -163,7 +164,7 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[Part, ...]:
     parts = [_part(cell, (cell,), records, runs) for cell in cells]
     if len(cells) > 1:
         parts.insert(0, _part(ALL_CELLS, cells, records, runs))
-    return _distinct(parts)
+    return with_distinct_slugs(parts)
 
 
 def _check(records: Sequence[SimulationRecord]) -> None:
@@ -250,17 +251,3 @@ def _frame(columns: Columns) -> pd.DataFrame:
 
     kinds = {name: bool if name in _TRUTHS else float for name in columns if name not in _WORDS}
     return pd.DataFrame({name: list(column) for name, column in columns.items()}).astype(kinds)
-
-
-def _distinct(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts with slugs that differ, since these name files."""
-    taken: set[str] = set()
-    distinct = []
-    for part in parts:
-        slug, count = part.slug, 1
-        while slug in taken:
-            count += 1
-            slug = f"{part.slug}-{count}"
-        taken.add(slug)
-        distinct.append(replace(part, slug=slug))
-    return tuple(distinct)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metronome_opt.plot import style
+from metronome_opt.plot.axes import WIDTH, single
 from metronome_opt.plot.simulation import looks
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def plot_completion(times: Mapping[str, ArrayLike], *, title: str) -> Picture:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator
 
-    figure, axes = looks.single(f"Completion times, {title}")
+    figure, axes = single(f"Completion times, {title}")
     policies = looks.in_order(times)
     lines = looks.lines(policies)
     known = {policy: _known(times[policy]) for policy in policies}
@@ -65,7 +66,7 @@ def plot_completion(times: Mapping[str, ArrayLike], *, title: str) -> Picture:
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("completion time, arrival to end (s)", fontsize=style.TEXT)
     axes.set_ylabel("share of jobs complete", fontsize=style.TEXT)
-    style.add_legend(figure, entries, looks.WIDTH)
+    style.add_legend(figure, entries, WIDTH)
     figure.settle()
     return figure
 

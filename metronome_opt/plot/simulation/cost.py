@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError
 from metronome_opt.plot import style
-from metronome_opt.plot.simulation import looks
+from metronome_opt.plot.axes import single
 
 if TYPE_CHECKING:
     from metronome_opt.plot.picture import Picture
@@ -35,7 +35,7 @@ def plot_event_cost(points: Sequence[tuple[int, float]], *, title: str = "one co
         raise InputError("points: there are none, so there is nothing to draw")
     sizes = sorted({nodes for nodes, _ in points})
     medians = [median(cost for nodes, cost in points if nodes == size) for size in sizes]
-    figure, axes = looks.single(f"Cost of an event by number of nodes, {title}")
+    figure, axes = single(f"Cost of an event by number of nodes, {title}")
     axes.plot(
         [nodes for nodes, _ in points],
         [cost for _, cost in points],

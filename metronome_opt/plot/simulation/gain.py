@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metronome_opt.plot import style
+from metronome_opt.plot.axes import WIDTH, single
 from metronome_opt.plot.simulation import looks
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def plot_gain(
     score, gain = np.asarray(scores, dtype=np.float64), np.asarray(gains, dtype=np.float64)
     known = np.isfinite(score) & np.isfinite(gain)
     middles, means, counts = binned(score[known], gain[known])
-    figure, axes = looks.single(f"Gain by compatibility, {title}")
+    figure, axes = single(f"Gain by compatibility, {title}")
     axes.axhline(0, color=style.INK, linewidth=0.8)
     axes.plot(
         score[known],
@@ -85,7 +86,7 @@ def plot_gain(
         ),
         style.note_entry(_left_out(len(score), int(known.sum()))),
     ]
-    style.add_legend(figure, entries, looks.WIDTH)
+    style.add_legend(figure, entries, WIDTH)
     figure.settle()
     return figure
 

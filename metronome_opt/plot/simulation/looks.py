@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.plot import style
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
-    from metronome_opt.plot.picture import Picture
-
-WIDTH, HEIGHT = 6.4, 4.0  # inches
 MANY = 2000  # points; more of them would make a file large and no picture clearer
 
 # From what clusters do today to what no policy can do better. The colours are those of Okabe and
@@ -49,20 +46,3 @@ def lines(policies: Sequence[str]) -> dict[str, dict[str, Any]]:
         policy: dict(zip(("color", "linestyle", "linewidth"), looks[policy], strict=True))
         for policy in policies
     }
-
-
-def single(title: str) -> tuple[Picture, Axes]:
-    """Return a figure with one pair of axes below a title."""
-    figure = style.new_figure(WIDTH, HEIGHT)
-    figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
-    axes = figure.add_subplot()
-    dress(axes)
-    return figure, axes
-
-
-def dress(axes: Axes) -> None:
-    """Give axes a pale grid, small numbers and no frame."""
-    axes.tick_params(labelsize=style.SMALL)
-    axes.grid(color="#dddddd", linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metronome_opt.plot import style
+from metronome_opt.plot.axes import WIDTH, dress
 from metronome_opt.plot.simulation import looks
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def plot_prediction(
     lines = looks.lines(policies)
     columns = min(_COLUMNS, len(policies))
     rows = math.ceil(len(policies) / columns)
-    width = max(looks.WIDTH, _PANEL * columns + 0.4)
+    width = max(WIDTH, _PANEL * columns + 0.4)
     figure = style.new_figure(width, (_PANEL + _WORDS) * rows + 1.0)
     figure.suptitle(
         f"Elongation of iterations as predicted and simulated, {title}",
@@ -85,7 +86,7 @@ def plot_prediction(
     low, high = float(values.min()), max(1.0, float(values.max()))
     limits = (low - 0.04 * (high - low), high + 0.04 * (high - low))
     for axes, policy in zip(grid.flat, policies, strict=False):
-        looks.dress(axes)
+        dress(axes)
         axes.plot(limits, limits, color=style.INK, linewidth=0.8)
         axes.plot(
             *(100 * each for each in known[policy]),

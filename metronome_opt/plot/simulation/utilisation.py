@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metronome_opt.plot import style
+from metronome_opt.plot.axes import WIDTH, dress
 from metronome_opt.plot.simulation import looks
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ def plot_utilisation(runs: Mapping[str, Sequence[Samples]], *, title: str) -> Pi
 
     columns = min(_COLUMNS, len(policies))
     rows = math.ceil(len(policies) / columns)
-    width = max(looks.WIDTH, 2.7 * columns)
+    width = max(WIDTH, 2.7 * columns)
     figure = style.new_figure(width, 1.9 * rows + 1.2)
     figure.suptitle(f"Utilisation over time, {title}", fontsize=style.TITLE, parse_math=False)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes, policy in zip(grid.flat, policies, strict=False):
-        looks.dress(axes)
+        dress(axes)
         axes.set_title(policy, fontsize=style.TEXT, loc="left", parse_math=False)
         low, high = np.percentile(shares[policy], _BAND, axis=0)
         colour = lines[policy]["color"]

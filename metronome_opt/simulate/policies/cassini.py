@@ -16,7 +16,6 @@ from metronome_opt.simulate.state import Order, Placed, State
 from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate
 
-_MOST_JOBS = 24
 _DRIFT = 0.05  # of a period: who is off by no more is left alone
 _EFFORT = 1  # rounds of search on each link
 
@@ -41,17 +40,8 @@ class Cassini(Default):
 
     def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
         """Shift all jobs around those that came, and around those that left."""
-        orders: list[Order] = []
-        seen: set[int] = set()
-        for index in [*came, *state.neighbours(left)]:
-            if index in seen:
-                continue
-            members, _ = state.around([index], _MOST_JOBS)
-            seen.update(members)
-            crowd = crowd_of(state, members)
-            if crowd is not None:
-                orders += _shift(state, crowd)
-        return orders
+        crowds = (crowd_of(state, members) for members in state.changed(came, left))
+        return [order for crowd in crowds if crowd is not None for order in _shift(state, crowd)]
 
 
 def _shift(state: State, crowd: Crowd) -> list[Order]:
@@ -76,7 +66,7 @@ def _badness(job: TrainingJob, placement: Placement, state: State) -> tuple[bool
     if not placement.links:
         return False, Fraction(0)
     with state.trying(Placed(job, placement)):
-        crowd = crowd_of(state, state.around([job.index], _MOST_JOBS)[0])
+        crowd = crowd_of(state, state.around(job.index))
         if crowd is None or job.index not in crowd.members:
             return False, Fraction(0)
         shifts = shifts_of(crowd.instance, _EFFORT)

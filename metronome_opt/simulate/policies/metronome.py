@@ -26,7 +26,6 @@ from metronome_opt.simulate.state import Order, Placed, State
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
 
-_MOST_JOBS = 24
 _ROUNDS = 0  # good schedules are enough, and the forecast judges them
 _DEPARTURES = 4  # that a job waits for, rather than to cost more than this wait
 _AGEING = 0.3  # of the time that a job has waited it may cost to start it
@@ -122,14 +121,9 @@ class Metronome(Default):
 
     def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
         """Solve the jobs around those that came, and around those that left."""
-        orders: list[Order] = []
-        seen: set[int] = set()
-        for index in [*came, *state.neighbours(left)]:
-            if index not in seen:
-                members, _ = state.around([index], _MOST_JOBS)
-                seen.update(members)
-                orders += self._solve(state, members)
-        return orders
+        return [
+            order for members in state.changed(came, left) for order in self._solve(state, members)
+        ]
 
     def _solve(self, state: State, members: Sequence[int]) -> list[Order]:
         """Return the plan that is forecast to be best: free, or in slots, stretched if need be."""
