@@ -1,0 +1,99 @@
+"""The stored studies, a small one, and how long their jobs take alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from metronome_opt.scenario import (
+    Cluster,
+    JobTraffic,
+    Scenario,
+    Work,
+    build_scenario,
+    find_workloads,
+    read_workload,
+)
+from metronome_opt.scenario.traffic import Setting, iteration
+from metronome_opt.simulate.study import Cell, Study, read_study
+from tests.scenario.examples import number
+
+STUDIES = Path(__file__).parents[2] / "benchmarks" / "studies"
+NAMES = (
+    "snapshot",
+    "static-24",
+    "dynamic-24",
+    "priority",
+    "drift",
+    "wrong-profile",
+    "fabric-256",
+    "fabric-1024",
+)
+NIC = 50_000  # Mbit/s
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """Return a study of five jobs that arrive on four nodes."""
+    return {
+        "format": "metronome-study/1",
+        "name": "small",
+        "slot_ms": 5,
+        "hyperperiod_ms": 6000,
+        "cluster": {
+            "topology": "single-switch",
+            "nodes": 4,
+            "gpus": 4,
+            "nic_gbps": 50,
+            "gpu": {"name": "GPU", "sustained_tflops": number(23)},
+        },
+        "draw": {"dynamic": {"count": 5}},
+        **changes,
+    }
+
+
+def study(**changes: Any) -> Study:
+    return Study.from_dict(document(**changes))
+
+
+@cache
+def stored(name: str) -> Study:
+    return read_study(STUDIES / f"{name}.yaml")
+
+
+def cells(name: str) -> Mapping[str, Cell]:
+    return {cell.label: cell for cell in stored(name).cells}
+
+
+def alone_s(job: Work, cluster: Cluster) -> float:
+    """Return the seconds of an iteration at the full rate of an interface."""
+    flops = 10**12 * cluster.gpu.sustained_tflops.value
+    return _alone_s(job.model, Setting(job.workers, job.batch, flops, NIC))
+
+
+@cache
+def _alone_s(model: str, setting: Setting) -> float:
+    workload = read_workload(find_workloads()[model.lower()])
+    return float(iteration(workload, setting).duration) / 1000
+
+
+def gpu_seconds(jobs: tuple[Work, ...], cluster: Cluster) -> float:
+    return sum(job.workers * (job.iterations or 0) * alone_s(job, cluster) for job in jobs)
+
+
+def traffic(study: Study, job: Work) -> JobTraffic:
+    """Return the traffic of a job that has the cluster to itself, a worker on each node."""
+    cluster = study.cluster
+    if job.nodes is None:
+        alone = {**dict(cluster), "nodes": job.workers, "topology": "single-switch"}
+        alone |= {"racks": None, "oversubscription": None}
+        cluster = Cluster.model_validate(alone)
+    made = Scenario(
+        name="alone",
+        slot_ms=study.slot_ms,
+        hyperperiod_ms=study.hyperperiod_ms,
+        cluster=cluster,
+        jobs=(job,),
+    )
+    return build_scenario(made).traffic[0]

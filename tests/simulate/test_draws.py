@@ -1,0 +1,118 @@
+"""What the generators of studies draw: seeds, loads, workers, mixes."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.scenario import (
+    data_folder,
+    read_scenario,
+)
+from metronome_opt.simulate.study import read_study
+from tests.simulate.studies import (
+    NAMES,
+    STUDIES,
+    alone_s,
+    gpu_seconds,
+    stored,
+    study,
+    traffic,
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_seed_alone_decides(name: str) -> None:
+    made = read_study(STUDIES / f"{name}.yaml")
+    cell = made.cells[-1]
+    assert made.scenario(cell, 4) == stored(name).scenario(cell, 4)
+    assert made.scenario(cell, 4).jobs != made.scenario(cell, 5).jobs
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32), load=st.floats(0.1, 2), count=st.integers(2, 60))
+def test_the_load_says_in_which_time_the_jobs_arrive(seed: int, load: float, count: int) -> None:
+    made = study(draw={"dynamic": {"count": count}}, grid={"load": [load, 2 * load]})
+    thin, dense = (made.scenario(cell, seed).jobs for cell in made.cells)
+    assert len(thin) == count
+    span = gpu_seconds(thin, made.cluster) / 16 / load
+    assert 0 <= thin[0].arrival_s <= thin[-1].arrival_s <= span
+    for early, late in zip(dense, thin, strict=True):  # the same jobs in half the time
+        assert early.arrival_s == pytest.approx(late.arrival_s / 2)
+        assert early.model_copy(update={"arrival_s": late.arrival_s}) == late
+
+
+def test_arrivals_are_even_over_that_time() -> None:
+    made = study(draw={"dynamic": {"count": 30, "load": 0.8}})
+    shares = []
+    for seed in range(100):
+        jobs = made.scenario(made.cells[0], seed).jobs
+        span = gpu_seconds(jobs, made.cluster) / 16 / 0.8
+        shares += [job.arrival_s / span for job in jobs]
+    # 3,000 values, evenly from 0 to 1: standard errors 0.005 and about 0.004
+    assert statistics.mean(shares) == pytest.approx(1 / 2, abs=0.02)
+    assert statistics.pstdev(shares) == pytest.approx(12**-0.5, abs=0.015)
+
+
+def test_a_warm_cluster_is_as_full_at_the_beginning_as_in_the_long_run() -> None:
+    made = study(draw={"dynamic": {"hours": 0.5, "load": 2}})
+    cluster = made.cluster
+    busy, arriving = [], []
+    for seed in range(60):
+        jobs = made.scenario(made.cells[0], seed).jobs
+        assert [job.arrival_s for job in jobs] == sorted(job.arrival_s for job in jobs)
+        early = tuple(job for job in jobs if job.arrival_s < alone_s(job, cluster))
+        busy.append(sum(job.workers for job in early) / 16)
+        late = tuple(job for job in jobs if job not in early)
+        arriving.append(gpu_seconds(late, cluster) / 16 / 1800)
+        assert all(0 < (job.iterations or 0) <= 1000 for job in jobs)
+    # about six jobs run at a time, so that a run is off by 0.9 or so, the mean of 60 by 0.12
+    assert statistics.mean(busy) == pytest.approx(2, abs=0.35)
+    assert statistics.mean(arriving) == pytest.approx(2, abs=0.35)
+
+
+def test_jobs_have_the_workers_that_their_models_can_use() -> None:
+    made = study(draw={"dynamic": {"count": 500}})
+    jobs = made.scenario(made.cells[0], 1).jobs
+    seen: dict[str, Counter[int]] = {}
+    for job in jobs:
+        seen.setdefault(job.model, Counter())[job.workers] += 1
+        assert 200 <= (job.iterations or 0) <= 1000
+        assert job.nodes is None
+    assert len(seen) == 13
+    assert set(seen.pop("GPT3")) == {4, 8}
+    assert set(seen.pop("GPT2")) == {2}
+    assert all(set(counts) <= set(range(2, 9)) for counts in seen.values())
+    assert {job.priority for job in jobs} == {1, 2, 4}
+
+
+def test_mixes_keep_their_promise_about_periods() -> None:
+    made = study(draw={"dynamic": {"count": 120}}, grid={"mix": ["harmonic", "any", "free"]})
+    harmonic, free_choice, free = (
+        [traffic(made, job).rounded for job in made.scenario(cell, 2).jobs] for cell in made.cells
+    )
+    models = [job.model for job in made.scenario(made.cells[0], 2).jobs]
+    for model, tuned, close in zip(models, harmonic, free_choice, strict=True):
+        if model not in ("GPT2", "GPT3"):  # whose batches leave no choice
+            assert 5 * tuned.period in (75, 125, 375, 750, 1500)
+            assert tuned.idle_error <= 0.05
+        if model != "GPT3":
+            assert close.idle_error <= 0.05
+        assert tuned.idle_error <= 0.1
+        assert 6000 % (5 * close.period) == 0
+    assert statistics.mean(float(rounded.idle_error) for rounded in free) > 0.05
+
+
+def test_the_batch_is_half_to_twice_the_shipped_one() -> None:
+    usual = {
+        job.model: job.batch
+        for job in read_scenario(data_folder() / "scenarios/paper-24.yaml").jobs
+    }
+    made = study(draw={"dynamic": {"count": 200}}, grid={"mix": ["harmonic", "any", "free"]})
+    for cell in made.cells:
+        for job in made.scenario(cell, 0).jobs:
+            assert round(usual[job.model] / 2) <= job.batch <= 2 * usual[job.model]

@@ -1,0 +1,113 @@
+"""The studies of the repository keep their word."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+
+import pytest
+
+from metronome_opt import evaluate, solve
+from metronome_opt.instance import Instance
+from metronome_opt.scenario import (
+    build_scenario,
+)
+from metronome_opt.simulate.study import Cell
+from tests.simulate.studies import (
+    NAMES,
+    STUDIES,
+    cells,
+    stored,
+    traffic,
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stored_study_is_what_its_cells_say_and_its_jobs_can_be_built(name: str) -> None:
+    made = stored(name)
+    assert made.name == name
+    assert made.seeds >= 10
+    assert len(made.cells) == prod(len(values) for values in made.grid.values())
+    for cell in made.cells:
+        made.conditions_of(cell)
+        drawn = made.scenario(cell, 0)
+        if all(job.nodes for job in drawn.jobs):
+            build_scenario(drawn)
+        for job in {job.model: job for job in drawn.jobs}.values():
+            assert traffic(made, job).phases
+            assert job.iterations
+
+
+def test_all_stored_studies_are_listed_here() -> None:
+    assert {path.stem for path in STUDIES.iterdir()} == set(NAMES)
+
+
+def best_score(instance: Instance) -> float:
+    """Return the best compatibility that shifts reach; all weights are 1, both links alike."""
+    result = solve(instance, time_limit=20, workers=1)
+    assert result.status == "optimal"
+    score = evaluate(instance, result.schedule.offsets).score_min
+    assert score is not None
+    return float(score)
+
+
+@pytest.mark.parametrize("cell", cells("snapshot").values(), ids=cells("snapshot"))
+def test_a_snapshot_has_the_score_that_its_name_says_on_one_link(cell: Cell) -> None:
+    drawn = stored("snapshot").scenario(cell, 7)
+    instance = build_scenario(drawn).instance
+    count, score = str(cell.settings["mix"]).split("-")
+    assert len(drawn.jobs) == {"two": 2, "three": 3, "four": 4}[count]
+    assert [dict(job.links) for job in instance.jobs] == [
+        {"node-00": 1, "node-01": 1} for _ in drawn.jobs
+    ]
+    assert best_score(instance) == pytest.approx(float(score), abs=0.005)
+    periods = sorted(job.period for job in instance.jobs)
+    assert all(longer % shorter == 0 for shorter, longer in pairwise(periods))
+    for job, entry in zip(drawn.jobs, build_scenario(drawn).traffic, strict=True):
+        assert entry.rounded.idle_error <= 0.05
+        assert 0 <= job.arrival_s < entry.exact.duration / 1000
+        assert (job.iterations or 0) * entry.exact.duration / 1000 == pytest.approx(120, rel=0.01)
+
+
+def test_static_jobs_are_the_same_wherever_they_run_and_take_the_same_time_alone() -> None:
+    made = stored("static-24")
+    for seed in range(3):
+        by_label = {
+            label: made.scenario(cell, seed).jobs for label, cell in cells("static-24").items()
+        }
+        for mix in ("harmonic", "any", "free"):
+            pinned, loose = (
+                by_label[f"placement={placement}, mix={mix}"] for placement in ("given", "chosen")
+            )
+            assert len({job.model for job in pinned}) == 13
+            for here, there in zip(pinned, loose, strict=True):
+                assert here.nodes is not None
+                assert len(set(here.nodes)) == here.workers == there.workers
+                assert there.nodes is None
+                assert here.priority == there.priority
+                assert here.arrival_s == there.arrival_s == 0
+                total = (here.iterations or 0) * float(traffic(made, here).exact.duration) / 1000
+                assert total == pytest.approx(300, rel=0.01)
+
+
+def test_disturbances_meet_the_same_jobs() -> None:
+    for name in ("drift", "wrong-profile"):
+        made = stored(name)
+        drawn = {(cell.settings.get("mix"), made.scenario(cell, 3).jobs) for cell in made.cells}
+        assert len(drawn) == len(made.grid["mix"])
+    settings_of_drift = [stored("drift").conditions_of(cell) for cell in stored("drift").cells]
+    assert len(settings_of_drift) == 3 * 20
+    assert len({str(each) for each in settings_of_drift}) == 20
+
+
+def test_priorities_differ_in_nothing_else() -> None:
+    made = stored("priority")
+    drawn = {str(cell.settings["priorities"]): made.scenario(cell, 0).jobs for cell in made.cells}
+    two, three = drawn["1/10"], drawn["1/4/16"]
+    for cell in made.cells:  # nor does how links are shared
+        assert made.scenario(cell, 0).jobs == drawn[str(cell.settings["priorities"])]
+    assert {job.priority for job in two} == {1, 10}
+    assert {job.priority for job in three} == {1, 4, 16}
+    assert [job.model_copy(update={"priority": 1}) for job in two] == [
+        job.model_copy(update={"priority": 1}) for job in three
+    ]
