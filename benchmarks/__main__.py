@@ -17,8 +17,11 @@ from rich.table import Table
 
 import benchmarks.kernels
 import benchmarks.objectives
+import benchmarks.placement
 import benchmarks.prediction
+import benchmarks.profiles
 import benchmarks.simulation
+import benchmarks.soak
 import benchmarks.whole  # noqa: F401 (they register themselves)
 from benchmarks.best_known import read_best_known, take_over, write_update
 from benchmarks.families import FAMILIES

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from metronome_opt.bench.journal import Journal, dump_line, read_journal
+from metronome_opt.journal import Journal, dump_line, read_journal
 from metronome_opt.records import FrozenMap, NonNegative, Positive
 from metronome_opt.schedule import Exact
 

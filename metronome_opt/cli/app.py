@@ -9,8 +9,11 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import bench, options
+from metronome_opt.cli.monitor import monitor
 from metronome_opt.cli.pairs import read_names, read_pairs
 from metronome_opt.cli.pareto import pareto
+from metronome_opt.cli.place import place
+from metronome_opt.cli.profile import profile
 from metronome_opt.cli.simulate import simulate
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
@@ -156,6 +159,9 @@ def solve(
 
 app.command()(pareto)
 app.command()(simulate)
+app.command()(place)
+app.command()(profile)
+app.command()(monitor)
 
 
 @app.command()

@@ -18,7 +18,7 @@ from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
     from metronome_opt.bench.evaluation.measures import Measure
-    from metronome_opt.bench.journal import Journal
+    from metronome_opt.journal import Journal
     from metronome_opt.bench.simulations import Simulation, SimulationRecord
     from metronome_opt.simulate.study import Cell, Study
 
@@ -40,8 +40,8 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Separated by commas: of default, exclusive, cassini, metronome-greedy, metronome "
-            "and ideal.",
+            help="Separated by commas: of default, exclusive, cassini, metronome-greedy, proposal, "
+            "metronome and ideal.",
             show_default="those of the study",
         ),
     ] = None,
@@ -90,7 +90,7 @@ def simulate(
     meet the same jobs and the same chance. With nothing left to do, --resume writes the tables and
     the report anew.
     """
-    from metronome_opt.bench.journal import Journal
+    from metronome_opt.journal import Journal
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.simulation_plan import (
         check_own,

@@ -12,6 +12,7 @@ from metronome_opt.plot.comparison import busiest_link
 from metronome_opt.plot.front import plot_front
 from metronome_opt.plot.heatmap import plot_heatmap
 from metronome_opt.plot.overview import plot_overview
+from metronome_opt.plot.profile import plot_profile
 from metronome_opt.plot.save import check_suffix, save_figure
 from metronome_opt.plot.simulation import (
     LinkTrace,
@@ -40,6 +41,7 @@ __all__ = [
     "plot_link",
     "plot_overview",
     "plot_prediction",
+    "plot_profile",
     "plot_timeline",
     "plot_utilisation",
     "save_figure",

@@ -6,6 +6,7 @@ from metronome_opt.report.classes import (
     jobs_frame,
     priority_classes,
 )
+from metronome_opt.report.state import state_tables
 from metronome_opt.report.tables import (
     CLASSES_LEGEND,
     JOBS_LEGEND,
@@ -14,6 +15,7 @@ from metronome_opt.report.tables import (
     counted,
     front_table,
     jobs_table,
+    number,
     objectives_table,
     stated,
     terminal,
@@ -30,8 +32,10 @@ __all__ = [
     "front_table",
     "jobs_frame",
     "jobs_table",
+    "number",
     "objectives_table",
     "priority_classes",
+    "state_tables",
     "stated",
     "terminal",
 ]

@@ -77,7 +77,7 @@ def comparison_table(results: Sequence[Result], failures: Mapping[str, str] | No
     failures
         Solvers that could not run, with the reason in a line.
     """
-    table = _table("solver", "contention", "latency", "score\nmean", "score\nmin")
+    table = plain_table("solver", "contention", "latency", "score\nmean", "score\nmin")
     table.add_column("status", no_wrap=True)
     for heading in ("lower\nbound", "gap", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -107,7 +107,7 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
     before, after
         What the judge says of two schedules; what is not known before is shown as a dash.
     """
-    table = _table("", "unshifted", "scheduled")
+    table = plain_table("", "unshifted", "scheduled")
     table.add_column("unit")
     for name, unit in UNITS.items():
         old = "-" if before is None else stated(name, before.objectives[name])
@@ -133,7 +133,7 @@ def jobs_table(result: Result, before: Evaluation | None) -> Table:
         not known.
     """
     is_stretched = any(result.stretch.values())
-    table = _table(
+    table = plain_table(
         *("job", "weight", "period\n(ms)"),
         *(["stretch\n(ms)"] if is_stretched else []),
         *("offset\n(ms)", "unshifted\n+ ms", "scheduled\n+ ms"),
@@ -167,7 +167,7 @@ def classes_table(instance: Instance, before: Evaluation | None, after: Evaluati
     before, after
         What the judge says of two schedules of it; what is not known before is shown as a dash.
     """
-    table = _table(
+    table = plain_table(
         *("weight", "jobs", "\nfaster", "\nslower"),
         *("iteration\nbefore", "\nafter", "unserved\nbefore", "\nafter"),
     )
@@ -191,7 +191,7 @@ def front_table(front: Front, files: Sequence[str]) -> Table:
     files
         Where the points are written, in their order.
     """
-    table = _table("point", *(f"{name}\n({UNITS[name]})" for name in front.objectives))
+    table = plain_table("point", *(f"{name}\n({UNITS[name]})" for name in front.objectives))
     table.add_column("schedule", no_wrap=True)
     columns = [
         _apart(name, [point.objectives[name] for point in front.points])
@@ -215,7 +215,8 @@ def _count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _table(first: str, *headings: str) -> Table:
+def plain_table(first: str, *headings: str) -> Table:
+    """Return a table without rows: names to the left, numbers to the right."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column(first, no_wrap=True)
     for heading in headings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metronome_opt.scenario.build import JobTraffic, Problem, build_scenario, load
+from metronome_opt.scenario.build import JobTraffic, Problem, build_scenario, load, locate
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Cluster, Scenario, Work, read_scenario
 from metronome_opt.scenario.workload import (
@@ -29,6 +29,7 @@ __all__ = [
     "data_folder",
     "find_workloads",
     "load",
+    "locate",
     "read_scenario",
     "read_workload",
 ]

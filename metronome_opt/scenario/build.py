@@ -125,11 +125,14 @@ def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Pro
     InputError
         One line that names the file, the place in it and the value.
     """
+    path = locate(path)
+    return read_as(path, lambda document: _problem_of(document, path.parent, hyperperiod_limit))
+
+
+def locate(path: str | Path) -> Path:
+    """Return where a scenario is: a file, or one that comes with the package, by its name."""
     shipped = data_folder() / "scenarios" / f"{path}.yaml"
-    if shipped.is_file() and not Path(path).exists():
-        path = shipped
-    folder = Path(path).parent
-    return read_as(path, lambda document: _problem_of(document, folder, hyperperiod_limit))
+    return shipped if shipped.is_file() and not Path(path).exists() else Path(path)
 
 
 def _problem_of(document: Mapping[str, Any], folder: Path, hyperperiod_limit: int) -> Problem:

@@ -54,6 +54,7 @@ class Machines:
     """
 
     def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
         self.network = network_of(cluster)
         self.capacities = self.network.capacities
         self.nic = cluster.nic

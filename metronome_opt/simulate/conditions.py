@@ -9,6 +9,7 @@ from pydantic import Field
 from metronome_opt.records import Record
 
 Sharing = Literal["fair", "strict", "weighted"]
+Control = Literal["once", "slots", "monitor"]
 
 Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
@@ -36,6 +37,10 @@ class Conditions(Record):
         None for what the policy asks of the network.
     cushions
         Whether policies that reserve cushions against jitter do so.
+    control
+        What becomes of a plan: jobs are shifted ``once`` and run on freely, keep their ``slots``,
+        or are watched by a ``monitor`` as well, which corrects claims and re-phases jobs, and keep
+        a slot for every burst.
     horizon_s
         When the simulation ends; None for when the last job has left.
     """
@@ -48,6 +53,7 @@ class Conditions(Record):
     background: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = 0.0
     sharing: Sharing | None = None
     cushions: bool = True
+    control: Control = "slots"
     horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @property

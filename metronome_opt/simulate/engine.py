@@ -10,8 +10,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from metronome_opt.kernels.fluid import loop, world
+from metronome_opt.kernels.fluid import bursts, loop, world
 from metronome_opt.kernels.fluid.world import Floats, Rows
 from metronome_opt.simulate.conditions import Conditions, Sharing
 from metronome_opt.simulate.pattern import Pattern
@@ -69,6 +70,9 @@ class Slot:
         From one beginning to the next.
     cushion_ms
         How far off it may be without being re-phased.
+    bursts_ms
+        When each burst is due, from the beginning of the iteration: then bursts wait for their
+        times, and iterations begin at once. Empty for iterations that wait, and bursts that do not.
     manner
         What it does if it is late by more.
     group
@@ -79,6 +83,33 @@ class Slot:
     cushion_ms: float = 0.0
     manner: Manner = Manner.HOLD
     group: int = 0
+    bursts_ms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of a job for a while. Arrays have one entry per computing and burst after it.
+
+    Attributes
+    ----------
+    computed
+        How often it computed.
+    computing, squares
+        Sums of the times in ms, and of their squares.
+    volume
+        What a flow sent in a burst, in Mbit/s * ms; 0 where there is none.
+    shortest
+        Of all times that the burst took, in ms; infinite if it was not seen.
+    began
+        When it began last, in ms; minus infinity for never.
+    """
+
+    computed: NDArray[np.int64]
+    computing: Floats
+    squares: Floats
+    volume: Floats
+    shortest: Floats
+    began: Floats
 
 
 class Engine:
@@ -100,6 +131,8 @@ class Engine:
         Links whose rates are traced.
     contends
         Whether links carry no more than their capacity; otherwise nobody ever holds up anybody.
+    observed
+        Whether what jobs do is taken down, to be looked at by `look`.
     """
 
     def __init__(
@@ -112,6 +145,7 @@ class Engine:
         seed: int = 0,
         watched: Sequence[str] = (),
         contends: bool = True,
+        observed: bool = False,
     ) -> None:
         conditions = conditions or Conditions()
         self.runners = tuple(runners)
@@ -122,9 +156,11 @@ class Engine:
         self.capacities = np.array(list(capacities.values()), dtype=np.float64)
         self._world = _make_world(everybody, len(capacities), traced=bool(watched))
         self._world.links["capacity"] = self.capacities if contends else math.inf
+        self._nominal = self._world.links["capacity"].copy()
         self._world.links["watched"] = [name in set(watched) for name in capacities]
         self._set_chance(len(everybody), conditions, seed)
         self._set_classes(everybody, sharing)
+        self._world.clock["observed"] = observed
         self._groups = 0
         self._traces: list[Rows] = []
         self._room = 2 * len(self._world.uses) if watched else 0  # no event writes more
@@ -187,11 +223,24 @@ class Engine:
         # The end of an iteration will move the plan on by a period.
         row["due"] = row["planned"] = start if waits else start - slot.period_ms
         row["cushion"] = slot.cushion_ms
+        row["paced"] = bool(slot.bursts_ms)
+        first = int(row["first_segment"])
+        for segment, due in enumerate(slot.bursts_ms, start=first):
+            self._world.segments[segment]["due"] = due
         row["manner"] = slot.manner
         row["group"] = slot.group
         row["seen"] = self._world.shifts[slot.group]
         if waits:
             loop.wait_for(self._world, job, max(self.now, start))
+
+    def plan(self, job: int) -> float:
+        """Return when the iteration that a job is in, or waits for, was planned to begin, in ms."""
+        row = self._world.jobs[job]
+        return float(row["planned"] + self._world.shifts[row["group"]] - row["seen"])
+
+    def allow(self, job: int, cushion_ms: float) -> None:
+        """Let a job be off its slot by so much from now on."""
+        self._world.jobs[job]["cushion"] = cushion_ms
 
     def new_group(self) -> int:
         """Return a group that hardly anybody is in: the one that was made longest ago."""
@@ -233,6 +282,10 @@ class Engine:
     def count_rephasing(self, job: int) -> None:
         """Count that a job has to stop and wait for a new slot."""
         self._world.jobs[job]["rephasings"] += 1
+
+    def set_capacity(self, link: str, capacity: float) -> None:
+        """Let a link carry so many Mbit/s from now on, more than 0."""
+        bursts.change_capacity(self._world, self._index[link], capacity)
 
     # ------------------------------------------------------------------ time passes
 
@@ -294,6 +347,20 @@ class Engine:
         """Return how often a job had to stop and wait."""
         return int(self._world.jobs[job]["rephasings"])
 
+    def look(self, job: int) -> Seen:
+        """Return what was seen of a job since the last look at it."""
+        row = self._world.jobs[job]
+        first = int(row["first_segment"])
+        segments = self._world.segments[first : first + int(row["segments"])]
+        seen = Seen(
+            *(segments[name].copy() for name in ("computed", "computing", "squares")),
+            *(segments[name].copy() for name in ("volume", "shortest", "began")),
+        )
+        for name in ("computed", "computing", "squares"):
+            segments[name] = 0
+        segments["shortest"] = np.inf
+        return seen
+
     def busy(self) -> tuple[Floats, Floats]:
         """Return for each link the time with a burst, and with demand above capacity, in ms."""
         loop.settle(self._world)
@@ -346,7 +413,7 @@ class Engine:
         first = int(self._world.jobs[job]["first_segment"])
         limit = min(
             (
-                self._world.links["capacity"][self._index[link]] / flows
+                self._nominal[self._index[link]] / flows
                 for link, flows in links.items()
             ),
             default=math.inf,
@@ -354,6 +421,8 @@ class Engine:
         for segment, compute in enumerate(pattern.compute):
             row = self._world.segments[first + segment]
             row["compute"] = float(compute)
+            row["computed"], row["computing"], row["squares"] = 0, 0.0, 0.0
+            row["shortest"], row["began"] = math.inf, -math.inf
             if segment < len(pattern.volume):
                 row["volume"] = float(pattern.volume[segment])
                 row["rate"] = min(float(pattern.rate[segment]), limit)
@@ -388,7 +457,9 @@ class Engine:
         row = self._world.jobs[job]
         row["random"], row["uses"] = 1, 1
         first = int(row["first_segment"])
-        self._world.segments[first] = (_BACKGROUND_MS, rate * _BACKGROUND_MS, rate)
+        segment = self._world.segments[first]
+        segment["compute"], segment["rate"] = _BACKGROUND_MS, rate
+        segment["volume"] = rate * _BACKGROUND_MS
         self._world.uses[int(row["first_use"])] = (link, job, 1.0, -1, -1)
         loop.enter(self._world, job, 0.0)
 

@@ -97,7 +97,7 @@ class TrainingJob:
     def claimed(self, rate: int) -> Pattern:
         """Return what it claims to do."""
         if rate not in self._patterns:
-            self._patterns[rate] = Pattern.of_iteration(self._claimed(rate))
+            self._patterns[rate] = Pattern.of_iteration(self.claimed_iteration(rate))
         return self._patterns[rate]
 
     def slowness(self, rate: int) -> float:
@@ -107,14 +107,21 @@ class TrainingJob:
     def claim(self, rate: int) -> Rounded:
         """Return what it claims in slots of `SLOT_MS`, without idle time at the end."""
         if rate not in self._claims:
-            self._claims[rate] = to_slots(self._claimed(rate), SLOT_MS)
+            self._claims[rate] = to_slots(self.claimed_iteration(rate), SLOT_MS)
         return self._claims[rate]
 
     def slots(self, rate: int) -> int:
         """Return how many slots an iteration takes that nothing holds up, as it claims."""
         return max(self.claim(rate).busy, math.ceil(self.claimed(rate).duration / SLOT_MS))
 
-    def _claimed(self, rate: int) -> Iteration:
+    def correct(self, compute: Fraction, volume: Fraction) -> None:
+        """Claim computing times and volumes that are so many times as large as those before."""
+        self._errors = (self._errors[0] * compute, self._errors[1] * volume)
+        self._patterns.clear()
+        self._claims.clear()
+
+    def claimed_iteration(self, rate: int) -> Iteration:
+        """Return the iteration that it claims, exactly."""
         true, (compute, volume) = self.iteration(rate), self._errors
         return Iteration(
             true.compute * compute,

@@ -10,6 +10,7 @@ from metronome_opt.errors import InputError, show
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Conditions
+from metronome_opt.simulate.controller import INTERVAL_S, Controller
 from metronome_opt.simulate.engine import Engine, Runner
 from metronome_opt.simulate.jobs import TrainingJob, training_jobs
 from metronome_opt.simulate.measures import JobFacts, Run, Samples, make_run
@@ -89,12 +90,21 @@ class _Simulation:
             seed=seed,
             watched=watch,
             contends=self._policy.contends,
+            observed=conditions.control == "monitor",
         )
         self._state = State(self._machines, self._engine, conditions.cushions, sharing)
+        self._once = conditions.control == "once"
+        self._releases: dict[int, float] = {}
+        self._controller: Controller | None = None
+        if conditions.control == "monitor" and self._policy.contends:
+            self._state.paced = True
+            self._controller = Controller(self._state, seed)
+        self._next_check = math.inf if self._controller is None else 1000 * INTERVAL_S
         self._facts = [self._fact(job) for job in self._jobs]
         self._queue: list[int] = []
         self._end_ms = math.inf if conditions.horizon_s is None else 1000 * conditions.horizon_s
         self._sample_ms = math.inf if sample_s is None else 1000 * sample_s
+        self._next_sample = self._sample_ms
         self._samples = Samples()
         self._carried = 0.0
         self._used_since: dict[str, float] = {}
@@ -107,7 +117,6 @@ class _Simulation:
         )
         left: list[Placed] = []
         changed = False
-        next_sample = self._sample_ms
         total = sum(job.iterations for job in self._jobs)
         finished_iterations = 0
         while arrivals or self._queue or self._state.running:
@@ -119,7 +128,8 @@ class _Simulation:
                 self._state.now = now
                 self._change(left)
             left, changed = [], False
-            until = min(self._end_ms, next_sample, arrivals[-1][0] if arrivals else math.inf)
+            arrival = arrivals[-1][0] if arrivals else math.inf
+            until = min(self._end_ms, arrival, self._next_look())
             if self._queue and not arrivals and not self._state.running:
                 raise InputError(self._stuck())
             index = self._engine.run(until)
@@ -128,14 +138,19 @@ class _Simulation:
                 finished_iterations += self._jobs[index].iterations
                 if progress is not None:
                     progress(finished_iterations / total)
-            elif self._engine.now >= next_sample:
-                self._sample()
-                next_sample += self._sample_ms
+            else:
+                self._look()
             if self._engine.now >= self._end_ms:
                 break
         for link in list(self._used_since):
             self._stop_using(link)
-        return make_run(self._engine, self._facts, used_ms=self._used, samples=self._samples)
+        return make_run(
+            self._engine,
+            self._facts,
+            used_ms=self._used,
+            samples=self._samples,
+            notes=() if self._controller is None else self._controller.notes,
+        )
 
     # ------------------------------------------------------------------ coming and going
 
@@ -160,6 +175,43 @@ class _Simulation:
         for index, order in orders.items():
             if index not in came:
                 self._redirect(order)
+
+    def _next_look(self) -> float:
+        """Return when somebody looks next: for a sample, at the jobs, at who is to be let go."""
+        release = min(self._releases.values(), default=math.inf)
+        return min(self._next_sample, self._next_check, release)
+
+    def _look(self) -> None:
+        """Do what is due by now, if it was not a job that made the engine stop."""
+        now = self._engine.now
+        if now >= self._next_sample:
+            self._sample()
+            self._next_sample += self._sample_ms
+        if now >= self._next_check:
+            self._check()
+            self._next_check += 1000 * INTERVAL_S
+        for index in [index for index, time in self._releases.items() if time <= now]:
+            del self._releases[index]
+            self._engine.assign(index, None)
+
+    def _check(self) -> None:
+        """Let the controller look, and carry out what it says."""
+        if self._controller is None:
+            return
+        self._state.now = self._engine.now
+        outcome = self._controller.check()
+        orders = list(outcome.orders)
+        if outcome.corrected:
+            self._state.changes += 1
+            orders += self._policy.plan(self._state, outcome.corrected, [])
+        for order in orders:
+            self._redirect(order)
+
+    def _let_go(self, order: Order, start: float) -> None:
+        """Let a job that was shifted once run on freely from then on."""
+        if self._once and order.slot is not None:
+            self._state.running[order.index].slot = None
+            self._releases[order.index] = start
 
     def _urgency(self, index: int) -> tuple[int, float, int]:
         work = self._jobs[index].work
@@ -190,6 +242,7 @@ class _Simulation:
             pattern=alone if self._policy.contends else placed.job.ideal,
             slot=order.slot,
         )
+        self._let_go(order, max(now, order.start_ms))
         for link in placed.placement.links:
             self._used_since.setdefault(link, now)
 
@@ -200,6 +253,7 @@ class _Simulation:
         if order.slot is not None and order.start_ms > expected:
             self._engine.count_rephasing(order.index)
         self._engine.assign(order.index, order.slot, order.start_ms)
+        self._let_go(order, order.start_ms)
 
     def _note(self, placed: Placed, order: Order) -> None:
         placed.slot, placed.score = order.slot, order.score
@@ -207,6 +261,7 @@ class _Simulation:
 
     def _leave(self, index: int) -> Placed:
         placed = self._state.remove(index)
+        self._releases.pop(index, None)
         self._state.changes += 1
         self._facts[index].end_ms = self._engine.now
         for link in placed.placement.links:

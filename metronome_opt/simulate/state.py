@@ -90,7 +90,11 @@ class State:
     now
         In ms.
     changes
-        How often jobs have come or gone for good.
+        How often jobs have come or gone for good, or their claims were corrected.
+    paced
+        Whether every burst is to keep a slot, and not only the iteration.
+    spreads
+        By job, the standard deviation of its computing time in ms, as far as it was measured.
     """
 
     machines: Machines
@@ -101,6 +105,8 @@ class State:
     users: dict[str, list[int]] = field(default_factory=dict)
     now: float = 0.0
     changes: int = 0
+    paced: bool = False
+    spreads: dict[int, float] = field(default_factory=dict)
 
     def add(self, placed: Placed) -> None:
         """Take a job in."""
@@ -112,6 +118,7 @@ class State:
     def remove(self, index: int) -> Placed:
         """Let a job go."""
         placed = self.running.pop(index)
+        self.spreads.pop(index, None)
         self.machines.release(placed.placement)
         for link in placed.placement.links:
             self.users[link].remove(index)

@@ -35,7 +35,10 @@ STUDY_FORMAT = "metronome-study/1"
 STUDIES = Path("benchmarks") / "studies"
 MAX_CELLS = 10_000
 
-PolicyName = Literal["default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal"]
+PolicyName = Literal[
+    "default", "exclusive", "cassini", "metronome-greedy", "proposal", "metronome", "ideal"
+]
+_USUAL = tuple(name for name in get_args(PolicyName) if name != "proposal")
 Setting = bool | int | float | str
 
 
@@ -105,7 +108,7 @@ class Study(Record):
     draw: Draw
     grid: FrozenMap[Name, Settings] = immutabledict()
     conditions: Conditions = Conditions()
-    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = get_args(PolicyName)
+    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _USUAL
     seeds: Positive = 10
     sample_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 

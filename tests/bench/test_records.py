@@ -120,7 +120,7 @@ def test_two_campaigns_do_not_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     with (
         RecordFile(path, resume=True),
-        pytest.raises(InputError, match="another campaign is writing it"),
+        pytest.raises(InputError, match="another process is writing it"),
     ):
         RecordFile(path, resume=True)
     with RecordFile(path, resume=True) as file:

@@ -123,7 +123,7 @@ def test_iterations_and_links(text: str) -> None:
         *("1.020 (1.010 to 1.030)", "1.000 (1.000 to 1.000)", "1.020 (1.010 to 1.030)"),
         *("1.025 (1.010 to 1.040)", "2.040 (2.020 to 2.060)"),
         *("50.0 % (50.0 to 50.0)", "25.0 % (25.0 to 25.0)", "10.0 % (10.0 to 10.0)"),
-        "0 (0 to 0)",
+        *("0 (0 to 0)", "0 (0 to 0)"),
     ]
 
 
@@ -507,6 +507,15 @@ def test_rephasings_are_per_hour_of_jobs_that_ran() -> None:
     assert found is not None
     assert found.mean == pytest.approx(5 / 180 * 3600)
     assert part.mean("metronome", MEASURES["queueing_mean_s"].of) is None
+
+
+def test_rephasings_of_the_highest_class_are_those_of_its_jobs() -> None:
+    """Of 100 s each, one job of priority 4 is re-phased twice, one of priority 1 ten times."""
+    jobs = [job("a", rephasings=2, priority=4), job("b", rephasings=10, priority=1)]
+    part = whole([simulation("metronome", jobs, makespan_s=100.0)])
+    found = part.mean("metronome", MEASURES["rephasings_highest_per_job_h"].of)
+    assert found is not None
+    assert found.mean == pytest.approx(2 / 100 * 3600)
 
 
 # ------------------------------------------------------------------ bad input

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from metronome_opt.bench.campaign import run_campaign
 from metronome_opt.bench.executors import local_pool
-from metronome_opt.bench.journal import Journal, dump_line, read_journal
+from metronome_opt.journal import Journal, dump_line, read_journal
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.simulation_plan import (
     check_own,

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from metronome_opt.__main__ import main
-from metronome_opt.bench.journal import read_journal
+from metronome_opt.journal import read_journal
 from metronome_opt.bench.simulations import FILE, SimulationRecord
 
 Captured = pytest.CaptureFixture[str]

@@ -147,7 +147,16 @@ def _contended(run: SimulatedRun) -> Number:
 
 
 def _rephasings(run: SimulatedRun) -> Number:
+    return _rephased(run, run.jobs)
+
+
+def _rephasings_highest(run: SimulatedRun) -> Number:
     jobs = run.jobs
+    return _rephased(run, jobs[jobs["priority"] == jobs["priority"].max()])
+
+
+def _rephased(run: SimulatedRun, jobs: pd.DataFrame) -> Number:
+    """Return how often some of the jobs were re-phased, per hour that one of them ran."""
     started = jobs["start_s"].notna()
     ends = jobs["end_s"].where(jobs["finished"], run.makespan_s)
     return _share(3600 * jobs["rephasings"].sum(), (ends - jobs["start_s"])[started].sum())
@@ -181,6 +190,11 @@ TRAFFIC = (
     Measure("utilisation", "utilisation, all links", _utilisation, _percent, higher=True),
     Measure("contended", "used time in contention", _contended, _percent),
     Measure("rephasings_per_job_h", "re-phasings per job-hour", _rephasings),
+    Measure(
+        "rephasings_highest_per_job_h",
+        "re-phasings per job-hour, highest class",
+        _rephasings_highest,
+    ),
 )
 MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in (*TIMES, *TRAFFIC)}
 

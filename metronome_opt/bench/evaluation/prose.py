@@ -40,7 +40,8 @@ DEFINITIONS = f"""\
   Links do not limit {IDEAL}, which may so carry more than they could.
 - **Used time in contention** is the time with more demand than capacity, over that with a job
   placed across the link, summed over links.
-- **Re-phasings per job-hour** are counted from a job's start to its end.
+- **Re-phasings per job-hour** are counted from a job's start to its end; those of the highest class
+  are of the jobs of the largest priority that the scenario has.
 - A dash is not known or does not apply. {SOME_SEEDS} is not over all seeds: some runs were not
   done, or some scenarios have no such jobs.
 """

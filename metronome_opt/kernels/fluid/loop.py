@@ -9,11 +9,12 @@ from metronome_opt.kernels.fluid import heap
 from metronome_opt.kernels.fluid.bursts import begin_burst, end_burst
 from metronome_opt.kernels.fluid.chance import exponential, mix, slowness
 from metronome_opt.kernels.fluid.rates import is_over, own_rate, set_rate
-from metronome_opt.kernels.fluid.slots import next_start, postponed
+from metronome_opt.kernels.fluid.slots import burst_start, next_start, postponed
 from metronome_opt.kernels.fluid.world import (
     AWAY,
     BURSTING,
     COMPUTING,
+    HELD,
     WAITING,
     Floats,
     Rows,
@@ -65,14 +66,20 @@ def _happen(world: World, job: int) -> bool:
     """Let the next event of a job happen; return whether it has finished."""
     row = world.jobs[job]
     stage = row.stage
-    if stage == WAITING:
-        start = postponed(world, job)
+    if stage == COMPUTING:
+        _note_computing(world, job)
+    elif stage in (WAITING, HELD):
+        held = stage == HELD
+        due = world.segments[row.first_segment + row.segment].due if held else 0.0
+        start = postponed(world, job, due)
         if start > world.clock[0].now:
             wait_for(world, job, start)
             return False
-        _begin(world, job)
+        if stage == WAITING:
+            _begin(world, job)
     elif stage == BURSTING:
         row.sent += _volume(world, job)
+        _note_burst(world, job)
         end_burst(world, job)
     return _go_on(world, job, stage)
 
@@ -93,12 +100,19 @@ def _go_on(world: World, job: int, stage: int) -> bool:
     now = world.clock[0].now
     while True:
         segment = row.first_segment + row.segment
+        world.segments[segment].since = now
         if stage == WAITING and world.segments[segment].compute > 0.0:
             _until(
                 world, job, COMPUTING, now + world.segments[segment].compute * _factor(world, job)
             )
             return False
         if stage != BURSTING and world.segments[segment].volume > 0.0:
+            if row.paced and stage != HELD:
+                start = burst_start(world, job, world.segments[segment].due)
+                if start > now:
+                    row.waited += start - now
+                    _until(world, job, HELD, start)
+                    return False
             _send(world, job)
             return False
         row.segment += 1
@@ -126,10 +140,34 @@ def _send(world: World, job: int) -> None:
     row.order = job  # bursts that end go before those that begin
     row.left = _volume(world, job)
     row.rate = -1.0  # none yet, not even 0
+    segment = row.first_segment + row.segment
+    world.segments[segment].since = world.clock[0].now
+    world.segments[segment].began = world.clock[0].now
     if row.uses > 0:
         begin_burst(world, job)
     else:
         set_rate(world, job, own_rate(world, job))
+
+
+@njit(cache=True, nogil=True)
+def _note_computing(world: World, job: int) -> None:
+    """Take down how long the computing took that is over."""
+    row = world.jobs[job]
+    seen = world.segments[row.first_segment + row.segment]
+    if world.clock[0].observed:
+        time = world.clock[0].now - seen.since
+        seen.computed += 1
+        seen.computing += time
+        seen.squares += time * time
+
+
+@njit(cache=True, nogil=True)
+def _note_burst(world: World, job: int) -> None:
+    """Take down how long the burst took that is over."""
+    row = world.jobs[job]
+    seen = world.segments[row.first_segment + row.segment]
+    if world.clock[0].observed:
+        seen.shortest = min(seen.shortest, world.clock[0].now - seen.since)
 
 
 @njit(cache=True, nogil=True)
@@ -145,7 +183,7 @@ def wait_for(world: World, job: int, start: float) -> None:
     """Let a job that waits begin at another time."""
     row = world.jobs[job]
     row.waited += start - row.key
-    _until(world, job, WAITING, start)
+    _until(world, job, row.stage, start)
 
 
 @njit(cache=True, nogil=True)

@@ -9,6 +9,11 @@ is set, and it waits. If it is late by more, it is re-phased in one of three man
 - ``HOLD``: it begins at once, and its whole group's plan moves with it: the others wait once, so
   that all keep in step;
 - ``YIELD``: it stops and waits for its next slot, so that nobody else is disturbed.
+
+A *paced* job computes as soon as it can, and its bursts wait, each for its own planned time. So
+what computing takes less or more at one time does not come between the slot and the burst. If a
+burst is late beyond the cushion, it begins at once, and plans move by no more than what is beyond:
+its own, that of its group, or, if it yields, none, so that nobody waits for it.
 """
 
 from __future__ import annotations
@@ -29,7 +34,9 @@ def next_start(world: World, job: int) -> float:
         return now
     row.due += row.period / row.speed
     row.planned += row.period
-    _take_part(world, job)
+    if row.paced:
+        return now
+    _take_part(world, job, 0.0)
     start: float = max(now, row.due)
     off = start - row.planned
     if abs(off) <= row.cushion:
@@ -49,25 +56,66 @@ def next_start(world: World, job: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def postponed(world: World, job: int) -> float:
-    """Return when a job begins that has waited until now: later if its group was held meanwhile."""
+def burst_start(world: World, job: int, at: float) -> float:
+    """Return when a burst that is ready begins, not before now.
+
+    Parameters
+    ----------
+    at
+        When in its iteration it is due.
+    """
+    row = world.jobs[job]
+    now: float = world.clock[0].now
+    if row.period <= 0.0:
+        return now
+    _take_part(world, job, at)
+    if abs(row.due - row.planned) > row.cushion:
+        row.due = row.planned
+    start: float = max(now, row.due + at)
+    late = start - (row.planned + at) - row.cushion
+    if late <= 0.0:
+        return start
+    if row.manner == YIELD:
+        row.planned += math.floor(late / row.period) * row.period
+        row.due = row.planned
+    else:
+        if row.manner == HOLD:
+            world.shifts[row.group] += late
+            row.seen = world.shifts[row.group]
+        row.planned += late
+        row.due = row.planned
+    return start
+
+
+@njit(cache=True, nogil=True)
+def postponed(world: World, job: int, at: float) -> float:
+    """Return when a job begins that has waited until now: later if its group was held meanwhile.
+
+    Parameters
+    ----------
+    at
+        When in its iteration that is due which it begins: 0, or that of a burst.
+    """
     row = world.jobs[job]
     now: float = world.clock[0].now
     if row.period <= 0.0 or world.shifts[row.group] <= row.seen:
         return now
     start: float = now + world.shifts[row.group] - row.seen
-    _take_part(world, job)
+    _take_part(world, job, at)
     return start
 
 
 @njit(cache=True, nogil=True)
-def _take_part(world: World, job: int) -> None:
-    """Shift the plan of a job as far as that of its group has been shifted."""
+def _take_part(world: World, job: int, at: float) -> None:
+    """Shift the plan of a job as far as that of its group has been shifted.
+
+    It is re-phased by that if what is due `at` ms from the beginning of its iteration has to wait.
+    """
     row = world.jobs[job]
     shift = world.shifts[row.group] - row.seen
     if shift > 0.0:
         row.seen = world.shifts[row.group]
         row.due += shift
         row.planned += shift
-        if max(world.clock[0].now, row.due) > world.clock[0].now:
+        if row.due + at > world.clock[0].now:
             row.rephasings += 1

@@ -16,15 +16,30 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Rows = Any  # structured arrays, whose fields a type checker cannot see
 
-AWAY, WAITING, COMPUTING, BURSTING = range(4)
-"""Stages of a job: not in the cluster, held back for its slot, computing, sending."""
+AWAY, WAITING, COMPUTING, BURSTING, HELD = range(5)
+"""Stages of a job: not in the cluster, held back for its slot, computing, sending, held back with a
+burst that is ready."""
 
 SLIDE, HOLD, YIELD = range(3)
 """What a job does that is late beyond its cushion; `slots.py` says what they mean."""
 
 _I, _F = np.int64, np.float64
 
-SEGMENT = np.dtype([("compute", _F), ("volume", _F), ("rate", _F)])
+SEGMENT = np.dtype(
+    [
+        ("compute", _F),
+        ("volume", _F),
+        ("rate", _F),
+        ("due", _F),  # of a paced job: when in an iteration the burst has its slot
+        # What somebody who watches the job has seen since the last look.
+        ("since", _F),  # beginning of the computing, or of the burst, that goes on
+        ("computed", _I),  # how often
+        ("computing", _F),  # sum of the times
+        ("squares", _F),  # of their squares
+        ("shortest", _F),  # burst
+        ("began", _F),  # the latest burst
+    ]
+)
 """Computing, then a burst; the last segment of an iteration has no burst (volume 0)."""
 
 USE = np.dtype([("link", _I), ("job", _I), ("flows", _F), ("next", _I), ("prev", _I)])
@@ -80,6 +95,7 @@ JOB = np.dtype(
         ("due", _F),  # next planned start by its own clock
         ("planned", _F),  # the same by the controller's
         ("cushion", _F),
+        ("paced", _I),  # whether its bursts keep slots, and not its iterations
         ("manner", _I),
         ("group", _I),
         ("seen", _F),  # how much of its group's shift it has taken part in
@@ -106,6 +122,7 @@ CLOCK = np.dtype(
         ("mark", _I),  # of the links that are looked at
         ("finished", _I),  # the job that a run ended with
         ("traced", _I),
+        ("observed", _I),  # whether what jobs do is taken down for a controller
         ("jitter", _F),
         ("stragglers", _F),
         ("straggling", _F),
@@ -157,4 +174,5 @@ def empty_world(
     world.jobs["place"], world.jobs["begun"], world.jobs["shortest"] = -1, -1.0, np.inf
     world.jobs["speed"], world.jobs["share"] = 1.0, 1.0
     world.links["head"] = -1
+    world.segments["shortest"] = np.inf
     return world

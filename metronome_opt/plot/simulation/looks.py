@@ -19,10 +19,11 @@ _LOOKS: dict[str, tuple[str, Any, float]] = {
     "exclusive": ("#CC79A7", (0, (5, 2)), 1.6),
     "cassini": ("#D55E00", (0, (5, 1.5, 1, 1.5)), 1.6),
     "metronome-greedy": ("#009E73", (0, (3, 1.2)), 1.6),
+    "proposal": ("#E69F00", (0, (7, 1.5)), 1.6),
     "metronome": ("#0072B2", "-", 2.2),
     "ideal": (style.INK, (0, (1, 1.4)), 1.6),
 }
-_OTHERS = ("#E69F00", "#56B4E9")
+_OTHERS = ("#56B4E9", "#F0E442")
 
 
 def in_order(policies: Collection[str]) -> tuple[str, ...]:

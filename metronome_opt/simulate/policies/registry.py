@@ -8,12 +8,14 @@ from metronome_opt.simulate.policies.greedy import MetronomeGreedy
 from metronome_opt.simulate.policies.metronome import Metronome
 from metronome_opt.simulate.policies.plain import Default, Exclusive, Ideal
 from metronome_opt.simulate.policies.policy import Policy
+from metronome_opt.simulate.policies.proposal import Proposal
 
 POLICIES = {
     "default": "spread by free GPUs, no network, no shifting",
     "exclusive": "bandwidth reserved at peak, jobs wait for it",
     "cassini": "most compatible placement, time shifts of CASSINI",
     "metronome-greedy": "least contention of the new job, rotated once",
+    "proposal": "filter, score and reserve on one hyperperiod, as a cluster would",
     "metronome": "placement, admission and offsets by what they bring, priorities, cushions",
     "ideal": "a network that is never in the way: the bound",
 }
@@ -22,6 +24,7 @@ _MAKE: dict[str, type[Policy]] = {
     "exclusive": Exclusive,
     "cassini": Cassini,
     "metronome-greedy": MetronomeGreedy,
+    "proposal": Proposal,
     "metronome": Metronome,
     "ideal": Ideal,
 }

@@ -29,6 +29,10 @@ class Crowd:
     fixed_ms
         When members begin that stay where they are, by index. Their offsets are these moments to
         the nearest slot.
+    paced
+        Whether every burst is to keep a slot.
+    spreads
+        By index, the standard deviation of computing times in ms, where it is known.
     """
 
     instance: Instance
@@ -36,11 +40,27 @@ class Crowd:
     ready_ms: tuple[float, ...]
     origin_ms: float
     fixed_ms: Mapping[int, float] = field(default_factory=dict)
+    paced: bool = False
+    spreads: Mapping[int, float] = field(default_factory=dict)
 
     def slot(self, index: int, *, manner: Manner, group: int, cushion_ms: float = 0.0) -> Slot:
-        """Return the slot of a member."""
+        """Return the slot of a member.
+
+        Bursts that keep slots may be late by half of the deviation that was measured, if that is
+        more than the cushion: to hold others up for less would cost more than to meet them.
+        """
         job = self.instance.jobs[self.members.index(index)]
-        return Slot(float(job.period * self.instance.slot_ms), cushion_ms, manner, group)
+        slot_ms = self.instance.slot_ms
+        if not self.paced:
+            return Slot(float(job.period * slot_ms), cushion_ms, manner, group)
+        starts = sorted(phase.start for phase in job.phases)
+        return Slot(
+            float(job.period * slot_ms),
+            max(cushion_ms, self.spreads.get(index, 0.0) / 2),
+            manner,
+            group,
+            tuple(float(start * slot_ms) for start in starts),
+        )
 
     def starts(self, offsets: Sequence[int], *, turn: bool) -> list[float]:
         """Return when each job is to begin its next iteration, in ms.
@@ -100,9 +120,9 @@ def crowd_of(
     crowded = _crowded_links(state, members)
     meeting = [index for index in members if not crowded.keys().isdisjoint(_links(state, index))]
     kept = {
-        index: round(slot.period_ms / SLOT_MS)
+        index: period
         for index in meeting
-        if index in fixed and (slot := state.running[index].slot) is not None
+        if index in fixed and (period := _kept_period(state.running[index])) is not None
     }
     periods = common_periods(
         {index: state.running[index].slots for index in meeting},
@@ -126,7 +146,14 @@ def crowd_of(
         ),
     )
     ready = tuple(state.can_start(index) for index in chosen)
-    return Crowd(instance, tuple(chosen), ready, origin, fixed)
+    spreads = {index: state.spreads[index] for index in chosen if index in state.spreads}
+    return Crowd(instance, tuple(chosen), ready, origin, fixed, state.paced, spreads)
+
+
+def _kept_period(placed: Placed) -> int | None:
+    """Return the period of a job's slot; None if it has none that is long enough for its claim."""
+    period = 0 if placed.slot is None else round(placed.slot.period_ms / SLOT_MS)
+    return period if period >= placed.slots else None
 
 
 def _links(state: State, index: int) -> Mapping[str, int]:

@@ -1,6 +1,6 @@
 """A file of records: one JSON object a line, exact, appended one at a time.
 
-It may end in the middle of a line, where a campaign was killed while it wrote. Such a line has no
+It may end in the middle of a line, where a process was killed while it wrote. Such a line has no
 end and is left out; whatever else is not a record is an error that names the line.
 """
 
@@ -53,15 +53,17 @@ def dump_line(record: object) -> str:
 class Journal(Generic[R]):
     """A file of records that this process alone appends to, until it is closed.
 
+    A record that cannot be written whole is not written at all.
+
     Parameters
     ----------
     path
         Made if it does not exist.
     kind
-        The class of the records.
+        The class of the records, or anything else that pydantic can validate.
     resume
-        Go on after the records that it holds; a torn last line is cut off. Otherwise a file that
-        holds anything is refused.
+        Go on after the records that it holds, in the place of a torn last line. Otherwise a file
+        that holds anything is refused.
 
     Raises
     ------
@@ -72,7 +74,10 @@ class Journal(Generic[R]):
     def __init__(self, path: str | Path, kind: type[R], *, resume: bool) -> None:
         path = Path(path)
         check_targets([], [path])
-        self._stream = path.open("a+b")
+        try:
+            self._stream = path.open("a+b")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written ({error.strerror})") from None
         try:
             self._lock(path)
             self._stream.seek(0)
@@ -82,7 +87,7 @@ class Journal(Generic[R]):
                     f"{path}: is not empty; go on with --resume, or name another --output"
                 )
             self._records = _parse(raw, path, kind)
-            self._stream.truncate(raw.rfind(b"\n") + 1)
+            self._end = raw.rfind(b"\n") + 1
         except BaseException:
             self._stream.close()
             raise
@@ -92,7 +97,7 @@ class Journal(Generic[R]):
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(
-                f"{path}: another campaign is writing it; name another --output"
+                f"{path}: another process is writing it; let it end, or name another place"
             ) from None
 
     @property
@@ -100,12 +105,49 @@ class Journal(Generic[R]):
         """What it holds, in the order in which it was written."""
         return tuple(self._records)
 
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def last(self) -> R | None:
+        """The last record, None if there is none."""
+        return self._records[-1] if self._records else None
+
     def append(self, record: R) -> None:
-        """Append a record; when this returns it is on the disk."""
-        self._stream.write(dump_line(record).encode())
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        """Append a record; when this returns it is on the disk.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; the file is as before.
+        """
+        file = self._stream.fileno()
+        line = dump_line(record).encode()
+        length = len(line)
+        try:
+            # Takes away what somebody who was interrupted has left.
+            os.ftruncate(file, self._end)
+            while line:
+                line = line[os.write(file, line) :]
+            os.fsync(file)
+        except OSError:
+            os.ftruncate(file, self._end)
+            raise
         self._records.append(record)
+        self._end += length
+
+    def clear(self) -> None:
+        """Take all records out of the file: what they say is kept elsewhere.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        self._end = 0
+        os.ftruncate(self._stream.fileno(), 0)
+        os.fsync(self._stream.fileno())
+        self._records.clear()
 
     def __enter__(self) -> Self:
         return self

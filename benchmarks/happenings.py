@@ -1,0 +1,196 @@
+"""What may happen to a cluster, drawn at random: one event after the other, some of them mistakes.
+
+The same seed brings the same events to the same state. Nothing heavy is imported, since processes
+that are killed soon begin with this.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from metronome_opt.instance import Link, Phase
+from metronome_opt.scheduling.claim import (
+    CapacityChanged,
+    Claim,
+    Event,
+    NodeChanged,
+    Reserved,
+    Revised,
+    Unreserved,
+)
+from metronome_opt.scheduling.cluster import ClusterSpec, Host, Rack, Resources
+from metronome_opt.scheduling.gang import Gang, flows_of, stretch_for
+from metronome_opt.scheduling.state import ClusterState
+
+Kind = Literal["arrival", "departure", "node", "capacity", "revision", "mistake"]
+Place = Callable[[random.Random, ClusterState, Gang], Claim | None]
+
+_OFTEN: dict[Kind, int] = {
+    "arrival": 40,
+    "departure": 16,
+    "node": 8,
+    "capacity": 10,
+    "revision": 12,
+    "mistake": 5,
+}
+_MOST_DOWN = 3
+_UPLINKS = (150, 250, None)
+
+
+class Happening(NamedTuple):
+    """What is to happen; no event if a job found no place, or nobody is there to whom it might."""
+
+    kind: Kind
+    event: Event | None
+
+
+def small_cluster() -> ClusterSpec:
+    """Return twelve nodes in three racks, one without an uplink, and one node in no rack."""
+    nodes = [
+        Host(
+            name=f"n{index}",
+            has=Resources(gpus=3 + index % 3, cpu_millicores=64_000, memory_mib=65_536),
+            interface=f"n{index}",
+            rack=f"rack-{index % 3}" if index < 12 else None,
+        )
+        for index in range(13)
+    ]
+    uplinks = {f"rack-{rack}": carries for rack, carries in enumerate(_UPLINKS)}
+    links = [Link(name=node.interface, capacity=100) for node in nodes]
+    links += [
+        Link(name=f"up-{rack}", capacity=carries) for rack, carries in uplinks.items() if carries
+    ]
+    return ClusterSpec(
+        name="soaked",
+        slot_ms=5,
+        hyperperiod=24,
+        nodes=tuple(nodes),
+        racks=tuple(
+            Rack(name=rack, uplink=f"up-{rack}" if carries else None)
+            for rack, carries in uplinks.items()
+        ),
+        links=tuple(links),
+    )
+
+
+def draw(chance: random.Random, state: ClusterState, place: Place) -> Happening:
+    """Draw what happens next.
+
+    Parameters
+    ----------
+    place
+        Finds a place for a job that comes.
+    """
+    kind = chance.choices(list(_OFTEN), list(_OFTEN.values()))[0]
+    match kind:
+        case "arrival":
+            claim = place(chance, state, draw_gang(chance, f"job-{chance.getrandbits(40):x}"))
+            return Happening(kind, Reserved(claim=claim) if claim else None)
+        case "node":
+            return Happening(kind, _node(chance, state))
+        case "capacity":
+            link = chance.choice(state.cluster.links)
+            capacity = int(link.capacity * chance.choice((0, 0.5, 0.8, 1, 1, 1, 1.5)))
+            return Happening(kind, CapacityChanged(link=link.name, capacity=capacity))
+    if not state.claims:
+        return Happening(kind, None)
+    if kind == "departure":
+        return Happening(kind, Unreserved(job=chance.choice(list(state.claims))))
+    if kind == "revision":
+        return Happening(kind, _revision(chance, state))
+    return Happening(kind, _mistake(chance, state))
+
+
+def draw_gang(chance: random.Random, name: str) -> Gang:
+    """Draw a job of one to five tasks whose period divides 24 slots, or does if it is stretched."""
+    return Gang(
+        name=name,
+        tasks=chance.randint(1, 5),
+        each=Resources(gpus=1, cpu_millicores=chance.choice((500, 8_000)), memory_mib=1024),
+        max_stretch=2,
+        weight=chance.choice((0, 1, 1, 2, 4)),
+        ready=chance.randrange(24),
+        **_traffic(chance, chance.choice((5, 6, 7, 8, 10, 11, 12, 22, 24))),
+    )
+
+
+def somewhere(chance: random.Random, state: ClusterState, gang: Gang) -> Claim | None:
+    """Return any place with enough GPUs and wide enough links, and any rotation.
+
+    None if the nodes that are tried first will not do.
+    """
+    free = [
+        node.name
+        for node, (gpus, _, _), up in zip(
+            state.cluster.nodes, state.free.tolist(), state.up, strict=True
+        )
+        if up
+        for _ in range(gpus)
+    ]
+    if len(free) < gang.tasks:
+        return None
+    nodes = tuple(chance.sample(free, gang.tasks))
+    stretch = stretch_for(gang, state.cluster.hyperperiod)
+    offset = chance.randrange(gang.period + stretch)
+    flows = flows_of(state.cluster, nodes)
+    if any(count * gang.peak > state.room(link) for link, count in flows.items()):
+        return None
+    return Claim(gang=gang, nodes=nodes, offset=offset, stretch=stretch)
+
+
+def _traffic(chance: random.Random, period: int) -> dict[str, Any]:
+    """Draw one burst or two that lie in a period."""
+    first = chance.randint(1, period // 2)
+    phases = [Phase(start=0, length=first, rate=chance.randint(10, 60))]
+    if chance.random() < 0.4:
+        length = chance.randint(1, period - first - 1)
+        phases.append(Phase(start=first + 1, length=length, rate=chance.randint(10, 60)))
+    return {"period": period, "phases": tuple(phases)}
+
+
+def _node(chance: random.Random, state: ClusterState) -> Event:
+    """Let a node fail, or one of several that have failed come back."""
+    down = [node.name for node, up in zip(state.cluster.nodes, state.up, strict=True) if not up]
+    if len(down) >= chance.randint(1, _MOST_DOWN):
+        return NodeChanged(node=chance.choice(down), up=True)
+    return NodeChanged(node=chance.choice(state.cluster.nodes).name, up=False)
+
+
+def _revision(chance: random.Random, state: ClusterState) -> Event:
+    """Give up to three jobs another rotation, and some of them other traffic or another weight."""
+    jobs = chance.sample(list(state.claims), min(len(state.claims), chance.randint(1, 3)))
+    return Revised(claims=tuple(_revised(chance, state.claims[job]) for job in jobs))
+
+
+def _revised(chance: random.Random, claim: Claim) -> Claim:
+    gang = claim.gang
+    if chance.random() < 0.4:
+        changes = {"weight": chance.choice((0, 1, 2, 4)), **_traffic(chance, gang.period)}
+        gang = gang.model_copy(update=changes)
+    return claim.model_copy(update={"gang": gang, "offset": chance.randrange(claim.period)})
+
+
+def _mistake(chance: random.Random, state: ClusterState) -> Event:
+    """Draw an event that has to be refused."""
+    claim = chance.choice(list(state.claims.values()))
+    node = chance.choice(state.cluster.nodes)
+    many = Resources(gpus=node.has.gpus)
+    crowd = claim.gang.model_copy(update={"name": "crowd", "tasks": 2, "each": many})
+    moved = claim.model_copy(update={"nodes": (*claim.nodes, node.name)})
+    late = claim.model_copy(update={"offset": claim.period})
+    nobody = claim.model_copy(update={"gang": claim.gang.model_copy(update={"name": "nobody"})})
+    mistakes: list[Event] = [
+        Reserved(claim=claim),
+        # The last of its nodes has no room any more.
+        Reserved(claim=Claim(gang=crowd, nodes=(node.name, node.name), offset=0)),
+        Unreserved(job="nobody"),
+        Revised(claims=(_revised(chance, claim), nobody)),
+        Revised(claims=(moved,)),
+        Revised(claims=(late,)),
+        CapacityChanged(link="none", capacity=1),
+        CapacityChanged(link=node.interface, capacity=2**40),
+        NodeChanged(node="none", up=True),
+    ]
+    return chance.choice(mistakes)

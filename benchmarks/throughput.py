@@ -1,0 +1,87 @@
+"""Throughput as an interface would show it, of a job whose every edge is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.profiles import Samples
+from metronome_opt.simulate.pattern import Pattern
+
+Floats = NDArray[np.float64]
+
+_CUT = 3.0  # standard deviations, as in the simulator
+_EPOCH_S = 1_700_000_000.0
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a job really did.
+
+    Attributes
+    ----------
+    edges_s, rates_mbps
+        The rate from each edge to the next, shapes (n + 1,) and (n,).
+    begins_s
+        When each iteration began, shape (iterations,).
+    """
+
+    edges_s: Floats
+    rates_mbps: Floats
+    begins_s: Floats
+
+    def sent_mbit(self, times_s: Floats) -> Floats:
+        """Return what was sent until each of some times."""
+        volumes = np.concatenate(([0.0], np.cumsum(np.diff(self.edges_s) * self.rates_mbps)))
+        return np.interp(times_s, self.edges_s, volumes)
+
+
+def run_alone(pattern: Pattern, iterations: int, jitter: float, seed: int) -> Truth:
+    """Let a job run by itself, each computing time longer or shorter by `jitter` of itself."""
+    chance = np.random.default_rng([seed, 1])
+    compute = np.array([float(each) for each in pattern.compute]) / 1000
+    volume = np.array([float(each) for each in pattern.volume]) / 1000
+    rate = np.array([float(each) for each in pattern.rate])
+    factors = np.clip(chance.standard_normal((iterations, len(compute))), -_CUT, _CUT)
+    lengths = np.zeros((iterations, 2 * len(compute) - 1))
+    lengths[:, ::2] = compute * (1 + jitter * factors)
+    lengths[:, 1::2] = volume / rate
+    rates = np.zeros_like(lengths)
+    rates[:, 1::2] = rate
+    edges = _EPOCH_S + np.concatenate(([0.0], np.cumsum(lengths)))
+    return Truth(edges, rates.ravel(), edges[:: lengths.shape[1]][:-1])
+
+
+def measure(
+    truth: Truth,
+    step_s: float,
+    *,
+    snr_db: float = np.inf,
+    missing: float = 0.0,
+    irregular: float = 0.0,
+    seed: int = 0,
+) -> Samples:
+    """Sample what a job did.
+
+    Parameters
+    ----------
+    step_s
+        Time between samples; each is the mean rate since the one before.
+    snr_db
+        Variance of the samples over that of the noise, which is normal; a rate is never negative.
+    missing
+        Share of samples that are left out.
+    irregular
+        Samples come early or late by up to this share of a step, uniformly.
+    """
+    chance = np.random.default_rng([seed, 2])
+    count = int((truth.edges_s[-1] - truth.edges_s[0]) / step_s)
+    times = truth.edges_s[0] + step_s * (chance.uniform() + np.arange(count))
+    times += irregular * step_s * chance.uniform(-1, 1, count)
+    rates = np.diff(truth.sent_mbit(times)) / np.diff(times)
+    noise = np.std(rates) * 10 ** (-snr_db / 20)
+    rates = np.maximum(0.0, rates + noise * chance.standard_normal(count - 1))
+    kept = chance.uniform(size=count - 1) >= missing
+    return Samples(times[1:][kept], rates[kept], np.diff(times)[kept])

@@ -1,0 +1,233 @@
+"""``metronome place``: find a place for a job in a cluster whose state is kept in a folder."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.errors import InputError, show
+
+if TYPE_CHECKING:
+    from metronome_opt.scheduling.gang import Gang
+    from metronome_opt.scheduling.place import Decision
+    from metronome_opt.scheduling.state import ClusterState
+
+_NO_PLACE = 1
+
+
+def place(
+    state: Annotated[
+        Path, typer.Argument(metavar="STATE", help="Folder that holds the state of a cluster.")
+    ],
+    job: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[JOB]",
+            help="A job, YAML or JSON; left out, the state is shown.",
+            show_default=False,
+        ),
+    ] = None,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCENARIO", help="Make STATE first, an empty cluster of this scenario."
+        ),
+    ] = None,
+    with_jobs: Annotated[
+        bool, typer.Option("--with-jobs", help="With the jobs of SCENARIO, where it has them.")
+    ] = False,
+    exclusive: Annotated[
+        bool,
+        typer.Option("--exclusive", help="Make STATE one where each burst's bandwidth is its own."),
+    ] = False,
+    search: Annotated[
+        str, typer.Option(help="One of tree, beam, greedy and cpsat; docs/cluster.md.")
+    ] = "tree",
+    remove: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Let a job go first, with all its claims; it stays if JOB finds no place.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Find the place, reserve none.")
+    ] = False,
+    claims: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write all claims in force to this folder, as manifests."),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Place all tasks of JOB together, in their best rotation; prints where, and what it costs.
+
+    What is reserved is kept in STATE and on the disk before it is told.
+    """
+    from metronome_opt.scheduling.place import SEARCHES
+    from metronome_opt.scheduling.request import read_request
+    from metronome_opt.scheduling.store import Store
+
+    if search not in SEARCHES:
+        raise InputError(f"--search: must be one of {', '.join(SEARCHES)}, got {show(search)}")
+    if cluster is None and (with_jobs or exclusive):
+        raise InputError("--cluster: missing; --with-jobs and --exclusive are for a new STATE")
+    if dry_run and (job is None or cluster is not None):
+        raise InputError("--dry-run: is for a JOB and a STATE that is there already")
+    if claims is not None:
+        from metronome_opt.kubernetes import check_folder
+
+        check_folder(claims)
+    new = None if cluster is None else _new(cluster, with_jobs=with_jobs, exclusive=exclusive)
+    if new is not None and job is not None:
+        read_request(job, new.cluster)  # what is wrong with it is found before STATE is made
+    with Store(state) if new is None else Store.keep(state, new) as store:
+        if remove is not None and remove not in store.state.claims:
+            raise InputError(f"--remove: {state} has no job {show(remove)}")
+        placed = True
+        if job is not None:
+            placed = _place(
+                store.state, job, search, remove=remove, dry_run=dry_run, as_json=as_json
+            )
+        else:
+            if remove is not None:
+                store.state.unreserve(remove)
+            _show(store.state, as_json=as_json)
+        if claims is not None:
+            export_state(store.state, claims)
+    return 0 if placed else _NO_PLACE
+
+
+def _new(path: Path, *, with_jobs: bool, exclusive: bool) -> ClusterState:
+    """Return the state of a scenario's cluster, with the scenario's jobs if asked for."""
+    from metronome_opt.scenario import locate, read_scenario
+    from metronome_opt.scheduling.cluster import ClusterSpec
+    from metronome_opt.scheduling.place import place_all
+    from metronome_opt.scheduling.request import gangs_of
+    from metronome_opt.scheduling.state import ClusterState
+
+    scenario = read_scenario(locate(path))
+    if scenario.hyperperiod_ms is None:
+        raise InputError(f"{path}: hyperperiod_ms: missing; all links of a state repeat together")
+    spec = ClusterSpec.of_cluster(
+        scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms
+    )
+    state = ClusterState(spec, mode="exclusive" if exclusive else "shared")
+    if with_jobs:
+        try:
+            place_all(state, gangs_of(scenario))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    return state
+
+
+def _place(
+    state: ClusterState,
+    path: Path,
+    search: str,
+    *,
+    remove: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> bool:
+    """Place a job, perhaps instead of another one, and tell so; return whether there was room."""
+    from metronome_opt.scheduling.place import place_job, why_not
+    from metronome_opt.scheduling.request import read_request
+
+    gang = read_request(path, state.cluster)
+    left = state if remove is None else _without(state, remove)
+    decision = place_job(left, gang, search=search)
+    if decision is None:
+        reason = why_not(left, gang)
+        if as_json:
+            typer.echo(json.dumps({"job": gang.name, "placed": False, "reason": reason}, indent=2))
+        typer.echo(f"{gang.name}: no place; {reason}", err=True)
+        return False
+    if not dry_run:
+        if remove is not None:
+            state.unreserve(remove)
+        state.reserve(decision.claim)
+    if as_json:
+        typer.echo(json.dumps(_document(state, gang, decision, reserved=not dry_run), indent=2))
+    else:
+        _tell(state, decision, reserved=not dry_run)
+    return True
+
+
+def _without(state: ClusterState, job: str) -> ClusterState:
+    """Return a copy of a state without a job."""
+    from metronome_opt.scheduling.snapshot import restore, snapshot_of
+
+    left = restore(snapshot_of(state))
+    left.unreserve(job)
+    return left
+
+
+def _document(
+    state: ClusterState, gang: Gang, decision: Decision, *, reserved: bool
+) -> dict[str, Any]:
+    claim, slot_ms = decision.claim, state.cluster.slot_ms
+    return {
+        "job": gang.name,
+        "placed": True,
+        "reserved": reserved,
+        "nodes": list(claim.nodes),
+        "offset": claim.offset,
+        "offset_ms": claim.offset * slot_ms,
+        "stretch": claim.stretch,
+        "period_ms": claim.period * slot_ms,
+        "contention": str(decision.contention),
+        "score": decision.score,
+        "cushion": decision.cushion,
+        "racks": decision.racks,
+        "fragments": decision.fragments,
+    }
+
+
+def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
+    from metronome_opt.report import counted, number
+
+    claim, slot_ms = decision.claim, state.cluster.slot_ms
+    tasks = Counter(claim.nodes)
+    told = ", ".join(f"{node} x {count}" if count > 1 else node for node, count in tasks.items())
+    typer.echo(
+        f"{claim.job}: {'placed' if reserved else 'would be placed'} on {told}; "
+        f"{counted(decision.racks, 'rack')}"
+    )
+    if decision.contention:
+        late = f"adds {number(decision.contention)} weight x Mbit/s of contention"
+    elif decision.cushion < claim.period:
+        late = f"bursts may grow by {decision.cushion * slot_ms} ms"
+    else:
+        late = "nobody is in its way"
+    typer.echo(
+        f"offset {claim.offset * slot_ms} ms of a period of {claim.period * slot_ms} ms, "
+        f"of it {claim.stretch * slot_ms} ms idle; score {decision.score}; {late}"
+    )
+
+
+def _show(state: ClusterState, *, as_json: bool) -> None:
+    from metronome_opt.report import state_tables, terminal
+    from metronome_opt.scheduling.snapshot import snapshot_of
+
+    if as_json:
+        typer.echo(json.dumps(snapshot_of(state).model_dump(mode="json"), indent=2))
+        return
+    for table in state_tables(state):
+        terminal().print(table)
+
+
+def export_state(state: ClusterState, folder: Path) -> None:
+    """Write all claims in force to a folder, as manifests; where there are none it stays."""
+    from metronome_opt.kubernetes import export_claims
+    from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
+
+    if not state.claims:
+        typer.echo(f"note: no claims are in force; {folder} stays as it is", err=True)
+        return
+    export_claims(instance_of(state), schedule_of(state), deployment_of(state), folder)
+    typer.echo(f"wrote {folder}", err=True)

@@ -1,0 +1,108 @@
+"""What was decided and handed out: which slot each job is to keep, from which moment on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from immutabledict import immutabledict
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.periods import stretched
+from metronome_opt.presolve.lengthen import lengthen
+
+
+@dataclass(frozen=True)
+class Claims:
+    """A schedule in force.
+
+    Attributes
+    ----------
+    instance
+        The jobs as they claim to be. `current_offset` is the offset in force; every job has one.
+    epoch_ms
+        The moment of slot 0, by the clock that observations are stamped with.
+    stretch
+        Idle slots per job; a job that is not named is not stretched.
+    cushions
+        Slots by which a job may be off without being in anybody's way; 0 for one that is not named.
+    hyperperiod
+        Slots that every stretched period divides, so that all links repeat together; None if that
+        is not asked for.
+
+    Raises
+    ------
+    InputError
+        If an offset in force is missing or not below the stretched period, or a name is not known.
+    """
+
+    instance: Instance
+    epoch_ms: float = 0.0
+    stretch: Mapping[str, int] = field(default_factory=dict)
+    cushions: Mapping[str, int] = field(default_factory=dict)
+    hyperperiod: int | None = None
+
+    def __post_init__(self) -> None:
+        known = {job.name: index for index, job in enumerate(self.instance.jobs)}
+        for place, slots in (("stretch", self.stretch), ("cushions", self.cushions)):
+            for name, count in slots.items():
+                if name not in known:
+                    raise InputError(f"{place}.{show(name)}: there is no such job; leave it out")
+                if count < 0:
+                    raise InputError(f"{place}.{show(name)}: must be at least 0, got {show(count)}")
+            object.__setattr__(self, place, immutabledict(slots))
+        if not math.isfinite(self.epoch_ms):
+            raise InputError(f"epoch_ms: must be a finite number, got {show(self.epoch_ms)}")
+        for name, index in known.items():
+            offset = self.instance.jobs[index].current_offset
+            where = f"jobs[{index}].current_offset"
+            if offset is None:
+                raise InputError(f"{where}: missing; say at which offset {show(name)} runs")
+            if offset >= self.period(name):
+                raise InputError(
+                    f"{where}: {show(offset)}: must be below the stretched period of "
+                    f"{show(self.period(name))} slots"
+                )
+
+    @cached_property
+    def offsets(self) -> Mapping[str, int]:
+        """The offset in force of each job, in slots."""
+        return immutabledict({job.name: job.current_offset or 0 for job in self.instance.jobs})
+
+    @cached_property
+    def running(self) -> Instance:
+        """The jobs with their periods as they are stretched; nobody is stretched further."""
+        return stretched(self.instance, {name: self.stretch.get(name, 0) for name in self.offsets})
+
+    @cached_property
+    def reserved(self) -> Instance:
+        """The same with every burst longer by the cushion of its job: what is to be kept apart."""
+        jobs = []
+        for job in self.running.jobs:
+            links = tuple(link for link in self.running.links if link.name in job.links)
+            alone = self.running.replace(links=links, jobs=(job,))
+            jobs.append(lengthen(alone, self.cushions.get(job.name, 0)).jobs[0])
+        return self.running.replace(jobs=tuple(jobs))
+
+    def period(self, name: str) -> int:
+        """Return the stretched period of a job, in slots."""
+        return self.instance.job(name).period + self.stretch.get(name, 0)
+
+    def next_due_ms(self, name: str, after_ms: float) -> float:
+        """Return when a job is to begin its first iteration that does not begin before a moment."""
+        slot_ms = self.instance.slot_ms
+        period_ms = self.period(name) * slot_ms
+        first = self.epoch_ms + self.offsets[name] * slot_ms
+        return first + math.ceil((after_ms - first) / period_ms) * period_ms
+
+    def with_offsets(self, offsets: Mapping[str, int]) -> Claims:
+        """Return the claims with other offsets in force, those of all jobs."""
+        jobs = tuple(
+            job.model_copy(update={"current_offset": offsets[job.name]})
+            for job in self.instance.jobs
+        )
+        instance = self.instance.replace(jobs=jobs)
+        return replace(self, instance=instance)

@@ -1,0 +1,89 @@
+"""The claims of a cluster's state as the monitor takes them, and its decisions carried out there.
+
+Offsets count from the Unix epoch: all clocks of a cluster agree on it, within their error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from metronome_opt.control.claims import Claims
+from metronome_opt.control.detect import Kind
+from metronome_opt.control.monitor import Decision
+from metronome_opt.instance import Instance
+from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.views import instance_of
+from metronome_opt.verify import evaluate
+
+
+def claims_of(state: ClusterState) -> Claims | None:
+    """Return the claims in force of all jobs that use links; None if there are none."""
+    jobs = [job for job in state.claims if state.flows(job)]
+    if not jobs:
+        return None
+    instance = instance_of(state, jobs)
+    stretch = {job: state.claims[job].stretch for job in jobs}
+    return Claims(
+        instance,
+        stretch=stretch,
+        cushions=_cushions(instance, stretch),
+        hyperperiod=state.cluster.hyperperiod,
+    )
+
+
+def _cushions(instance: Instance, stretch: Mapping[str, int]) -> dict[str, int]:
+    """Return by how many slots each job may be off, early or late, while others are as well.
+
+    Between any two bursts there is the cushion of their link; each of the two may use half of it.
+    Where something is late already, there is none.
+    """
+    offsets = {job.name: job.current_offset or 0 for job in instance.jobs}
+    limits = {
+        link.name: 0 if link.late else link.cushion
+        for link in evaluate(instance, offsets, stretch).links
+    }
+    cushions = {}
+    for job in instance.jobs:
+        known = [limit for link in job.links if (limit := limits[link]) is not None]
+        cushions[job.name] = min(known, default=job.period) // 2
+    return cushions
+
+
+def carry_out(state: ClusterState, decision: Decision) -> bool:
+    """Keep in a state what was decided: jobs that are gone, capacities, claims put right, moves.
+
+    Returns
+    -------
+    bool
+        Whether anything is new.
+    """
+    changed = False
+    if decision.contention is None and decision.claims is not None:
+        return changed  # nothing is believed yet
+    after = decision.claims
+    known = set(after.offsets) if after is not None else set()
+    for finding in decision.findings:
+        if finding.kind is Kind.GONE and finding.name not in known:
+            changed |= state.unreserve(finding.name)
+    if after is None:
+        return changed
+    for link in after.instance.links:
+        if any(f.kind is Kind.CAPACITY and f.name == link.name for f in decision.findings):
+            changed |= state.set_capacity(link.name, link.capacity)
+    changed |= state.revise(_claim(state.claims[name], after) for name in after.offsets)
+    return changed
+
+
+def _claim(before: Claim, after: Claims) -> Claim:
+    """Return the claim of a job as it is to be."""
+    job = after.instance.job(before.job)
+    stretch = after.stretch.get(job.name, 0)
+    changes = {
+        "period": job.period,
+        "phases": job.phases,
+        "max_stretch": max(before.gang.max_stretch, stretch),
+    }
+    gang = Gang.model_validate(before.gang.model_copy(update=changes).model_dump())
+    return Claim(gang=gang, nodes=before.nodes, offset=after.offsets[job.name], stretch=stretch)

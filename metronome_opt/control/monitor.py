@@ -1,0 +1,227 @@
+"""The monitor: hold what is measured against what was claimed, and say what is to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from metronome_opt.control.claims import Claims
+from metronome_opt.control.decide import Choice, Settings, Verdict, choose, verdict
+from metronome_opt.control.detect import Finding, Kind, detect
+from metronome_opt.control.measured import put_right
+from metronome_opt.control.memory import Memory
+from metronome_opt.control.observation import Observation
+from metronome_opt.control.plan import Plan, make_plan
+from metronome_opt.control.pricing import Pricing
+from metronome_opt.instance import Instance
+from metronome_opt.presolve import split
+from metronome_opt.presolve.components import components
+
+
+@dataclass(frozen=True)
+class Contention:
+    """Weight * Mbit/s, cushions included: as claimed, as measured, and once the plan is done."""
+
+    claimed: Fraction
+    measured: Fraction
+    planned: Fraction
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a check comes to.
+
+    Attributes
+    ----------
+    kind
+        How many are to be moved.
+    findings
+        All of them, those too that are not believed yet.
+    plan
+        Who is to wait; None if nobody is.
+    claims
+        What is in force when the plan is done. It may be new although nobody moves: a job that
+        drifted and is in nobody's way keeps the slot that it is in. None if all jobs are gone.
+    contention
+        What it is about; None if nothing is believed yet.
+    reason
+        In one line.
+    """
+
+    kind: Verdict
+    findings: tuple[Finding, ...]
+    plan: Plan | None
+    claims: Claims | None
+    contention: Contention | None
+    reason: str
+
+
+class Monitor:
+    """Decides by what is measured; does nothing by itself.
+
+    Parameters
+    ----------
+    settings
+        How it decides.
+    memory
+        What an earlier monitor remembered, to go on from there.
+    seed
+        Of the solver.
+
+    Attributes
+    ----------
+    memory
+        What it remembers now. It takes plans to be carried out.
+    """
+
+    def __init__(
+        self, settings: Settings | None = None, memory: Memory | None = None, seed: int = 0
+    ) -> None:
+        self.settings = settings or Settings()
+        self.memory = memory or Memory()
+        self._seed = seed
+
+    def check(
+        self,
+        claims: Claims,
+        observations: Mapping[str, Observation],
+        now_ms: float,
+        capacities: Mapping[str, float] | None = None,
+    ) -> Decision:
+        """Compare and decide.
+
+        Parameters
+        ----------
+        claims
+            What is in force.
+        observations
+            By job; one that is not named was not measured.
+        now_ms
+            By the clock of the claims.
+        capacities
+            Mbit/s by link, as far as they were measured.
+
+        Raises
+        ------
+        InputError
+            If a job or a link is not one of the claims, or if measured periods fit one another so
+            badly that a hyperperiod is above the limit of the instance.
+        """
+        capacities = capacities or {}
+        settings = self.settings
+        findings = detect(claims, observations, capacities, settings.tolerance)
+        self.memory = self.memory.noting(findings, {*observations, *capacities})
+        ripe = [
+            finding
+            for finding in findings
+            if self.memory.is_ripe(finding, persist=settings.persist, large=settings.large)
+        ]
+        if not ripe:
+            told = f"not believed yet: {_told(findings)}" if findings else "all is as claimed"
+            return Decision(Verdict.NOTHING, findings, None, claims, None, told)
+        believed = _concerned(claims, ripe, findings)
+        right = put_right(claims, believed, observations, capacities)
+        if right is None:
+            self.memory = Memory()
+            return Decision(Verdict.NOTHING, findings, None, None, None, "all jobs are gone")
+        choices, postponed = self._choose(claims, right, believed, now_ms)
+        if postponed:
+            believed = [
+                each for each in believed if each.kind is Kind.GONE or each.name not in postponed
+            ]
+            right = put_right(claims, believed, observations, capacities) or right
+        return self._decide(claims, right, findings, ripe, choices, postponed, now_ms)
+
+    def _choose(
+        self, claims: Claims, right: Claims, believed: Sequence[Finding], now_ms: float
+    ) -> tuple[dict[str, int], set[str]]:
+        """Return the new offsets of who is to move, and what is left for later: jobs and links."""
+        resting = self.memory.resting(now_ms)
+        names = _changed(claims, believed)
+        offsets: dict[str, int] = {}
+        postponed: set[str] = set()
+        for part in components(right.reserved):
+            suspects = _suspects(part, names)
+            if not suspects:
+                continue
+            choice: Choice = choose(part, suspects, resting, self.settings, self._seed)
+            if choice.postponed:
+                postponed |= {job.name for job in part.jobs} | {link.name for link in part.links}
+            for index in choice.way.moved:
+                offsets[part.jobs[index].name] = choice.way.offsets[index]
+        return offsets, postponed
+
+    def _decide(
+        self,
+        claims: Claims,
+        right: Claims,
+        findings: tuple[Finding, ...],
+        ripe: Sequence[Finding],
+        offsets: Mapping[str, int],
+        postponed: Collection[str],
+        now_ms: float,
+    ) -> Decision:
+        plan = make_plan(right, offsets) if offsets else None
+        after = right if plan is None else plan.claims()
+        blocks = [[job.name for job in block.jobs] for block in split(right.reserved).blocks]
+        kind = verdict(offsets, blocks)
+        self.memory = self.memory.after_moving(
+            offsets,
+            now_ms,
+            pause_ms=self.settings.pause_ms,
+            longest_ms=self.settings.longest_pause_ms,
+        ).only({*after.offsets, *(link.name for link in after.instance.links)})
+        contention = Contention(*(_contention(each) for each in (claims, right, after)))
+        told = _told(ripe)
+        if plan is not None:
+            who = ", ".join(f"{step.job} waits {step.wait} slots" for step in plan.steps)
+            told += f"; contention {_change(contention)}: {who}"
+        elif postponed:
+            told += "; jobs that would have to move were moved not long ago"
+        else:
+            told += "; to move anybody would not gain enough"
+        return Decision(kind, findings, plan, after, contention, told)
+
+
+def _concerned(
+    claims: Claims, ripe: Sequence[Finding], findings: Sequence[Finding]
+) -> list[Finding]:
+    """Return all findings about jobs that hang together with those of ripe findings.
+
+    What is measured of a job belongs together with what is measured of those that it meets.
+    """
+    names: set[str] = {finding.name for finding in ripe}
+    for part in components(claims.running):
+        members = {job.name for job in part.jobs} | {link.name for link in part.links}
+        if not members.isdisjoint(names):
+            names |= members
+    return [finding for finding in findings if finding.name in names]
+
+
+def _changed(claims: Claims, findings: Sequence[Finding]) -> set[str]:
+    """Return the jobs and links that something was found of, and the links of who is gone."""
+    names = {finding.name for finding in findings}
+    for finding in findings:
+        if finding.kind is Kind.GONE:
+            names |= set(claims.instance.job(finding.name).links)
+    return names
+
+
+def _suspects(part: Instance, names: set[str]) -> set[str]:
+    """Return the jobs of a part that are named, or one of whose links is."""
+    return {job.name for job in part.jobs if not names.isdisjoint((job.name, *job.links))}
+
+
+def _contention(claims: Claims) -> Fraction:
+    offsets = [claims.offsets[job.name] for job in claims.instance.jobs]
+    return Pricing(claims.reserved, Fraction(0)).contention(offsets)
+
+
+def _change(contention: Contention) -> str:
+    measured, planned = float(contention.measured), float(contention.planned)
+    return f"from {measured:.6g} to {planned:.6g}"
+
+
+def _told(findings: Sequence[Finding]) -> str:
+    return "; ".join(map(str, findings))

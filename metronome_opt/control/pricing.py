@@ -1,0 +1,111 @@
+"""What a reconfiguration costs: the contention that it leaves, and the jobs that it makes wait.
+
+    J(offsets) = K(offsets) / traffic + price * sum of w_j (1 + wait_j / T_j) / sum of w_j
+
+with K the contention, `traffic` its natural size (the weighted traffic of all jobs on all links),
+and wait_j the slots from the current offset to the new one; the first sum is over the jobs that
+move, the second one over all. Both terms are shares, so that a price means the same in small and in
+large networks. Everything is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from metronome_opt.instance import Instance
+from metronome_opt.kernels.jobs import contention, demand_of, score_placed, workspace
+from metronome_opt.kernels.tables import Ints, compile_instance
+from metronome_opt.multiobjective.goals import normal
+
+
+class Pricing:
+    """Prices of the schedules of an instance.
+
+    Parameters
+    ----------
+    instance
+        Every job has a current offset, and a period that stays.
+    price
+        Of moves; 0 for none.
+    """
+
+    def __init__(self, instance: Instance, price: Fraction) -> None:
+        self.instance = instance
+        self.current = tuple(job.current_offset or 0 for job in instance.jobs)
+        self._traffic = normal(instance, "contention")
+        self._rate = price / (sum(job.weight for job in instance.jobs) or 1)
+        self._compiled = compile_instance(instance)
+        self._work = workspace(self._compiled)
+
+    def contention(self, offsets: Sequence[int]) -> Fraction:
+        """Return the contention, in weight * Mbit/s."""
+        return contention(self._compiled, demand_of(self._compiled, offsets))
+
+    def share(self, offsets: Sequence[int]) -> Fraction:
+        """Return the contention as a share of the weighted traffic."""
+        return self.contention(offsets) / self._traffic
+
+    def wait(self, job: int, offset: int) -> int:
+        """Return how many slots a job waits to come to an offset."""
+        return (offset - self.current[job]) % self.instance.jobs[job].period
+
+    def move(self, job: int, offset: int) -> Fraction:
+        """Return the price of bringing a job to an offset."""
+        waits = self.wait(job, offset)
+        if not waits:
+            return Fraction(0)
+        which = self.instance.jobs[job]
+        return self._rate * which.weight * (1 + Fraction(waits, which.period))
+
+    def moves(self, offsets: Sequence[int]) -> Fraction:
+        """Return the price of all moves."""
+        return sum((self.move(job, offset) for job, offset in enumerate(offsets)), Fraction(0))
+
+    def total(self, offsets: Sequence[int]) -> Fraction:
+        """Return the price of a schedule, J."""
+        return self.share(offsets) + self.moves(offsets)
+
+    def best_of(self, job: int, offsets: Sequence[int]) -> int:
+        """Return the best offset of one job while the others are where they are.
+
+        Of several the one that is reached soonest. The price of waiting grows with the wait, so
+        among the offsets only those matter that cost less than all that are reached before.
+        """
+        demand = demand_of(self._compiled, offsets)
+        period = self.instance.jobs[job].period
+        cost = np.zeros(period, dtype=np.int64)
+        score_placed(self._compiled.tables, demand, job, offsets[job], cost, self._work)
+        ahead = np.roll(cost, -self.current[job])
+
+        def price(waits: int) -> Fraction:
+            added = self._compiled.fraction(int(ahead[waits]), job)
+            return added / self._traffic + self.move(job, (self.current[job] + waits) % period)
+
+        return (self.current[job] + min(_records(ahead), key=price)) % period
+
+    def descend(self, offsets: Sequence[int], free: Sequence[int]) -> tuple[int, ...]:
+        """Bring one free job after the other to its best offset, the one that gains most first."""
+        best = tuple(offsets)
+        least = self.total(best)
+        while True:
+            steps = [self._with(best, job, self.best_of(job, best)) for job in free]
+            following = min(steps, key=self.total, default=best)
+            price = self.total(following)
+            if price >= least:
+                return best
+            best, least = following, price
+
+    def _with(self, offsets: tuple[int, ...], job: int, offset: int) -> tuple[int, ...]:
+        return (*offsets[:job], offset, *offsets[job + 1 :])
+
+
+def _records(values: Ints) -> Iterator[int]:
+    """Yield the places of the values that are less than all before them."""
+    least = None
+    for place, value in enumerate(values):
+        if least is None or value < least:
+            least = value
+            yield place

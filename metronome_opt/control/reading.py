@@ -1,0 +1,131 @@
+"""What a cluster's Prometheus says of the jobs that have claims: one observation each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from metronome_opt.control.claims import Claims
+from metronome_opt.control.observation import Observation, from_profile
+from metronome_opt.errors import InputError, show
+from metronome_opt.profiles.profile import profile
+from metronome_opt.profiles.samples import Samples
+from metronome_opt.scheduling.state import ClusterState
+
+FIELDS = ("job", "task", "pod", "node", "interface")
+DEFAULT_SELECTOR = 'container_network_transmit_bytes_total{pod="$pod"}'
+_TASKS = 3  # of a job that are asked for, until one has samples
+_GONE_PERIODS = 10  # without a byte
+_WAITING_PERIODS = 2  # until a job that was told to wait has done so
+
+Read = Callable[[str, float, float], Mapping[Any, Samples]]
+"""Samples of counters of bytes, by series: a selector, and the time from and to, in seconds."""
+
+
+class Selector:
+    """PromQL for what one task of a job sends, with ``$job``, ``$task`` and so on in it.
+
+    Parameters
+    ----------
+    text
+        May name `FIELDS`. ``$pod`` is called like the claim of the task, ``JOB-TASK``.
+
+    Raises
+    ------
+    InputError
+        If it names anything else, or nothing that tells jobs apart.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._template = Template(text)
+        if not self._template.is_valid():
+            raise InputError(
+                f"selector: {show(text)}: a $ must be followed by a name; write $$ for a $ itself"
+            )
+        named = set(self._template.get_identifiers())
+        unknown = sorted(named - set(FIELDS))
+        if unknown:
+            raise InputError(
+                f"selector: ${unknown[0]} is not known; choose from $" + ", $".join(FIELDS)
+            )
+        if not named:
+            raise InputError(f"selector: {show(text)}: is the same for all jobs; name $pod, say")
+
+    def of_task(self, state: ClusterState, job: str, task: int) -> str:
+        """Return the selector of one task."""
+        node = state.claims[job].nodes[task]
+        values = {
+            "job": job,
+            "task": str(task),
+            "pod": f"{job}-{task}",
+            "node": node,
+            "interface": state.cluster.hosts[node].interface,
+        }
+        return self._template.substitute({key: _quoted(text) for key, text in values.items()})
+
+
+def _quoted(text: str) -> str:
+    """Return a name as it may stand in a string of PromQL, in quotes of either kind."""
+    return re.sub(r"""["'\\]""", lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def observe(
+    state: ClusterState,
+    claims: Claims,
+    selector: Selector,
+    read: Read,
+    *,
+    now_s: float,
+    for_s: float,
+    moved_s: Mapping[str, float],
+) -> dict[str, Observation]:
+    """Return what can be seen of each job; one whose samples say nothing is not named.
+
+    A job's tasks do the same at the same time, so the first one that has samples speaks for all.
+
+    Parameters
+    ----------
+    now_s, for_s
+        The end of the time to look at, seconds since the epoch, and its length.
+    moved_s
+        When a job was told to wait; what it did until then says nothing any more.
+    """
+    seen = {}
+    for job in claims.running.jobs:
+        begin_s = now_s - for_s
+        if job.name in moved_s:
+            waited_s = _WAITING_PERIODS * job.period * claims.instance.slot_ms / 1000
+            begin_s = max(begin_s, moved_s[job.name] + waited_s)
+        if begin_s >= now_s:
+            continue
+        tasks = range(min(_TASKS, len(state.claims[job.name].nodes)))
+        for task in tasks:
+            found = read(selector.of_task(state, job.name, task), begin_s, now_s)
+            if len(found) > 1:
+                raise InputError(
+                    f"selector: matches {len(found)} series for task {task} of {job.name}; "
+                    "it has to match one, name the interface as well"
+                )
+            samples = next(iter(found.values()), None)
+            if samples is not None and len(samples):
+                found_out = observation(claims, job.name, samples)
+                if found_out != Observation():
+                    seen[job.name] = found_out
+                break
+    return seen
+
+
+def observation(claims: Claims, name: str, samples: Samples) -> Observation:
+    """Return what samples of one task say of its job."""
+    slot_ms, job = claims.instance.slot_ms, claims.running.job(name)
+    silence_s = _GONE_PERIODS * job.period * slot_ms / 1000
+    end_s = float(samples.times_s[-1])
+    rates = samples.rates_mbps[samples.times_s >= end_s - silence_s]
+    if samples.times_s[0] <= end_s - silence_s and np.isfinite(rates).all() and not rates.any():
+        return Observation(gone=True)
+    due_ms = claims.next_due_ms(name, 1000 * end_s)
+    return from_profile(profile(samples), job, slot_ms=slot_ms, due_ms=due_ms)

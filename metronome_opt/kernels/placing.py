@@ -1,0 +1,236 @@
+"""What a job costs on many links of a cluster at once: the inner loops of placement.
+
+Links share one hyperperiod, so that their demand is one array of shape (links, layers, H). What a
+job adds to a link is a row of T numbers, one for each of its offsets; rows of the links that a job
+crosses are added up, because it has one offset for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from metronome_opt.kernels.sliding import (
+    add_multiple,
+    add_windows,
+    first_offset,
+    fold,
+    roomiest_offset,
+)
+from metronome_opt.kernels.tables import Ints
+
+
+class Burden(NamedTuple):
+    """What a job puts on a link, as the kernels read it.
+
+    Attributes
+    ----------
+    period, ready
+        In slots.
+    phases
+        Start, length and rate of each burst of one flow, shape (bursts, 3).
+    layers
+        Which layers of demand it competes with, from the lowest; -1 for one that is empty. Shape
+        (m,).
+    prices
+        What a unit of overload costs in each of them, shape (m,).
+    zeros
+        Shape (H,): demand of a layer that is empty.
+    """
+
+    period: int
+    ready: int
+    phases: Ints
+    layers: Ints
+    prices: Ints
+    zeros: Ints
+
+
+@njit(cache=True, nogil=True)
+def add_cost(
+    demand: Ints,
+    capacity: int,
+    highest: int,
+    burden: Burden,
+    flows: int,
+    scratch: tuple[Ints, Ints, Ints],
+    cost: Ints,
+) -> None:
+    """Add what a job costs on one link to `cost`.
+
+    Parameters
+    ----------
+    demand
+        Of the link, shape (layers, H).
+    capacity
+        Of the link.
+    highest
+        The largest entry of the lowest layer.
+    flows
+        How many times the job's rate is put on the link.
+    scratch
+        Arrays of the type of `cost`, of T, T and 2 T entries.
+    cost
+        In and out, shape (T,): H times the contention that is added, by offset.
+    """
+    folded, priced, prefix = scratch
+    for p in range(burden.phases.shape[0]):
+        rate = burden.phases[p, 2] * flows
+        if highest + rate <= capacity:
+            continue
+        start, length = burden.phases[p, 0], burden.phases[p, 1]
+        priced[:] = 0
+        for k in range(burden.layers.shape[0]):
+            layer = burden.layers[k]
+            fold(demand[layer] if layer >= 0 else burden.zeros, capacity, rate, folded)
+            add_multiple(burden.prices[k], folded, priced)
+        add_windows(priced, start, length, 1, prefix, cost)
+
+
+@njit(cache=True, nogil=True)
+def cost_rows(
+    demand: Ints,
+    capacity: Ints,
+    highest: Ints,
+    burden: Burden,
+    links: Ints,
+    flows: int,
+    rows: Ints,
+) -> None:
+    """Fill ``rows[i]`` with what a job costs on ``links[i]``, by offset.
+
+    Parameters
+    ----------
+    demand
+        Shape (all links, layers, H).
+    capacity, highest
+        Shape (all links,); see `add_cost`.
+    links
+        Shape (n,).
+    rows
+        Out, shape (n, T), int32 or int64.
+    """
+    period = rows.shape[1]
+    scratch = (
+        np.empty(period, rows.dtype),
+        np.empty(period, rows.dtype),
+        np.empty(2 * period, rows.dtype),
+    )
+    rows[:] = 0
+    for i in range(links.shape[0]):
+        link = links[i]
+        add_cost(demand[link], capacity[link], highest[link], burden, flows, scratch, rows[i])
+
+
+@njit(cache=True, nogil=True)
+def best_of_each(
+    rows: Ints, crossed: Ints, groups: Ints, elsewhere: Ints, ready: int
+) -> tuple[Ints, Ints, Ints]:
+    """Find the best offset of a job for each of many links that it may cross.
+
+    Parameters
+    ----------
+    rows
+        What the job costs on some links, by offset, shape (links, T), int32 or int64.
+    crossed
+        Which of them each candidate crosses, shape (n,); -1 for none, or one that is free.
+    groups
+        Which row of `elsewhere` belongs to it, shape (n,).
+    elsewhere
+        What the job costs on its other links, by offset, shape (groups, T), of the type of `rows`.
+    ready
+        In slots.
+
+    Returns
+    -------
+    offset, cost, cushion
+        Shape (n,) each: least cost on all links together, among equals the largest cushion, then
+        the shortest wait; the cushion is 0 where the job costs something.
+    """
+    count, period = crossed.shape[0], elsewhere.shape[1]
+    offset = np.empty(count, np.int64)
+    value = np.empty(count, np.int64)
+    cushion = np.zeros(count, np.int64)
+    cost = np.empty(period, elsewhere.dtype)
+    known = np.full(elsewhere.shape[0], -1, np.int64)  # the candidate that a row was judged with
+    for i in range(count):
+        link, group = crossed[i], groups[i]
+        if link < 0 and known[group] >= 0:
+            same = known[group]
+            offset[i], value[i], cushion[i] = offset[same], value[same], cushion[same]
+            continue
+        if link < 0:
+            known[group] = i
+            cost[:] = elsewhere[group]
+        else:
+            for o in range(period):
+                cost[o] = elsewhere[group, o] + rows[link, o]
+        least = cost.min()
+        value[i] = least
+        if least > 0:
+            offset[i] = first_offset(cost, least, ready)
+        else:
+            offset[i], cushion[i] = roomiest_offset(cost, ready)
+    return offset, value, cushion
+
+
+@njit(cache=True, nogil=True)
+def merge(
+    cost: Ints,
+    second: Ints,
+    before: Ints,
+    before_second: Ints,
+    item: Ints,
+    item_second: Ints,
+) -> None:
+    """Let some of the tasks come to one more place, wherever that is better (min-plus product).
+
+    Entry (x, o) of a table is the least cost of x tasks if the job has offset o, and the second
+    criterion of the best such choice. ``cost`` takes whatever is less of itself and of ``before``
+    with some tasks at the new place.
+
+    Parameters
+    ----------
+    cost, second
+        In and out, shape (tasks + 1, T).
+    before, before_second
+        The tables without the new place; may be the same arrays.
+    item, item_second
+        What each number of tasks costs at the new place, shape (most there + 1, T).
+    """
+    tasks, offsets = cost.shape
+    for x in range(tasks - 1, 0, -1):
+        for k in range(1, min(item.shape[0] - 1, x) + 1):
+            for o in range(offsets):
+                value = before[x - k, o] + item[k, o]
+                rest = before_second[x - k, o] + item_second[k, o]
+                if value < cost[x, o] or (value == cost[x, o] and rest < second[x, o]):
+                    cost[x, o] = value
+                    second[x, o] = rest
+
+
+@njit(cache=True, nogil=True)
+def pack(cost: Ints, second: Ints, rows: Ints, most: Ints, rest: Ints) -> None:
+    """Let tasks come to nodes, one node after the other; see `merge`.
+
+    Parameters
+    ----------
+    cost, second
+        In and out, shape (tasks + 1, T).
+    rows
+        What k + 1 tasks cost on each node, by offset, shape (most of all, nodes, T).
+    most
+        How many tasks each node takes, shape (nodes,).
+    rest
+        The second criterion of k tasks on each node, shape (most of all + 1, nodes).
+    """
+    offsets = cost.shape[1]
+    for node in range(most.shape[0]):
+        item = np.zeros((most[node] + 1, offsets), np.int64)
+        after = np.zeros((most[node] + 1, offsets), np.int64)
+        for k in range(1, most[node] + 1):
+            item[k] = rows[k - 1, node]
+            after[k] = rest[k, node]
+        merge(cost, second, cost, second, item, after)

@@ -1,0 +1,10 @@
+"""Traffic profiles: period, bursts and rates of a job, from its measured throughput."""
+
+from __future__ import annotations
+
+from metronome_opt.profiles.bursts import Burst
+from metronome_opt.profiles.csvfile import read_csv
+from metronome_opt.profiles.profile import Profile, profile
+from metronome_opt.profiles.samples import UNITS, Samples, from_series
+
+__all__ = ["UNITS", "Burst", "Profile", "Samples", "from_series", "profile", "read_csv"]

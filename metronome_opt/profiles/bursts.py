@@ -1,0 +1,105 @@
+"""From steps to bursts, with what is not known about them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from metronome_opt.profiles.choosing import Chosen, which_rates
+from metronome_opt.profiles.fitting import moves
+from metronome_opt.profiles.folding import Bins, Folded
+from metronome_opt.profiles.samples import Floats
+from metronome_opt.profiles.steps import Steps
+
+_STUDENT = 2.36  # standard errors on either side of 95 %, if eight parts tell the standard error
+_LEAST_SPANS = 1.2  # in a burst or in a pause within the period: fewer do not tell its length
+_LEAST_SPANS_IN_STEP = 1.8  # the same if samples fall on the same moments of all cycles
+_WANTED_SPANS = 2
+_MOST_UNEXPLAINED = 0.05
+_MOST_BASE = 0.5  # the lowest rate over the highest
+_ALIAS = 10  # times as many samples tell whether it was an alias
+
+
+@dataclass(frozen=True)
+class Burst:
+    """One burst within a period, on average over the cycles.
+
+    Attributes
+    ----------
+    start_ms, length_ms, rate_mbps
+        When it begins after the first burst of the period, how long it lasts, its mean rate.
+    start_error_ms, length_error_ms, rate_error_mbps
+        Half the width of an interval that holds the true mean in about 95 % of cases.
+    """
+
+    start_ms: float
+    length_ms: float
+    rate_mbps: float
+    start_error_ms: float
+    length_error_ms: float
+    rate_error_mbps: float
+
+
+def measure_bursts(bins: Bins, chosen: Chosen, period_s: float) -> tuple[Burst, ...]:
+    """Return all steps but silence, by the time since the first edge."""
+    steps = chosen.steps
+    by_edge, by_rate = moves(bins, steps, which_rates(chosen.silent))
+    edges = np.append(steps.edges_s, steps.edges_s[0] + period_s)
+    by_edge = np.column_stack((by_edge, by_edge[:, 0]))
+    doubt = edge_doubt_s(steps, bins.span_s)
+    return tuple(
+        Burst(
+            start_ms=1000 * float(begin - edges[0]),
+            length_ms=1000 * float(end - begin),
+            rate_mbps=float(steps.rates[index]),
+            start_error_ms=1000 * _error(by_edge[:, index - 1] - by_edge[:, 0]),
+            length_error_ms=1000
+            * math.hypot(_error(by_edge[:, index] - by_edge[:, index - 1]), 2 * doubt),
+            rate_error_mbps=_error(by_rate[:, index]),
+        )
+        for index, (begin, end) in enumerate(itertools.pairwise(edges), start=1)
+        if not chosen.silent[index]
+    )
+
+
+def edge_doubt_s(steps: Steps, span_s: float) -> float:
+    """Return by how much an edge may be off for what is seen in silence.
+
+    It may be traffic, or noise about nothing, which cannot go below. To the span that an edge cuts
+    in two the one would have been added, and the other hardly.
+    """
+    return max(0.0, float(steps.rates[0] / steps.rates.max())) * span_s
+
+
+def too_coarse(folded: Folded, chosen: Chosen) -> str | None:
+    """Return why samples do not show the parts of a cycle, and what would; None if they do."""
+    shortest, span = float(np.diff(chosen.steps.edges_s).min()), folded.span_s
+    least = _LEAST_SPANS_IN_STEP if folded.in_step else _LEAST_SPANS
+    known = f"too coarse: the period is {1000 * folded.period_s:.4g} ms, but"
+    low, high = float(chosen.steps.rates.min()), float(chosen.steps.rates.max())
+    if low > _MOST_BASE * high:
+        return (
+            f"too coarse: rates swing every {1000 * folded.period_s:.4g} ms, but only between "
+            f"{low:.4g} and {high:.4g} Mbit/s, as those of a period about as short as the sampling "
+            f"step would; sample every {1000 * span / _ALIAS:.3g} ms"
+        )
+    if chosen.unexplained > _MOST_UNEXPLAINED:
+        return (
+            f"{known} steps leave {chosen.unexplained:.0%} of the variance; sample every "
+            f"{1000 * span / 2:.3g} ms, or for longer"
+        )
+    if shortest < least * span:
+        return (
+            f"{known} it seems to have a part of {1000 * shortest:.3g} ms, with samples "
+            f"{1000 * span:.4g} ms apart; sample every "
+            f"{1000 * max(shortest, span / 2) / _WANTED_SPANS:.3g} ms"
+        )
+    return None
+
+
+def _error(moved: Floats) -> float:
+    """Return half the width of the interval of about 95 %, by what parts of the cycles say."""
+    return _STUDENT * float(np.std(moved, ddof=1)) / math.sqrt(len(moved))

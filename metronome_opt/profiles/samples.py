@@ -1,0 +1,176 @@
+"""Measured throughput: rates over time, from a series of rates or from a counter of bytes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.errors import InputError, show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+UNITS = {"bit": 1e-6, "byte": 8e-6, "kbit": 1e-3, "Mbit": 1.0, "Gbit": 1e3}
+"""Mbit per unit."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Throughput over time.
+
+    Attributes
+    ----------
+    times_s
+        When each sample was taken, strictly increasing, seconds since the epoch, shape (n,).
+    rates_mbps
+        The mean rate over the span that ends at that time, Mbit/s, NaN where nothing was measured,
+        shape (n,).
+    averaged_s
+        Length of that span in seconds, shape (n,); None for the time since the sample before, but
+        no longer than usual.
+    """
+
+    times_s: Floats
+    rates_mbps: Floats
+    averaged_s: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if self.times_s.ndim != 1 or self.times_s.shape != self.rates_mbps.shape:
+            raise InputError(
+                f"rates_mbps: shape {self.rates_mbps.shape}: must be that of times_s, "
+                f"{self.times_s.shape}, with one dimension"
+            )
+        if self.averaged_s is not None and self.averaged_s.shape != self.times_s.shape:
+            raise InputError(
+                f"averaged_s: shape {self.averaged_s.shape}: must be that of times_s, "
+                f"{self.times_s.shape}"
+            )
+        if not np.isfinite(self.times_s).all():
+            wrong = int(np.flatnonzero(~np.isfinite(self.times_s))[0])
+            raise InputError(f"times_s[{wrong}]: {show(float(self.times_s[wrong]))}: not a time")
+        if np.isinf(self.rates_mbps).any():
+            wrong = int(np.flatnonzero(np.isinf(self.rates_mbps))[0])
+            raise InputError(
+                f"rates_mbps[{wrong}]: {show(float(self.rates_mbps[wrong]))}: not a rate; "
+                "use NaN where nothing was measured"
+            )
+        back = np.flatnonzero(np.diff(self.times_s) <= 0)
+        if back.size:
+            later = int(back[0]) + 1
+            raise InputError(
+                f"times_s[{later}]: {show(float(self.times_s[later]))}: not after the time before, "
+                f"{show(float(self.times_s[later - 1]))}; sort the samples and drop repetitions"
+            )
+
+    def __len__(self) -> int:
+        return len(self.times_s)
+
+    @property
+    def step_s(self) -> float:
+        """The usual time between samples, their median; NaN for fewer than two."""
+        return float(np.median(np.diff(self.times_s))) if len(self) > 1 else math.nan
+
+    @property
+    def spans_s(self) -> Floats:
+        """How long each rate is the mean of, in seconds, shape (n,)."""
+        if self.averaged_s is not None:
+            return self.averaged_s
+        if len(self) < 2:
+            return np.zeros(len(self))
+        step = self.step_s
+        return np.minimum(np.diff(self.times_s, prepend=self.times_s[0] - step), step)
+
+    @property
+    def missing(self) -> float:
+        """Share of samples that are missing: not measured, or left out of an even sequence."""
+        if len(self) < 2:
+            return float(np.isnan(self.rates_mbps).sum()) / max(1, len(self))
+        expected = 1 + np.maximum(1, np.round(np.diff(self.times_s) / self.step_s)).sum()
+        return 1 - float(np.isfinite(self.rates_mbps).sum()) / float(expected)
+
+    def between(self, begin_s: float, end_s: float) -> Samples:
+        """Return the samples taken at ``begin_s <= time < end_s``."""
+        first, last = np.searchsorted(self.times_s, (begin_s, end_s))
+        part = slice(int(first), int(last))
+        return Samples(self.times_s[part], self.rates_mbps[part], self.spans_s[part])
+
+
+def from_series(series: pd.Series, *, counter: bool = False, unit: str | None = None) -> Samples:
+    """Return the samples of a pandas series.
+
+    Parameters
+    ----------
+    series
+        Indexed by time, a DatetimeIndex or seconds since the epoch, in any order. Values that are
+        NaN or missing are samples that are missing.
+    counter
+        Whether values count what was sent since some moment. Each rate is then that between
+        neighbouring samples, as ``irate`` of Prometheus has it, and unknown where the counter
+        began anew: what was sent before that was lost.
+    unit
+        One of `UNITS`, per second if it is not a counter. None is Mbit, or byte for a counter.
+
+    Raises
+    ------
+    InputError
+        If an index is no time or is repeated, a value is no number or infinite, or the unit is
+        not known.
+    """
+    unit = unit or ("byte" if counter else "Mbit")
+    if unit not in UNITS:
+        raise InputError(f"unit: {show(unit)} is not known; choose from {', '.join(UNITS)}")
+    times = _seconds(series)
+    values = _numbers(series) * UNITS[unit]
+    order = np.argsort(times, kind="stable")
+    times, values = times[order], values[order]
+    repeated = np.flatnonzero(np.diff(times) == 0)
+    if repeated.size:
+        raise InputError(f"time {show(float(times[repeated[0]]))}: given twice; keep one of them")
+    return _from_counter(times, values) if counter else Samples(times, values)
+
+
+def _from_counter(times: Floats, values: Floats) -> Samples:
+    """Take differences between the counts that are there."""
+    known = np.isfinite(values)
+    times, values = times[known], values[known]
+    if len(times) < 2:
+        return Samples(np.empty(0), np.empty(0), np.empty(0))
+    spans, sent = np.diff(times), np.diff(values)
+    return Samples(times[1:], np.where(sent < 0, np.nan, sent / spans), spans)
+
+
+def _seconds(series: pd.Series) -> Floats:
+    import pandas as pd
+
+    index = series.index
+    if isinstance(index, pd.DatetimeIndex):
+        if index.hasnans:
+            raise InputError("index: holds a time that is missing; drop it")
+        aware = index.tz_localize("UTC") if index.tz is None else index
+        whole = aware.as_unit("ns").asi8
+        return np.asarray(whole // 10**9 + whole % 10**9 / 1e9, dtype=np.float64)
+    try:
+        seconds = np.asarray(index, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"index: {show(str(index[0]))} is no time; use a DatetimeIndex or seconds"
+        ) from None
+    if not np.isfinite(seconds).all():
+        raise InputError("index: holds a time that is missing or infinite; drop it")
+    return seconds
+
+
+def _numbers(series: pd.Series) -> Floats:
+    try:
+        values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"series {show(series.name)}: holds values that are no numbers") from None
+    if np.isinf(values).any():
+        raise InputError(f"series {show(series.name)}: holds an infinite value; use NaN")
+    return values

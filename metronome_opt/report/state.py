@@ -1,0 +1,66 @@
+"""What a cluster's state is, for the terminal: its jobs, and its busiest links."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from metronome_opt.report.tables import number, percent, plain_table
+
+if TYPE_CHECKING:
+    from metronome_opt.scheduling.state import ClusterState
+
+_BUSIEST = 20
+
+
+def state_tables(state: ClusterState) -> list[Table]:
+    """Return a table of the cluster, one of its jobs, and one of its busiest links."""
+    return [_cluster_table(state), _jobs_table(state), _links_table(state)]
+
+
+def _cluster_table(state: ClusterState) -> Table:
+    table = plain_table(state.cluster.name, "in all", "free")
+    for column, name in enumerate(("GPUs", "CPU (cores)", "memory (GiB)")):
+        unit = (1, 1000, 1024)[column]
+        has, free = (int(each[:, column].sum()) for each in (state.total, state.free))
+        table.add_row(name, f"{has / unit:,.0f}", f"{free / unit:,.0f}")
+    table.add_row("nodes", f"{len(state.up):,}", f"{int(state.up.sum()):,} take tasks")
+    table.add_row("GPUs left over on nodes in use", "", f"{state.fragments:,}")
+    table.add_row("contention (weight x Mbit/s)", number(state.contention()), "")
+    return table
+
+
+def _jobs_table(state: ClusterState) -> Table:
+    table = plain_table("job", "weight", "tasks", "nodes", "racks", "period\n(ms)", "offset\n(ms)")
+    slot_ms, hosts = state.cluster.slot_ms, state.cluster.hosts
+    for job, claim in state.claims.items():
+        racks = {hosts[node].rack for node in claim.nodes}
+        table.add_row(
+            job,
+            str(claim.gang.weight),
+            str(len(claim.nodes)),
+            str(len(set(claim.nodes))),
+            str(len(racks)),
+            f"{claim.period * slot_ms:,}",
+            f"{claim.offset * slot_ms:,}",
+        )
+    return table
+
+
+def _links_table(state: ClusterState) -> Table:
+    """Return the links of most jobs, then of most demand; only those that jobs share."""
+    users = Counter(link for job in state.claims for link in state.flows(job))
+    table = plain_table("shared link", "jobs", "Mbit/s", "mean demand", "slots with more than fits")
+    rows = []
+    for link, jobs in users.items():
+        if jobs > 1:
+            left = state.residual(link)
+            carries = int(state.capacity[state.link_index(link)])
+            used = Fraction(int((carries - left).sum()), len(left) * max(1, carries))
+            rows.append((-jobs, -used, link, carries, Fraction(int((left < 0).sum()), len(left))))
+    for jobs, used, link, carries, late in sorted(rows)[:_BUSIEST]:
+        table.add_row(link, str(-jobs), f"{carries:,}", percent(-used), percent(late))
+    return table

@@ -1,0 +1,1 @@
+"""Places for whole gangs: pod by pod, by beam search, exactly."""

@@ -1,0 +1,209 @@
+"""The best place of all, by dynamic programming over the tree of nodes and racks.
+
+For a fixed offset of the job, what its tasks cost falls apart: into what they cost on each
+interface, which depends on how many are on that node alone, and on each uplink, which depends on
+how many are in that rack. So the least cost of x tasks in a rack is a knapsack over its nodes, and
+that of the whole gang one over the racks; O(nodes * tasks * tasks per node) for each offset. Only
+whether interfaces and uplinks are used at all couples the nodes, and that makes three cases: one
+node, one rack, several racks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metronome_opt.kernels.placing import merge, pack
+from metronome_opt.kernels.tables import Ints
+from metronome_opt.scheduling.cycle import Cycle
+from metronome_opt.scheduling.option import Option, fragments_of, make_option
+
+_NEVER = 2**61
+_RACK = 2**32  # the second criterion: racks first, then fragments
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Least cost of each number of tasks by offset, and what follows it, (tasks + 1, T) each."""
+
+    cost: NDArray[Any]
+    second: NDArray[Any]
+
+    @classmethod
+    def nobody(cls, tasks: int, offsets: int) -> _Table:
+        cost = np.full((tasks + 1, offsets), _NEVER, dtype=np.int64)
+        cost[0] = 0
+        return cls(cost, np.zeros_like(cost))
+
+    def add(self, item: _Table, before: _Table | None = None) -> None:
+        """Let some tasks come to one more place; `before` is without it, this table if None."""
+        source = self if before is None else before
+        merge(self.cost, self.second, source.cost, source.second, item.cost, item.second)
+
+    def copy(self) -> _Table:
+        return _Table(self.cost.copy(), self.second.copy())
+
+    def at(self, offset: int) -> _Table:
+        """Return the same for one offset."""
+        return _Table(self.cost[:, [offset]], self.second[:, [offset]])
+
+    def price(self, tasks: int) -> tuple[int, int]:
+        """Return the entry of so many tasks, in a table of one offset."""
+        return int(self.cost[tasks, 0]), int(self.second[tasks, 0])
+
+    def best(self, tasks: int) -> tuple[int, int, int]:
+        """Return the least cost of so many tasks, the second criterion, and an offset."""
+        least = self.cost[tasks].min()
+        offsets = np.flatnonzero(self.cost[tasks] == least)
+        offset = int(offsets[self.second[tasks, offsets].argmin()])
+        return int(least), int(self.second[tasks, offset]), offset
+
+
+def place_on_tree(cycle: Cycle) -> Option | None:
+    """Return the best option there is, but for the order of nodes; None if there is no room.
+
+    Contention, then racks, then fragments are the least that any nodes and any offset have. Which
+    of several such choices is taken is not said, but it is always the same.
+    """
+    racks = [np.flatnonzero(cycle.state.rack == rack) for rack in range(len(cycle.whole))]
+    tables = [_packed(cycle, nodes) for nodes in racks]
+    choices = [*_on_one_node(cycle), *_in_one_rack(cycle, tables)]
+    if cycle.gang.most_racks != 1:
+        choices += _across_racks(cycle, tables)
+    if not choices:
+        return None
+    best = min(choices, key=lambda choice: choice.price)
+    return make_option(cycle, cycle.partial(_nodes_of(cycle, racks, best)))
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """How many tasks come to which racks, or all of them to one node."""
+
+    price: tuple[int, int]
+    racks: Mapping[int, int]
+    offset: int
+    node: int | None = None
+
+
+def _on_one_node(cycle: Cycle) -> Iterator[_Choice]:
+    tasks = cycle.gang.tasks
+    fitting = np.flatnonzero(cycle.room >= tasks).tolist()
+    if fitting:
+        left = [fragments_of(cycle, node, tasks) for node in fitting]
+        least = min(left)
+        yield _Choice((0, _RACK + least), {}, 0, fitting[left.index(least)])
+
+
+def _in_one_rack(cycle: Cycle, tables: Sequence[_Table]) -> list[_Choice]:
+    choices = []
+    for rack, table in enumerate(tables):
+        cost, second, offset = table.best(cycle.gang.tasks)
+        if cost < _NEVER:
+            choices.append(_Choice((cost, second + _RACK), {rack: cycle.gang.tasks}, offset))
+    return choices
+
+
+def _packed(cycle: Cycle, nodes: Ints) -> _Table:
+    """Return what numbers of tasks cost on some nodes that all use their interfaces."""
+    table = _Table.nobody(cycle.gang.tasks, cycle.period)
+    most = np.minimum(cycle.room, cycle.carried)[nodes]
+    nodes, most = nodes[most > 0], most[most > 0]
+    if not len(nodes):
+        return table
+    counts = range(1, int(most.max()) + 1)
+    rows = np.stack([cycle.rows(cycle.state.interface[nodes], count) for count in counts])
+    rest = np.array(
+        [[fragments_of(cycle, node, count) for node in nodes.tolist()] for count in (0, *counts)]
+    )
+    pack(table.cost, table.second, rows.astype(np.int64), most, rest)
+    return table
+
+
+def _lifted(cycle: Cycle, rack: int, table: _Table) -> _Table:
+    """Return what numbers of tasks cost in a rack if they cross its uplink as well."""
+    most = min(cycle.gang.tasks, int(cycle.lifted[rack]))
+    cost, second = table.cost[: most + 1].copy(), table.second[: most + 1] + _RACK
+    second[0] -= _RACK
+    if cycle.uplinks[rack] >= 0:
+        for count in range(1, most + 1):
+            cost[count] += cycle.row(int(cycle.uplinks[rack]), count)
+    return _Table(cost, second)
+
+
+def _across_racks(cycle: Cycle, tables: Sequence[_Table]) -> list[_Choice]:
+    """Return the best way to share the tasks out among racks, one entry or none."""
+    tasks, limit = cycle.gang.tasks, cycle.gang.most_racks
+    items = [_lifted(cycle, rack, table) for rack, table in enumerate(tables)]
+    # With a limit there is a table for each number of racks, without one they share one.
+    levels = [
+        _Table.nobody(tasks, cycle.period)
+        for _ in range(1 if limit is None else min(limit, tasks) + 1)
+    ]
+    for item in items:
+        _add(levels, item)
+    cost, _, offset = min(level.best(tasks) for level in levels)
+    if cost >= _NEVER:
+        return []
+    counts, price = _shares(tasks, limit, [item.at(offset) for item in items])
+    return [_Choice(price, counts, offset)]
+
+
+def _add(levels: list[_Table], item: _Table) -> None:
+    if len(levels) == 1:
+        levels[0].add(item)
+    for level in range(len(levels) - 1, 0, -1):
+        levels[level].add(item, levels[level - 1])
+
+
+def _shares(
+    tasks: int, limit: int | None, items: Sequence[_Table]
+) -> tuple[dict[int, int], tuple[int, int]]:
+    """Return how many tasks come to which place at one offset, by going back over the tables."""
+    levels = [_Table.nobody(tasks, 1) for _ in range(1 if limit is None else min(limit, tasks) + 1)]
+    history = [[level.copy() for level in levels]]
+    for item in items:
+        _add(levels, item)
+        history.append([level.copy() for level in levels])
+    level = min(range(len(levels)), key=lambda each: levels[each].price(tasks))
+    price = levels[level].price(tasks)
+    counts: dict[int, int] = {}
+    left = tasks
+    for place in range(len(items) - 1, -1, -1):
+        now, before = history[place + 1], history[place]
+        if now[level].price(left) == before[level].price(left):
+            continue
+        lower = level if limit is None else level - 1
+        for count in range(1, min(left, len(items[place].cost) - 1) + 1):
+            rest, mine = before[lower].price(left - count), items[place].price(count)
+            if (rest[0] + mine[0], rest[1] + mine[1]) == now[level].price(left):
+                counts[place] = count
+                left, level = left - count, lower
+                break
+    return counts, price
+
+
+def _nodes_of(cycle: Cycle, racks: Sequence[Ints], choice: _Choice) -> list[int]:
+    """Return the node of each task."""
+    if choice.node is not None:
+        return [choice.node] * cycle.gang.tasks
+    chosen: list[int] = []
+    for rack, tasks in choice.racks.items():
+        nodes = racks[rack]
+        counts, _ = _shares(tasks, None, [_alone(cycle, int(n), choice.offset) for n in nodes])
+        for place, count in counts.items():
+            chosen += [int(nodes[place])] * count
+    return chosen
+
+
+def _alone(cycle: Cycle, node: int, offset: int) -> _Table:
+    """Return what numbers of tasks cost on one node at one offset."""
+    most = int(min(cycle.room[node], cycle.carried[node]))
+    link = int(cycle.state.interface[node])
+    cost = [0, *(int(cycle.row(link, count)[offset]) for count in range(1, most + 1))]
+    second = [fragments_of(cycle, node, count) for count in range(most + 1)]
+    return _Table(np.array(cost)[:, np.newaxis], np.array(second)[:, np.newaxis])

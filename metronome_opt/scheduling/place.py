@@ -1,0 +1,148 @@
+"""A place for a job: the best nodes and the best rotation that a search finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.cycle import Cycle, Partial
+from metronome_opt.scheduling.filtering import filter_nodes
+from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.gangs.beam import place_by_beam
+from metronome_opt.scheduling.gangs.cpsat import place_exactly
+from metronome_opt.scheduling.gangs.greedy import place_greedily
+from metronome_opt.scheduling.gangs.tree import place_on_tree
+from metronome_opt.scheduling.option import Option, make_option
+from metronome_opt.scheduling.scoring import score_of
+from metronome_opt.scheduling.state import ClusterState
+
+_TIME_LIMIT = 60.0
+
+SEARCHES: Mapping[str, str] = {
+    "tree": "the best place there is, by dynamic programming over nodes and racks",
+    "beam": "task by task, with several partial places side by side",
+    "greedy": "task by task, each on the node of the best score, as a scheduler of pods does",
+    "cpsat": "one model of placement and rotation; for small clusters",
+}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where a job is to run, and in which rotation.
+
+    Attributes
+    ----------
+    claim
+        What to reserve.
+    contention
+        What it adds, in weight * Mbit/s.
+    score
+        100 if nothing is late, 0 if all that the job sends were.
+    cushion
+        Free slots on either side of every burst; 0 where something is late.
+    racks, fragments
+        As in `Option`.
+    """
+
+    claim: Claim
+    contention: Fraction
+    score: int
+    cushion: int
+    racks: int
+    fragments: int
+
+
+def place_job(state: ClusterState, gang: Gang, *, search: str = "tree") -> Decision | None:
+    """Find a place for all tasks of a job together; nothing is reserved yet.
+
+    Parameters
+    ----------
+    state
+        The cluster.
+    gang
+        The job.
+    search
+        One of `SEARCHES`.
+
+    Returns
+    -------
+    Decision or None
+        None if there is no room; `why_not` says why.
+
+    Raises
+    ------
+    InputError
+        If the job does not fit the cluster's hyperperiod, runs already, or the search is not known.
+    """
+    if search not in SEARCHES:
+        raise InputError(f"search: must be one of {', '.join(SEARCHES)}, got {show(search)}")
+    if gang.name in state.claims:
+        raise InputError(f"{gang.name}: runs already; unreserve it first, or rename it")
+    cycle = Cycle(state, gang)
+    option = _FIND[search](cycle)
+    if option is None:
+        return None
+    return Decision(
+        claim=option.claim(cycle),
+        contention=option.contention(cycle),
+        score=score_of(cycle, option.cost, cycle.partial(option.nodes)),
+        cushion=option.cushion,
+        racks=option.racks,
+        fragments=option.fragments,
+    )
+
+
+def place_all(
+    state: ClusterState, placed: Iterable[tuple[Gang, Sequence[str], int | None]]
+) -> None:
+    """Reserve for jobs the nodes that they have, one after the other, each in its best rotation.
+
+    Parameters
+    ----------
+    placed
+        Jobs, the node of each task, and the offset if it is not to be chosen.
+
+    Raises
+    ------
+    InputError
+        If there is no room for one of them; those before it stay.
+    """
+    for gang, nodes, offset in placed:
+        cycle = Cycle(state, gang)
+        there = cycle.partial([state.node_index(node) for node in nodes])
+        claim = make_option(cycle, there).claim(cycle)
+        state.reserve(claim if offset is None else claim.model_copy(update={"offset": offset}))
+
+
+def _by_cpsat(cycle: Cycle) -> Option | None:
+    return place_exactly(cycle, time_limit=_TIME_LIMIT)[0]
+
+
+_FIND: Mapping[str, Callable[[Cycle], Option | None]] = {
+    "tree": place_on_tree,
+    "beam": place_by_beam,
+    "greedy": place_greedily,
+    "cpsat": _by_cpsat,
+}
+
+
+def why_not(state: ClusterState, gang: Gang) -> str:
+    """Return in one line why a job finds no place.
+
+    How many nodes refuse its first task and for which reason, as schedulers of pods tell it; or, if
+    some take it, that no place was found for all.
+    """
+    filtered = filter_nodes(Cycle(state, gang), Partial())
+    total = len(state.cluster.nodes)
+    if len(filtered.nodes):
+        return (
+            f"{len(filtered.nodes)} of {total} nodes take a task of {gang.name}, "
+            f"but no place for all {gang.tasks} was found"
+        )
+    reasons = Counter(filtered.faults())
+    told = ", ".join(f"{count} {fault.words}" for fault, count in reasons.most_common())
+    return f"none of {total} nodes takes a task of {gang.name}: {told}"

@@ -1,0 +1,198 @@
+"""A state that outlives its process: a snapshot, and a journal of what happened since."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from metronome_opt.documents import MAX_BYTES, make_folder, staged
+from metronome_opt.errors import InputError, show
+from metronome_opt.journal import Journal
+from metronome_opt.records import Name, NonNegative, Record, dump_document, read_as
+from metronome_opt.scheduling.claim import Event
+from metronome_opt.scheduling.cluster import ClusterSpec
+from metronome_opt.scheduling.snapshot import Snapshot, restore, snapshot_of
+from metronome_opt.scheduling.state import ClusterState, Mode
+
+_SNAPSHOT = "state.json"
+_JOURNAL = "journal.jsonl"
+
+
+class Entry(Record):
+    """One event as the journal has it, with its number and the name of the cluster."""
+
+    cluster: Name
+    sequence: NonNegative
+    event: Event
+
+
+class Store:
+    """A folder that holds the state of a cluster, used by one process at a time.
+
+    An event is on the disk before it is carried out. So whenever the process is killed, the state
+    that is read back is the one before the event that was under way, or the one after it.
+
+    Parameters
+    ----------
+    folder
+        Made by `Store.create`.
+    longest
+        Events in the journal after which a new snapshot is made.
+
+    Attributes
+    ----------
+    state
+        The state; what is applied to it is kept.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no state, another process uses it, or a file of it is damaged.
+    """
+
+    def __init__(self, folder: str | Path, *, longest: int = 10_000) -> None:
+        self._longest = longest
+        self._snapshot, self._path = Path(folder) / _SNAPSHOT, Path(folder) / _JOURNAL
+        if not self._snapshot.is_file():
+            raise InputError(f"{folder}: holds no {_SNAPSHOT}; make one with --cluster")
+        self._journal = Journal(self._path, Entry, resume=True)
+        try:
+            _sync(self._path.parent)
+            self.state = read_as(
+                self._snapshot, lambda document: restore(Snapshot.from_dict(document))
+            )
+            self._replay()
+        except BaseException:
+            self._journal.__exit__(None, None, None)
+            raise
+        self.state.note = self._note
+
+    def _replay(self) -> None:
+        """Carry out what the snapshot does not have yet."""
+        known, before = self.state.sequence, None
+        for line, entry in enumerate(self._journal.records, start=1):
+            where = f"{self._path}: line {line}"
+            self._check_entry(where, entry, before)
+            before = entry.sequence
+            if entry.sequence < known:
+                continue
+            try:
+                self.state.apply(entry.event)
+            except InputError as error:
+                raise InputError(f"{where}: {error}") from None
+        if before is not None and before < known:
+            self._clear()  # the process was killed after a snapshot, and before it did this
+
+    def _check_entry(self, where: str, entry: Entry, before: int | None) -> None:
+        """Refuse an entry of another cluster, or one before which some are missing."""
+        name, known = self.state.cluster.name, self.state.sequence
+        if entry.cluster != name:
+            raise InputError(
+                f"{where}: is of cluster {show(entry.cluster)}, the state of {show(name)}"
+            )
+        expected = min(entry.sequence, known) if before is None else before + 1
+        if entry.sequence != expected:
+            raise InputError(
+                f"{where}: is event {entry.sequence}, not {expected}; "
+                "restore the file, or cut it off before this line"
+            )
+
+    @classmethod
+    def create(cls, folder: str | Path, cluster: ClusterSpec, *, mode: Mode = "shared") -> Self:
+        """Make a folder with an empty cluster, and open it.
+
+        Raises
+        ------
+        InputError
+            If it holds a state already, or cannot be written.
+        """
+        return cls.keep(folder, ClusterState(cluster, mode=mode))
+
+    @classmethod
+    def keep(cls, folder: str | Path, state: ClusterState) -> Self:
+        """Make a folder with a copy of a state, and open it; errors as in `create`."""
+        for name in (_SNAPSHOT, _JOURNAL):
+            if (Path(folder) / name).exists():
+                raise InputError(
+                    f"{folder}: holds the {name} of a cluster already; name another folder"
+                )
+        make_folder(folder)
+        _write(Path(folder) / _SNAPSHOT, state)
+        return cls(folder)
+
+    def _note(self, event: Event) -> None:
+        if len(self._journal) >= self._longest:
+            self.compact()
+        self._check_whole()
+        entry = Entry(cluster=self.state.cluster.name, sequence=self.state.sequence, event=event)
+        try:
+            self._journal.append(entry)
+        except OSError as error:
+            raise self._not_written(error) from None
+
+    def compact(self) -> None:
+        """Write a new snapshot, and empty the journal.
+
+        Raises
+        ------
+        InputError
+            If one of them cannot be written; nothing is lost.
+        """
+        self._check_whole()
+        _write(self._snapshot, self.state)
+        self._clear()
+
+    def _clear(self) -> None:
+        try:
+            self._journal.clear()
+        except OSError as error:
+            raise self._not_written(error) from None
+
+    def _check_whole(self) -> None:
+        """Refuse to go on if an exception from outside broke into an event that was noted."""
+        last = self._journal.last
+        if last is not None and last.sequence != self.state.sequence - 1:
+            raise InputError(
+                f"{self._path}: event {last.sequence} was interrupted; open the folder again"
+            )
+
+    def _not_written(self, error: OSError) -> InputError:
+        return InputError(f"{self._path}: cannot be written ({error.strerror}); nothing changed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._journal.__exit__(kind, error, trace)
+
+
+def _write(path: Path, state: ClusterState) -> None:
+    """Write a snapshot; when this returns it is on the disk, whole."""
+    text = dump_document(snapshot_of(state).model_dump(mode="json"), spread=["claims"])
+    raw = text.encode()
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"{path}: would be {len(raw)} bytes, too large to be read again")
+    with staged(path) as temporary, temporary.open("wb") as stream:
+        stream.write(raw)
+        stream.flush()
+        os.fsync(stream.fileno())
+    _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Return when the names of the files in a folder are on the disk."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror})") from None

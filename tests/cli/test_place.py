@@ -1,0 +1,519 @@
+"""``metronome place`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from metronome_opt.__main__ import main
+from metronome_opt.kubernetes import check_manifests
+from metronome_opt.scenario import load
+from metronome_opt.scheduling.store import Store
+from metronome_opt.scheduling.views import instance_of
+
+Captured = pytest.CaptureFixture[str]
+COMMAND = [sys.executable, "-m", "metronome_opt", "place"]
+
+# Two nodes of two GPUs and 50,000 Mbit/s; the hyperperiod is 300 slots.
+SCENARIO: dict[str, Any] = {
+    "format": "metronome-scenario/1",
+    "name": "pair",
+    "slot_ms": 5,
+    "hyperperiod_ms": 1500,
+    "cluster": {
+        "topology": "single-switch",
+        "nodes": 2,
+        "gpus": 2,
+        "nic_gbps": 50,
+        "gpu": {"name": "any", "sustained_tflops": {"value": 20, "assumed": "for tests"}},
+    },
+    "jobs": [
+        {
+            "name": "first",
+            "model": "VGG19",
+            "batch": 64,
+            "workers": 2,
+            "nodes": ["node-00", "node-01"],
+        }
+    ],
+}
+
+
+# Of one task; a node has 32,000 millicores. Of either two do not fit a node, of both one does.
+LARGE = {"gpus": 1, "cpu_millicores": 17_000}
+REST = {"gpus": 1, "cpu_millicores": 15_000}
+
+
+def job(name: str, tasks: int = 2, **fields: Any) -> dict[str, Any]:
+    """Return a job that bursts for 100 of 300 slots, and takes a node for two tasks."""
+    return {
+        "format": "metronome-job/1",
+        "name": name,
+        "tasks": tasks,
+        "each": {"gpus": 1},
+        "period": 300,
+        "phases": [{"start": 0, "length": 100, "rate": 40_000}],
+        **fields,
+    }
+
+
+class Folder:
+    """Where a state is, and the files that go with it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.state = path / "state"
+
+    def file(self, document: Any, name: str = "job.yaml") -> str:
+        (self.path / name).write_text(json.dumps(document))
+        return str(self.path / name)
+
+    def make(self, *arguments: str) -> None:
+        scenario = self.file(SCENARIO, "pair.yaml")
+        assert main(["place", str(self.state), "--cluster", scenario, *arguments]) == 0
+
+    def place(self, *arguments: str | dict[str, Any]) -> int:
+        told = [self.file(each) if isinstance(each, dict) else each for each in arguments]
+        return main(["place", str(self.state), *told])
+
+    def offsets(self) -> dict[str, int]:
+        with Store(self.state) as store:
+            return {name: claim.offset for name, claim in store.state.claims.items()}
+
+    def content(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in sorted(self.state.iterdir())}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, capsys: Captured) -> Folder:
+    made = Folder(tmp_path)
+    made.make()
+    capsys.readouterr()
+    return made
+
+
+def lines(capsys: Captured) -> list[str]:
+    """Return what was told on standard error, a line each."""
+    return capsys.readouterr().err.splitlines()
+
+
+# ------------------------------------------------------------------ a state
+
+
+def test_a_shipped_scenario_becomes_an_empty_cluster(tmp_path: Path, capsys: Captured) -> None:
+    state = str(tmp_path / "state")
+    assert main(["place", state, "--cluster", "paper-24"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert [line.split()[-2:] for line in printed.out.splitlines() if "GPUs  " in line] == [
+        ["96", "96"]
+    ]
+    assert main(["place", state, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["format"] == "metronome-state/1"
+    assert (len(document["cluster"]["nodes"]), document["claims"]) == (24, [])
+
+
+def test_its_jobs_can_come_with_it(tmp_path: Path, capsys: Captured) -> None:
+    state, manifests = tmp_path / "state", tmp_path / "manifests"
+    arguments = ["--cluster", "paper-24", "--with-jobs", "--claims", str(manifests)]
+    assert main(["place", str(state), *arguments]) == 0
+    assert "wideresnet101" in capsys.readouterr().out
+    problem = load("paper-24")
+    with Store(state) as store:
+        placed = instance_of(store.state)
+        where = {name: Counter(each.nodes) for name, each in store.state.claims.items()}
+    unplaced = [each.model_copy(update={"current_offset": None}) for each in placed.jobs]
+    assert {each.name: each for each in unplaced} == {
+        each.name: each for each in problem.instance.jobs
+    }
+    tasks: dict[str, Counter[str]] = {}
+    for task in problem.deployment.tasks:
+        tasks.setdefault(task.job, Counter())[task.node] += 1
+    assert where == tasks
+    assert valid_claims(manifests) == {
+        (name, index) for name, nodes in tasks.items() for index in range(nodes.total())
+    }
+
+
+def valid_claims(folder: Path) -> set[tuple[str, int]]:
+    """Check a folder of manifests, and return the tasks that have claims: job and index."""
+    files = {
+        path.name: list(yaml.safe_load_all(path.read_text())) for path in folder.glob("*.yaml")
+    }
+    check_manifests(files)
+    return {
+        (claim["spec"]["job"], int(claim["metadata"]["name"].rpartition("-")[2]))
+        for claim in files["claims.yaml"]
+    }
+
+
+def test_a_state_is_not_made_over_another_one(folder: Folder, capsys: Captured) -> None:
+    before = folder.content()
+    assert folder.place("--cluster", str(folder.path / "pair.yaml")) == 2
+    (line,) = lines(capsys)
+    assert "holds the state.json of a cluster already; name another folder" in line
+    assert folder.content() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"hyperperiod_ms": None}, "pair.yaml: hyperperiod_ms: missing"),
+        ({"slot_ms": 7}, "pair.yaml: hyperperiod_ms"),
+        (
+            {"jobs": [{**SCENARIO["jobs"][0], "name": name} for name in "abc"]},
+            "pair.yaml: ",
+        ),
+        (
+            {"jobs": [{**SCENARIO["jobs"][0], "fixed_offset_ms": 1495, "batch": 1}]},
+            "must be below the period",
+        ),
+    ],
+)
+def test_a_scenario_that_makes_no_state_makes_no_folder(
+    changes: dict[str, Any], said: str, tmp_path: Path, capsys: Captured
+) -> None:
+    made = Folder(tmp_path)
+    scenario = made.file({**SCENARIO, **changes}, "pair.yaml")
+    assert made.place("--cluster", scenario, "--with-jobs") == 2
+    (line,) = lines(capsys)
+    assert said in line
+    assert not made.state.exists()
+
+
+def test_a_job_that_runs_at_an_offset_keeps_it(tmp_path: Path) -> None:
+    made = Folder(tmp_path)
+    work = SCENARIO["jobs"][0]
+    jobs = [{**work, "fixed_offset_ms": 250}, {**work, "name": "second"}]
+    scenario = made.file({**SCENARIO, "jobs": jobs}, "pair.yaml")
+    assert made.place("--cluster", scenario, "--with-jobs") == 0
+    assert made.offsets()["first"] == 50
+
+
+# ------------------------------------------------------------------ a job
+
+
+def test_jobs_get_places_side_by_side(folder: Folder, capsys: Captured) -> None:
+    assert folder.place(job("a")) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "a: placed on node-00 x 2; 1 rack",
+        "offset 0 ms of a period of 1500 ms, of it 0 ms idle; score 100; nobody is in its way",
+    ]
+    assert folder.place("--remove", "a", job("b", each=LARGE)) == 0
+    assert folder.place(job("c", each=REST)) == 0
+    # b bursts from 0 to 100, so 200 slots are free for 100: in their middle, 50 on either side.
+    where, when = capsys.readouterr().out.splitlines()[-2:]
+    assert where == "c: placed on node-00, node-01; 1 rack"
+    assert when.startswith("offset 750 ms of a period of 1500 ms, of it 0 ms idle; score 100; ")
+    assert when.endswith("bursts may grow by 250 ms")
+    assert folder.offsets() == {"b": 0, "c": 150}
+
+
+def test_what_is_late_is_told(folder: Folder, capsys: Captured) -> None:
+    folder.place(job("a", each=LARGE))
+    long = [{"start": 0, "length": 250, "rate": 40_000}]
+    capsys.readouterr()
+    assert folder.place(job("b", each=REST, phases=long)) == 0
+    # 250 slots into 200: on two interfaces 30,000 Mbit/s are late in 50 of 300 slots.
+    assert "adds 10,000.0 weight x Mbit/s of contention" in capsys.readouterr().out
+
+
+def test_a_job_by_model_is_placed(folder: Folder, capsys: Captured) -> None:
+    asked = {
+        "format": "metronome-job/1",
+        "name": "vgg19-a",
+        "model": "VGG19",
+        "batch": 64,
+        "workers": 4,
+        "priority": 4,
+    }
+    assert folder.place(asked, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["nodes"] == ["node-00", "node-00", "node-01", "node-01"]
+    assert (told["score"], told["contention"], told["racks"]) == (100, "0", 1)
+    with Store(folder.state) as store:
+        gang = store.state.claim("vgg19-a").gang
+    assert (gang.weight, gang.peak <= 25_000) == (4, True)
+
+
+def test_the_jobs_of_the_manual_find_places(tmp_path: Path) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
+    blocks = [block for block in manual.split("\n\n") if "format: metronome-job/1" in block]
+    assert len(blocks) == 2
+    state = str(tmp_path / "state")
+    assert main(["place", state, "--cluster", "paper-24"]) == 0
+    for block in blocks:
+        (tmp_path / "job.yaml").write_text(textwrap.dedent(block))
+        assert main(["place", state, str(tmp_path / "job.yaml")]) == 0
+
+
+def test_json_is_for_programs(folder: Folder, capsys: Captured) -> None:
+    assert folder.place(job("a", period=290, max_stretch=10), "--json") == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert json.loads(printed.out) == {
+        "job": "a",
+        "placed": True,
+        "reserved": True,
+        "nodes": ["node-00", "node-00"],
+        "offset": 0,
+        "offset_ms": 0,
+        "stretch": 10,
+        "period_ms": 1500,
+        "contention": "0",
+        "score": 100,
+        "cushion": 300,
+        "racks": 1,
+        "fragments": 0,
+    }
+
+
+@pytest.mark.parametrize("search", ["tree", "beam", "greedy", "cpsat"])
+def test_a_dry_run_changes_nothing(search: str, folder: Folder, capsys: Captured) -> None:
+    folder.place(job("a"))
+    before = folder.content()
+    capsys.readouterr()
+    arguments = ["--dry-run", "--search", search]
+    assert folder.place(job("b"), *arguments) == 0
+    assert "b: would be placed on node-01 x 2" in capsys.readouterr().out
+    assert folder.place(job("b"), *arguments, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["reserved"] is False
+    assert folder.place(job("b"), *arguments, "--remove", "a") == 0
+    assert "b: would be placed on node-00 x 2" in capsys.readouterr().out
+    assert folder.content() == before
+
+
+def test_where_there_is_no_room_the_reason_is_told(folder: Folder, capsys: Captured) -> None:
+    before = folder.content()
+    reason = "none of 2 nodes takes a task of a: 2 leave too little room for the other tasks"
+    assert folder.place(job("a", tasks=5)) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"a: no place; {reason}\n")
+    assert folder.place(job("a", tasks=5), "--json") == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"job": "a", "placed": False, "reason": reason}
+    assert printed.err == f"a: no place; {reason}\n"
+    assert folder.content() == before
+
+
+def test_an_exclusive_cluster_gives_bandwidth_away_once(tmp_path: Path, capsys: Captured) -> None:
+    made = Folder(tmp_path)
+    made.make("--exclusive")
+    assert made.place(job("a", each=LARGE)) == 0
+    assert made.place(job("b", each=REST)) == 1
+    assert lines(capsys) == ["b: no place; none of 2 nodes takes a task of b: 2 lack bandwidth"]
+    assert made.place(job("b", tasks=1)) == 0
+
+
+def test_a_job_that_goes_gives_everything_back(folder: Folder, capsys: Captured) -> None:
+    folder.place(job("a"))
+    folder.place(job("c"))
+    assert folder.place(job("b")) == 1
+    assert folder.place("--remove", "a") == 0
+    assert folder.place(job("b")) == 0
+    assert list(folder.offsets()) == ["c", "b"]
+    capsys.readouterr()
+    assert folder.place("--remove", "a") == 2
+    (line,) = lines(capsys)
+    assert line.endswith("--remove: " + f"{folder.state} has no job 'a'")
+
+
+def test_nobody_goes_for_a_job_that_finds_no_place(folder: Folder) -> None:
+    folder.place(job("a"))
+    before = folder.content()
+    assert folder.place("--remove", "a", job("b", tasks=5)) == 1
+    assert folder.place("--remove", "a", job("b", period=7)) == 2
+    assert folder.content() == before
+
+
+def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Captured) -> None:
+    manifests = folder.path / "manifests"
+    written = ["--claims", str(manifests)]
+    assert folder.place(*written) == 0
+    assert lines(capsys) == [f"note: no claims are in force; {manifests} stays as it is"]
+    assert not manifests.exists()
+    assert folder.place(job("a"), *written) == 0
+    assert lines(capsys) == [f"wrote {manifests}"]
+    assert folder.place(job("My Job/2"), *written) == 0
+    tasks = valid_claims(manifests)
+    assert len(tasks) == 4
+    assert {("a", 0), ("a", 1)} < tasks
+    assert folder.place("--remove", "a", *written) == 0
+    assert len(valid_claims(manifests)) == 2
+
+
+# ------------------------------------------------------------------ faults
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--search", "best"], "--search: must be one of tree, beam, greedy, cpsat, got 'best'"),
+        (["--with-jobs"], "--cluster: missing"),
+        (["--exclusive"], "--cluster: missing"),
+        (["--dry-run"], "--dry-run: is for a JOB"),
+        (["JOB", "--dry-run", "--cluster", "paper-24"], "--dry-run: is for a JOB"),
+        (["no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
+        (["JOB", "--claims", "JOB"], "job.yaml"),
+        (["JOB", "--claims", "FOREIGN"], "foreign"),
+        (["--cluster", "nowhere"], "nowhere: cannot be read"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_changes_nothing(
+    arguments: Sequence[str], said: str, folder: Folder, capsys: Captured
+) -> None:
+    (folder.path / "foreign").mkdir()
+    (folder.path / "foreign" / "notes.txt").write_text("mine\n")
+    names = {"JOB": folder.file(job("a")), "FOREIGN": str(folder.path / "foreign")}
+    before = folder.content()
+    assert folder.place(*(names.get(each, each) for each in arguments)) == 2
+    (line,) = lines(capsys)
+    assert line.startswith("metronome: error: ")
+    assert said in line
+    assert folder.content() == before
+    assert (folder.path / "foreign" / "notes.txt").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (job("a", period=0), "job.yaml: period: must be at least 1, got 0"),
+        (job("a", period=290), "allow a max_stretch of 10"),
+        (job("a", colour="red"), "job.yaml: colour: unknown field, got 'red'"),
+        (job("a\nb"), "job.yaml: name: must be printable text"),
+        ({"name": "a"}, "job.yaml: format: missing"),
+        ([1], "job.yaml: the top level must be a mapping"),
+        ({**job("a"), "format": "metronome-state/1"}, "format: must be 'metronome-job/1'"),
+        (job("a", weight=10**15), "costs may not fit 64-bit integers; lower its weight"),
+    ],
+)
+def test_a_wrong_job_is_one_line_and_changes_nothing(
+    document: dict[str, Any], said: str, folder: Folder, capsys: Captured
+) -> None:
+    before = folder.content()
+    assert main(["place", str(folder.state), folder.file(document)]) == 2
+    (line,) = lines(capsys)
+    assert said in line
+    assert folder.content() == before
+
+
+def test_a_wrong_job_leaves_no_new_state_behind(tmp_path: Path, capsys: Captured) -> None:
+    made = Folder(tmp_path)
+    assert made.place(job("a", colour="red"), "--cluster", "paper-24") == 2
+    assert "colour: unknown field" in lines(capsys)[0]
+    assert not made.state.exists()
+
+
+def test_a_job_that_runs_already_is_refused(folder: Folder, capsys: Captured) -> None:
+    folder.place(job("a"))
+    capsys.readouterr()
+    assert folder.place(job("a")) == 2
+    (line,) = lines(capsys)
+    assert "a: runs already; unreserve it first, or rename it" in line
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda text: text.replace("state/1", "state/2"), "format: must be 'metronome-state/1'"),
+        (lambda text: text[: len(text) // 2], "not JSON"),
+        (lambda text: text.replace('"sequence": 0', '"sequence": -1'), "sequence: must be at"),
+    ],
+)
+def test_a_damaged_state_is_one_line(
+    damage: Any, said: str, folder: Folder, capsys: Captured
+) -> None:
+    path = folder.state / "state.json"
+    path.write_text(damage(path.read_text()))
+    before = folder.content()
+    assert folder.place(job("a")) == 2
+    (line,) = lines(capsys)
+    assert f"{path}: " in line
+    assert said in line
+    assert folder.content() == before
+
+
+def test_a_folder_without_a_state_says_how_to_make_one(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["place", str(tmp_path)]) == 2
+    assert lines(capsys) == [
+        f"metronome: error: {tmp_path}: holds no state.json; make one with --cluster"
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_that_is_in_use_is_left_alone(folder: Folder, capsys: Captured) -> None:
+    with Store(folder.state) as store:
+        assert folder.place(job("a")) == 2
+        (line,) = lines(capsys)
+        assert "another process" in line
+        assert not store.state.claims
+
+
+def test_of_processes_at_once_each_places_its_job_or_says_why_not(folder: Folder) -> None:
+    names = ["a", "b"]
+    processes = [
+        subprocess.Popen(
+            [*COMMAND, str(folder.state), folder.file(job(name, tasks=1), f"{name}.yaml")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    ends = [(*process.communicate(timeout=60), process.returncode) for process in processes]
+    placed = {name for name, (_, _, status) in zip(names, ends, strict=True) if not status}
+    assert placed
+    assert set(folder.offsets()) == placed
+    for _, told, status in ends:
+        assert status in (0, 2)
+        assert len(told.splitlines()) == (1 if status else 0)
+
+
+@pytest.mark.parametrize(("moment", "there"), [("before", False), ("after", True)])
+def test_a_job_is_placed_or_not_whenever_the_process_is_killed(
+    moment: str, there: bool, folder: Folder
+) -> None:
+    code = f"""
+import os, signal
+from metronome_opt.__main__ import main
+from metronome_opt.journal import Journal
+
+write = Journal.append
+def append(journal, record):
+    if {moment == "after"}:
+        write(journal, record)
+    os.kill(os.getpid(), signal.SIGKILL)
+Journal.append = append
+main(["place", {str(folder.state)!r}, {folder.file(job("a"))!r}])
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert run.returncode == -9
+    assert run.stdout == b""
+    assert ("a" in folder.offsets()) is there
+    assert folder.place(job("b", tasks=1)) == 0
+
+
+def test_a_job_that_was_reserved_is_told_even_if_nobody_reads_it(folder: Folder) -> None:
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [*COMMAND, str(folder.state), folder.file(job("a"))],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert run.returncode == 2
+    assert run.stderr.splitlines() == [
+        "metronome: error: standard output: cannot be written (No space left on device)"
+    ]
+    assert list(folder.offsets()) == ["a"]

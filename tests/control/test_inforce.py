@@ -1,0 +1,183 @@
+"""Claims of a cluster's state as a monitor knows them, and decisions brought back into it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from metronome_opt.control import Decision, Monitor, Observation, SeenBurst, Settings, Verdict
+from metronome_opt.control.inforce import carry_out, claims_of
+from metronome_opt.scheduling.snapshot import snapshot_of
+from metronome_opt.scheduling.state import ClusterState
+from tests.control.scenes import obedient
+from tests.control.wires import claim, state_of, two_apart
+
+AT_ONCE = Settings(persist=1)
+NOW_MS = 1_700_000_000_000.0
+
+
+def decide(
+    state: ClusterState,
+    changes: dict[str, Observation] | None = None,
+    *,
+    late_ms: dict[str, float] | None = None,
+    capacities: dict[str, float] | None = None,
+    settings: Settings = AT_ONCE,
+) -> Decision:
+    """Return what is decided if all jobs obey but for some."""
+    claims = claims_of(state)
+    assert claims is not None
+    seen = obedient(claims, at_ms=NOW_MS, late_ms=late_ms) | (changes or {})
+    return Monitor(settings).check(claims, seen, NOW_MS, capacities)
+
+
+def cushions(state: ClusterState) -> dict[str, int]:
+    claims = claims_of(state)
+    assert claims is not None
+    return dict(claims.cushions)
+
+
+def test_each_of_two_jobs_may_use_half_of_what_is_between_them() -> None:
+    assert cushions(two_apart()) == {"a": 20, "b": 20}
+    # 41 slots after a and 39 before it: each may use half of the smaller gap, in whole slots.
+    assert cushions(state_of(claim("a", 0), claim("b", 101))) == {"a": 19, "b": 19}
+
+
+def test_a_job_has_the_cushion_of_its_tightest_link() -> None:
+    state = state_of(
+        claim("a", 0),
+        claim("b", 100),
+        claim("c", 70, length=10, nodes="n1 n2"),
+        claim("d", 110, length=10, nodes="n2 n3"),
+        nodes=4,
+    )
+    # On n1 c begins 10 slots after a; on n2 d begins 30 after c.
+    assert cushions(state) == {"a": 5, "b": 5, "c": 5, "d": 15}
+
+
+def test_where_something_is_late_there_is_no_cushion() -> None:
+    state = state_of(claim("a", 0), claim("b", 30), claim("c", 0, nodes="n2 n3"), nodes=4)
+    assert cushions(state) == {"a": 0, "b": 0, "c": 100}
+
+
+def test_a_job_that_nobody_can_disturb_may_be_anywhere() -> None:
+    assert cushions(state_of(claim("a", 0, rate=400), claim("b", 0, rate=400))) == {
+        "a": 100,
+        "b": 100,
+    }
+
+
+def test_stretched_jobs_keep_their_stretch_and_all_the_hyperperiod() -> None:
+    state = state_of(claim("a", 0), claim("b", 100, period=190, stretch=10))
+    claims = claims_of(state)
+    assert claims is not None
+    assert claims.stretch == {"a": 0, "b": 10}
+    assert claims.period("b") == 200
+    assert claims.hyperperiod == 400
+    assert dict(claims.cushions) == {"a": 20, "b": 20}
+
+
+def test_jobs_that_use_no_link_have_no_claims() -> None:
+    alone = claim("alone", 0, nodes="n0 n0")
+    assert claims_of(state_of()) is None
+    assert claims_of(state_of(alone)) is None
+    claims = claims_of(state_of(alone, claim("a", 7)))
+    assert claims is not None
+    assert dict(claims.offsets) == {"a": 7}
+
+
+def test_what_is_as_claimed_changes_nothing() -> None:
+    state = two_apart()
+    before = snapshot_of(state)
+    assert not carry_out(state, decide(state))
+    assert snapshot_of(state) == before
+
+
+def test_what_is_not_believed_yet_changes_nothing() -> None:
+    state = two_apart()
+    before = snapshot_of(state)
+    decision = decide(state, late_ms={"b": -300.0}, settings=Settings())
+    assert decision.findings
+    assert not carry_out(state, decision)
+    assert snapshot_of(state) == before
+
+
+def test_a_job_that_is_to_wait_gets_its_new_slot() -> None:
+    state = two_apart()
+    # b began at slot 40, in the middle of a. With cushions of 20 each takes 80 of 200 slots, so
+    # that b may begin from 80 to 120; 80 is the shortest wait.
+    decision = decide(state, late_ms={"b": -300.0})
+    assert decision.kind is Verdict.REPHASE
+    assert carry_out(state, decision)
+    assert [(job, each.offset) for job, each in state.claims.items()] == [("a", 0), ("b", 80)]
+    assert state.contention() == 0
+    assert not carry_out(state, decision)
+
+
+def test_a_job_that_drifted_and_is_in_nobody_s_way_keeps_the_slot_that_it_is_in() -> None:
+    state = state_of(claim("a", 0, length=20), claim("b", 100, length=20))
+    # 80 slots between them, 40 for each; 210 ms are 42 slots. From 142 to 162 nobody sends.
+    decision = decide(state, late_ms={"b": 210.0})
+    assert decision.plan is None
+    assert carry_out(state, decision)
+    assert state.claims["b"].offset == 142
+
+
+def test_a_changed_period_becomes_a_claim_that_divides_the_hyperperiod() -> None:
+    state = two_apart()
+    seen = Observation(
+        period_ms=1250.0, origin_ms=NOW_MS + 350.0, bursts=(SeenBurst(0.0, 300.0, 900.0),)
+    )
+    assert carry_out(state, decide(state, {"b": seen}))
+    after = state.claims["b"]
+    # 250 slots; of the divisors of 400 the next one is 400.
+    assert (after.gang.period, after.stretch, after.period) == (250, 150, 400)
+    assert after.gang.max_stretch == 150
+    assert after.gang.phases == two_apart().claims["b"].gang.phases
+    assert state.claims["a"] == two_apart().claims["a"]
+
+
+def test_changed_traffic_becomes_the_claim() -> None:
+    state = two_apart()
+    seen = Observation(
+        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(SeenBurst(0.0, 400.0, 850.0),)
+    )
+    assert carry_out(state, decide(state, {"b": seen}))
+    (phase,) = state.claims["b"].gang.phases
+    assert (phase.start, phase.length, phase.rate) == (0, 80, 850)
+    assert state.claims["b"].offset == 100
+
+
+def test_a_job_that_is_gone_gives_everything_back() -> None:
+    state = two_apart()
+    assert carry_out(state, decide(state, {"b": Observation(gone=True)}))
+    assert list(state.claims) == ["a"]
+    assert carry_out(state, decide(state, {"a": Observation(gone=True)}))
+    assert not state.claims
+    assert state.free[:, 0].tolist() == [4, 4]
+
+
+def test_jobs_that_use_no_link_stay_when_all_others_are_gone() -> None:
+    state = state_of(claim("a", 0), claim("alone", 0, nodes="n0 n0"))
+    assert carry_out(state, decide(state, {"a": Observation(gone=True)}))
+    assert list(state.claims) == ["alone"]
+
+
+def test_a_link_that_became_slower_is_known_to_be() -> None:
+    state = two_apart()
+    assert carry_out(state, decide(state, capacities={"n0": 940.0}))
+    assert (state.room("n0"), state.room("n1")) == (940, 1000)
+
+
+@pytest.mark.parametrize("kind", ["gone", "drifted"])
+def test_a_decision_that_is_carried_out_twice_is_carried_out_once(kind: str) -> None:
+    state = two_apart()
+    if kind == "gone":
+        decision = decide(state, {"b": Observation(gone=True)})
+    else:
+        decision = decide(state, late_ms={"b": -300.0})
+    carry_out(state, decision)
+    before = snapshot_of(state)
+    assert not carry_out(state, replace(decision))
+    assert snapshot_of(state) == before

@@ -1,0 +1,215 @@
+"""What is asked of Prometheus for each job, and what the samples say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metronome_opt.control import Claims, Observation
+from metronome_opt.control.inforce import claims_of
+from metronome_opt.control.reading import DEFAULT_SELECTOR, Selector, observation, observe
+from metronome_opt.errors import InputError
+from metronome_opt.profiles.samples import Samples
+from metronome_opt.scheduling.state import ClusterState
+from tests.control.wires import (
+    LENGTH_S,
+    SELECTOR,
+    SILENT,
+    Wire,
+    claim,
+    samples,
+    state_of,
+    traffic,
+    two_apart,
+)
+from tests.prometheus.history import EPOCH_S, Traffic
+
+
+def claims_in(state: ClusterState) -> Claims:
+    claims = claims_of(state)
+    assert claims is not None
+    return claims
+
+
+def look(
+    state: ClusterState,
+    wire: Wire,
+    *,
+    for_s: float = 100.0,
+    moved_s: dict[str, float] | None = None,
+    selector: str = SELECTOR,
+) -> dict[str, Observation]:
+    return observe(
+        state,
+        claims_in(state),
+        Selector(selector),
+        wire.read,
+        now_s=EPOCH_S + LENGTH_S,
+        for_s=for_s,
+        moved_s={job: EPOCH_S + at_s for job, at_s in (moved_s or {}).items()},
+    )
+
+
+# ------------------------------------------------------------------ selectors
+
+
+@pytest.mark.parametrize(
+    ("text", "selected"),
+    [
+        (DEFAULT_SELECTOR, 'container_network_transmit_bytes_total{pod="b-1"}'),
+        ('sent{job="$job",task="$task"}', 'sent{job="b",task="1"}'),
+        (
+            'sent{instance="$node:9100",device="${interface}"}',
+            'sent{instance="n1:9100",device="n1"}',
+        ),
+        ('sent{pod=~"$pod$$"}', 'sent{pod=~"b-1$"}'),
+    ],
+)
+def test_a_selector_names_a_task(text: str, selected: str) -> None:
+    assert Selector(text).of_task(two_apart(), "b", 1) == selected
+
+
+def test_names_are_quoted_in_strings_of_either_kind() -> None:
+    odd = 'it\'s "odd" \\ é {}'
+    state = state_of(claim(odd, 0))
+    quoted = r"it\x27s \x22odd\x22 \x5c é {}"
+    assert Selector('a{b="$job"}').of_task(state, odd, 0) == f'a{{b="{quoted}"}}'
+    assert Selector("a{b='$pod'}").of_task(state, odd, 1) == f"a{{b='{quoted}-1'}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('a{b="$pods"}', r"\$pods is not known; choose from \$job, \$task, \$pod, \$node, \$int"),
+        ('a{b="c"}', r"is the same for all jobs; name \$pod, say"),
+        ("", "is the same for all jobs"),
+        ('a{b="$$pod"}', "is the same for all jobs"),
+        ('a{b=~"$pod.*$"}', r"a \$ must be followed by a name; write \$\$ for a \$ itself"),
+    ],
+)
+def test_a_selector_that_tells_nobody_apart_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Selector(text)
+
+
+# ------------------------------------------------------------------ what is asked
+
+
+def test_every_job_is_measured_by_its_first_task_that_has_samples() -> None:
+    wire = Wire({"a-0": traffic(), "a-1": traffic(0.7), "b-1": traffic(0.5)})
+    seen = look(two_apart(), wire)
+    assert [query for query, _, _ in wire.asked] == [
+        f'sent_bytes_total{{pod="{pod}"}}' for pod in ("a-0", "b-0", "b-1")
+    ]
+    assert {(begin, end) for _, begin, end in wire.asked} == {(20.0, 120.0)}
+    assert set(seen) == {"a", "b"}
+    for job, due_ms in (("a", 0.0), ("b", 500.0)):
+        assert seen[job].period_ms == pytest.approx(1000.0, abs=1.0)
+        origin_ms = seen[job].origin_ms
+        assert origin_ms is not None
+        assert (origin_ms - due_ms + 500) % 1000 - 500 == pytest.approx(0.0, abs=5.0)
+
+
+def test_a_job_without_samples_is_not_named_and_not_asked_for_forever() -> None:
+    wire = Wire({})
+    assert look(state_of(claim("a", 0, nodes="n0 n0 n0 n1 n1", rate=300)), wire) == {}
+    assert [query[-5:-2] for query, _, _ in wire.asked] == ["a-0", "a-1", "a-2"]
+
+
+def test_a_job_whose_samples_say_nothing_is_not_named() -> None:
+    even = Traffic(1.0, ((0.0, 1.0, 300.0),))
+    assert look(two_apart(), Wire({"a-0": even, "b-0": traffic(0.5)})).keys() == {"b"}
+
+
+def test_jobs_that_use_no_link_are_not_asked_for() -> None:
+    wire = Wire({"a-0": traffic()})
+    look(state_of(claim("alone", 0, nodes="n0 n0"), claim("a", 0)), wire)
+    assert [query for query, _, _ in wire.asked] == ['sent_bytes_total{pod="a-0"}']
+
+
+def test_what_a_job_did_before_it_was_moved_says_nothing() -> None:
+    wire = Wire({"a-0": traffic(), "b-0": traffic(0.5)})
+    look(two_apart(), wire, moved_s={"b": 60.0})
+    # It may take two periods of a second until it has waited.
+    assert [(query[-5:-2], begin) for query, begin, _ in wire.asked] == [
+        ("a-0", 20.0),
+        ("b-0", 62.0),
+    ]
+
+
+def test_a_move_before_the_time_looked_at_changes_nothing() -> None:
+    wire = Wire({"a-0": traffic(), "b-0": traffic(0.5)})
+    look(two_apart(), wire, moved_s={"b": 10.0})
+    assert {begin for _, begin, _ in wire.asked} == {20.0}
+
+
+def test_a_job_that_was_moved_just_now_is_not_asked_for() -> None:
+    wire = Wire({"a-0": traffic(), "b-0": traffic(0.5)})
+    assert look(two_apart(), wire, moved_s={"b": 118.0}).keys() == {"a"}
+    assert len(wire.asked) == 1
+
+
+def test_a_selector_that_matches_several_series_is_refused() -> None:
+    def read(*_: object) -> dict[str, Samples]:
+        return {"eth0": samples(traffic()), "lo": samples(SILENT)}
+
+    with pytest.raises(InputError, match=r"matches 2 series for task 0 of a; .* the interface"):
+        observe(
+            two_apart(),
+            claims_in(two_apart()),
+            Selector(SELECTOR),
+            read,
+            now_s=EPOCH_S,
+            for_s=100.0,
+            moved_s={},
+        )
+
+
+# ------------------------------------------------------------------ what they say
+
+
+def silent_since(silence_s: float) -> Samples:
+    """Return samples of a job that sent its last byte so long ago."""
+    sent = samples(traffic(), end_s=60.0)
+    rates = sent.rates_mbps.copy()
+    last_s = sent.times_s[-1] - silence_s
+    rates[sent.times_s > last_s + 1e-6] = 0.0
+    rates[np.argmin(abs(sent.times_s - last_s))] = float(900)
+    return Samples(sent.times_s, rates)
+
+
+def test_a_job_is_gone_after_ten_periods_without_a_byte() -> None:
+    claims = claims_in(two_apart())
+    assert observation(claims, "a", silent_since(10.1)) == Observation(gone=True)
+    assert not observation(claims, "a", silent_since(9.9)).gone
+
+
+def test_a_job_that_was_never_seen_for_ten_periods_is_not_gone() -> None:
+    claims = claims_in(two_apart())
+    assert observation(claims, "a", samples(SILENT, end_s=9.9)) == Observation()
+    assert observation(claims, "a", samples(SILENT, end_s=10.1)).gone
+
+
+def test_a_stretched_period_is_a_period() -> None:
+    claims = claims_in(state_of(claim("a", 0, period=390, stretch=10)))
+    assert not observation(claims, "a", silent_since(19.9)).gone
+    assert observation(claims, "a", silent_since(20.1)).gone
+
+
+def test_what_was_not_measured_is_no_silence() -> None:
+    sent = samples(SILENT, end_s=20.0)
+    rates = sent.rates_mbps.copy()
+    rates[-20] = np.nan
+    assert not observation(claims_in(two_apart()), "a", Samples(sent.times_s, rates)).gone
+
+
+@pytest.mark.parametrize("drift_ms", [-310.0, -40.0, 0.0, 25.0, 310.0])
+def test_a_drift_is_what_it_was(drift_ms: float) -> None:
+    seen = observation(claims_in(two_apart()), "b", samples(traffic(1.5 + drift_ms / 1000)))
+    assert seen.origin_ms is not None
+    drift = (seen.origin_ms - 500.0 + 500.0) % 1000.0 - 500.0
+    assert drift == pytest.approx(drift_ms, abs=25.0)  # half the time between two samples
+    assert 0 < seen.origin_error_ms < 25.0
+    assert seen.bursts is not None
+    (burst,) = seen.bursts
+    assert burst.rate_mbps * burst.length_ms == pytest.approx(900.0 * 300.0, rel=0.02)

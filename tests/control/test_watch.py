@@ -1,0 +1,221 @@
+"""Checks of a cluster that is kept in a folder: what they keep, and what they leave alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.control import Verdict
+from metronome_opt.control.metrics import Metrics
+from metronome_opt.control.reading import Selector
+from metronome_opt.control.watch import MEMORY_FILE, Watch
+from metronome_opt.errors import InputError
+from metronome_opt.profiles.prometheus import PrometheusError
+from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.store import Store
+from tests.control.wires import (
+    LENGTH_S,
+    SELECTOR,
+    SILENT,
+    Wire,
+    claim,
+    content,
+    state_of,
+    traffic,
+    two_apart,
+)
+from tests.prometheus.history import EPOCH_S, Traffic
+
+NOW_S = EPOCH_S + LENGTH_S
+OBEDIENT = {"a-0": traffic(), "b-0": traffic(0.5)}
+DRIFTED = {"a-0": traffic(), "b-0": traffic(0.2)}  # into the middle of a
+FAR = {"a-0": traffic(), "b-0": traffic()}  # 100 slots early, five times its cushion
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return kept(two_apart(), tmp_path / "state")
+
+
+def kept(state: ClusterState, folder: Path) -> Path:
+    with Store.keep(folder, state):
+        return folder
+
+
+def watch(
+    folder: Path,
+    sent: Mapping[str, Traffic],
+    *,
+    metrics: Metrics | None = None,
+    dry_run: bool = False,
+) -> Watch:
+    return Watch(
+        folder,
+        Wire(sent).read,
+        Selector(SELECTOR),
+        window_s=100.0,
+        metrics=metrics,
+        dry_run=dry_run,
+    )
+
+
+def offsets(folder: Path) -> dict[str, int]:
+    with Store(folder) as store:
+        return {job: each.offset for job, each in store.state.claims.items()}
+
+
+def test_jobs_that_obey_are_left_alone(folder: Path) -> None:
+    before = content(folder)
+    check = watch(folder, OBEDIENT).check(NOW_S)
+    assert (check.jobs, set(check.observations), check.kept) == (2, {"a", "b"}, False)
+    assert check.decision is not None
+    assert check.decision.reason == "all is as claimed"
+    assert content(folder, but=[MEMORY_FILE]) == before
+
+
+def test_a_drift_is_believed_when_it_lasts_and_the_lighter_job_waits(folder: Path) -> None:
+    before = content(folder)
+    first = watch(folder, DRIFTED).check(NOW_S)
+    assert first.decision is not None
+    assert (first.decision.plan, first.kept) == (None, False)
+    assert content(folder, but=[MEMORY_FILE]) == before
+    # Another process goes on where the first one was.
+    second = watch(folder, DRIFTED).check(NOW_S)
+    assert second.decision is not None
+    assert second.decision.kind is Verdict.REPHASE
+    assert second.decision.plan is not None
+    (step,) = second.decision.plan.steps
+    # From slot 40; both reserve 80 of 200 slots, a those from 0 on.
+    assert (step.job, step.before, step.after, step.wait) == ("b", 40, 80, 40)
+    assert second.kept
+    assert offsets(folder) == {"a": 0, "b": 80}
+
+
+def test_what_was_decided_is_not_decided_again_from_old_samples(folder: Path) -> None:
+    first = watch(folder, FAR).check(NOW_S)
+    assert first.kept  # large enough to be believed at once
+    before = content(folder)
+    for _ in range(3):
+        check = watch(folder, FAR).check(NOW_S)
+        assert (set(check.observations), check.kept) == ({"a"}, False)
+    assert content(folder) == before
+
+
+def test_a_job_that_went_silent_gives_everything_back(folder: Path) -> None:
+    check = watch(folder, {"a-0": traffic(), "b-0": SILENT}).check(NOW_S)
+    assert check.kept
+    assert offsets(folder) == {"a": 0}
+    check = watch(folder, {"a-0": SILENT}).check(NOW_S)
+    assert check.kept
+    assert offsets(folder) == {}
+    check = watch(folder, {}).check(NOW_S)
+    assert (check.jobs, check.decision, check.kept) == (0, None, False)
+
+
+def test_a_job_that_nobody_measures_keeps_what_it_has(folder: Path) -> None:
+    check = watch(folder, {"a-0": traffic()}).check(NOW_S)
+    assert (check.jobs, set(check.observations), check.kept) == (2, {"a"}, False)
+    assert offsets(folder) == {"a": 0, "b": 100}
+
+
+def test_a_dry_run_decides_and_keeps_nothing(folder: Path) -> None:
+    before = content(folder)
+    check = watch(folder, FAR, dry_run=True).check(NOW_S)
+    assert check.decision is not None
+    assert check.decision.plan is not None
+    assert not check.kept
+    assert content(folder) == before
+
+
+def test_a_check_without_an_answer_changes_nothing(folder: Path) -> None:
+    asked = []
+
+    def read(query: str, start_s: float, end_s: float) -> Mapping[str, object]:
+        asked.append(query)
+        if "b-0" in query:
+            raise PrometheusError("http://there: is away")
+        return Wire(FAR).read(query, start_s, end_s)
+
+    before = content(folder)
+    metrics = Metrics()
+    broken = Watch(folder, read, Selector(SELECTOR), window_s=100.0, metrics=metrics)  # type: ignore[arg-type]
+    with pytest.raises(PrometheusError):
+        broken.check(NOW_S)
+    assert len(asked) == 2
+    assert content(folder) == before
+    assert metrics.value("metronome_decisions_total", decision="nothing") == 0
+    broken.failed()
+    assert metrics.value("metronome_prometheus_errors_total") == 1
+    assert watch(folder, FAR).check(NOW_S).kept
+
+
+def test_the_folder_is_free_between_two_checks(folder: Path) -> None:
+    watching = watch(folder, OBEDIENT)
+    with Store(folder), pytest.raises(InputError, match="another process"):
+        watching.check(NOW_S)
+    watching.check(NOW_S)
+    with Store(folder) as store:
+        store.state.reserve(claim("c", 70, length=10))
+    assert watching.check(NOW_S).jobs == 3
+
+
+def test_a_memory_that_is_damaged_is_refused_by_name(folder: Path) -> None:
+    (folder / MEMORY_FILE).write_text('{"format": "metronome-monitor/1", "seen": {"x": 0}}')
+    before = content(folder)
+    with pytest.raises(InputError, match=r"monitor.json: seen.x: must be at least 1, got 0"):
+        watch(folder, FAR).check(NOW_S)
+    assert content(folder) == before
+
+
+def test_a_folder_without_a_state_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no state.json"):
+        watch(tmp_path, FAR).check(NOW_S)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_check_came_to_can_be_scraped(folder: Path) -> None:
+    metrics = Metrics()
+    watch(folder, FAR, metrics=metrics).check(NOW_S)
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.value(f"metronome_{name}", **labels)
+
+    assert value("jobs", state="measured") == 2
+    assert value("jobs", state="gone") == value("jobs", state="unmeasured") == 0
+    assert value("job_phase_drift_seconds", training_job="a") == pytest.approx(0.0, abs=0.01)
+    assert abs(value("job_phase_drift_seconds", training_job="b") or 0) == pytest.approx(0.5, 0.01)
+    assert value("job_cushion_seconds", training_job="b") == 0.1
+    assert value("job_period_seconds", training_job="b") == pytest.approx(1.0, abs=0.001)
+    assert value("findings_total", kind="drifted") == 1
+    assert value("decisions_total", decision="rephase") == 1
+    assert value("rephasings_total", training_job="b", priority="1") == 1
+    assert value("rephasings_total", training_job="a", priority="4") == 0
+    assert value("last_check_timestamp_seconds") == NOW_S
+    assert value("prometheus_errors_total") == 0
+    # Both burst together: of 1,800 Mbit/s 800 are late in 60 of 200 slots, on two links of weight
+    # 1. With cushions it is 80 slots. A Mbit is 125,000 bytes.
+    assert value("contention_weighted_bytes_per_second", state="claimed") == 0
+    assert value("contention_weighted_bytes_per_second", state="measured") == 2 * 320 * 125_000
+    assert value("contention_weighted_bytes_per_second", state="planned") == 0
+    assert value("link_score", link="n0") == 1.0
+
+
+def test_links_that_are_late_as_measured_have_a_lower_score(tmp_path: Path) -> None:
+    folder = kept(state_of(claim("a", 0), claim("b", 30)), tmp_path / "state")
+    metrics = Metrics()
+    watch(folder, {"a-0": traffic(), "b-0": traffic(0.15)}, metrics=metrics).check(NOW_S)
+    # 800 of 1,000 Mbit/s too much in 30 of 200 slots.
+    assert metrics.value("metronome_link_score", link="n0") == pytest.approx(1 - 0.8 * 0.15)
+    assert metrics.value("metronome_job_cushion_seconds", training_job="a") == 0
+
+
+def test_what_it_remembers_is_a_document(folder: Path) -> None:
+    watch(folder, DRIFTED).check(NOW_S)
+    assert json.loads((folder / MEMORY_FILE).read_text()) == {
+        "format": "metronome-monitor/1",
+        "seen": {"drifted b": 1},
+        "moved": {},
+    }

@@ -1,0 +1,84 @@
+"""What is shown of a cluster's state."""
+
+from __future__ import annotations
+
+from metronome_opt.report import state_tables, terminal
+from metronome_opt.scheduling.cluster import Resources
+from metronome_opt.scheduling.state import ClusterState
+from tests.scheduling.clusters import cluster, gang, running, state_of
+
+
+def shown(state: ClusterState) -> list[list[list[str]]]:
+    """Return the words of each line of each table."""
+    console = terminal()
+    tables = []
+    for table in state_tables(state):
+        with console.capture() as capture:
+            console.print(table)
+        tables.append([line.split() for line in capture.get().splitlines()])
+    return tables
+
+
+def test_an_empty_cluster_has_all_to_give() -> None:
+    spec = cluster([2, 1], gpus=2)
+    resources, jobs, links = shown(state_of(spec))
+    assert resources[2] == ["GPUs", "6", "6"]
+    assert ["nodes", "3", "3", "take", "tasks"] in resources
+    assert len(jobs) == 3  # two lines of headings and one below them
+    assert len(links) == 2
+
+
+def test_what_jobs_take_and_where_they_are() -> None:
+    state = state_of(
+        cluster([2, 1], gpus=4),
+        running("a", "n0 n0 n2", (0, 4, 50), gpus=1, offset=6, weight=4),
+        running("b", "n1", gpus=3),
+    )
+    state.set_node("n1", up=False)
+    resources, jobs, _ = shown(state)
+    assert resources[2] == ["GPUs", "12", "6"]
+    assert ["nodes", "3", "2", "take", "tasks"] in resources
+    # 2 are left on n0, 1 on n1 and 3 on n2.
+    assert ["GPUs", "left", "over", "on", "nodes", "in", "use", "6"] in resources
+    # Tasks, nodes, racks; the period of 12 slots and the offset of 6 are of 5 ms each.
+    assert jobs[3:] == [["a", "4", "3", "2", "2", "60", "30"], ["b", "1", "1", "1", "1", "60", "0"]]
+
+
+def test_links_that_jobs_share_are_shown_the_most_crowded_first() -> None:
+    state = state_of(
+        cluster([3], uplink=None),
+        running("a", "n0 n1"),
+        running("b", "n0 n1", offset=2),
+        running("c", "n1 n2", offset=6),
+    )
+    resources, _, links = shown(state)
+    # Of 100 Mbit/s each job takes 60 in 4 of 12 slots; in 2 of 12 there are two of them.
+    assert links[2:] == [
+        ["n1", "3", "100", "60.0%", "16.7%"],
+        ["n0", "2", "100", "40.0%", "16.7%"],
+    ]
+    # On each of two links 20 Mbit/s of weight 1 are late in 2 of 12 slots.
+    assert ["contention", "(weight", "x", "Mbit/s)", "6.7"] in resources
+
+
+def test_no_more_than_twenty_links_are_shown() -> None:
+    state = state_of(
+        cluster([30], uplink=None),
+        running("a", " ".join(f"n{node}" for node in range(30))),
+        running("b", " ".join(f"n{node}" for node in range(30)), offset=6),
+    )
+    assert len(shown(state)[2]) == 2 + 20
+
+
+def test_a_link_that_has_failed_is_shown() -> None:
+    state = state_of(cluster([2], uplink=None), running("a", "n0 n1"), running("b", "n0 n1"))
+    state.set_capacity("n0", 0)
+    assert shown(state)[2][2][:3] == ["n0", "2", "0"]
+
+
+def test_names_are_shown_as_they_are() -> None:
+    odd = "[bold]x[/no] {y} %s"
+    state = state_of(cluster([2]))
+    asked = gang(1, name=odd, each=Resources(gpus=1))
+    state.reserve(running("a", "n0").model_copy(update={"gang": asked}))
+    assert shown(state)[1][3][:4] == [*odd.split(), "1"]

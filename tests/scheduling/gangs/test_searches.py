@@ -1,0 +1,164 @@
+"""Greedy, beam, tree and CP-SAT: against all places as the judge prices them, and each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+
+from benchmarks.clusters import small_case
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Phase
+from metronome_opt.scheduling.cycle import Cycle
+from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.gangs.beam import place_by_beam
+from metronome_opt.scheduling.gangs.cpsat import place_exactly
+from metronome_opt.scheduling.gangs.greedy import place_greedily
+from metronome_opt.scheduling.gangs.tree import place_on_tree
+from metronome_opt.scheduling.option import Option
+from tests.scheduling.clusters import (
+    CASES,
+    cluster,
+    gang,
+    judged_contention,
+    judged_prices,
+    running,
+    state_of,
+    with_gang,
+)
+
+Search = Callable[[Cycle], Option | None]
+
+
+def by_cpsat(cycle: Cycle) -> Option | None:
+    option, proved = place_exactly(cycle, time_limit=60)
+    assert proved
+    return option
+
+
+SEARCHES: dict[str, Search] = {
+    "greedy": place_greedily,
+    "beam": place_by_beam,
+    "tree": place_on_tree,
+    "cpsat": by_cpsat,
+}
+EXACT = ("tree", "cpsat")
+
+
+def price_of(cycle: Cycle, option: Option) -> tuple[Fraction, int, int]:
+    return option.contention(cycle), option.racks, option.fragments
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@settings(max_examples=30)
+@given(CASES)
+def test_what_is_found_is_a_place_and_priced_as_the_judge_does(name: str, cycle: Cycle) -> None:
+    prices = judged_prices(cycle)
+    option = SEARCHES[name](cycle)
+    assert (option is None) == (not prices)
+    if option is None:
+        return
+    assert price_of(cycle, option) == prices[option.nodes]
+    claimed = with_gang(cycle, option.nodes, option.offset)
+    added = judged_contention(claimed) - judged_contention(cycle.state)
+    assert added == option.contention(cycle)
+    if name in EXACT:
+        assert price_of(cycle, option) == min(prices.values())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_larger_cases_are_ranked_as_they_should_be(seed: int) -> None:
+    cycle = small_case(seed)
+    found = {name: search(cycle) for name, search in SEARCHES.items()}
+    prices = {name: option.price[:3] for name, option in found.items() if option is not None}
+    assert len(prices) in (0, len(SEARCHES))
+    if prices:
+        assert prices["cpsat"] == prices["tree"] <= prices["beam"] <= prices["greedy"]
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_same_place_is_found_again(name: str) -> None:
+    for seed in (4, 23, 33, 53):
+        assert SEARCHES[name](small_case(seed)) == SEARCHES[name](small_case(seed))
+
+
+def test_greedy_takes_what_is_best_for_the_next_task_alone() -> None:
+    # Two nodes are free, in racks whose uplinks are full; in the third rack interfaces are busy.
+    state = state_of(
+        cluster([1, 1, 2], gpus=1, uplink=100),
+        running("up", "n0 n1", (0, 12, 40)),
+        running("busy", "n2 n3", (0, 12, 45)),
+    )
+    cycle = Cycle(state, gang(2, (0, 6, 60)))
+    # In racks 0 and 1 nothing is late; in rack 2 both interfaces are over by 5.
+    for search in SEARCHES.values():
+        option = search(cycle)
+        assert option is not None
+        assert (option.nodes, option.cost, option.racks) == ((0, 1), 0, 2)
+
+
+def test_a_bad_first_task_misleads_greedy_but_not_the_others() -> None:
+    # Alone all nodes are as good, but node 0 is free when nodes 1 and 2 are busy.
+    state = state_of(
+        cluster([4], gpus=[1, 1, 1, 0], uplink=None),
+        running("first", "n0 n3", (0, 6, 60)),
+        running("second", "n1 n2", (0, 6, 60), offset=6),
+    )
+    cycle = Cycle(state, gang(2, (0, 6, 60)))
+    greedy = place_greedily(cycle)
+    assert greedy is not None
+    assert (greedy.nodes, greedy.cost) == ((0, 1), 2 * 6 * 20)
+    for name in ("beam", *EXACT):
+        option = SEARCHES[name](cycle)
+        assert option is not None
+        assert (option.nodes, option.cost, option.offset) == ((1, 2), 0, 0)
+
+
+@pytest.mark.parametrize("name", ["beam", *EXACT])
+def test_a_node_that_is_filled_up_leaves_fewer_fragments(name: str) -> None:
+    state = state_of(cluster([3], gpus=4), running("some", "n1", gpus=2))
+    option = SEARCHES[name](Cycle(state, gang(2)))
+    assert option is not None
+    assert (option.nodes, option.fragments) == ((1, 1), -2)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_gang_that_finds_room_for_most_of_its_tasks_gets_none(name: str) -> None:
+    assert SEARCHES[name](Cycle(state_of(cluster([2, 1], gpus=2)), gang(7))) is None
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_an_exclusive_cluster_refuses_what_a_shared_one_interleaves(name: str) -> None:
+    spec = cluster([2], gpus=1)
+    busy = running("busy", "n0 n1", (0, 6, 60))
+    asked = gang(2, (0, 6, 60))
+    shared = SEARCHES[name](Cycle(state_of(spec, busy), asked))
+    assert shared is not None
+    assert (shared.offset, shared.cost) == (6, 0)
+    assert SEARCHES[name](Cycle(state_of(spec, busy, mode="exclusive"), asked)) is None
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_period_that_does_not_divide_the_hyperperiod_is_stretched(name: str) -> None:
+    cycle = Cycle(state_of(cluster([2], gpus=1)), gang(2, period=11, max_stretch=1))
+    option = SEARCHES[name](cycle)
+    assert option is not None
+    assert option.claim(cycle).stretch == 1
+
+
+def test_a_case_that_is_too_large_for_the_exact_model_is_refused() -> None:
+    spec = cluster([40], gpus=8, interface=1000, hyperperiod=1200)
+    asked = Gang(name="big", tasks=9, period=1200, phases=(Phase(start=0, length=1, rate=1),))
+    with pytest.raises(InputError) as refusal:
+        place_exactly(Cycle(state_of(spec), asked), time_limit=1)
+    # 8 tasks on each of 40 nodes and of one uplink, at 1200 offsets.
+    assert str(refusal.value) == (
+        "big: its exact model would have 393600 cells, above the limit of 200000; choose another "
+        "search"
+    )
+
+
+def test_without_time_nothing_is_proved() -> None:
+    assert place_exactly(small_case(19), time_limit=0.0) == (None, False)

@@ -1,0 +1,188 @@
+"""What a state refuses, in one line each, and that it is then as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Link
+from metronome_opt.scheduling.claim import Claim, Reserved, Revised, Unreserved
+from metronome_opt.scheduling.cluster import ClusterSpec, Resources
+from metronome_opt.scheduling.compare import differences, rebuilt
+from metronome_opt.scheduling.state import ClusterState
+from tests.scheduling.clusters import cluster, gang, running, state_of
+
+A = running("a", "n0 n1", (0, 4, 60), gpus=1)
+B = running("b", "n0 n2", (0, 2, 30), period=8, gpus=1)
+
+
+def usual() -> ClusterState:
+    """Return two nodes of two GPUs in each of two racks, and two jobs that share node 0."""
+    return state_of(cluster([2, 2]), A, B)
+
+
+def claim(asked: int, nodes: str, *bursts: tuple[int, int, int], **fields: Any) -> Claim:
+    place = {"offset": fields.pop("offset", 0), "stretch": fields.pop("stretch", 0)}
+    return Claim(gang=gang(asked, *bursts, **fields), nodes=tuple(nodes.split()), **place)
+
+
+NEEDS_CPU = Resources(cpu_millicores=1)
+NEEDS_MEMORY = Resources(gpus=1, memory_mib=1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (A.model_copy(update={"offset": 1}), "a: has other claims in force already; unreserve it"),
+        (claim(3, "n1 n3"), "new: 2 nodes for 3 tasks"),
+        (claim(2, "n1 n9"), "new: nodes[1]: there is no node 'n9'"),
+        # The first nodes have room, the last one has not.
+        (claim(3, "n1 n3 n0"), "new: node n0: GPUs: 0 free, 1 needed"),
+        (claim(3, "n3 n3 n3"), "new: node n3: GPUs: 2 free, 3 needed"),
+        (claim(1, "n1", each=NEEDS_CPU), "new: node n1: CPU: 0m free, 1m needed"),
+        (claim(1, "n1", each=NEEDS_MEMORY), "new: node n1: memory: 0 MiB free, 1 MiB needed"),
+        (claim(2, "n1 n3", (0, 4, 101)), "new: n1: 101 Mbit/s asked for, 100 to be had"),
+        (claim(3, "n1 n3 n3", (0, 4, 80)), "new: n3: 160 Mbit/s asked for, 100 to be had"),
+        (claim(2, "n1 n3", period=10), "new: period: 10 slots do not divide the hyperperiod of 24"),
+        (claim(2, "n1 n3", period=12, stretch=1), "new: period: 13 slots do not divide"),
+        (claim(2, "n1 n3", offset=12), "new: offset: 12 must be below the period of 12 slots"),
+        (claim(2, "n1 n3", most_racks=1), "new: nodes: they stand in 2 racks, and it may span 1"),
+        # On one node it crosses no link, but its rate has to fit the numbers all the same.
+        (claim(1, "n3", (0, 4, 2**30)), "new: 1073741824 Mbit/s: must be below 1073741824"),
+        (claim(1, "n3", (0, 4, 10**70)), "new: an integer of 233 bits Mbit/s: must be below"),
+    ],
+)
+def test_a_claim_that_does_not_fit_is_refused(asked: Claim, message: str) -> None:
+    check_refused(usual(), lambda state: state.reserve(asked), message)
+
+
+def test_a_node_that_is_down_takes_no_tasks() -> None:
+    state = usual()
+    state.set_node("n3", up=False)
+    check_refused(state, lambda s: s.reserve(claim(2, "n1 n3")), "new: node n3: is down")
+
+
+def test_the_uplink_counts_all_tasks_of_the_rack() -> None:
+    state = state_of(cluster([2, 1], gpus=4))
+    asked = claim(3, "n0 n1 n2", (0, 4, 76))
+    check_refused(state, lambda s: s.reserve(asked), "new: up-0: 152 Mbit/s asked for, 150 to be")
+
+
+def test_a_failed_link_has_room_for_nobody() -> None:
+    state = usual()
+    state.set_capacity("n3", 0)
+    asked = claim(2, "n1 n3", (0, 1, 1))
+    check_refused(state, lambda s: s.reserve(asked), "new: n3: 1 Mbit/s asked for, 0 to be had")
+    assert state.reserve(claim(2, "n3 n3", (0, 1, 1)))  # they do not use it
+
+
+def test_exclusive_bandwidth_is_given_once() -> None:
+    state = state_of(cluster([2, 2]), A, mode="exclusive")
+    # Of 100, 60 belong to the first job, even in slots in which it is silent.
+    asked = claim(2, "n0 n2", (6, 1, 41))
+    check_refused(state, lambda s: s.reserve(asked), "new: n0: 41 Mbit/s asked for, 40 to be had")
+    assert state.reserve(claim(2, "n0 n2", (6, 1, 40)))
+    state.set_capacity("n0", 50)
+    assert (state.room("n0"), state.room("n1")) == (0, 40)
+
+
+@pytest.mark.parametrize(
+    ("revised", "message"),
+    [
+        ([B, running("c", "n1")], "there is no job 'c' with claims in force"),
+        ([B, B.model_copy(update={"offset": 1})], "b: is revised twice at once"),
+        ([B, A.model_copy(update={"offset": 12})], "a: offset: 12 must be below the period of 12"),
+        ([B, A.model_copy(update={"stretch": 1})], "a: period: 13 slots do not divide the hyper"),
+        (
+            [running("b", "n0 n3", gpus=1), A],
+            "b: runs already, and cannot be moved to other nodes",
+        ),
+        ([running("b", "n0 n2"), A], "b: runs already, and cannot be moved to other nodes"),
+        (
+            [A.model_copy(update={"gang": gang(3, name="a", each=Resources(gpus=1))})],
+            "a: 2 nodes for 3 tasks",
+        ),
+        ([running("a", "n0 n1", (0, 1, 2**30), gpus=1)], "a: 1073741824 Mbit/s: must be below"),
+        (
+            # Each alone would fit.
+            [
+                running("a", "n0 n1", (0, 1, 2**29), gpus=1),
+                running("b", "n0 n2", (0, 1, 2**29), gpus=1),
+            ],
+            "n0: 1073741824 Mbit/s: must be below 1073741824; use larger units",
+        ),
+    ],
+)
+def test_one_wrong_revision_holds_back_all(revised: list[Claim], message: str) -> None:
+    shifted = [
+        each.model_copy(update={"offset": 3}) if each in (A, B) else each for each in revised
+    ]
+    check_refused(usual(), lambda state: state.apply(Revised(claims=tuple(shifted))), message)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s: s.apply(Unreserved(job="c")), "there is no job 'c' with claims in force"),
+        (lambda s: s.apply(Reserved(claim=A)), "a: has other claims in force already"),
+        (lambda s: s.claim("c"), "there is no job 'c' with claims in force"),
+        (lambda s: s.set_capacity("none", 5), "there is no link 'none'"),
+        (lambda s: s.set_capacity("n0", -1), "n0: -1 Mbit/s: must be at least 0"),
+        (lambda s: s.set_capacity("n0", 2**30), "n0: 1073741824 Mbit/s: must be below 1073741824"),
+        (lambda s: s.set_node("none", up=True), "there is no node 'none'"),
+        (lambda s: s.residual("none"), "there is no link 'none'"),
+        (lambda s: s.room("none"), "there is no link 'none'"),
+    ],
+)
+def test_what_is_not_there_is_named(call: Callable[[ClusterState], object], message: str) -> None:
+    check_refused(usual(), call, message)
+
+
+def test_a_link_that_is_too_fast_is_refused_with_the_cluster() -> None:
+    with pytest.raises(InputError, match="n0: 1073741824 Mbit/s: must be below 1073741824"):
+        ClusterState(cluster([1], interface=2**30))
+
+
+def test_demand_that_takes_too_much_memory_is_refused_before_it_is_made() -> None:
+    # 540 links of a million slots are more than 2 GiB.
+    with pytest.raises(InputError, match="hyperperiod: 1000000 slots on 540 links, 1 times for"):
+        ClusterState(cluster([540], uplink=None, hyperperiod=10**6))
+
+
+def test_so_are_weights_that_take_too_much() -> None:
+    spec = cluster([3], uplink=None, hyperperiod=10**6)
+    state = ClusterState(spec.model_copy(update={"links": many_links(spec, 300)}))
+    message = f"{spec.name}: hyperperiod: 1000000 slots on 300 links, 2 times for its weights, are"
+    state.reserve(running("one", "n0", (0, 1, 1), period=1))
+    other = running("other", "n0", (0, 1, 1), period=1, weight=2)
+    check_refused(state, lambda s: s.reserve(other), message, rebuild=False)
+    heavier = running("one", "n0", (0, 1, 1), period=1, weight=2)
+    check_refused(state, lambda s: s.revise([heavier]), message, rebuild=False)
+
+
+def many_links(spec: ClusterSpec, count: int) -> tuple[Link, ...]:
+    spare = (Link(name=f"spare-{index}", capacity=1) for index in range(count - len(spec.links)))
+    return (*spec.links, *spare)
+
+
+def check_refused(
+    state: ClusterState,
+    call: Callable[[ClusterState], object],
+    message: str,
+    *,
+    rebuild: bool = True,
+) -> None:
+    before = rebuilt(state) if rebuild else None
+    noted: list[object] = []
+    state.note = noted.append
+    with pytest.raises(InputError) as caught:
+        call(state)
+    state.note = None
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+    assert noted == []
+    if before is not None:
+        assert differences(state, before) == []

@@ -1,0 +1,200 @@
+"""Clusters: made of scenarios, read from files, refused where they contradict themselves."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.scenario.model import Cluster
+from metronome_opt.scenario.topology import network_of
+from metronome_opt.scheduling.cluster import ClusterSpec, Resources, read_cluster
+
+GPU = {"name": "A100", "sustained_tflops": {"value": 62.5, "assumed": "for the test"}}
+DOCUMENT: dict[str, Any] = {
+    "format": "metronome-cluster/1",
+    "name": "by-hand",
+    "slot_ms": 5,
+    "hyperperiod": 24,
+    "nodes": [
+        {"name": "a", "has": {"gpus": 2}, "interface": "eth-a", "rack": "r0", "region": "east"},
+        {"name": "b", "has": {"gpus": 2}, "interface": "eth-b", "rack": "r0"},
+        {"name": "c", "has": {"gpus": 2}, "interface": "eth-c", "rack": "r1", "region": "west"},
+        {"name": "d", "has": {"gpus": 2}, "interface": "eth-d"},
+    ],
+    "racks": [{"name": "r0", "uplink": "up"}, {"name": "r1", "uplink": None}],
+    "links": [{"name": f"eth-{node}", "capacity": 100} for node in "abcd"]
+    + [{"name": "up", "capacity": 150}],
+    "zone_costs": [{"origin": "r0", "destination": "r1", "cost": 2}],
+    "region_costs": [{"origin": "east", "destination": "west", "cost": 9}],
+    "gpu": GPU,
+}
+
+
+def scenario_cluster(**fields: Any) -> Cluster:
+    shape = {"topology": "single-switch", "nodes": 4, "gpus": 2, "nic_gbps": 50, "gpu": GPU}
+    return Cluster.model_validate({**shape, **fields})
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """Return the document with one field of one part changed, or a part added to a list."""
+    document = deepcopy(DOCUMENT)
+    *way, last = path.split(".")
+    inner: Any = document
+    for step in way:
+        inner = inner[int(step) if step.isdecimal() else step]
+    if isinstance(inner, list):
+        inner.insert(int(last), value)
+    else:
+        inner[last] = value
+    return document
+
+
+def test_a_single_switch_has_interfaces_and_nothing_else() -> None:
+    spec = ClusterSpec.of_cluster("switch", scenario_cluster(), 5, 600)
+    assert (spec.slot_ms, spec.hyperperiod) == (5, 120)
+    assert [link.capacity for link in spec.links] == [50_000] * 4
+    assert spec.racks == ()
+    assert spec.zone_costs == ()
+    assert {node.rack for node in spec.nodes} == {None}
+    # 16 cores and 128 GiB for each GPU.
+    assert spec.nodes[0].has == Resources(gpus=2, cpu_millicores=32_000, memory_mib=262_144)
+
+
+def test_a_leaf_spine_has_an_uplink_for_each_rack() -> None:
+    leaf_spine = scenario_cluster(topology="leaf-spine", nodes=6, racks=2, oversubscription="2:1")
+    spec = ClusterSpec.of_cluster("fabric", leaf_spine, 1, 24, cpu_millicores=5, memory_mib=7)
+    assert spec.uplinks == {"rack-0": "rack-0-uplink", "rack-1": "rack-1-uplink"}
+    assert [link.capacity for link in spec.links] == [50_000] * 6 + [75_000] * 2
+    assert [node.rack for node in spec.nodes] == ["rack-0"] * 3 + ["rack-1"] * 3
+    assert spec.nodes[0].has == Resources(gpus=2, cpu_millicores=5, memory_mib=7)
+    assert spec.deployment_nodes() == network_of(leaf_spine).nodes
+    assert {(way.origin, way.destination): way.cost for way in spec.zone_costs} == {
+        ("rack-0", "rack-1"): 2,
+        ("rack-1", "rack-0"): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("slot_ms", "hyperperiod_ms", "fields", "message"),
+    [
+        (7, 100, {}, "switch: slots of 7 ms do not fill a hyperperiod of 100 ms; choose a divisor"),
+        (0, 100, {}, "switch: slots of 0 ms do not fill a hyperperiod of 100 ms"),
+        (1, 0, {}, "'switch': hyperperiod: must be at least 1, got 0"),
+        (1, 10**7, {}, "'switch': hyperperiod: must be at most 1000000, got 10000000"),
+        (1, 24, {"memory_mib": -1}, "'switch': memory_mib: must be at least 0, got -1"),
+    ],
+)
+def test_numbers_that_make_no_cluster_are_refused(
+    slot_ms: int, hyperperiod_ms: int, fields: dict[str, int], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        ClusterSpec.of_cluster("switch", scenario_cluster(), slot_ms, hyperperiod_ms, **fields)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("topology", ["single-switch", "leaf-spine"])
+@pytest.mark.parametrize("tflops", [62, 62.5, 0.1, 312.3456789])
+def test_a_cluster_comes_back_from_its_document(
+    topology: str, tflops: float, tmp_path: Path
+) -> None:
+    more: dict[str, Any] = {"racks": 2} if topology == "leaf-spine" else {}
+    if more:
+        more["oversubscription"] = 1.5
+    gpu = {"name": "X", "sustained_tflops": {"value": tflops, "source": "a sheet"}}
+    of = scenario_cluster(topology=topology, gpu=gpu, **more)
+    spec = ClusterSpec.of_cluster("there and back", of, 5, 600)
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(spec.to_dict()), encoding="utf-8")
+    assert read_cluster(path) == spec
+
+
+def test_the_document_is_right_before_it_is_spoilt() -> None:
+    spec = ClusterSpec.from_dict(DOCUMENT)
+    assert spec.to_dict()["nodes"][3]["rack"] is None
+    assert ClusterSpec.from_dict(spec.to_dict()) == spec
+    assert [spec.links_of(node) for node in spec.nodes] == [
+        ("eth-a", "up"),
+        ("eth-b", "up"),
+        ("eth-c",),
+        ("eth-d",),
+    ]
+
+
+WAY = {"origin": "r1", "destination": "r0", "cost": 2}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("format", "metronome-cluster/2", "format: must be 'metronome-cluster/1', got "),
+        ("slot_ms", 0, "slot_ms: must be at least 1, got 0"),
+        ("nodes.0.name", "b", "nodes[1].name: 'b' is also nodes[0]"),
+        ("nodes.0.colour", "red", "nodes[0].colour: unknown field, got 'red'"),
+        ("nodes.0.has.gpus", 2**41, "nodes[0].has.gpus: must be at most 1099511627776, got "),
+        ("nodes.0.has.gpus", -1, "nodes[0].has.gpus: must be at least 0, got -1"),
+        ("nodes.0.interface", "eth-x", "nodes[0].interface: there is no link 'eth-x'"),
+        ("nodes.0.rack", "r7", "nodes[0].rack: there is no rack 'r7'"),
+        (
+            "nodes.1.interface",
+            "eth-a",
+            "nodes[1].interface: 'eth-a' is also nodes[0].interface; each link has one place",
+        ),
+        (
+            "racks.1.uplink",
+            "up",
+            "racks[1].uplink: 'up' is also racks[0].uplink; each link has one place",
+        ),
+        ("racks.0.uplink", "down", "racks[0].uplink: there is no link 'down'"),
+        ("racks.0", {"name": "r1"}, "racks[2].name: 'r1' is also racks[0]"),
+        ("racks.2", {"name": "r2"}, "racks[2].name: 'r2' holds no node; leave it out"),
+        ("links.0", {"name": "up", "capacity": 5}, "links[5].name: 'up' is also links[0]"),
+        (
+            "links.5",
+            {"name": "loose", "capacity": 5},
+            "links[5].name: 'loose' is no node's interface and no rack's uplink; leave it out",
+        ),
+        ("links.0.capacity", 0, "links[0].capacity: must be at least 1, got 0"),
+        (
+            "nodes.1.region",
+            "west",
+            "nodes[1].region: 'west': rack 'r0' is in 'east' by nodes[0]; a rack has one region",
+        ),
+        ("zone_costs.0.origin", "r9", "zone_costs[0].origin: there is no rack 'r9'"),
+        ("zone_costs.0.destination", "r9", "zone_costs[0].destination: there is no rack 'r9'"),
+        ("zone_costs.0.cost", -1, "zone_costs[0].cost: must be at least 0, got -1"),
+        (
+            "zone_costs.0.origin",
+            "r1",
+            "zone_costs[0]: 'r1' is both of its ends; leave it out",
+        ),
+        (
+            "zone_costs.1",
+            {**WAY, "origin": "r0", "destination": "r1"},
+            "zone_costs[1]: 'r0' to 'r1' is also zone_costs[0]",
+        ),
+        ("region_costs.0.origin", "r0", "region_costs[0].origin: there is no region 'r0'"),
+        ("nodes", [], "nodes: "),
+    ],
+)
+def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ClusterSpec.from_dict(changed(path, value))
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_both_directions_may_have_costs_of_their_own() -> None:
+    spec = ClusterSpec.from_dict(changed("zone_costs.1", {**WAY, "cost": 3}))
+    assert [way.cost for way in spec.zone_costs] == [2, 3]
+
+
+def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text("format: metronome-cluster/1\nname: x\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"cluster\.yaml: slot_ms: missing"):
+        read_cluster(path)

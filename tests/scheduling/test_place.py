@@ -1,0 +1,168 @@
+"""A place for a job, by every search, on cases worked out by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.scheduling.cluster import Resources
+from metronome_opt.scheduling.place import SEARCHES, place_all, place_job, why_not
+from tests.scheduling.clusters import cluster, gang, running, state_of
+
+EVERY = pytest.mark.parametrize("search", list(SEARCHES))
+FARSIGHTED = pytest.mark.parametrize("search", [name for name in SEARCHES if name != "greedy"])
+
+
+@EVERY
+def test_a_burst_goes_into_the_middle_of_what_is_free(search: str) -> None:
+    state = state_of(cluster([2], gpus=1), running("a", "n0 n1"))
+    decision = place_job(state, gang(2), search=search)
+    assert decision is not None
+    # Two bursts of 60 do not fit 100 together. Of 12 slots 4 to 11 are free, 8 for a burst of 4.
+    assert decision.claim.offset == 6
+    assert decision.cushion == 2
+    assert decision.contention == 0
+    assert decision.score == 100
+    assert decision.claim.nodes == ("n0", "n1")
+    assert (decision.racks, decision.fragments) == (1, 0)
+
+
+@EVERY
+def test_what_does_not_fit_costs_what_is_late(search: str) -> None:
+    state = state_of(cluster([2], gpus=1), running("a", "n0 n1"))
+    decision = place_job(state, gang(2, (0, 10, 60)), search=search)
+    assert decision is not None
+    # 10 slots into 8: on two interfaces 20 Mbit/s are late in 2 of 12 slots, of 600 sent there.
+    assert decision.contention == Fraction(2 * 2 * 20, 12)
+    assert decision.score == 100 - 7  # 6.7 percent are late
+    assert decision.cushion == 0
+
+
+@EVERY
+def test_a_job_goes_where_nobody_is_in_its_way(search: str) -> None:
+    busy = running("a", "n0 n1", (0, 12, 60))
+    state = state_of(cluster([2, 2], gpus=1), busy)
+    decision = place_job(state, gang(2), search=search)
+    assert decision is not None
+    assert decision.claim.nodes == ("n2", "n3")
+    assert decision.contention == 0
+    assert decision.racks == 1
+
+
+@FARSIGHTED
+def test_contention_counts_more_than_racks(search: str) -> None:
+    busy = (running("a", "n0 n1", (0, 12, 60)), running("b", "n0 n2", (0, 12, 60)))
+    state = state_of(cluster([2, 2], gpus=1), *busy)
+    # Only n3 is idle. With n1 in the other rack, or n2 in its own, 20 Mbit/s are always late.
+    decision = place_job(state, gang(2, (0, 12, 60)), search=search)
+    assert decision is not None
+    assert (decision.claim.nodes, decision.racks) == (("n2", "n3"), 1)
+    assert decision.contention == 20
+    state.unreserve("a")
+    decision = place_job(state, gang(2, (0, 12, 60)), search=search)
+    assert decision is not None
+    assert (decision.claim.nodes, decision.racks) == (("n1", "n3"), 2)
+    assert decision.contention == 0
+
+
+@FARSIGHTED
+def test_of_equal_places_the_one_that_leaves_no_gpu_over(search: str) -> None:
+    state = state_of(cluster([3], gpus=[4, 2, 3]))
+    decision = place_job(state, gang(2), search=search)
+    assert decision is not None
+    assert (decision.claim.nodes, decision.fragments) == (("n1", "n1"), 0)
+
+
+@EVERY
+def test_a_period_that_does_not_divide_the_hyperperiod_is_stretched(search: str) -> None:
+    state = state_of(cluster([2], gpus=1))
+    decision = place_job(state, gang(2, period=10, max_stretch=2), search=search)
+    assert decision is not None
+    assert (decision.claim.stretch, decision.claim.period) == (2, 12)
+    with pytest.raises(InputError, match="allow a max_stretch of 2"):
+        place_job(state, gang(2, period=10, max_stretch=1), search=search)
+
+
+@EVERY
+def test_what_is_proposed_can_be_reserved_and_nothing_is_before(search: str) -> None:
+    state = state_of(cluster([2, 2]), running("a", "n0 n1 n2"))
+    before = state.sequence
+    decision = place_job(state, gang(5, (0, 4, 40)), search=search)
+    assert decision is not None
+    assert state.sequence == before
+    added = state.contention()
+    assert state.reserve(decision.claim)
+    assert state.contention() - added == decision.contention
+
+
+@EVERY
+@pytest.mark.parametrize("mode", ["shared", "exclusive"])
+def test_bandwidth_of_its_own_or_in_turns(search: str, mode: str) -> None:
+    shared = mode == "shared"
+    state = state_of(
+        cluster([2], gpus=1), running("a", "n0 n1"), mode="shared" if shared else "exclusive"
+    )
+    decision = place_job(state, gang(2), search=search)
+    assert (decision is not None) is shared
+    if not shared:
+        assert why_not(state, gang(2)) == "none of 2 nodes takes a task of new: 2 lack bandwidth"
+
+
+@EVERY
+def test_where_there_is_no_room_nothing_is_proposed(search: str) -> None:
+    state = state_of(cluster([2, 2], gpus=1))
+    assert place_job(state, gang(4), search=search) is not None
+    assert place_job(state, gang(5), search=search) is None
+    assert place_job(state, gang(3, most_racks=1), search=search) is None
+
+
+def test_the_reasons_are_counted_the_most_frequent_first() -> None:
+    state = state_of(cluster([3, 2], gpus=[1, 1, 1, 2, 2], uplink=None))
+    state.set_node("n0", up=False)
+    asked = gang(2, each=Resources(gpus=2))
+    assert place_job(state, asked) is not None
+    state.set_node("n4", up=False)
+    assert why_not(state, asked) == (
+        "none of 5 nodes takes a task of new: 2 take no tasks, "
+        "2 lack GPUs, CPU or memory, 1 leave too little room for the other tasks"
+    )
+
+
+def test_jobs_that_are_somewhere_get_their_rotation() -> None:
+    state = state_of(cluster([2]))
+    asked = [(gang(2, name=name), ("n0", "n1"), None) for name in "ab"]
+    place_all(state, asked)
+    assert [claim.offset for claim in state.claims.values()] == [0, 6]
+    assert state.contention() == 0
+
+
+def test_a_job_that_runs_at_an_offset_keeps_it() -> None:
+    state = state_of(cluster([2]))
+    place_all(state, [(gang(2, name="a"), ("n0", "n1"), 5), (gang(2), ("n0", "n1"), None)])
+    assert [claim.offset for claim in state.claims.values()] == [5, 11]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "offset", "said"),
+    [
+        (("n0", "n9"), None, "there is no node 'n9'"),
+        (("n0", "n0"), None, "new: node n0: GPUs: 1 free, 2 needed"),
+        (("n0", "n1"), 12, "offset: 12 must be below the period of 12 slots"),
+    ],
+)
+def test_where_it_cannot_be_is_said(nodes: tuple[str, ...], offset: int | None, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        place_all(state_of(cluster([2], gpus=1)), [(gang(2), nodes, offset)])
+
+
+def test_a_job_that_runs_is_not_placed_again() -> None:
+    state = state_of(cluster([2]), running("new", "n0 n1"))
+    with pytest.raises(InputError, match="new: runs already"):
+        place_job(state, gang(2))
+
+
+def test_a_search_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="search: must be one of tree, beam, greedy, cpsat, got"):
+        place_job(state_of(cluster([2])), gang(2), search="best")

@@ -1,0 +1,186 @@
+"""Files that ask for a place: by traffic, by model, and the jobs of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Phase
+from metronome_opt.scenario import Scenario, load, locate, read_scenario
+from metronome_opt.scenario.model import Gpu
+from metronome_opt.scheduling.cluster import ClusterSpec, Resources
+from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.request import gangs_of, read_request
+from tests.scheduling.clusters import cluster
+
+# A forward pass of 10 samples takes 100 ms at 20 TFLOPS; 2 workers send 625 MB, 5,000 Mbit, each.
+WORKLOAD = {
+    "format": "metronome-workload/1",
+    "name": "Round",
+    "about": "made for tests",
+    "sample": "one",
+    "parameters": {"value": 156_250_000, "assumed": "round numbers"},
+    "forward_flops": {"value": 200_000_000_000, "assumed": "round numbers"},
+    "data_parallel": {"gradient_bytes": {"value": 4, "assumed": "round numbers"}},
+}
+BY_MODEL = {
+    "format": "metronome-job/1",
+    "name": "round-a",
+    "model": "round",
+    "batch": 10,
+    "workers": 2,
+    "workloads": "own",
+}
+BY_TRAFFIC = {
+    "format": "metronome-job/1",
+    "name": "other",
+    "tasks": 4,
+    "period": 200,
+    "max_stretch": 10,
+    "phases": [{"start": 0, "length": 60, "rate": 20_000}],
+    "weight": 4,
+}
+GPU = Gpu.model_validate(
+    {"name": "any", "sustained_tflops": {"value": 20, "assumed": "round numbers"}}
+)
+
+
+def spec_of(gpus: int | list[int] = 2, *, interface: int = 50_000) -> ClusterSpec:
+    spec = cluster([2], gpus=gpus, interface=interface, hyperperiod=300)
+    return spec.model_copy(update={"gpu": GPU})
+
+
+def read(
+    folder: Path,
+    document: Mapping[str, Any],
+    *,
+    spec: ClusterSpec | None = None,
+    **changes: Any,
+) -> Gang:
+    (folder / "own").mkdir()
+    (folder / "own" / "round.yaml").write_text(yaml.safe_dump(WORKLOAD))
+    (folder / "job.yaml").write_text(yaml.safe_dump({**document, **changes}))
+    return read_request(folder / "job.yaml", spec or spec_of())
+
+
+def test_a_job_with_its_traffic_is_as_it_says(tmp_path: Path) -> None:
+    assert read(tmp_path, BY_TRAFFIC) == Gang(
+        name="other",
+        tasks=4,
+        period=200,
+        max_stretch=10,
+        phases=(Phase(start=0, length=60, rate=20_000),),
+        weight=4,
+    )
+
+
+def test_a_job_by_model_computes_and_sends_at_its_share_of_an_interface(tmp_path: Path) -> None:
+    gang = read(tmp_path, BY_MODEL, priority=4, ready_ms=25, most_racks=1)
+    # 300 ms of computing, then 5,000 Mbit at 25,000 Mbit/s: 60 and 40 slots of 5 ms.
+    assert gang == Gang(
+        name="round-a",
+        tasks=2,
+        period=100,
+        phases=(Phase(start=60, length=40, rate=25_000),),
+        weight=4,
+        ready=5,
+        most_racks=1,
+    )
+    assert gang.each == Resources(gpus=1)
+
+
+def test_a_job_may_say_how_fast_it_sends_and_what_a_worker_needs(tmp_path: Path) -> None:
+    needs = {"gpus": 2, "cpu_millicores": 8000, "memory_mib": 65_536}
+    gang = read(tmp_path, BY_MODEL, rate_mbps=50_000, each=needs)
+    # 60 and 20 slots; the next divisor of 300 is 100.
+    assert gang.phases == (Phase(start=60, length=20, rate=50_000),)
+    assert gang.period == 100
+    assert gang.each == Resources(**needs)
+
+
+def test_the_share_is_that_of_the_narrowest_interface(tmp_path: Path) -> None:
+    assert read(tmp_path, BY_MODEL, spec=spec_of([2, 5])).peak == 10_000
+
+
+@pytest.mark.parametrize("name", ["VGG19", "vgg19", "GPT1"])
+def test_models_that_come_with_the_package_are_known(tmp_path: Path, name: str) -> None:
+    document = {key: value for key, value in BY_MODEL.items() if key != "workloads"}
+    gang = read(tmp_path, document, model=name)
+    assert 300 % gang.period == 0
+    assert gang.peak <= 25_000
+
+
+@pytest.mark.parametrize(
+    ("document", "changes", "said"),
+    [
+        (BY_TRAFFIC, {"period": 0}, "period: must be at least 1, got 0"),
+        (BY_TRAFFIC, {"phases": []}, "phases: "),
+        (BY_TRAFFIC, {"wieght": 1}, "wieght: unknown field"),
+        (BY_TRAFFIC, {"format": "metronome-job/2"}, "format: must be 'metronome-job/1'"),
+        (BY_TRAFFIC, {"tasks": "4"}, "tasks: must be an integer"),
+        (
+            BY_TRAFFIC,
+            {"phases": [{"start": 190, "length": 60, "rate": 1}]},
+            r"phases\[0\]",
+        ),
+        (BY_MODEL, {"workers": 1}, "workers: must be at least 2"),
+        (BY_MODEL, {"batch": 0}, "batch: must be at least 1"),
+        (BY_MODEL, {"tasks": 2}, "tasks: unknown field"),
+        (BY_MODEL, {"rate_mbps": 0}, "rate_mbps: must be at least 1"),
+        (
+            BY_MODEL,
+            {"model": "Rund"},
+            "model: there is no workload 'Rund'; known are bert, .*, round, ",
+        ),
+        (BY_MODEL, {"workloads": "nowhere"}, "workloads: there is no folder"),
+        (
+            BY_MODEL,
+            {"batch": 100},
+            "batch: 100: an iteration takes 3200 ms, more than the hyperperiod of 1500 ms; lower",
+        ),
+        (
+            BY_MODEL,
+            {"spec": cluster([2], hyperperiod=300)},
+            "model: 'round': the cluster does not say how fast its GPUs are",
+        ),
+        (
+            BY_MODEL,
+            {"spec": spec_of(4, interface=3)},
+            "rate_mbps: missing; an interface has less than 1 Mbit/s",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_file_and_place(
+    document: Mapping[str, Any], changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        read(tmp_path, document, **changes)
+    assert str(caught.value).startswith(f"{tmp_path / 'job.yaml'}: ")
+
+
+def test_a_scenario_s_jobs_are_where_it_says_and_send_what_its_instance_says() -> None:
+    scenario = read_scenario(locate("paper-24"))
+    instance = load("paper-24").instance
+    gangs = gangs_of(scenario)
+    assert [(gang.name, nodes) for gang, nodes, _ in gangs] == [
+        (job.name, job.nodes) for job in scenario.jobs
+    ]
+    for gang, _, offset in gangs:
+        job = instance.job(gang.name)
+        assert gang.job(job.links) == job
+        assert gang.each == Resources(gpus=1)
+        assert offset is None
+
+
+def test_offsets_of_jobs_that_run_are_taken_over_in_slots() -> None:
+    document = yaml.safe_load(locate("paper-24").read_text())
+    document["jobs"][0] |= {"fixed_offset_ms": 40, "current_offset_ms": 40}
+    document["jobs"][1] |= {"current_offset_ms": 15, "max_stretch_ms": 10}
+    gangs = gangs_of(Scenario.from_dict(document))
+    assert [offset for _, _, offset in gangs[:3]] == [8, 3, None]
+    assert [gang.max_stretch for gang, _, _ in gangs[:3]] == [0, 2, 0]

@@ -1,0 +1,151 @@
+"""Scores: by hand, one rotation over all links, and what the judge says of them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from metronome_opt.scheduling.cycle import Cycle, Partial
+from metronome_opt.scheduling.filtering import filter_nodes
+from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.scoring import Scores, score_nodes
+from metronome_opt.scheduling.state import ClusterState
+from tests.scheduling.clusters import (
+    CASES,
+    cluster,
+    gang,
+    judged_costs,
+    running,
+    state_of,
+)
+
+
+def scored(state: ClusterState, asked: Gang, placed: str = "") -> Scores:
+    """Score all nodes for the next task, others being on the nodes that are named."""
+    cycle = Cycle(state, asked)
+    partial = cycle.partial([state.node_index(name) for name in placed.split()])
+    return score_nodes(cycle, partial, np.arange(len(state.cluster.nodes)))
+
+
+# Interfaces carry 100, hyperperiods are 24 slots unless said otherwise.
+EARLY = running("early", "n0 n3", (0, 6, 60))  # slots 0 to 5 of 12
+LATE = running("late", "n1 n3", (0, 6, 60), offset=6)  # slots 6 to 11
+ONE_RACK = cluster([4], gpus=1)
+
+
+def test_a_free_link_costs_nothing_at_any_offset() -> None:
+    found = scored(state_of(ONE_RACK, EARLY), gang(2, (0, 4, 60), ready=5))
+    # On node 2 nobody is, so the job begins when it is ready.
+    assert (found.offset[2], found.cost[2], found.cushion[2], found.score[2]) == (5, 0, 12, 100)
+
+
+def test_the_rotation_is_the_one_with_most_room_on_both_sides() -> None:
+    found = scored(state_of(ONE_RACK, EARLY), gang(2, (0, 4, 60)))
+    # Slots 6 to 11 are free, so that offsets 6, 7 and 8 cost nothing.
+    assert (found.offset[0], found.cost[0], found.cushion[0], found.score[0]) == (7, 0, 1, 100)
+
+
+def test_what_does_not_fit_beside_others_is_late() -> None:
+    found = scored(state_of(ONE_RACK, EARLY), gang(2, (0, 8, 60)))
+    # Two of eight slots meet, twice in 24, and 20 of 120 are too much; 8 * 60 * 2 are sent in all.
+    assert found.cost[0] == 2 * 2 * 20
+    assert found.score[0] == 100 - 9  # 100 * 80 / 960, rounded up
+
+
+def test_all_links_have_one_rotation() -> None:
+    state = state_of(ONE_RACK, EARLY, LATE)
+    asked = gang(2, (0, 6, 60))
+    alone = scored(state, asked)
+    assert [alone.offset[0], alone.offset[1]] == [6, 0]
+    assert [alone.cost[0], alone.cost[1]] == [0, 0]
+    # Node 0 wants an offset of 6, node 1 one of 0; at any, six slots meet on one or the other.
+    both = scored(state, asked, "n0")
+    assert both.cost[1] == 2 * 6 * 20
+    assert both.score[1] == 100 - 17  # of 2 tasks, 6 slots, 60 and 2 repetitions: 1440
+    assert (both.cost[2], both.offset[2]) == (0, 6)
+
+
+def test_another_task_on_a_node_counts_with_those_that_are_there() -> None:
+    state = state_of(cluster([2], gpus=2), running("early", "n0 n1", (0, 6, 30)))
+    found = scored(state, gang(3, (0, 8, 40)), "n0")
+    # Two tasks send 80 and meet 30 in two slots; over 100 by 10. One alone fits beside them.
+    assert found.cost.tolist() == [2 * 2 * 10, 0]
+
+
+@pytest.mark.parametrize(
+    ("runs", "asks", "cost"),
+    [(1, 1, 20), (4, 1, 20), (1, 4, 20), (4, 4, 80), (2, 4, 40), (0, 4, 0)],
+)
+def test_the_lesser_weight_pays(runs: int, asks: int, cost: int) -> None:
+    busy = running("busy", "n0 n1", (0, 12, 60), weight=runs)
+    found = scored(state_of(ONE_RACK, busy), gang(2, (0, 1, 60), weight=asks))
+    assert found.cost[0] == 2 * cost
+
+
+def test_one_that_is_more_important_pays_for_what_only_it_suffers() -> None:
+    # Beside a third job of weight 2, one of weight 4 alone still exceeds what is left.
+    others = [running("a", "n0 n1", (0, 12, 60)), running("b", "n0 n1", (0, 12, 30), weight=4)]
+    found = scored(state_of(ONE_RACK, *others), gang(2, (0, 1, 80), weight=4))
+    # Overload of all from 0 to 70, and of those of weight 4 from 0 to 10, at a price of 3.
+    assert found.cost[0] == 2 * (70 + 3 * 10)
+
+
+def test_uplinks_count_only_when_the_gang_leaves_its_rack() -> None:
+    crowded = running("crowded", "n0 n3", (0, 12, 50))  # in racks 0 and 1
+    state = state_of(cluster([3, 3], gpus=1, uplink=100), crowded)
+    inside = scored(state, gang(2, (0, 3, 60)), "n1")
+    assert inside.cost[[0, 2]].tolist() == [2 * 3 * 10, 0]
+    # Both uplinks are over by 10, and so is the interface of node 3.
+    assert inside.cost[3:].tolist() == [2 * 3 * 30, 2 * 3 * 20, 2 * 3 * 20]
+    # Four tasks fit into no rack, so uplinks count from the first one on.
+    across = scored(state, gang(4, (0, 3, 60)))
+    assert across.cost.tolist() == [2 * 3 * 20, 2 * 3 * 10, 2 * 3 * 10] * 2
+
+
+def test_an_uplink_carries_all_tasks_of_its_rack() -> None:
+    crowded = running("crowded", "n0 n3", (0, 12, 50))
+    state = state_of(cluster([3, 3], gpus=1, uplink=100), crowded)
+    # Two tasks and the other job exceed up-0 by 70; one on each side exceeds both uplinks by 10.
+    found = scored(state, gang(4, (0, 3, 60)), "n1")
+    assert [found.cost[2], found.cost[4]] == [2 * 3 * 70, 2 * 3 * 20]
+
+
+def test_a_gang_that_fits_onto_a_node_needs_no_links() -> None:
+    spec = cluster([2], gpus=[3, 1], uplink=None)
+    state = state_of(spec, running("busy", "n0 n1", (0, 12, 90)))
+    asked = gang(3, (0, 12, 60))
+    assert scored(state, asked).cost.tolist() == [0, 24 * 50]
+    assert scored(state, asked, "n0 n0").cost.tolist() == [0, 24 * (2 * 60 + 90 - 100) + 24 * 50]
+    assert scored(state, asked, "n0 n0").score[0] == 100
+
+
+def test_the_worst_score_is_zero() -> None:
+    state = state_of(ONE_RACK, running("full", "n0 n1", (0, 12, 100)))
+    assert scored(state, gang(2, (0, 12, 60))).score.tolist() == [0, 0, 100, 100]
+
+
+@given(CASES, st.data())
+def test_the_last_task_costs_what_the_judge_finds(cycle: Cycle, data: st.DataObject) -> None:
+    partial = Partial()
+    for _ in range(cycle.gang.tasks - 1):
+        passing = filter_nodes(cycle, partial).nodes
+        assume(len(passing))
+        partial = cycle.add(partial, data.draw(st.sampled_from(passing.tolist())))
+    scores = score_nodes(cycle, partial, filter_nodes(cycle, partial).nodes)
+    placed = [node for node, count in partial.nodes.items() for _ in range(count)]
+    for node, offset, cost in zip(scores.nodes, scores.offset, scores.cost, strict=True):
+        judged = judged_costs(cycle, [*placed, int(node)])
+        added = Fraction(int(cost), cycle.state.cluster.hyperperiod)
+        assert judged[offset] == min(judged) == added
+
+
+@given(CASES)
+def test_scores_are_whole_numbers_up_to_a_hundred_that_fall_as_costs_rise(cycle: Cycle) -> None:
+    scores = score_nodes(cycle, Partial(), np.arange(len(cycle.room)))
+    assert ((scores.score >= 0) & (scores.score <= 100)).all()
+    assert ((scores.cost > 0) <= (scores.score < 100)).all()
+    assert ((scores.cushion > 0) <= (scores.cost == 0)).all()

@@ -1,0 +1,92 @@
+"""States as documents: there and back, and refused where they contradict themselves."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.scheduling.compare import differences
+from metronome_opt.scheduling.snapshot import Snapshot, restore, snapshot_of
+from metronome_opt.scheduling.state import ClusterState
+from tests.scheduling.clusters import cluster, running, state_of
+
+A = running("a", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
+B = running("b", "n0 n2", (0, 2, 30), offset=7, period=8, gpus=1)
+
+
+def usual() -> ClusterState:
+    state = state_of(cluster([2, 2]), A, B)
+    state.set_capacity("up-1", 20)
+    state.set_node("n3", up=False)
+    return state
+
+
+def document() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(snapshot_of(usual()).model_dump_json())
+    return found
+
+
+def test_a_document_holds_what_is_not_as_described() -> None:
+    found = document()
+    assert found["format"] == "metronome-state/1"
+    assert found["capacities"] == {"up-1": 20}
+    assert found["down"] == ["n3"]
+    assert [claim["gang"]["name"] for claim in found["claims"]] == ["a", "b"]
+    assert (found["sequence"], found["mode"]) == (4, "shared")
+
+
+def test_a_state_comes_back_from_its_document() -> None:
+    assert differences(restore(Snapshot.from_dict(document())), usual()) == []
+
+
+def test_what_is_in_force_stays_so_where_nothing_would_be_had_today() -> None:
+    state = state_of(cluster([2, 2]), A, mode="exclusive")
+    state.set_capacity("n0", 0)
+    state.set_node("n1", up=False)
+    other = restore(snapshot_of(state))
+    assert differences(state, other) == []
+    assert list(other.claims) == ["a"]
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    found = document()
+    *way, last = path.split(".")
+    inner: Any = found
+    for step in way:
+        inner = inner[int(step) if step.isdecimal() else step]
+    inner[int(last) if last.isdecimal() else last] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("format", "metronome-state/2", "format: must be 'metronome-state/1'"),
+        ("mode", "greedy", "mode: must be 'shared' or 'exclusive', got 'greedy'"),
+        ("sequence", -1, "sequence: must be at least 0, got -1"),
+        ("claims.1.gang.name", "a", "claims[1]: a: is there twice"),
+        ("claims.1.nodes", ["n0"], "claims[1]: b: 1 nodes for 2 tasks"),
+        ("claims.1.nodes", ["n0", "n9"], "claims[1]: b: nodes[1]: there is no node 'n9'"),
+        ("claims.1.offset", 8, "claims[1]: b: offset: 8 must be below the period of 8 slots"),
+        ("claims.1.stretch", 1, "claims[1]: b: period: 9 slots do not divide the hyperperiod"),
+        ("claims.1.offset", "7", "claims[1].offset: must be an integer, got '7'"),
+        ("claims.1.gang.each.gpus", 2, "claims[1]: b: node n0: has less than its tasks take"),
+        ("claims.1.gang.phases.0.rate", 2**30, "claims[1]: b: 1073741824 Mbit/s: must be below"),
+        ("claims.1.gang.phases.0.rate", 2**30 - 60, "claims[1]: n0: 1073741824 Mbit/s: must be"),
+        ("capacities", {"none": 1}, "capacities.none: there is no link 'none'"),
+        ("capacities", {"n0": 2**30}, "capacities.n0: n0: 1073741824 Mbit/s: must be below"),
+        ("capacities", {"n0": -1}, "capacities.n0: must be at least 0, got -1"),
+        ("down", ["n0", "none"], "down[1]: there is no node 'none'"),
+        ("cluster.hyperperiod", 10, "claims[0]: a: period: 12 slots do not divide"),
+        ("cluster.racks.0.uplink", "none", "cluster.racks[0].uplink: there is no link 'none'"),
+        ("more", 1, "more: unknown field, got 1"),
+    ],
+)
+def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        restore(Snapshot.from_dict(changed(path, value)))
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,235 @@
+"""The state of a cluster: what is free and what links carry, whatever has happened to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from pydantic import TypeAdapter
+
+from benchmarks.happenings import draw, small_cluster, somewhere
+from metronome_opt.errors import InputError
+from metronome_opt.scheduling.claim import Event, Reserved, Revised, Unreserved
+from metronome_opt.scheduling.cluster import Resources
+from metronome_opt.scheduling.compare import differences, rebuilt
+from metronome_opt.scheduling.state import ClusterState, Mode
+from metronome_opt.scheduling.views import instance_of, schedule_of
+from metronome_opt.verify import evaluate
+from tests.scheduling.clusters import cluster, running, state_of
+from tests.scheduling.states import flows_by_definition, residual_by_definition
+
+# On node 0, slots 2 to 5 of 12, and 7 and 0 of 8; they meet in slots 15 and 16.
+HEAVY = running("heavy", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
+LIGHT = running("light", "n0 n2", (0, 2, 30), offset=7, period=8, gpus=1)
+
+
+def test_what_two_jobs_leave_of_the_links_that_they_cross() -> None:
+    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
+    assert state.residual("n0").tolist() == [
+        *(70, 100, 40, 40, 40, 40, 100, 70),
+        *(70, 100, 100, 100, 100, 100, 40, 10),
+        *(10, 40, 100, 100, 100, 100, 100, 70),
+    ]
+    # Heavy stays in its rack; light leaves it.
+    assert state.residual("up-0").tolist() == [120, 150, 150, 150, 150, 150, 150, 120] * 3
+    assert state.residual("n3").tolist() == [100] * 24
+    assert state.flows("heavy") == {"n0": 1, "n1": 1}
+    assert state.flows("light") == {"n0": 1, "n2": 1, "up-0": 1, "up-1": 1}
+    assert (state.peak("n0"), state.peak("n1"), state.peak("up-1")) == (90, 60, 30)
+    assert state.free[:, 0].tolist() == [0, 1, 1, 2]
+    assert state.fragments == 2
+    assert state.jobs_on("n0") == ["heavy", "light"]
+    assert state.jobs_on("n3") == []
+
+
+def test_contention_is_what_is_late_by_weight() -> None:
+    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
+    assert state.contention() == 0
+    assert state.set_capacity("n0", 80)
+    # In two slots of 24 the light one lacks 10.
+    assert state.contention() == Fraction(20, 24)
+    assert state.residual("n0").tolist()[15:17] == [-10, -10]
+    # If it is the more important one, the other one does.
+    assert state.revise(
+        [running("light", "n0 n2", (0, 2, 30), offset=7, period=8, weight=3, gpus=1)]
+    )
+    assert state.contention() == Fraction(2 * 20, 24)
+    # Slots 2 to 5 of 8 are never 7 or 0 of 8.
+    assert state.revise(
+        [running("heavy", "n0 n1", (0, 4, 60), offset=2, period=8, weight=2, gpus=1)]
+    )
+    assert state.contention() == 0
+
+
+def test_whoever_leaves_gives_all_back() -> None:
+    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
+    assert state.unreserve("heavy")
+    assert not state.unreserve("heavy")
+    assert differences(state, with_sequence(state_of(cluster([2, 2]), LIGHT), 3)) == []
+    assert state.unreserve("light")
+    assert differences(state, with_sequence(ClusterState(cluster([2, 2])), 4)) == []
+
+
+def with_sequence(state: ClusterState, sequence: int) -> ClusterState:
+    state.sequence = sequence
+    return state
+
+
+def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
+    events: list[Event] = []
+    state = ClusterState(cluster([2, 2]), note=events.append)
+    assert state.reserve(HEAVY)
+    before = rebuilt(state)
+    assert not state.reserve(HEAVY)
+    assert not state.revise([HEAVY])
+    assert not state.revise([])
+    assert not state.set_capacity("n0", 100)
+    assert not state.set_node("n0", up=True)
+    assert not state.unreserve("nobody")
+    assert events == [Reserved(claim=HEAVY)]
+    assert differences(state, before) == []
+
+
+def test_several_tasks_on_a_node_take_as_much_each() -> None:
+    state = state_of(cluster([1, 1], gpus=4))
+    each = Resources(gpus=1)
+    asked = running("x", "n0 n0 n1", (0, 1, 40), period=24)
+    state.reserve(asked.model_copy(update={"gang": asked.gang.model_copy(update={"each": each})}))
+    assert state.free[:, 0].tolist() == [2, 3]
+    assert [int(state.residual(link)[0]) for link in ("n0", "n1", "up-0", "up-1")] == [
+        *(20, 60, 70, 110),
+    ]
+
+
+def test_traffic_is_revised_in_place() -> None:
+    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
+    faster = running("heavy", "n0 n1", (0, 1, 90), offset=2, weight=1, period=24, gpus=1)
+    assert state.revise([faster])
+    assert list(state.claims) == ["heavy", "light"]
+    assert differences(state, with_sequence(state_of(cluster([2, 2]), faster, LIGHT), 3)) == []
+
+
+def test_a_node_that_fails_keeps_what_runs_there() -> None:
+    state = state_of(cluster([2, 2]), HEAVY)
+    assert state.set_node("n0", up=False)
+    assert state.jobs_on("n0") == ["heavy"]
+    assert state.free[:, 0].tolist() == [1, 1, 2, 2]
+    assert state.unreserve("heavy")
+    assert state.set_node("n0", up=True)
+    assert state.reserve(HEAVY)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), InputError("no")])
+def test_what_cannot_be_noted_does_not_happen(error: Exception) -> None:
+    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
+    before = rebuilt(state)
+
+    def note(_: Event) -> None:
+        raise error
+
+    state.note = note
+    heavier = HEAVY.model_copy(update={"offset": 3})
+    calls: list[Callable[[], object]] = [
+        lambda: state.reserve(running("c", "n3 n2")),
+        lambda: state.unreserve("heavy"),
+        lambda: state.revise([heavier]),
+        lambda: state.set_capacity("n0", 5),
+        lambda: state.set_node("n0", up=False),
+    ]
+    for call in calls:
+        with pytest.raises(type(error)):
+            call()
+    assert differences(state, before) == []
+
+
+def test_an_event_is_noted_before_it_is_carried_out() -> None:
+    state = state_of(cluster([2, 2]), LIGHT)
+    seen: list[tuple[Event, int, list[str]]] = []
+    state.note = lambda event: seen.append((event, state.sequence, list(state.claims)))
+    state.reserve(HEAVY)
+    state.revise([HEAVY.model_copy(update={"offset": 0}), LIGHT])
+    state.unreserve("light")
+    assert seen == [
+        (Reserved(claim=HEAVY), 1, ["light"]),
+        (Revised(claims=(HEAVY.model_copy(update={"offset": 0}),)), 2, ["light", "heavy"]),
+        (Unreserved(job="light"), 3, ["light", "heavy"]),
+    ]
+    assert state.sequence == 4
+
+
+class AnyLife(RuleBasedStateMachine):
+    """Whatever happens, or is refused: the state is what its claims say, and so is the journal."""
+
+    @initialize(mode=st.sampled_from(("shared", "exclusive")))
+    def begin(self, mode: Mode) -> None:
+        self.journal: list[bytes] = []
+        adapter: TypeAdapter[Event] = TypeAdapter(Event)
+        self.read = adapter.validate_json
+        self.state = ClusterState(
+            small_cluster(),
+            mode=mode,
+            note=lambda event: self.journal.append(adapter.dump_json(event)),
+        )
+
+    @rule(chance=st.randoms(use_true_random=False))
+    def something_happens(self, chance: random.Random) -> None:
+        event = draw(chance, self.state, somewhere).event
+        if event is None:
+            return
+        before = len(self.journal), self.state.sequence
+        if self.refusal(event) is not None:
+            assert (len(self.journal), self.state.sequence) == before
+
+    def refusal(self, event: Event) -> str | None:
+        try:
+            self.state.apply(event)
+        except InputError as error:
+            return str(error)
+        return None
+
+    @rule(chance=st.randoms(use_true_random=False))
+    def once_more(self, chance: random.Random) -> None:
+        if self.state.claims:
+            claim = chance.choice(list(self.state.claims.values()))
+            assert not self.state.reserve(claim)
+            assert self.state.unreserve(claim.job)
+            assert not self.state.unreserve(claim.job)
+
+    @invariant()
+    def nothing_is_left_over(self) -> None:
+        assert differences(self.state, rebuilt(self.state)) == []
+
+    @invariant()
+    def what_is_left_of_links_is_by_definition(self) -> None:
+        for link in self.state.cluster.links:
+            found = self.state.residual(link.name).tolist()
+            assert found == residual_by_definition(self.state, link.name)
+        for job, claim in self.state.claims.items():
+            for link in self.state.cluster.links:
+                count = flows_by_definition(self.state.cluster, claim, link.name)
+                assert self.state.flows(job).get(link.name, 0) == count
+
+    @invariant()
+    def the_judge_agrees(self) -> None:
+        if not self.state.claims or not self.state.capacity.all():
+            return  # instances know no link that carries nothing
+        schedule = schedule_of(self.state)
+        judged = evaluate(instance_of(self.state), schedule.offsets, schedule.stretch)
+        assert self.state.contention() == judged.contention
+
+    def teardown(self) -> None:
+        if not hasattr(self, "state"):
+            return
+        replayed = ClusterState(small_cluster(), mode=self.state.mode)
+        for line in self.journal:
+            replayed.apply(self.read(line))
+        assert differences(self.state, replayed) == []
+
+
+TestAnyLife = AnyLife.TestCase
+TestAnyLife.settings = settings(max_examples=50, stateful_step_count=30)

@@ -1,0 +1,405 @@
+"""States that outlive their process: whatever ends it, what was told is still there."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.happenings import draw, small_cluster, somewhere
+from benchmarks.killed import kill_a_writer
+from metronome_opt.errors import InputError
+from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.compare import differences, rebuilt
+from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.store import Store
+from tests.scheduling.clusters import cluster, running
+from tests.scheduling.states import interrupt
+from tests.test_journal import at_most
+
+A = running("a", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
+B = running("b", "n0 n2", (0, 2, 30), offset=7, period=8, gpus=1)
+C = running("c", "n1 n3", (0, 2, 30), offset=7, period=8, gpus=1)
+
+
+def lines(folder: Path) -> list[str]:
+    return (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+
+
+def write_lines(folder: Path, content: list[str]) -> None:
+    (folder / "journal.jsonl").write_text("".join(content), encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Hold a state of four events: two jobs, a slow link, a node that is down."""
+    with Store.create(tmp_path / "state", cluster([2, 2])) as store:
+        change(store.state)
+    return tmp_path / "state"
+
+
+def change(state: ClusterState) -> ClusterState:
+    state.reserve(A)
+    state.reserve(B)
+    state.set_capacity("up-1", 40)
+    state.set_node("n3", up=False)
+    return state
+
+
+def usual() -> ClusterState:
+    return change(ClusterState(cluster([2, 2])))
+
+
+def test_a_state_is_there_again_when_it_is_opened(folder: Path) -> None:
+    with Store(folder) as store:
+        assert differences(store.state, usual()) == []
+        store.state.unreserve("a")
+    with Store(folder) as store:
+        assert list(store.state.claims) == ["b"]
+        assert store.state.sequence == 5
+    assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl", "state.json"]
+    assert [json.loads(line)["sequence"] for line in lines(folder)] == [0, 1, 2, 3, 4]
+
+
+def test_a_state_that_was_made_elsewhere_is_kept(tmp_path: Path) -> None:
+    with Store.keep(tmp_path / "state", usual()) as store:
+        assert differences(store.state, usual()) == []
+        store.state.unreserve("a")
+        with pytest.raises(InputError, match=r"holds the state\.json of a cluster already"):
+            Store.keep(tmp_path / "state", usual())
+    with Store(tmp_path / "state") as store:
+        assert (store.state.sequence, list(store.state.claims)) == (5, ["b"])
+
+
+def test_the_mode_is_kept(tmp_path: Path) -> None:
+    Store.create(tmp_path, cluster([2, 2]), mode="exclusive").__exit__(None, None, None)
+    with Store(tmp_path) as store:
+        assert store.state.mode == "exclusive"
+
+
+def test_what_is_refused_is_not_kept(folder: Path) -> None:
+    before = lines(folder)
+    with Store(folder) as store:
+        with pytest.raises(InputError, match="c: node n3: is down"):
+            store.state.reserve(C)
+        assert not store.state.reserve(A)
+    assert lines(folder) == before
+
+
+@pytest.mark.parametrize("torn", ['{"cluster":"', "{", "\0\0"])
+def test_a_line_that_was_under_way_is_left_out(torn: str, folder: Path) -> None:
+    write_lines(folder, [*lines(folder), torn])
+    with Store(folder) as store:
+        assert differences(store.state, usual()) == []
+        store.state.unreserve("b")
+    with Store(folder) as store:
+        assert list(store.state.claims) == ["a"]
+
+
+def test_so_is_an_event_without_the_end_of_its_line(folder: Path) -> None:
+    *first, last = lines(folder)
+    write_lines(folder, [*first, last[:-1]])
+    with Store(folder) as store:
+        assert store.state.sequence == 3
+        assert store.state.up.all()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda four: [four[0], "garbage\n", *four[1:]], "line 2: document: Invalid JSON"),
+        (lambda four: [four[0], "\n", *four[1:]], "line 2: document: Invalid JSON"),
+        (
+            lambda four: [four[0], *four[2:]],
+            "line 2: is event 2, not 1; restore the file, or cut it off before",
+        ),
+        (lambda four: four[1:], "line 1: is event 1, not 0; restore the file"),
+        (lambda four: [*four, four[3]], "line 5: is event 3, not 4; restore the file"),
+        (
+            lambda four: [four[0], four[2], four[1], four[3]],
+            "line 2: is event 2, not 1; restore the file, or cut it off before",
+        ),
+        (
+            lambda four: [four[0], four[1].replace('"b"', '"a"'), *four[2:]],
+            "line 2: a: has other claims in force already",
+        ),
+        (
+            lambda four: [*four[:2], four[2].replace("up-1", "up-9"), four[3]],
+            "line 3: there is no link 'up-9'",
+        ),
+        (
+            lambda four: [*four[:2], four[2].replace(":40", ":-4"), four[3]],
+            "line 3: event.capacity.capacity: must be at least 0, got -4",
+        ),
+        (
+            lambda four: [four[0].replace('"cluster":', '"cluster":"other","x":'), *four[1:]],
+            "line 1: x: unknown field",
+        ),
+    ],
+)
+def test_damage_in_the_middle_is_named_by_its_line(
+    damage: Callable[[list[str]], list[str]], message: str, folder: Path
+) -> None:
+    damaged = damage(lines(folder))
+    write_lines(folder, damaged)
+    with pytest.raises(InputError) as caught:
+        Store(folder)
+    assert str(caught.value).startswith(f"{folder / 'journal.jsonl'}: {message}")
+    assert "\n" not in str(caught.value)
+    assert lines(folder) == damaged
+
+
+def test_the_journal_of_another_cluster_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = cluster([2, 2]).model_copy(update={"name": "other"})
+    Store.create(tmp_path / "other", other).__exit__(None, None, None)
+    shutil.copy(folder / "journal.jsonl", tmp_path / "other")
+    with pytest.raises(InputError, match=r"line 1: is of cluster '.*', the state of 'other'"):
+        Store(tmp_path / "other")
+    assert lines(tmp_path / "other") == lines(folder)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text[: len(text) // 2], "not JSON"),
+        (lambda _: "", "not JSON"),
+        (lambda text: text.replace("metronome-state/1", "metronome-state/9"), "format: must be"),
+        (lambda text: text.replace('"n2"', '"n9"', 1), "cluster.nodes[2]"),
+        (lambda text: text.replace('"sequence": 4', '"sequence": "4"'), "sequence: must be an int"),
+        (lambda text: text.replace('"offset": 7', '"offset": 8'), "claims[1]: b: offset: 8 must"),
+    ],
+)
+def test_a_damaged_snapshot_is_named(
+    damage: Callable[[str], str], message: str, folder: Path
+) -> None:
+    with Store(folder) as store:
+        store.compact()
+    path = folder / "state.json"
+    damaged = damage(path.read_text(encoding="utf-8"))
+    path.write_text(damaged, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        Store(folder)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value) or damaged.count("n9")
+    assert "\n" not in str(caught.value)
+    assert path.read_text(encoding="utf-8") == damaged
+
+
+def test_a_folder_that_holds_no_state_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no state\.json"):
+        Store(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["state.json", "journal.jsonl"])
+def test_a_state_is_not_made_over_another_one(name: str, folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name != name:
+            path.unlink()
+    before = (folder / name).read_bytes()
+    with pytest.raises(InputError, match=f"holds the {name} of a cluster already; name another"):
+        Store.create(folder, cluster([2, 2]))
+    assert [path.read_bytes() for path in folder.iterdir()] == [before]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file/state: cannot be made a folder"):
+        Store.create(tmp_path / "file" / "state", cluster([2, 2]))
+
+
+def test_one_process_at_a_time_has_the_state(folder: Path) -> None:
+    script = f"from metronome_opt.scheduling.store import Store; Store({str(folder)!r})"
+    command = [sys.executable, "-c", script]
+    with Store(folder) as store:
+        other = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "another process is writing it" in other.stderr.splitlines()[-1]
+        store.state.unreserve("a")
+    subprocess.run(command, check=True)
+    with Store(folder) as store:
+        assert list(store.state.claims) == ["b"]
+
+
+# ------------------------------------------------------------------ snapshots
+
+
+def test_a_snapshot_takes_the_place_of_the_journal(folder: Path) -> None:
+    with Store(folder) as store:
+        store.compact()
+        assert lines(folder) == []
+        store.state.unreserve("a")
+        after = rebuilt(store.state)
+    assert [json.loads(line)["sequence"] for line in lines(folder)] == [4]
+    with Store(folder) as store:
+        assert differences(store.state, after) == []
+
+
+def test_a_journal_that_was_not_emptied_after_the_snapshot_is_skipped(folder: Path) -> None:
+    old = lines(folder)
+    with Store(folder) as store:
+        store.compact()
+    write_lines(folder, old)  # as if it had been killed before
+    with Store(folder) as store:
+        assert differences(store.state, usual()) == []
+        store.state.unreserve("a")
+        after = rebuilt(store.state)
+    assert [json.loads(line)["sequence"] for line in lines(folder)] == [4]
+    with Store(folder) as store:
+        assert differences(store.state, after) == []
+
+
+def test_a_journal_older_than_the_snapshot_is_skipped_as_well(folder: Path) -> None:
+    old = lines(folder)
+    with Store(folder) as store:
+        store.state.unreserve("a")
+        store.compact()
+    write_lines(folder, old[:2])
+    with Store(folder) as store:
+        assert store.state.sequence == 5
+        store.state.unreserve("b")
+    with Store(folder) as store:
+        assert (store.state.sequence, dict(store.state.claims)) == (6, {})
+
+
+def test_the_journal_does_not_grow_for_ever(folder: Path) -> None:
+    lengths = []
+    with Store(folder, longest=6) as store:
+        for count in range(10):
+            store.state.set_capacity("n0", 50 + count)
+            lengths.append(len(lines(folder)))
+        after = rebuilt(store.state)
+    assert lengths == [5, 6, 1, 2, 3, 4, 5, 6, 1, 2]
+    with Store(folder) as store:
+        assert store.state.sequence == 14
+        assert differences(store.state, after) == []
+
+
+# ------------------------------------------------------------------ full disks
+
+
+def test_a_full_disk_refuses_events_and_nothing_else(folder: Path) -> None:
+    size = (folder / "journal.jsonl").stat().st_size
+    before = lines(folder)
+    with Store(folder) as store:
+        with at_most(size + 20), pytest.raises(InputError) as caught:
+            store.state.unreserve("a")
+        assert str(caught.value).endswith(
+            "journal.jsonl: cannot be written (File too large); nothing changed"
+        )
+        assert differences(store.state, usual()) == []
+        assert lines(folder) == before
+        assert store.state.unreserve("a")
+    with Store(folder) as store:
+        assert list(store.state.claims) == ["b"]
+
+
+def test_a_snapshot_that_cannot_be_written_leaves_the_one_before(folder: Path) -> None:
+    with Store(folder) as store:
+        with at_most(100), pytest.raises(InputError, match=r"state\.json: cannot be written"):
+            store.compact()
+        assert store.state.unreserve("a")
+    assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl", "state.json"]
+    with Store(folder) as store:
+        assert list(store.state.claims) == ["b"]
+
+
+# ------------------------------------------------------------------ interrupted and killed
+
+
+def shifted(claim: Claim) -> Claim:
+    return claim.model_copy(update={"offset": 0})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: store.state.reserve(running("d", "n1 n2", (0, 1, 5), gpus=1, weight=7)),
+        lambda store: store.state.unreserve("a"),
+        lambda store: store.state.revise([shifted(A), shifted(B)]),
+        lambda store: store.compact(),
+    ],
+    ids=["reserve", "unreserve", "revise", "compact"],
+)
+def test_wherever_it_is_interrupted_no_event_is_done_by_half(
+    call: Callable[[Store], object], folder: Path, tmp_path: Path
+) -> None:
+    outcome = tmp_path / "outcome"
+    shutil.copytree(folder, outcome)
+    with Store(outcome) as store:
+        call(store)
+        after = rebuilt(store.state)
+    went_on = line = 0
+    interrupted = True
+    while interrupted:
+        torn = tmp_path / str(line)
+        shutil.copytree(folder, torn)
+        with Store(torn) as store:
+            interrupted = interrupt(lambda: call(store), line)
+            goes_on = refusal(lambda: store.state.set_capacity("n2", 77)) is None
+            expected = rebuilt(store.state) if goes_on else after
+        with Store(torn) as store:
+            assert differences(store.state, expected) == []
+        shutil.rmtree(torn)
+        went_on += goes_on
+        line += 1
+    assert went_on > 10
+    # An event that was noted, and not carried out as a whole, has to be read again.
+    assert (went_on < line) == (after.sequence > usual().sequence)
+
+
+def refusal(call: Callable[[], object]) -> str | None:
+    try:
+        call()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def test_who_was_interrupted_is_told_to_read_again(folder: Path) -> None:
+    told = None
+    with Store(folder) as store:
+        for line in itertools.count():
+            interrupt(lambda: store.state.set_capacity("n0", line), line)  # noqa: B023
+            told = refusal(lambda: store.state.set_capacity("n1", line))  # noqa: B023
+            if told is not None:
+                break
+        assert refusal(store.compact) == told
+        assert refusal(lambda: store.state.unreserve("a")) == told
+    assert told is not None
+    assert told.endswith("was interrupted; open the folder again")
+    with Store(folder) as store:
+        assert store.state.unreserve("a")
+
+
+def test_whenever_it_is_killed_no_event_is_lost(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    Store.create(folder, small_cluster()).__exit__(None, None, None)
+    known = ClusterState(small_cluster())
+    for seed in range(8):
+        assert kill_a_writer(folder, known, seed, random.Random(seed).uniform(0, 0.1)) == []
+    assert known.sequence > 8
+
+
+def test_a_long_life_on_the_disk_is_one_in_memory(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    store = Store.create(folder, small_cluster())
+    known = ClusterState(small_cluster())
+    chance = random.Random(3)
+    for step in range(400):
+        event = draw(chance, known, somewhere).event
+        if event is not None:
+            told = refusal(lambda: store.state.apply(event))  # noqa: B023 (called here)
+            assert refusal(lambda: known.apply(event)) == told  # noqa: B023
+        assert differences(store.state, known) == []
+        if step % 20 == 0:
+            store.__exit__(None, None, None)
+            store = Store(folder, longest=30)
+    store.__exit__(None, None, None)
+    assert known.sequence > 200

@@ -1,0 +1,125 @@
+"""Journals: appended whole or not at all, torn ends cut off, whatever breaks in."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.journal import Journal, dump_line, read_journal
+from metronome_opt.records import Name, NonNegative, Record
+
+
+class Line(Record):
+    """A name and a number."""
+
+    name: Name
+    number: NonNegative = 0
+
+
+ONE, TWO, THREE = Line(name="one"), Line(name="two", number=2), Line(name="drei ü", number=3)
+
+
+def test_what_is_appended_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    with Journal(path, Line, resume=False) as journal:
+        assert (len(journal), journal.last, journal.records) == (0, None, ())
+        journal.append(ONE)
+        assert read_journal([path], Line) == [ONE]
+        journal.append(THREE)
+        assert (len(journal), journal.last, journal.records) == (2, THREE, (ONE, THREE))
+    assert path.read_text(encoding="utf-8") == dump_line(ONE) + dump_line(THREE)
+    with Journal(path, Line, resume=True) as journal:
+        assert journal.records == (ONE, THREE)
+
+
+def test_what_is_cleared_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    with Journal(path, Line, resume=True) as journal:
+        journal.append(ONE)
+        journal.clear()
+        assert (journal.records, path.read_bytes()) == ((), b"")
+        journal.append(TWO)
+    assert read_journal([path], Line) == [TWO]
+
+
+@pytest.mark.parametrize("torn", [b"{", dump_line(TWO).encode()[:-1], b"\0" * 100, b"\xff\xfe"])
+def test_a_torn_end_is_cut_off(torn: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(dump_line(ONE).encode() + torn)
+    assert read_journal([path], Line) == [ONE]
+    with Journal(path, Line, resume=True) as journal:
+        journal.append(TWO)
+    assert path.read_text(encoding="utf-8") == dump_line(ONE) + dump_line(TWO)
+
+
+@pytest.mark.parametrize("garbage", [b"\n", b"{}\n", b"\xff\n", b"\0\0\n", b'{"name":"x"}{}\n'])
+def test_garbage_in_the_middle_is_named_by_its_line(garbage: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    raw = dump_line(ONE).encode() + garbage + dump_line(TWO).encode()
+    path.write_bytes(raw)
+    for read in (
+        lambda: read_journal([path], Line),
+        lambda: Journal(path, Line, resume=True),
+    ):
+        with pytest.raises(InputError) as caught:
+            read()
+        assert str(caught.value).startswith(f"{path}: line 2: ")
+        assert "\n" not in str(caught.value)
+    assert path.read_bytes() == raw
+
+
+def test_a_disk_that_is_full_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    with Journal(path, Line, resume=True) as journal:
+        journal.append(ONE)
+        before = path.read_bytes()
+        with at_most(len(before) + 5), pytest.raises(OSError, match="too large"):
+            journal.append(TWO)
+        assert (path.read_bytes(), journal.records) == (before, (ONE,))
+        journal.append(TWO)
+    assert read_journal([path], Line) == [ONE, TWO]
+
+
+class at_most:  # noqa: N801 (reads as a statement)
+    """Files grow no further than so many bytes, as on a disk that is full."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __enter__(self) -> None:
+        self.before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, self.before[1]))
+
+    def __exit__(self, *_: object) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, self.before)
+
+
+def test_nothing_is_written_once_it_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    with Journal(path, Line, resume=True) as journal:
+        journal.append(ONE)
+    other = tmp_path / "other"
+    with other.open("w+b"), pytest.raises(ValueError, match="closed"):
+        journal.append(TWO)  # whoever has its number now is left alone
+    assert other.read_bytes() == b""
+    assert read_journal([path], Line) == [ONE]
+
+
+def test_one_process_at_a_time_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    with Journal(path, Line, resume=True) as journal:
+        with pytest.raises(InputError, match=r"j\.jsonl: another process is writing it; let it"):
+            Journal(path, Line, resume=True)
+        journal.append(ONE)
+    with Journal(path, Line, resume=True) as journal:
+        assert journal.records == (ONE,)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none/j\.jsonl: cannot be written"):
+        Journal(tmp_path / "none" / "j.jsonl", Line, resume=True)
+    with pytest.raises(InputError, match=r"none\.jsonl: cannot be read"):
+        read_journal([tmp_path / "none.jsonl"], Line)
