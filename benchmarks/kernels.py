@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from benchmarks.families.crowded import NIC, crowded
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
-from metronome_opt.instance import Job, Phase
-from metronome_opt.kernels.batch import score_nodes
 from metronome_opt.kernels.jobs import demand_of, descend, workspace
+from metronome_opt.kernels.placing import Burden, best_of_each, cost_rows
 from metronome_opt.kernels.tables import compile_instance
 
 SLOTS = 720
@@ -49,16 +48,26 @@ def score_nodes_ratio(small: bool) -> Iterator[Figure]:
 
 def _score_time(demand: NDArray[Any], period: int, repeats: int) -> float:
     """Return the seconds of scoring a job on all nodes; prices are 1, 2, ... by layer."""
-    capacity = np.full(len(demand), NIC, dtype=np.int64)
-    layers = demand.shape[1] if demand.ndim == 3 else 1
-    prices = np.arange(1, layers + 1, dtype=np.int64)
-    job = _job(period)
-    return best_time(lambda: score_nodes(demand, capacity, job, prices=prices), repeats)
+    layered = demand if demand.ndim == 3 else demand[:, np.newaxis]
+    nodes, layers, slots = layered.shape
+    capacity, highest = np.full(nodes, NIC), layered[:, 0].max(axis=1).astype(np.int64)
+    burden = Burden(
+        period,
+        0,
+        np.array([(0, period // 4, RATE)]),
+        np.arange(layers),
+        np.arange(1, layers + 1),
+        np.zeros(slots, dtype=demand.dtype),
+    )
+    links, group = np.arange(nodes), np.zeros(nodes, dtype=np.int64)
+    rows: NDArray[Any] = np.empty((nodes, period), dtype=demand.dtype)
+    nothing: NDArray[Any] = np.zeros((1, period), dtype=demand.dtype)
 
+    def score() -> None:
+        cost_rows(layered, capacity, highest, burden, links, 1, rows)
+        best_of_each(rows, links, group, nothing, 0)
 
-def _job(period: int) -> Job:
-    burst = Phase(start=0, length=period // 4, rate=RATE)
-    return Job(name="arriving", period=period, phases=(burst,), links={})
+    return best_time(score, repeats)
 
 
 def _running_jobs(nodes: int, dtype: type[np.int32] | type[np.int64]) -> NDArray[Any]:

@@ -59,13 +59,11 @@ def carry_out(state: ClusterState, decision: Decision) -> bool:
     bool
         Whether anything is new.
     """
-    changed = False
-    if decision.contention is None and decision.claims is not None:
+    after, changed = decision.claims, False
+    if decision.contention is None and after is not None:
         return changed  # nothing is believed yet
-    after = decision.claims
-    known = set(after.offsets) if after is not None else set()
     for finding in decision.findings:
-        if finding.kind is Kind.GONE and finding.name not in known:
+        if finding.kind is Kind.GONE:
             changed |= state.unreserve(finding.name)
     if after is None:
         return changed

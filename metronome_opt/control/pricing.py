@@ -16,7 +16,13 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import contention, demand_of, score_placed, workspace
+from metronome_opt.kernels.jobs import (
+    contention,
+    demand_of,
+    put_job,
+    score_placed,
+    workspace,
+)
 from metronome_opt.kernels.tables import Ints, compile_instance
 from metronome_opt.multiobjective.goals import normal
 
@@ -71,35 +77,46 @@ class Pricing:
     def best_of(self, job: int, offsets: Sequence[int]) -> int:
         """Return the best offset of one job while the others are where they are.
 
-        Of several the one that is reached soonest. The price of waiting grows with the wait, so
-        among the offsets only those matter that cost less than all that are reached before.
+        Of several the one that is reached soonest.
         """
-        demand = demand_of(self._compiled, offsets)
+        return self._best(job, offsets[job], demand_of(self._compiled, offsets))[0]
+
+    def descend(self, offsets: Sequence[int], free: Sequence[int]) -> tuple[int, ...]:
+        """Bring one free job after the other to its best offset, the one that gains most first."""
+        best = list(offsets)
+        tables, demand = self._compiled.tables, demand_of(self._compiled, best)
+        around = self._compiled.sharing()
+        ways = {job: self._best(job, best[job], demand) for job in free}
+        while ways:
+            job = max(ways, key=lambda job: ways[job][1])
+            offset, gain = ways[job]
+            if gain <= 0:
+                break
+            put_job(tables, demand, job, best[job], -1)
+            put_job(tables, demand, job, offset, 1)
+            best[job] = offset
+            for other in {job, *around[job]} & ways.keys():
+                ways[other] = self._best(other, best[other], demand)
+        return tuple(best)
+
+    def _best(self, job: int, offset: int, demand: Ints) -> tuple[int, Fraction]:
+        """Return the best offset of a job that is at one now, and what it gains there.
+
+        The price of waiting grows with the wait, so among the offsets only those matter that cost
+        less than all that are reached before.
+        """
         period = self.instance.jobs[job].period
         cost = np.zeros(period, dtype=np.int64)
-        score_placed(self._compiled.tables, demand, job, offsets[job], cost, self._work)
+        score_placed(self._compiled.tables, demand, job, offset, cost, self._work)
         ahead = np.roll(cost, -self.current[job])
 
         def price(waits: int) -> Fraction:
             added = self._compiled.fraction(int(ahead[waits]), job)
             return added / self._traffic + self.move(job, (self.current[job] + waits) % period)
 
-        return (self.current[job] + min(_records(ahead), key=price)) % period
-
-    def descend(self, offsets: Sequence[int], free: Sequence[int]) -> tuple[int, ...]:
-        """Bring one free job after the other to its best offset, the one that gains most first."""
-        best = tuple(offsets)
-        least = self.total(best)
-        while True:
-            steps = [self._with(best, job, self.best_of(job, best)) for job in free]
-            following = min(steps, key=self.total, default=best)
-            price = self.total(following)
-            if price >= least:
-                return best
-            best, least = following, price
-
-    def _with(self, offsets: tuple[int, ...], job: int, offset: int) -> tuple[int, ...]:
-        return (*offsets[:job], offset, *offsets[job + 1 :])
+        best = min(_records(ahead), key=price)
+        gain = price((offset - self.current[job]) % period) - price(best)
+        return (self.current[job] + best) % period, gain
 
 
 def _records(values: Ints) -> Iterator[int]:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from string import Template
 from typing import Any
 
-import numpy as np
-
 from metronome_opt.control.claims import Claims
 from metronome_opt.control.observation import Observation, from_profile
 from metronome_opt.errors import InputError, show
@@ -124,8 +122,8 @@ def observation(claims: Claims, name: str, samples: Samples) -> Observation:
     slot_ms, job = claims.instance.slot_ms, claims.running.job(name)
     silence_s = _GONE_PERIODS * job.period * slot_ms / 1000
     end_s = float(samples.times_s[-1])
-    rates = samples.rates_mbps[samples.times_s >= end_s - silence_s]
-    if samples.times_s[0] <= end_s - silence_s and np.isfinite(rates).all() and not rates.any():
+    silent = samples.rates_mbps[samples.times_s >= end_s - silence_s] == 0  # NaN is not
+    if samples.times_s[0] <= end_s - silence_s and silent.all():
         return Observation(gone=True)
     due_ms = claims.next_due_ms(name, 1000 * end_s)
     return from_profile(profile(samples), job, slot_ms=slot_ms, due_ms=due_ms)

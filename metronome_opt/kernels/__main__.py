@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.anneal import anneal, gumbel_noise, spreads
-from metronome_opt.kernels.batch import score_nodes
 from metronome_opt.kernels.conditional import score_use, users_of
 from metronome_opt.kernels.contacts import contacts_of
 from metronome_opt.kernels.fluid import loop
@@ -21,6 +23,7 @@ from metronome_opt.kernels.jobs import (
     workspace,
 )
 from metronome_opt.kernels.perturb import go_to, neighbours_of, no_kicks, start_walk, take_steps
+from metronome_opt.kernels.placing import Burden, best_of_each, cost_rows, pack
 from metronome_opt.kernels.recombine import recombine
 from metronome_opt.kernels.release import blames, end_release, room_for, start_release, try_offsets
 from metronome_opt.kernels.rotations import rotate, start_rotations
@@ -52,8 +55,7 @@ def main() -> None:
         work,
         10,
     )
-    for dtype in (np.int32, np.int64):
-        score_nodes(np.zeros((1, 4), dtype=dtype), np.array([100]), jobs[0])
+    _find_places()
     _let_flow()
 
 
@@ -75,6 +77,21 @@ def _search_locally(compiled: Compiled) -> None:
     end_release(tables, demand, offsets, room)
 
 
+def _find_places() -> None:
+    """Score a job on a link, and let its tasks come to a node."""
+    one = np.ones(1, dtype=np.int64)
+    demand: NDArray[Any] = np.zeros((1, 1, 4), dtype=np.int32)
+    zeros: NDArray[Any] = np.zeros(4, dtype=np.int32)
+    burden = Burden(4, 0, np.array([(0, 2, 60)]), np.zeros(1, dtype=np.int64), one, zeros)
+    for dtype in (np.int32, np.int64):
+        rows: NDArray[Any] = np.empty((1, 4), dtype=dtype)
+        nothing: NDArray[Any] = np.zeros((1, 4), dtype=dtype)
+        cost_rows(demand, one, one, burden, one - 1, 1, rows)
+        best_of_each(rows, one - 1, one - 1, nothing, 0)
+    table = np.zeros((2, 4), dtype=np.int64)
+    pack(table, table.copy(), table[np.newaxis, :1], one, table[:, :1])
+
+
 def _let_flow() -> None:
     """Let two jobs of one iteration compute, and then share a link."""
     world = empty_world(jobs=2, links=1, uses=2, segments=4, sample=1, trace=1)
@@ -83,7 +100,8 @@ def _let_flow() -> None:
         row["first_segment"], row["segments"] = 2 * job, 2
         row["first_use"], row["uses"], row["total"] = job, 1, 1
         world.uses[job] = (0, job, 1.0, -1, -1)
-        world.segments[2 * job] = (1.0, 1.0, 1.0)
+        for name in ("compute", "volume", "rate"):
+            world.segments[2 * job][name] = 1.0
         loop.enter(world, job, 0.0)
         loop.wait_for(world, job, 1.0)
     loop.run(world, 3.0, 9, 0)

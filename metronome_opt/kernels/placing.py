@@ -81,6 +81,11 @@ def add_cost(
         if highest + rate <= capacity:
             continue
         start, length = burden.phases[p, 0], burden.phases[p, 1]
+        if burden.layers.shape[0] == 1:
+            layer = burden.layers[0]
+            fold(demand[layer] if layer >= 0 else burden.zeros, capacity, rate, folded)
+            add_windows(folded, start, length, burden.prices[0], prefix, cost)
+            continue
         priced[:] = 0
         for k in range(burden.layers.shape[0]):
             layer = burden.layers[k]

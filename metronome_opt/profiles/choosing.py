@@ -128,7 +128,7 @@ def _partition(bins: Bins) -> Steps:
     place = np.add.reduceat(bins.counts * bins.middles_s, starts) / weight
     price = _TRIFLE / 2 * _variance(bins) * float(bins.counts.sum())
     cuts = _best_cuts(weight, sent, price)
-    most = min(_MOST_EDGES, (len(bins.rates) - 1) // 3)  # fewer unknowns than bins
+    most = min(_MOST_EDGES, len(bins.rates) // 2)  # no more unknowns than bins
     while len(cuts) - 2 > most:
         price *= 1.5
         cuts = _best_cuts(weight, sent, price)

@@ -20,6 +20,7 @@ from metronome_opt.profiles.turns import turns
 CELLS = 64
 """Cells of a cycle that are enough to track it."""
 
+_SILENT = 0.25  # of the way from the lowest rates to the highest
 _ROUNDS = 3
 _SHORTEST, _LONGEST = 0.6, 1.4  # cycles, in periods
 _SPREAD = 0.15  # of cycle lengths, in periods, that is nothing unusual
@@ -118,9 +119,11 @@ def _begin_in_silence(template: Floats) -> tuple[Floats, int]:
 def longest_silence(cycle: Floats) -> tuple[int, int]:
     """Return where the longest silence of a cycle begins, and its length, in cells.
 
-    Silence is what is nearer to the lowest rates than to the highest. It may go round the end.
+    Silence is what is nearer to the lowest rates than to a burst half as high as the highest. It may
+    go round the end.
     """
-    low = cycle < (np.quantile(cycle, 0.05) + np.quantile(cycle, 0.95)) / 2
+    lowest, highest = np.quantile(cycle, (0.05, 0.95))
+    low = cycle < lowest + _SILENT * (highest - lowest)
     if low.all() or not low.any():
         return 0, 0
     first = int(np.argmin(low))  # no silence goes round the end of a cycle that begins here

@@ -15,6 +15,7 @@ from metronome_opt.profiles.steps import Steps, derivatives, share_after
 LEAST_BLUR = 0.05
 """In spans; edges that are sharper look alike."""
 
+_BEYOND = 0.25  # of the height of the mean cycle: how far beyond it a rate may be
 _ENOUGH = 1e-5
 _EVALUATIONS = 30
 
@@ -45,16 +46,12 @@ def fit(bins: Bins, guess: Steps, *, which: Ints | None = None, most_blur_s: flo
     """
     which = _numbered(np.arange(len(guess.rates)) if which is None else which)
     problem = _Problem(bins, guess.blurs_s, which, most_blur_s > 0)
-    start = problem.unknowns(guess)
-    if problem.blurs_free:
-        bounds = problem.bounds(most_blur_s)
-        start = np.clip(start, bounds[0] + 1e-9, bounds[1] - 1e-9)
+    least, most = problem.bounds(most_blur_s)
     found = least_squares(
         problem.off,
-        start,
+        np.clip(problem.unknowns(guess), least, most),
         problem.jacobian,
-        bounds if problem.blurs_free else (-np.inf, np.inf),
-        method="trf" if problem.blurs_free else "lm",
+        (least, most),
         x_scale=problem.units,
         ftol=_ENOUGH,
         xtol=_ENOUGH,
@@ -111,6 +108,10 @@ class _Problem:
         time = np.full(self.count, bins.span_s)
         units = [time, np.full(self.levels, height), *([time] if blurs_free else [])]
         self.units = np.concatenate(units)
+        self.rates_within = (
+            float(bins.rates.min()) - _BEYOND * height,
+            float(bins.rates.max()) + _BEYOND * height,
+        )
 
     def unknowns(self, steps: Steps) -> Floats:
         levels = [steps.rates[self.which == each].mean() for each in range(self.levels)]
@@ -123,14 +124,19 @@ class _Problem:
         return Steps(edges[order], blurs[order], levels[self.which])
 
     def bounds(self, most_blur_s: float) -> tuple[Floats, Floats]:
-        least = LEAST_BLUR * self.bins.span_s
-        end = float(self.bins.middles_s[-1])
-        free = np.full(self.levels, np.inf)
-        each = np.ones(self.count)
-        return (
-            np.concatenate((0 * each, -free, least * each)),
-            np.concatenate((end * each, free, max(most_blur_s, 2 * least) * each)),
+        """Return between what the unknowns may be.
+
+        Without bounds on rates, two of them, opposite and huge, may stand for one edge.
+        """
+        sharpest = LEAST_BLUR * self.bins.span_s
+        within = (
+            (0.0, float(self.bins.middles_s[-1])),
+            self.rates_within,
+            (sharpest, max(most_blur_s, 2 * sharpest)),
         )
+        counts = (self.count, self.levels, self.count if self.blurs_free else 0)
+        least, most = (np.repeat(np.array(each), counts) for each in zip(*within, strict=True))
+        return least, most
 
     def off(self, unknowns: Floats) -> Floats:
         edges, levels, blurs = self._parts(unknowns)

@@ -14,7 +14,7 @@ import numpy as np
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scheduling.cycle import Cycle
 
-NEVER = 2**60
+NEVER = 2**61
 """Dearer than anything that costs are counted in."""
 
 
