@@ -22,6 +22,7 @@ DOCUMENTS = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/model.md",
+    "docs/cluster.md",
     "models/README.md",
     "benchmarks/README.md",
     "notebooks/README.md",

@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from metronome_opt.bench.executors import Pool
-from metronome_opt.journal import Journal
 from metronome_opt.bench.process import Outcome, Task
 from metronome_opt.errors import InputError
+from metronome_opt.journal import Journal
 
 _LOOK_S = 5.0
 

@@ -101,6 +101,7 @@ def monitor(
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
+    _check_state(state)
     if dashboard is not None:
         _write_dashboard(dashboard)
     with _metrics(metrics, listen) as told:
@@ -118,6 +119,14 @@ def monitor(
         if interval is None:
             return _check(watch, show, told, metrics, time.time() if at is None else at)
         return _repeat(watch, show, told, metrics, interval)
+
+
+def _check_state(folder: Path) -> None:
+    """Refuse a folder without a state now, rather than at every check."""
+    from metronome_opt.scheduling.store import Store
+
+    with Store(folder):
+        pass
 
 
 def _write_dashboard(file: Path) -> None:
@@ -146,7 +155,7 @@ def _watch(
     return Watch(
         state,
         client.raw,
-        Selector(selector or DEFAULT_SELECTOR),
+        Selector(DEFAULT_SELECTOR if selector is None else selector),
         window_s=window,
         metrics=metrics,
         dry_run=dry_run,

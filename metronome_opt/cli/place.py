@@ -15,7 +15,7 @@ from metronome_opt.errors import InputError, show
 if TYPE_CHECKING:
     from metronome_opt.scheduling.gang import Gang
     from metronome_opt.scheduling.place import Decision
-    from metronome_opt.scheduling.state import ClusterState
+    from metronome_opt.scheduling.state import ClusterState, Mode
 
 _NO_PLACE = 1
 
@@ -35,11 +35,11 @@ def place(
     cluster: Annotated[
         Path | None,
         typer.Option(
-            metavar="SCENARIO", help="Make STATE first, an empty cluster of this scenario."
+            metavar="FILE", help="Make STATE first: an empty cluster, of a scenario, say."
         ),
     ] = None,
     with_jobs: Annotated[
-        bool, typer.Option("--with-jobs", help="With the jobs of SCENARIO, where it has them.")
+        bool, typer.Option("--with-jobs", help="With the jobs of the scenario, where it has them.")
     ] = False,
     exclusive: Annotated[
         bool,
@@ -103,20 +103,27 @@ def place(
 
 
 def _new(path: Path, *, with_jobs: bool, exclusive: bool) -> ClusterState:
-    """Return the state of a scenario's cluster, with the scenario's jobs if asked for."""
+    """Return the state of a cluster, or of a scenario's, with the scenario's jobs if asked for."""
+    from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario
-    from metronome_opt.scheduling.cluster import ClusterSpec
+    from metronome_opt.scheduling.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scheduling.place import place_all
     from metronome_opt.scheduling.request import gangs_of
     from metronome_opt.scheduling.state import ClusterState
 
-    scenario = read_scenario(locate(path))
+    path = locate(path)
+    mode: Mode = "exclusive" if exclusive else "shared"
+    if read_document(path).get("format") == CLUSTER_FORMAT:
+        if with_jobs:
+            raise InputError(f"--with-jobs: {path} is a cluster, and has no jobs")
+        return ClusterState(read_cluster(path), mode=mode)
+    scenario = read_scenario(path)
     if scenario.hyperperiod_ms is None:
         raise InputError(f"{path}: hyperperiod_ms: missing; all links of a state repeat together")
     spec = ClusterSpec.of_cluster(
         scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms
     )
-    state = ClusterState(spec, mode="exclusive" if exclusive else "shared")
+    state = ClusterState(spec, mode=mode)
     if with_jobs:
         try:
             place_all(state, gangs_of(scenario))

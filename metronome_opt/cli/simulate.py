@@ -18,8 +18,8 @@ from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
     from metronome_opt.bench.evaluation.measures import Measure
-    from metronome_opt.journal import Journal
     from metronome_opt.bench.simulations import Simulation, SimulationRecord
+    from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import Cell, Study
 
 _INTERRUPTED = 130
@@ -90,7 +90,6 @@ def simulate(
     meet the same jobs and the same chance. With nothing left to do, --resume writes the tables and
     the report anew.
     """
-    from metronome_opt.journal import Journal
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.simulation_plan import (
         check_own,
@@ -101,6 +100,7 @@ def simulate(
     )
     from metronome_opt.bench.simulations import FILE, SimulationRecord
     from metronome_opt.documents import make_folder
+    from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import find_study
 
     study = find_study(scenario)

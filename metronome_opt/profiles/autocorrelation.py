@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.signal import find_peaks
 
@@ -11,6 +12,8 @@ from metronome_opt.profiles.samples import Floats
 
 LEAST_CYCLES = 4
 """Fewer repetitions could be chance."""
+
+Ints = NDArray[np.int64]
 
 _PROMINENCE = 0.12
 _AS_HIGH = 0.8  # of the highest peak: an earlier one of this height is taken for the same pattern
@@ -42,9 +45,18 @@ def likely_lags(correlation: Floats) -> tuple[int, ...]:
     peaks = peaks[correlation[peaks] > 0]
     if not peaks.size:
         return ()
-    heights = correlation[peaks]
+    heights = _between_lags(correlation, peaks)
     first, highest = int(np.argmax(heights >= _AS_HIGH * heights.max())), int(np.argmax(heights))
     return tuple(int(peaks[each]) for each in dict.fromkeys((first, highest)))
+
+
+def _between_lags(correlation: Floats, peaks: Ints) -> Floats:
+    """Return how high peaks are between lags: of the parabola through three of them.
+
+    A period that is no whole number of cells is lower than its multiples that are, else.
+    """
+    before, at, after = (correlation[peaks + shift] for shift in (-1, 0, 1))
+    return np.asarray(at + (after - before) ** 2 / (8 * (2 * at - before - after)))
 
 
 def _lagged(values: Floats, lags: int) -> Floats:

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metronome_opt.profiles.choosing import Chosen, which_rates
 from metronome_opt.profiles.fitting import moves
@@ -17,7 +18,8 @@ from metronome_opt.profiles.steps import Steps
 _STUDENT = 2.36  # standard errors on either side of 95 %, if eight parts tell the standard error
 _LEAST_SPANS = 1.2  # in a burst or in a pause within the period: fewer do not tell its length
 _LEAST_SPANS_IN_STEP = 1.8  # the same if samples fall on the same moments of all cycles
-_WANTED_SPANS = 2
+_NEARLY = 0.05  # of a span: less of it in a neighbouring part does not matter
+_WANTED_SPANS = 2.2
 _MOST_UNEXPLAINED = 0.05
 _MOST_BASE = 0.5  # the lowest rate over the highest
 _ALIAS = 10  # times as many samples tell whether it was an alias
@@ -76,8 +78,7 @@ def edge_doubt_s(steps: Steps, span_s: float) -> float:
 
 def too_coarse(folded: Folded, chosen: Chosen) -> str | None:
     """Return why samples do not show the parts of a cycle, and what would; None if they do."""
-    shortest, span = float(np.diff(chosen.steps.edges_s).min()), folded.span_s
-    least = _LEAST_SPANS_IN_STEP if folded.in_step else _LEAST_SPANS
+    span = folded.span_s
     known = f"too coarse: the period is {1000 * folded.period_s:.4g} ms, but"
     low, high = float(chosen.steps.rates.min()), float(chosen.steps.rates.max())
     if low > _MOST_BASE * high:
@@ -91,13 +92,41 @@ def too_coarse(folded: Folded, chosen: Chosen) -> str | None:
             f"{known} steps leave {chosen.unexplained:.0%} of the variance; sample every "
             f"{1000 * span / 2:.3g} ms, or for longer"
         )
-    if shortest < least * span:
+    parts = _parts(chosen.steps, folded.period_s)
+    least = _LEAST_SPANS_IN_STEP if folded.in_step else _LEAST_SPANS
+    unclear = (np.ptp(parts, axis=1) < least * span) | _unproven(folded, chosen.steps, parts)
+    if unclear.any():
+        shortest = float(np.ptp(parts[unclear], axis=1).min())
         return (
             f"{known} it seems to have a part of {1000 * shortest:.3g} ms, with samples "
             f"{1000 * span:.4g} ms apart; sample every "
             f"{1000 * max(shortest, span / 2) / _WANTED_SPANS:.3g} ms"
         )
     return None
+
+
+def _parts(steps: Steps, period_s: float) -> Floats:
+    """Return when bursts and pauses begin and end, that round the end of the cycle as well."""
+    edges = np.append(steps.edges_s, steps.edges_s[0] + period_s)
+    return np.column_stack((edges[:-1], edges[1:]))
+
+
+def _unproven(folded: Folded, steps: Steps, parts: Floats) -> NDArray[np.bool_]:
+    """Return which parts have a rate that is not sure, as samples are in step with cycles.
+
+    If no span lies in a part as a whole, its rate was never seen: shorter and higher, it would look
+    the same. If its rate is between those of its neighbours, what one span shows may be a mix of
+    these, and it takes two.
+    """
+    if not folded.in_step:
+        return np.zeros(len(parts), dtype=np.bool_)
+    span = folded.span_s
+    middle = span * np.angle(np.exp(2j * np.pi * folded.since_s / span).mean()) / (2 * np.pi)
+    begins, ends = ((parts - middle) / span + 0.5).T  # in spans, the first of which begins at 0
+    whole = np.floor(ends + _NEARLY) - np.ceil(begins - _NEARLY)
+    rates = steps.rates[1:]
+    between = (rates - np.roll(rates, 1)) * (np.roll(rates, -1) - rates) > 0
+    return np.asarray(whole < np.where(between, 2, 1))
 
 
 def _error(moved: Floats) -> float:

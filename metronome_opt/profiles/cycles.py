@@ -20,7 +20,9 @@ from metronome_opt.profiles.turns import turns
 CELLS = 64
 """Cells of a cycle that are enough to track it."""
 
-_SILENT = 0.25  # of the way from the lowest rates to the highest
+QUIET = 0.15
+"""Share of the highest rate below which all is silence, if nothing else is said."""
+
 _ROUNDS = 3
 _SHORTEST, _LONGEST = 0.6, 1.4  # cycles, in periods
 _SPREAD = 0.15  # of cycle lengths, in periods, that is nothing unusual
@@ -29,7 +31,7 @@ _PRICE = 0.3  # of a length that is off by `_SPREAD`; a perfect fit is worth 1
 Ints = NDArray[np.int64]
 
 
-def track(grid: Grid, lag: int) -> Ints | None:
+def track(grid: Grid, lag: int, quiet: float) -> Ints | None:
     """Return the cell in which each cycle begins, amid silence, shape (cycles,).
 
     The pattern repeats after about `lag` cells; None if it cannot be followed. What repeats may
@@ -42,12 +44,13 @@ def track(grid: Grid, lag: int) -> Ints | None:
         starts = _best_starts(_fit(deviation, template), lag)
         if len(starts) < 2:
             return None
-        template, shift = _begin_in_silence(_segments(deviation, starts, lag).mean(axis=0))
+        mean = _segments(deviation, starts, lag).mean(axis=0)
+        template, shift = _begin_in_silence(mean, quiet)
         starts = starts + shift
     inside = starts[(starts >= 0) & (starts <= len(grid.rates))]
     joined = turns(grid.rates, inside, _mean_cycle(grid.rates, starts, lag))
     starts = starts[::joined]
-    _, shift = _begin_in_silence(_mean_cycle(grid.rates, starts, joined * lag))
+    _, shift = _begin_in_silence(_mean_cycle(grid.rates, starts, joined * lag), quiet)
     return starts + shift
 
 
@@ -108,22 +111,23 @@ def _segments(values: Floats, starts: Ints, length: int, fill: float = 0.0) -> F
     return np.asarray(sliding_window_view(padded, length)[starts + before])
 
 
-def _begin_in_silence(template: Floats) -> tuple[Floats, int]:
+def _begin_in_silence(template: Floats, quiet: float) -> tuple[Floats, int]:
     """Turn a cycle so that it begins amid its longest silence; return by how many cells."""
-    begin, length = longest_silence(template)
+    begin, length = longest_silence(template, quiet)
     shift = (begin + length // 2) % len(template)
     turned = np.roll(template, -shift)
     return turned, shift - len(template) if shift > len(template) // 2 else shift
 
 
-def longest_silence(cycle: Floats) -> tuple[int, int]:
+def longest_silence(cycle: Floats, quiet: float) -> tuple[int, int]:
     """Return where the longest silence of a cycle begins, and its length, in cells.
 
-    Silence is what is nearer to the lowest rates than to a burst half as high as the highest. It may
-    go round the end.
+    Silence is what is no farther above the lowest rates than `quiet` of the way to the highest.
+    Were it more, a weak burst would count as silence, and a cycle might begin amid it: then where
+    samples fall would decide how much of it belongs to which cycle. It may go round the end.
     """
     lowest, highest = np.quantile(cycle, (0.05, 0.95))
-    low = cycle < lowest + _SILENT * (highest - lowest)
+    low = cycle < lowest + quiet * (highest - lowest)
     if low.all() or not low.any():
         return 0, 0
     first = int(np.argmin(low))  # no silence goes round the end of a cycle that begins here

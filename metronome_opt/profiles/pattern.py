@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from metronome_opt.profiles.autocorrelation import LEAST_CYCLES, autocorrelation, likely_lags
-from metronome_opt.profiles.cycles import CELLS, longest_silence, track
+from metronome_opt.profiles.cycles import CELLS, QUIET, longest_silence, track
 from metronome_opt.profiles.folding import Folded, align, fold
 from metronome_opt.profiles.grid import regrid, spans
 from metronome_opt.profiles.samples import Floats, Samples
@@ -66,8 +66,11 @@ class Nothing:
     explained: float = 0.0
 
 
-def find_cycles(samples: Samples) -> Cycles | Nothing:
-    """Find the pattern that repeats, however its phase wanders."""
+def find_cycles(samples: Samples, quiet: float = QUIET) -> Cycles | Nothing:
+    """Find the pattern that repeats, however its phase wanders.
+
+    Cycles begin amid their longest silence: rates below `quiet`, a share of the highest.
+    """
     begins, ends, rates = spans(samples)
     if len(rates) < _LEAST_SAMPLES:
         return Nothing(f"too short: {len(rates)} samples, at least {_LEAST_SAMPLES} are needed")
@@ -101,7 +104,7 @@ def find_cycles(samples: Samples) -> Cycles | Nothing:
             f"{1000 * grid.step_s:.4g} ms apart; sample every {1000 * first / _WANTED:.3g} ms",
             height,
         )
-    return _better([_follow(samples, lag * grid.step_s) for lag in lags])
+    return _better([_follow(samples, lag * grid.step_s, quiet) for lag in lags])
 
 
 def _better(found: Sequence[Cycles | Nothing]) -> Cycles | Nothing:
@@ -117,17 +120,17 @@ def _better(found: Sequence[Cycles | Nothing]) -> Cycles | Nothing:
     return best
 
 
-def _follow(samples: Samples, period: float) -> Cycles | Nothing:
+def _follow(samples: Samples, period: float, quiet: float) -> Cycles | Nothing:
     step = max(samples.step_s, period / CELLS)
     grid = regrid(samples, step)
-    starts = track(grid, round(period / step))
+    starts = track(grid, round(period / step), quiet)
     if starts is None or len(starts) < LEAST_CYCLES:
         return Nothing(f"too short: fewer than {LEAST_CYCLES} cycles were seen; measure for longer")
     begins: Floats = grid.start_s + starts.astype(np.float64) * grid.step_s
     length = float(np.mean(np.diff(begins)))
     for _ in range(_ROUNDS):
         folded = fold(samples, begins, length)
-        begins = begins + _to_amid_silence(folded)
+        begins = begins + _to_amid_silence(folded, quiet)
         alignment = align(fold(samples, begins, length))
         begins = alignment.begins_s
         lengths = _observed_lengths(begins, alignment.errors_s)
@@ -148,14 +151,14 @@ def _follow(samples: Samples, period: float) -> Cycles | Nothing:
     return Cycles(folded, alignment.errors_s, jitter, explained)
 
 
-def _to_amid_silence(folded: Folded) -> float:
+def _to_amid_silence(folded: Folded, quiet: float) -> float:
     """Return by how much cycles should begin later for the beginning to lie amid silence."""
     bins = folded.bins()
     inside = bins.middles_s < folded.period_s
-    count = max(16, int(inside.sum()))
+    count = max(CELLS, int(inside.sum()))
     even = (np.arange(count) + 0.5) / count * folded.period_s
     rates = np.interp(even, bins.middles_s[inside], bins.rates[inside], period=folded.period_s)
-    begin, length = longest_silence(rates)
+    begin, length = longest_silence(rates, quiet)
     shift = (begin + length / 2) / count
     return (shift - 1 if shift > 0.5 else shift) * folded.period_s
 

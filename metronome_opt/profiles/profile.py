@@ -11,6 +11,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.profiles.bursts import Burst, edge_doubt_s, measure_bursts, too_coarse
 from metronome_opt.profiles.choosing import choose_steps
+from metronome_opt.profiles.cycles import QUIET
 from metronome_opt.profiles.grid import spans
 from metronome_opt.profiles.pattern import Cycles, Nothing, find_cycles
 from metronome_opt.profiles.rounding import to_phases
@@ -86,7 +87,7 @@ class Profile:
         return to_phases(self.bursts, slot_ms, nearest if period_slots is None else period_slots)
 
 
-def profile(samples: Samples, *, quiet: float = 0.15) -> Profile:
+def profile(samples: Samples, *, quiet: float = QUIET) -> Profile:
     """Find the period of a job, and its bursts.
 
     Parameters
@@ -104,7 +105,7 @@ def profile(samples: Samples, *, quiet: float = 0.15) -> Profile:
         tell how, or if they are too few.
     """
     mean = _mean_rate(samples)
-    cycles = find_cycles(samples)
+    cycles = find_cycles(samples, quiet)
     if isinstance(cycles, Nothing):
         return _without_period(cycles, mean, samples.missing)
     folded = cycles.folded

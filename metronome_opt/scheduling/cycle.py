@@ -81,8 +81,8 @@ class Cycle:
         self.state, self.gang = state, gang
         self.stretch = stretch_for(gang, state.cluster.hyperperiod)
         self.period = gang.period + self.stretch
-        self.burden = self._make_burden()
         self.dtype = self._narrowest()
+        self.burden = self._make_burden()
         self._rows: dict[tuple[int, int], Costs] = {}
 
         needs = np.array(gang.each.vector, dtype=np.int64)

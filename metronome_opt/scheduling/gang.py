@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -18,7 +17,6 @@ from metronome_opt.records import (
     Record,
     build,
     explain,
-    read_as,
     refuse,
 )
 from metronome_opt.scenario.deployment import MAX_TASKS
@@ -126,17 +124,6 @@ class Gang(Record):
     def volume(self) -> int:
         """What a task sends in one iteration, in Mbit/s * slots."""
         return sum(phase.length * phase.rate for phase in self.phases)
-
-
-def read_gang(path: str | Path) -> Gang:
-    """Read a gang from a JSON or YAML file.
-
-    Raises
-    ------
-    InputError
-        One line that names the file, the place in it and the value.
-    """
-    return read_as(path, Gang.from_dict)
 
 
 def stretch_for(gang: Gang, hyperperiod: int) -> int:

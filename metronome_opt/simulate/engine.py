@@ -412,10 +412,7 @@ class Engine:
     def _set_segments(self, job: int, pattern: Pattern, links: Mapping[str, int]) -> None:
         first = int(self._world.jobs[job]["first_segment"])
         limit = min(
-            (
-                self._nominal[self._index[link]] / flows
-                for link, flows in links.items()
-            ),
+            (self._nominal[self._index[link]] / flows for link, flows in links.items()),
             default=math.inf,
         )
         for segment, compute in enumerate(pattern.compute):

@@ -16,7 +16,6 @@ from pydantic import BaseModel
 
 from metronome_opt.bench.campaign import run_campaign
 from metronome_opt.bench.executors import local_pool
-from metronome_opt.journal import Journal, dump_line, read_journal
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.simulation_plan import (
     check_own,
@@ -32,6 +31,7 @@ from metronome_opt.bench.simulation_summary import summarise
 from metronome_opt.bench.simulation_tables import tidy, write_tables
 from metronome_opt.bench.simulations import Simulation, SimulationRecord, to_plain
 from metronome_opt.errors import InputError
+from metronome_opt.journal import Journal, dump_line, read_journal
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.conditions import Conditions

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -15,23 +14,19 @@ from typing import Any
 import pytest
 import yaml
 
-from metronome_opt.__main__ import main
 from metronome_opt.control.declared import METRICS
 from metronome_opt.kubernetes import check_manifests
 from metronome_opt.profiles.prometheus import NODE_COUNTER
 from metronome_opt.scheduling.claim import Claim
 from metronome_opt.scheduling.store import Store
-from tests.control.wires import RATE, SILENT, claim, content, state_of, traffic
-from tests.prometheus import fake
-from tests.prometheus.fake import Answer, matrix, says
-from tests.prometheus.history import EPOCH_S, History, Scraped
+from tests.cli.watching import NOW_S, SELECTOR, beside, check, exposed, kept
+from tests.control.wires import RATE, SILENT, claim, content, traffic
+from tests.prometheus.history import History, Scraped
 from tests.prometheus.server import needs_prometheus, prometheus
 
 Captured = pytest.CaptureFixture[str]
 COMMAND = [sys.executable, "-m", "metronome_opt", "monitor"]
-SELECTOR = f'{NODE_COUNTER}{{device="$pod"}}'
 ODD = 'it\'s "odd" \\ {}'
-NOW_S = EPOCH_S + 119
 
 # By job: what its first task sends. All are to burst for 300 ms once a second.
 SENT = {
@@ -60,24 +55,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def kept(folder: Path, *claims: Claim) -> Path:
-    with Store.keep(folder / "state", state_of(*claims)):
-        return folder / "state"
-
-
-def beside(folder: Path, other: str) -> Path:
-    """Make a state of calm, which is important, and another job half a second later."""
-    return kept(folder, claim("calm", 0, weight=4), claim(other, 100))
-
-
 def claims_in(state: Path) -> dict[str, Claim]:
     with Store(state) as store:
         return dict(store.state.claims)
-
-
-def check(state: Path, url: str, *arguments: str, at_s: float = NOW_S) -> int:
-    told = ["--state", str(state), "--prometheus", url, "--once", "--at", str(at_s)]
-    return main(["monitor", *told, "--selector", SELECTOR, "--window", "100", *arguments])
 
 
 def checked(capsys: Captured) -> dict[str, Any]:
@@ -257,12 +237,6 @@ def test_counters_go_on_over_several_runs(server: str, tmp_path: Path) -> None:
     assert values["metronome_prometheus_errors_total"] == 0
 
 
-def exposed(text: str) -> dict[str, float]:
-    """Return the values of metrics by name and labels as they are written."""
-    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
-    return {name: float(value) for name, _, value in lines}
-
-
 @needs_prometheus
 def test_it_goes_on_until_it_is_interrupted(server: str, tmp_path: Path) -> None:
     state = beside(tmp_path, "half")
@@ -289,167 +263,3 @@ def test_it_goes_on_until_it_is_interrupted(server: str, tmp_path: Path) -> None
     assert exposed(text)['metronome_decisions_total{decision="nothing"}'] >= 2
     for metric in METRICS:
         assert f"# TYPE {metric.name} {metric.kind}\n" in text
-
-
-# ------------------------------------------------------------------ broken servers
-
-
-def away() -> str:
-    """Return an address where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
-
-
-NOTHING = matrix()
-BURSTS = [[NOW_S - 1.0, "0"], [NOW_S, "1000"]]
-
-
-@pytest.mark.parametrize(
-    ("answers", "said"),
-    [
-        ([says("", 500)], "status 500"),
-        ([fake.says_nothing], "no whole answer within 0.4 s"),
-        ([fake.breaks_off], "broke off"),
-        ([says("<html>Log in</html>")], "not an answer of Prometheus"),
-        (
-            [matrix(({}, BURSTS), warnings=["one store is away"])],
-            "not complete (one store is away)",
-        ),
-        # What was read of the first job is of no use without the second.
-        ([NOTHING, NOTHING, matrix(({}, [[1, "0"]]))], "outside the time asked for"),
-    ],
-)
-def test_without_an_answer_nothing_changes(
-    answers: list[Answer], said: str, tmp_path: Path, capsys: Captured
-) -> None:
-    state, metrics = beside(tmp_path, "far"), tmp_path / "monitor.prom"
-    before = content(state)
-    with fake.fake(*answers) as told:
-        arguments = ["--attempts", "2", "--timeout", "0.4", "--metrics", str(metrics)]
-        assert check(state, told.url, *arguments) == 1
-        assert len(told.asked) == len(answers) - 1 + 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    (line,) = printed.err.splitlines()
-    assert line.startswith(f"metronome: {told.url}: ")
-    assert said in line
-    assert content(state) == before
-    values = exposed(metrics.read_text())
-    assert values["metronome_prometheus_errors_total"] == 1
-    assert values['metronome_decisions_total{decision="nothing"}'] == 0
-
-
-def test_a_server_that_cannot_be_reached_is_one_line(tmp_path: Path, capsys: Captured) -> None:
-    state, url = beside(tmp_path, "far"), away()
-    before = content(state)
-    assert check(state, url, "--attempts", "2") == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"metronome: {url}: cannot be reached")
-    assert content(state) == before
-
-
-def test_it_outlives_failures_and_asks_less_often(tmp_path: Path) -> None:
-    state = beside(tmp_path, "far")
-    before = content(state)
-    with fake.fake(says("", 500), NOTHING) as server:
-        arguments = ["--state", str(state), "--prometheus", server.url, "--selector", SELECTOR]
-        with subprocess.Popen(
-            [*COMMAND, *arguments, "--interval", "1", "--attempts", "1", "--json"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdout is not None
-            check = json.loads(process.stdout.readline())
-            process.send_signal(signal.SIGINT)
-            _, told = process.communicate(timeout=30)
-        asked_s = [float(form["time"]) for _, form, _ in server.asked]
-    assert process.returncode == 130
-    (line,) = told.splitlines()
-    assert "status 500" in line
-    assert check["decision"] == "nothing"
-    # A failure doubles the pause.
-    assert asked_s[1] - asked_s[0] >= 1.9
-    assert content(state, but=["monitor.json"]) == before
-
-
-def test_a_state_in_use_is_waited_for(tmp_path: Path) -> None:
-    state = beside(tmp_path, "far")
-    with fake.fake(NOTHING) as server:
-        arguments = ["--state", str(state), "--prometheus", server.url, "--interval", "1"]
-        with Store(state):
-            process = subprocess.Popen(
-                [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-            assert process.stderr is not None
-            assert "another process is writing it" in process.stderr.readline()
-        assert process.stdout is not None
-        assert "0 of 2 jobs measured" in process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert told == ""
-
-
-# ------------------------------------------------------------------ usage
-
-
-def test_a_dashboard_needs_nothing_else(tmp_path: Path, capsys: Captured) -> None:
-    file = tmp_path / "dashboard.json"
-    assert main(["monitor", "--dashboard", str(file)]) == 0
-    assert capsys.readouterr().err == f"wrote {file}\n"
-    text = file.read_text()
-    assert json.loads(text)["panels"]
-    assert all(metric.name in text for metric in METRICS)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "--state: missing"),
-        (["--state", "STATE", "--once"], "--prometheus: missing"),
-        (["--prometheus", "URL", "--once"], "--state: missing"),
-        (["--state", "STATE", "--prometheus", "URL"], "--once, --interval: give one of them"),
-        (["ALL", "--interval", "5"], "--once, --interval: give one of them"),
-        (["ALL", "--interval", "0.5"], "--interval"),
-        (["ALL", "--interval", "inf"], "--interval"),
-        (["ALL", "--window", "nan"], "--window"),
-        (["ALL", "--at", "inf"], "--at"),
-        (["ALL", "--at", "-1"], "--at"),
-        (["ALL", "--attempts", "0"], "--attempts"),
-        (["ALL", "--timeout", "0"], "--timeout"),
-        (["ALL", "--prometheus", "localhost:9090"], "not the address of a server"),
-        (["ALL", "--selector", 'a{b="$pods"}'], "selector: $pods is not known"),
-        (["ALL", "--selector", 'a{b="c"}'], "is the same for all jobs"),
-        (["ALL", "--listen", "nowhere"], "no address to listen on"),
-        (["ALL", "--metrics", "TMP/monitor.txt"], "end in .prom"),
-        (["ALL", "--metrics", "TMP/no/folder.prom"], "no/folder.prom: cannot be written"),
-        (["ALL", "--metrics", "TMP/x.prom", "--dashboard", "TMP/x.prom"], "two outputs"),
-        (["ALL", "--dashboard", "TMP"], "is a folder"),
-        (["ALL", "--claims", "TMP"], "holds"),
-        (["ALL", "--state", "TMP/other"], "other: holds no state.json"),
-        (
-            ["--state", "STATE", "--prometheus", "URL", "--interval", "5", "--at", "1"],
-            "--at: is for --once",
-        ),
-    ],
-)
-def test_wrong_usage_is_one_line_and_changes_nothing(
-    arguments: list[str], said: str, tmp_path: Path, capsys: Captured
-) -> None:
-    state = beside(tmp_path, "half")
-    before = content(state)
-    told: list[str] = []
-    for each in arguments:
-        if each == "ALL":
-            told += ["--state", str(state), "--prometheus", "http://127.0.0.1:1", "--once"]
-        else:
-            names = {"STATE": str(state), "URL": "http://127.0.0.1:1"}
-            told.append(names.get(each, each.replace("TMP", str(tmp_path))))
-    assert main(["monitor", *told]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("metronome: error: ")
-    assert said in line
-    assert content(state) == before
-    assert [path for path in tmp_path.iterdir() if path != state and path.suffix != ".prom"] == []

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,78 +16,9 @@ from metronome_opt.kubernetes import check_manifests
 from metronome_opt.scenario import load
 from metronome_opt.scheduling.store import Store
 from metronome_opt.scheduling.views import instance_of
+from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
 
 Captured = pytest.CaptureFixture[str]
-COMMAND = [sys.executable, "-m", "metronome_opt", "place"]
-
-# Two nodes of two GPUs and 50,000 Mbit/s; the hyperperiod is 300 slots.
-SCENARIO: dict[str, Any] = {
-    "format": "metronome-scenario/1",
-    "name": "pair",
-    "slot_ms": 5,
-    "hyperperiod_ms": 1500,
-    "cluster": {
-        "topology": "single-switch",
-        "nodes": 2,
-        "gpus": 2,
-        "nic_gbps": 50,
-        "gpu": {"name": "any", "sustained_tflops": {"value": 20, "assumed": "for tests"}},
-    },
-    "jobs": [
-        {
-            "name": "first",
-            "model": "VGG19",
-            "batch": 64,
-            "workers": 2,
-            "nodes": ["node-00", "node-01"],
-        }
-    ],
-}
-
-
-# Of one task; a node has 32,000 millicores. Of either two do not fit a node, of both one does.
-LARGE = {"gpus": 1, "cpu_millicores": 17_000}
-REST = {"gpus": 1, "cpu_millicores": 15_000}
-
-
-def job(name: str, tasks: int = 2, **fields: Any) -> dict[str, Any]:
-    """Return a job that bursts for 100 of 300 slots, and takes a node for two tasks."""
-    return {
-        "format": "metronome-job/1",
-        "name": name,
-        "tasks": tasks,
-        "each": {"gpus": 1},
-        "period": 300,
-        "phases": [{"start": 0, "length": 100, "rate": 40_000}],
-        **fields,
-    }
-
-
-class Folder:
-    """Where a state is, and the files that go with it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.state = path / "state"
-
-    def file(self, document: Any, name: str = "job.yaml") -> str:
-        (self.path / name).write_text(json.dumps(document))
-        return str(self.path / name)
-
-    def make(self, *arguments: str) -> None:
-        scenario = self.file(SCENARIO, "pair.yaml")
-        assert main(["place", str(self.state), "--cluster", scenario, *arguments]) == 0
-
-    def place(self, *arguments: str | dict[str, Any]) -> int:
-        told = [self.file(each) if isinstance(each, dict) else each for each in arguments]
-        return main(["place", str(self.state), *told])
-
-    def offsets(self) -> dict[str, int]:
-        with Store(self.state) as store:
-            return {name: claim.offset for name, claim in store.state.claims.items()}
-
-    def content(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in sorted(self.state.iterdir())}
 
 
 @pytest.fixture
@@ -99,11 +27,6 @@ def folder(tmp_path: Path, capsys: Captured) -> Folder:
     made.make()
     capsys.readouterr()
     return made
-
-
-def lines(capsys: Captured) -> list[str]:
-    """Return what was told on standard error, a line each."""
-    return capsys.readouterr().err.splitlines()
 
 
 # ------------------------------------------------------------------ a state
@@ -352,168 +275,28 @@ def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Capture
     assert len(valid_claims(manifests)) == 2
 
 
-# ------------------------------------------------------------------ faults
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--search", "best"], "--search: must be one of tree, beam, greedy, cpsat, got 'best'"),
-        (["--with-jobs"], "--cluster: missing"),
-        (["--exclusive"], "--cluster: missing"),
-        (["--dry-run"], "--dry-run: is for a JOB"),
-        (["JOB", "--dry-run", "--cluster", "paper-24"], "--dry-run: is for a JOB"),
-        (["no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
-        (["JOB", "--claims", "JOB"], "job.yaml"),
-        (["JOB", "--claims", "FOREIGN"], "foreign"),
-        (["--cluster", "nowhere"], "nowhere: cannot be read"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_changes_nothing(
-    arguments: Sequence[str], said: str, folder: Folder, capsys: Captured
-) -> None:
-    (folder.path / "foreign").mkdir()
-    (folder.path / "foreign" / "notes.txt").write_text("mine\n")
-    names = {"JOB": folder.file(job("a")), "FOREIGN": str(folder.path / "foreign")}
-    before = folder.content()
-    assert folder.place(*(names.get(each, each) for each in arguments)) == 2
-    (line,) = lines(capsys)
-    assert line.startswith("metronome: error: ")
-    assert said in line
-    assert folder.content() == before
-    assert (folder.path / "foreign" / "notes.txt").read_text() == "mine\n"
-
-
-@pytest.mark.parametrize(
-    ("document", "said"),
-    [
-        (job("a", period=0), "job.yaml: period: must be at least 1, got 0"),
-        (job("a", period=290), "allow a max_stretch of 10"),
-        (job("a", colour="red"), "job.yaml: colour: unknown field, got 'red'"),
-        (job("a\nb"), "job.yaml: name: must be printable text"),
-        ({"name": "a"}, "job.yaml: format: missing"),
-        ([1], "job.yaml: the top level must be a mapping"),
-        ({**job("a"), "format": "metronome-state/1"}, "format: must be 'metronome-job/1'"),
-        (job("a", weight=10**15), "costs may not fit 64-bit integers; lower its weight"),
-    ],
-)
-def test_a_wrong_job_is_one_line_and_changes_nothing(
-    document: dict[str, Any], said: str, folder: Folder, capsys: Captured
-) -> None:
-    before = folder.content()
-    assert main(["place", str(folder.state), folder.file(document)]) == 2
-    (line,) = lines(capsys)
-    assert said in line
-    assert folder.content() == before
-
-
-def test_a_wrong_job_leaves_no_new_state_behind(tmp_path: Path, capsys: Captured) -> None:
-    made = Folder(tmp_path)
-    assert made.place(job("a", colour="red"), "--cluster", "paper-24") == 2
-    assert "colour: unknown field" in lines(capsys)[0]
-    assert not made.state.exists()
-
-
-def test_a_job_that_runs_already_is_refused(folder: Folder, capsys: Captured) -> None:
-    folder.place(job("a"))
-    capsys.readouterr()
-    assert folder.place(job("a")) == 2
-    (line,) = lines(capsys)
-    assert "a: runs already; unreserve it first, or rename it" in line
-
-
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (lambda text: text.replace("state/1", "state/2"), "format: must be 'metronome-state/1'"),
-        (lambda text: text[: len(text) // 2], "not JSON"),
-        (lambda text: text.replace('"sequence": 0', '"sequence": -1'), "sequence: must be at"),
-    ],
-)
-def test_a_damaged_state_is_one_line(
-    damage: Any, said: str, folder: Folder, capsys: Captured
-) -> None:
-    path = folder.state / "state.json"
-    path.write_text(damage(path.read_text()))
-    before = folder.content()
-    assert folder.place(job("a")) == 2
-    (line,) = lines(capsys)
-    assert f"{path}: " in line
-    assert said in line
-    assert folder.content() == before
-
-
-def test_a_folder_without_a_state_says_how_to_make_one(tmp_path: Path, capsys: Captured) -> None:
-    assert main(["place", str(tmp_path)]) == 2
-    assert lines(capsys) == [
-        f"metronome: error: {tmp_path}: holds no state.json; make one with --cluster"
+def test_a_cluster_of_ones_own_becomes_a_state(tmp_path: Path) -> None:
+    nodes = [
+        {"name": f"n{index}", "has": {"gpus": 2}, "interface": f"n{index}"} for index in (0, 1)
     ]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_state_that_is_in_use_is_left_alone(folder: Folder, capsys: Captured) -> None:
-    with Store(folder.state) as store:
-        assert folder.place(job("a")) == 2
-        (line,) = lines(capsys)
-        assert "another process" in line
-        assert not store.state.claims
-
-
-def test_of_processes_at_once_each_places_its_job_or_says_why_not(folder: Folder) -> None:
-    names = ["a", "b"]
-    processes = [
-        subprocess.Popen(
-            [*COMMAND, str(folder.state), folder.file(job(name, tasks=1), f"{name}.yaml")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in names
-    ]
-    ends = [(*process.communicate(timeout=60), process.returncode) for process in processes]
-    placed = {name for name, (_, _, status) in zip(names, ends, strict=True) if not status}
-    assert placed
-    assert set(folder.offsets()) == placed
-    for _, told, status in ends:
-        assert status in (0, 2)
-        assert len(told.splitlines()) == (1 if status else 0)
-
-
-@pytest.mark.parametrize(("moment", "there"), [("before", False), ("after", True)])
-def test_a_job_is_placed_or_not_whenever_the_process_is_killed(
-    moment: str, there: bool, folder: Folder
-) -> None:
-    code = f"""
-import os, signal
-from metronome_opt.__main__ import main
-from metronome_opt.journal import Journal
-
-write = Journal.append
-def append(journal, record):
-    if {moment == "after"}:
-        write(journal, record)
-    os.kill(os.getpid(), signal.SIGKILL)
-Journal.append = append
-main(["place", {str(folder.state)!r}, {folder.file(job("a"))!r}])
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert run.returncode == -9
-    assert run.stdout == b""
-    assert ("a" in folder.offsets()) is there
-    assert folder.place(job("b", tasks=1)) == 0
-
-
-def test_a_job_that_was_reserved_is_told_even_if_nobody_reads_it(folder: Folder) -> None:
-    with Path("/dev/full").open("w") as full:
-        run = subprocess.run(
-            [*COMMAND, str(folder.state), folder.file(job("a"))],
-            check=False,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    assert run.returncode == 2
-    assert run.stderr.splitlines() == [
-        "metronome: error: standard output: cannot be written (No space left on device)"
-    ]
-    assert list(folder.offsets()) == ["a"]
+    links = [{"name": f"n{index}", "capacity": 100} for index in (0, 1)]
+    cluster = {
+        "format": "metronome-cluster/1",
+        "name": "two",
+        "slot_ms": 5,
+        "hyperperiod": 12,
+        "nodes": nodes,
+        "links": links,
+    }
+    job = {
+        "format": "metronome-job/1",
+        "name": "wide",
+        "tasks": 3,
+        "period": 6,
+        "phases": [{"start": 0, "length": 2, "rate": 50}],
+    }
+    (tmp_path / "cluster.json").write_text(json.dumps(cluster), encoding="utf-8")
+    (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    made = ["place", str(tmp_path / "state"), "--cluster", str(tmp_path / "cluster.json")]
+    assert main([*made, "--with-jobs"]) == 2
+    assert main([*made, str(tmp_path / "job.json")]) == 0

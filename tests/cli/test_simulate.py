@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from metronome_opt.__main__ import main
-from metronome_opt.journal import read_journal
 from metronome_opt.bench.simulations import FILE, SimulationRecord
+from metronome_opt.journal import read_journal
 
 Captured = pytest.CaptureFixture[str]
 COMMAND = [sys.executable, "-m", "metronome_opt", "simulate"]

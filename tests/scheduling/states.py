@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError
 from metronome_opt.scheduling.claim import Claim
 from metronome_opt.scheduling.cluster import ClusterSpec
 from metronome_opt.scheduling.state import ClusterState
+from tests.scheduling.clusters import cluster, running
 
 
 def flows_by_definition(spec: ClusterSpec, claim: Claim, link: str) -> int:
@@ -40,6 +41,24 @@ def residual_by_definition(state: ClusterState, link: str) -> list[int]:
                 if phase.start <= at < phase.start + phase.length:
                     left[slot] -= flows * phase.rate
     return left
+
+
+A = running("a", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
+B = running("b", "n0 n2", (0, 2, 30), offset=7, period=8, gpus=1)
+
+
+def change(state: ClusterState) -> ClusterState:
+    """Let four events happen: two jobs come, a link slows down, a node fails."""
+    state.reserve(A)
+    state.reserve(B)
+    state.set_capacity("up-1", 40)
+    state.set_node("n3", up=False)
+    return state
+
+
+def usual() -> ClusterState:
+    """Return the state after these."""
+    return change(ClusterState(cluster([2, 2])))
 
 
 _INTERRUPTED = {"demand.py", "journal.py", "state.py", "store.py"}

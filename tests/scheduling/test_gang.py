@@ -10,7 +10,8 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.cluster import Resources
-from metronome_opt.scheduling.gang import flows_of, read_gang, stretch_for
+from metronome_opt.scheduling.gang import Gang, flows_of, stretch_for
+from metronome_opt.scheduling.request import read_request
 from tests.scheduling.clusters import cluster, gang
 
 YAML = """
@@ -35,10 +36,14 @@ ASKED: dict[str, Any] = {
 }
 
 
+def read(path: Path) -> Gang:
+    return read_request(path, cluster([2]))
+
+
 def test_a_gang_is_read_from_yaml_and_json(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(YAML, encoding="utf-8")
-    asked = read_gang(path)
+    asked = read(path)
     assert asked == gang(
         3,
         (0, 4, 60),
@@ -53,13 +58,13 @@ def test_a_gang_is_read_from_yaml_and_json(tmp_path: Path) -> None:
     assert (asked.peak, asked.volume) == (90, 330)
     path = tmp_path / "job.json"
     path.write_text(json.dumps(asked.to_dict()), encoding="utf-8")
-    assert read_gang(path) == asked
+    assert read(path) == asked
 
 
 def test_what_is_left_out_is_one_gpu_and_no_demands(tmp_path: Path) -> None:
     path = tmp_path / "job.json"
     path.write_text(json.dumps(ASKED), encoding="utf-8")
-    asked = read_gang(path)
+    asked = read(path)
     assert asked.each == Resources(gpus=1)
     assert (asked.weight, asked.ready, asked.max_stretch, asked.most_racks) == (1, 0, 0, None)
 
@@ -89,7 +94,7 @@ def test_what_a_gang_may_not_say(field: str, value: Any, message: str, tmp_path:
     path = tmp_path / "job.json"
     path.write_text(json.dumps({**ASKED, field: value}), encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        read_gang(path)
+        read(path)
     assert str(caught.value).startswith(f"{path}: {message}")
     assert "\n" not in str(caught.value)
 

@@ -1,0 +1,185 @@
+"""``metronome monitor`` without answers that can be used, or wrongly asked."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.__main__ import main
+from metronome_opt.control.declared import METRICS
+from metronome_opt.scheduling.store import Store
+from tests.cli.watching import NOW_S, SELECTOR, beside, check, exposed
+from tests.control.wires import content
+from tests.prometheus import fake
+from tests.prometheus.fake import Answer, matrix, says
+
+Captured = pytest.CaptureFixture[str]
+COMMAND = [sys.executable, "-m", "metronome_opt", "monitor"]
+
+
+def away() -> str:
+    """Return an address where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+NOTHING = matrix()
+BURSTS = [[NOW_S - 1.0, "0"], [NOW_S, "1000"]]
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ([says("", 500)], "status 500"),
+        ([fake.says_nothing], "no whole answer within 0.4 s"),
+        ([fake.breaks_off], "broke off"),
+        ([says("<html>Log in</html>")], "not an answer of Prometheus"),
+        (
+            [matrix(({}, BURSTS), warnings=["one store is away"])],
+            "not complete (one store is away)",
+        ),
+        # What was read of the first job is of no use without the second.
+        ([NOTHING, NOTHING, matrix(({}, [[1, "0"]]))], "outside the time asked for"),
+    ],
+)
+def test_without_an_answer_nothing_changes(
+    answers: list[Answer], said: str, tmp_path: Path, capsys: Captured
+) -> None:
+    state, metrics = beside(tmp_path, "far"), tmp_path / "monitor.prom"
+    before = content(state)
+    with fake.fake(*answers) as told:
+        arguments = ["--attempts", "2", "--timeout", "0.4", "--metrics", str(metrics)]
+        assert check(state, told.url, *arguments) == 1
+        assert len(told.asked) == len(answers) - 1 + 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith(f"metronome: {told.url}: ")
+    assert said in line
+    assert content(state) == before
+    values = exposed(metrics.read_text())
+    assert values["metronome_prometheus_errors_total"] == 1
+    assert values['metronome_decisions_total{decision="nothing"}'] == 0
+
+
+def test_a_server_that_cannot_be_reached_is_one_line(tmp_path: Path, capsys: Captured) -> None:
+    state, url = beside(tmp_path, "far"), away()
+    before = content(state)
+    assert check(state, url, "--attempts", "2") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"metronome: {url}: cannot be reached")
+    assert content(state) == before
+
+
+def test_it_outlives_failures_and_asks_less_often(tmp_path: Path) -> None:
+    state = beside(tmp_path, "far")
+    before = content(state)
+    with fake.fake(says("", 500), NOTHING) as server:
+        arguments = ["--state", str(state), "--prometheus", server.url, "--selector", SELECTOR]
+        with subprocess.Popen(
+            [*COMMAND, *arguments, "--interval", "1", "--attempts", "1", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            check = json.loads(process.stdout.readline())
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=30)
+        asked_s = [float(form["time"]) for _, form, _ in server.asked]
+    assert process.returncode == 130
+    (line,) = told.splitlines()
+    assert "status 500" in line
+    assert check["decision"] == "nothing"
+    # A failure doubles the pause.
+    assert asked_s[1] - asked_s[0] >= 1.9
+    assert content(state, but=["monitor.json"]) == before
+
+
+def test_a_state_in_use_is_waited_for(tmp_path: Path) -> None:
+    state = beside(tmp_path, "far")
+    with fake.fake(NOTHING) as server:
+        arguments = ["--state", str(state), "--prometheus", server.url, "--interval", "1"]
+        with Store(state):
+            process = subprocess.Popen(
+                [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            assert process.stderr is not None
+            assert "another process is writing it" in process.stderr.readline()
+        assert process.stdout is not None
+        assert "0 of 2 jobs measured" in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert told == ""
+
+
+# ------------------------------------------------------------------ usage
+
+
+def test_a_dashboard_needs_nothing_else(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "dashboard.json"
+    assert main(["monitor", "--dashboard", str(file)]) == 0
+    assert capsys.readouterr().err == f"wrote {file}\n"
+    text = file.read_text()
+    assert json.loads(text)["panels"]
+    assert all(metric.name in text for metric in METRICS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--state: missing"),
+        (["--state", "STATE", "--once"], "--prometheus: missing"),
+        (["--prometheus", "URL", "--once"], "--state: missing"),
+        (["--state", "STATE", "--prometheus", "URL"], "--once, --interval: give one of them"),
+        (["ALL", "--interval", "5"], "--once, --interval: give one of them"),
+        (["ALL", "--interval", "0.5"], "--interval"),
+        (["ALL", "--interval", "inf"], "--interval"),
+        (["ALL", "--window", "nan"], "--window"),
+        (["ALL", "--at", "inf"], "--at"),
+        (["ALL", "--at", "-1"], "--at"),
+        (["ALL", "--attempts", "0"], "--attempts"),
+        (["ALL", "--timeout", "0"], "--timeout"),
+        (["ALL", "--prometheus", "localhost:9090"], "not the address of a server"),
+        (["ALL", "--selector", 'a{b="$pods"}'], "selector: $pods is not known"),
+        (["ALL", "--selector", 'a{b="c"}'], "is the same for all jobs"),
+        (["ALL", "--selector", ""], "is the same for all jobs"),
+        (["ALL", "--listen", "nowhere"], "no address to listen on"),
+        (["ALL", "--metrics", "TMP/monitor.txt"], "end in .prom"),
+        (["ALL", "--metrics", "TMP/no/folder.prom"], "no/folder.prom: cannot be written"),
+        (["ALL", "--metrics", "TMP/x.prom", "--dashboard", "TMP/x.prom"], "two outputs"),
+        (["ALL", "--dashboard", "TMP"], "is a folder"),
+        (["ALL", "--claims", "TMP"], "holds"),
+        (["ALL", "--state", "TMP/other"], "other: holds no state.json"),
+        (
+            ["--state", "STATE", "--prometheus", "URL", "--interval", "5", "--at", "1"],
+            "--at: is for --once",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_line_and_changes_nothing(
+    arguments: list[str], said: str, tmp_path: Path, capsys: Captured
+) -> None:
+    state = beside(tmp_path, "half")
+    before = content(state)
+    told: list[str] = []
+    for each in arguments:
+        if each == "ALL":
+            told += ["--state", str(state), "--prometheus", "http://127.0.0.1:1", "--once"]
+        else:
+            names = {"STATE": str(state), "URL": "http://127.0.0.1:1"}
+            told.append(names.get(each, each.replace("TMP", str(tmp_path))))
+    assert main(["monitor", *told]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("metronome: error: ")
+    assert said in line
+    assert content(state) == before
+    assert [path for path in tmp_path.iterdir() if path != state and path.suffix != ".prom"] == []

@@ -1,0 +1,191 @@
+"""``metronome place`` with wrong files, in use, and killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt.__main__ import main
+from metronome_opt.scheduling.store import Store
+from tests.cli.placing import Folder, job, lines
+
+Captured = pytest.CaptureFixture[str]
+COMMAND = [sys.executable, "-m", "metronome_opt", "place"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, capsys: Captured) -> Folder:
+    made = Folder(tmp_path)
+    made.make()
+    capsys.readouterr()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--search", "best"], "--search: must be one of tree, beam, greedy, cpsat, got 'best'"),
+        (["--with-jobs"], "--cluster: missing"),
+        (["--exclusive"], "--cluster: missing"),
+        (["--dry-run"], "--dry-run: is for a JOB"),
+        (["JOB", "--dry-run", "--cluster", "paper-24"], "--dry-run: is for a JOB"),
+        (["no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
+        (["JOB", "--claims", "JOB"], "job.yaml"),
+        (["JOB", "--claims", "FOREIGN"], "foreign"),
+        (["--cluster", "nowhere"], "nowhere: cannot be read"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_changes_nothing(
+    arguments: Sequence[str], said: str, folder: Folder, capsys: Captured
+) -> None:
+    (folder.path / "foreign").mkdir()
+    (folder.path / "foreign" / "notes.txt").write_text("mine\n")
+    names = {"JOB": folder.file(job("a")), "FOREIGN": str(folder.path / "foreign")}
+    before = folder.content()
+    assert folder.place(*(names.get(each, each) for each in arguments)) == 2
+    (line,) = lines(capsys)
+    assert line.startswith("metronome: error: ")
+    assert said in line
+    assert folder.content() == before
+    assert (folder.path / "foreign" / "notes.txt").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (job("a", period=0), "job.yaml: period: must be at least 1, got 0"),
+        (job("a", period=290), "allow a max_stretch of 10"),
+        (job("a", colour="red"), "job.yaml: colour: unknown field, got 'red'"),
+        (job("a\nb"), "job.yaml: name: must be printable text"),
+        ({"name": "a"}, "job.yaml: format: missing"),
+        ([1], "job.yaml: the top level must be a mapping"),
+        ({**job("a"), "format": "metronome-state/1"}, "format: must be 'metronome-job/1'"),
+        (job("a", weight=10**15), "costs may not fit 64-bit integers; lower its weight"),
+        (job("a", weight=10**30), "costs may not fit 64-bit integers; lower its weight"),
+    ],
+)
+def test_a_wrong_job_is_one_line_and_changes_nothing(
+    document: dict[str, Any], said: str, folder: Folder, capsys: Captured
+) -> None:
+    before = folder.content()
+    assert main(["place", str(folder.state), folder.file(document)]) == 2
+    (line,) = lines(capsys)
+    assert said in line
+    assert folder.content() == before
+
+
+def test_a_wrong_job_leaves_no_new_state_behind(tmp_path: Path, capsys: Captured) -> None:
+    made = Folder(tmp_path)
+    assert made.place(job("a", colour="red"), "--cluster", "paper-24") == 2
+    assert "colour: unknown field" in lines(capsys)[0]
+    assert not made.state.exists()
+
+
+def test_a_job_that_runs_already_is_refused(folder: Folder, capsys: Captured) -> None:
+    folder.place(job("a"))
+    capsys.readouterr()
+    assert folder.place(job("a")) == 2
+    (line,) = lines(capsys)
+    assert "a: runs already; unreserve it first, or rename it" in line
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda text: text.replace("state/1", "state/2"), "format: must be 'metronome-state/1'"),
+        (lambda text: text[: len(text) // 2], "not JSON"),
+        (lambda text: text.replace('"sequence": 0', '"sequence": -1'), "sequence: must be at"),
+    ],
+)
+def test_a_damaged_state_is_one_line(
+    damage: Any, said: str, folder: Folder, capsys: Captured
+) -> None:
+    path = folder.state / "state.json"
+    path.write_text(damage(path.read_text()))
+    before = folder.content()
+    assert folder.place(job("a")) == 2
+    (line,) = lines(capsys)
+    assert f"{path}: " in line
+    assert said in line
+    assert folder.content() == before
+
+
+def test_a_folder_without_a_state_says_how_to_make_one(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["place", str(tmp_path)]) == 2
+    assert lines(capsys) == [
+        f"metronome: error: {tmp_path}: holds no state.json; make one with --cluster"
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_that_is_in_use_is_left_alone(folder: Folder, capsys: Captured) -> None:
+    with Store(folder.state) as store:
+        assert folder.place(job("a")) == 2
+        (line,) = lines(capsys)
+        assert "another process" in line
+        assert not store.state.claims
+
+
+def test_of_processes_at_once_each_places_its_job_or_says_why_not(folder: Folder) -> None:
+    names = ["a", "b"]
+    processes = [
+        subprocess.Popen(
+            [*COMMAND, str(folder.state), folder.file(job(name, tasks=1), f"{name}.yaml")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    ends = [(*process.communicate(timeout=60), process.returncode) for process in processes]
+    placed = {name for name, (_, _, status) in zip(names, ends, strict=True) if not status}
+    assert placed
+    assert set(folder.offsets()) == placed
+    for _, told, status in ends:
+        assert status in (0, 2)
+        assert len(told.splitlines()) == (1 if status else 0)
+
+
+@pytest.mark.parametrize(("moment", "there"), [("before", False), ("after", True)])
+def test_a_job_is_placed_or_not_whenever_the_process_is_killed(
+    moment: str, there: bool, folder: Folder
+) -> None:
+    code = f"""
+import os, signal
+from metronome_opt.__main__ import main
+from metronome_opt.journal import Journal
+
+write = Journal.append
+def append(journal, record):
+    if {moment == "after"}:
+        write(journal, record)
+    os.kill(os.getpid(), signal.SIGKILL)
+Journal.append = append
+main(["place", {str(folder.state)!r}, {folder.file(job("a"))!r}])
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert run.returncode == -9
+    assert run.stdout == b""
+    assert ("a" in folder.offsets()) is there
+    assert folder.place(job("b", tasks=1)) == 0
+
+
+def test_a_job_that_was_reserved_is_told_even_if_nobody_reads_it(folder: Folder) -> None:
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [*COMMAND, str(folder.state), folder.file(job("a"))],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert run.returncode == 2
+    assert run.stderr.splitlines() == [
+        "metronome: error: standard output: cannot be written (No space left on device)"
+    ]
+    assert list(folder.offsets()) == ["a"]

@@ -1,0 +1,113 @@
+"""Whatever ends a process that keeps a state, or breaks into it, nothing is done by half."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.happenings import draw, small_cluster, somewhere
+from benchmarks.killed import kill_a_writer
+from metronome_opt.errors import InputError
+from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.compare import differences, rebuilt
+from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.store import Store
+from tests.scheduling.clusters import running
+from tests.scheduling.states import A, B, interrupt, usual
+
+
+def refusal(call: Callable[[], object]) -> str | None:
+    try:
+        call()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def shifted(claim: Claim) -> Claim:
+    return claim.model_copy(update={"offset": 0})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: store.state.reserve(running("d", "n1 n2", (0, 1, 5), gpus=1, weight=7)),
+        lambda store: store.state.unreserve("a"),
+        lambda store: store.state.revise([shifted(A), shifted(B)]),
+        lambda store: store.compact(),
+    ],
+    ids=["reserve", "unreserve", "revise", "compact"],
+)
+def test_wherever_it_is_interrupted_no_event_is_done_by_half(
+    call: Callable[[Store], object], folder: Path, tmp_path: Path
+) -> None:
+    outcome = tmp_path / "outcome"
+    shutil.copytree(folder, outcome)
+    with Store(outcome) as store:
+        call(store)
+        after = rebuilt(store.state)
+    went_on = line = 0
+    interrupted = True
+    while interrupted:
+        torn = tmp_path / str(line)
+        shutil.copytree(folder, torn)
+        with Store(torn) as store:
+            interrupted = interrupt(lambda: call(store), line)
+            goes_on = refusal(lambda: store.state.set_capacity("n2", 77)) is None
+            expected = rebuilt(store.state) if goes_on else after
+        with Store(torn) as store:
+            assert differences(store.state, expected) == []
+        shutil.rmtree(torn)
+        went_on += goes_on
+        line += 1
+    assert went_on > 10
+    # An event that was noted, and not carried out as a whole, has to be read again.
+    assert (went_on < line) == (after.sequence > usual().sequence)
+
+
+def test_who_was_interrupted_is_told_to_read_again(folder: Path) -> None:
+    told = None
+    with Store(folder) as store:
+        for line in itertools.count():
+            interrupt(lambda: store.state.set_capacity("n0", line), line)  # noqa: B023
+            told = refusal(lambda: store.state.set_capacity("n1", line))  # noqa: B023
+            if told is not None:
+                break
+        assert refusal(store.compact) == told
+        assert refusal(lambda: store.state.unreserve("a")) == told
+    assert told is not None
+    assert told.endswith("was interrupted; open the folder again")
+    with Store(folder) as store:
+        assert store.state.unreserve("a")
+
+
+def test_whenever_it_is_killed_no_event_is_lost(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    Store.create(folder, small_cluster()).__exit__(None, None, None)
+    known = ClusterState(small_cluster())
+    for seed in range(8):
+        assert kill_a_writer(folder, known, seed, random.Random(seed).uniform(0, 0.1)) == []
+    assert known.sequence > 8
+
+
+def test_a_long_life_on_the_disk_is_one_in_memory(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    store = Store.create(folder, small_cluster())
+    known = ClusterState(small_cluster())
+    chance = random.Random(3)
+    for step in range(400):
+        event = draw(chance, known, somewhere).event
+        if event is not None:
+            told = refusal(lambda: store.state.apply(event))  # noqa: B023 (called here)
+            assert refusal(lambda: known.apply(event)) == told  # noqa: B023
+        assert differences(store.state, known) == []
+        if step % 20 == 0:
+            store.__exit__(None, None, None)
+            store = Store(folder, longest=30)
+    store.__exit__(None, None, None)
+    assert known.sequence > 200
