@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
 
+from benchmarks.aperiodic import APERIODIC
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
-from benchmarks.throughput import Floats, Truth, measure, run_alone
+from benchmarks.throughput import Floats, Truth, measure, run_alone, scrape
 from metronome_opt.profiles import Profile, Samples, profile
 from metronome_opt.scenario import read_scenario
 from metronome_opt.simulate.jobs import training_jobs
@@ -20,7 +23,20 @@ from metronome_opt.simulate.pattern import Pattern
 _SCENARIO = SUITES.parent.parent / "models" / "scenarios" / "paper-24.yaml"
 _ITERATIONS = 120
 _MISSING = 0.05
+_COUNTED_MS = 300_000
 _PERIOD_BAR, _DUTY_BAR = 1.0, 3.0  # percent, points
+
+
+_COUNTER_STEP_MS = 100
+_COUNTER_PERIODS_MS = (1310, 1337, 1450, 1750, 1900, 2050, 2250, 2510, 2620, 3140, 4010)
+_IN_STEP_MS = (1300, 1700, 2200, 2600)
+COUNTED = {
+    "one burst": ((700, 300, 1000),),
+    "two bursts": ((310, 300, 2000), (240, 150, 1000)),
+    "two bursts, one weak": ((310, 300, 2000), (240, 150, 400)),
+    "three bursts": ((160, 200, 2000), (140, 200, 1000), (150, 150, 1500)),
+}
+"""Bursts after pauses: thousandths of the period in silence and in the burst, and its Mbit/s."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +173,49 @@ def _worst(cases: Sequence[Case], name: str) -> float:
     return max(abs(float(getattr(case, name))) for case in cases)
 
 
+def try_counter(
+    bursts: str, period_ms: int, *, late_ms: int, snr_db: float = np.inf, seed: int = 0
+) -> Case:
+    """Scrape a counter of a job whose period is 13 to 40 scrapes, and make a profile of it.
+
+    Parameters
+    ----------
+    bursts
+        One of `COUNTED`.
+    period_ms
+        Its period.
+    late_ms, snr_db, seed
+        See `scrape`.
+    """
+    parts = [
+        (Fraction(pause * period_ms, 1000), Fraction(length * period_ms, 1000), Fraction(rate))
+        for pause, length, rate in COUNTED[bursts]
+    ]
+    pattern = Pattern(
+        (*(pause for pause, _, _ in parts), Fraction(0)),
+        tuple(length * rate for _, length, rate in parts),
+        tuple(rate for _, _, rate in parts),
+    )
+    truth = run_alone(pattern, _COUNTED_MS // period_ms, 0.0, seed)
+    samples = scrape(truth, _COUNTER_STEP_MS, late_ms=late_ms, snr_db=snr_db, seed=seed)
+    name = f"{bursts} in {period_ms} ms, late by up to {late_ms} ms, {snr_db:g} dB"
+    return _judge(name, pattern, truth, profile(samples))
+
+
+@benchmark("How exact are profiles from counters that are scraped every 100 ms?")
+def profile_counters(small: bool) -> Iterator[Figure]:
+    """Try one to three bursts a period, without noise and at 40 dB, in step and not."""
+    lateness = (10,) if small else (0, 10, 30)
+    for name, periods in (("not in step", _COUNTER_PERIODS_MS), ("in step", _IN_STEP_MS)):
+        for late_ms, snr_db in itertools.product(lateness, (np.inf, 40.0)):
+            cases = [
+                try_counter(bursts, period_ms, late_ms=late_ms, snr_db=snr_db)
+                for bursts in COUNTED
+                for period_ms in (periods[:1] if small else periods)
+            ]
+            yield from _summary(f"{name}, late by up to {late_ms} ms, {snr_db:g} dB", cases)
+
+
 @benchmark("How often is a period seen in traffic that has none?")
 def profile_false_periods(small: bool) -> Iterator[Figure]:
     """Make profiles of traffic without a period, over 200 to 4,000 samples."""
@@ -186,67 +245,3 @@ def profile_speed(small: bool) -> Iterator[Figure]:
         slowest = max(slowest, time.thread_time() - start)
         yield Figure(f"{model}, samples", len(samples), "")
     yield Figure("slowest workload", slowest, "s", "<= 0.2")
-
-
-# ------------------------------------------------------------------ traffic without a period
-
-Chance = np.random.Generator
-Traffic = Callable[[Chance, int], Floats]
-
-
-def poisson_bursts(chance: Chance, count: int) -> Floats:
-    """Return bursts and pauses of exponential lengths."""
-    return _bursts(chance, count, lambda: chance.exponential(20), lambda: chance.exponential(10))
-
-
-def uneven_pauses(chance: Chance, count: int) -> Floats:
-    """Return bursts of one length after pauses of exponential lengths."""
-    return _bursts(chance, count, lambda: chance.exponential(20), lambda: 10.0)
-
-
-def random_walk(chance: Chance, count: int) -> Floats:
-    """Return a rate that goes up and down by chance."""
-    return 200 + np.cumsum(chance.standard_normal(count))
-
-
-def white_noise(chance: Chance, count: int) -> Floats:
-    """Return a rate with noise only."""
-    return 1000 + 100 * chance.standard_normal(count)
-
-
-def one_burst(chance: Chance, count: int) -> Floats:
-    """Return one long burst in noise."""
-    rates = 5 * chance.standard_normal(count)
-    rates[count // 4 : count // 2] += 100
-    return rates
-
-
-def several_jobs(chance: Chance, count: int) -> Floats:
-    """Return the sum of three jobs whose bursts and pauses vary widely."""
-    parts = [
-        _bursts(chance, count, lambda: chance.uniform(5, 60), lambda: chance.uniform(5, 20))
-        for _ in range(3)
-    ]
-    return np.asarray(np.sum(parts, axis=0))
-
-
-def _bursts(
-    chance: Chance, count: int, pause: Callable[[], float], length: Callable[[], float]
-) -> Floats:
-    """Return bursts and pauses of such lengths in steps, as samples over ten fine steps each."""
-    fine, at = np.zeros(10 * count), 10 * chance.uniform(0, 20)
-    while at < len(fine):
-        end = at + 10 * length()
-        fine[int(at) : int(end)] = 100
-        at = end + 10 * pause()
-    return np.asarray(fine.reshape(count, 10).mean(axis=1))
-
-
-APERIODIC: dict[str, Traffic] = {
-    "Poisson bursts": poisson_bursts,
-    "equal bursts, exponential pauses": uneven_pauses,
-    "random walk": random_walk,
-    "white noise": white_noise,
-    "one burst": one_burst,
-    "three irregular jobs": several_jobs,
-}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.profiles import Samples
+from metronome_opt.profiles import Samples, from_series
 from metronome_opt.simulate.pattern import Pattern
 
 Floats = NDArray[np.float64]
@@ -85,3 +85,30 @@ def measure(
     rates = np.maximum(0.0, rates + noise * chance.standard_normal(count - 1))
     kept = chance.uniform(size=count - 1) >= missing
     return Samples(times[1:][kept], rates[kept], np.diff(times)[kept])
+
+
+def scrape(
+    truth: Truth, step_ms: int, *, late_ms: int = 0, snr_db: float = np.inf, seed: int = 0
+) -> Samples:
+    """Return the rates between scrapes of a counter of whole bytes, with stamps of whole ms.
+
+    Parameters
+    ----------
+    step_ms
+        Time between scrapes.
+    late_ms
+        Scrapes are late by up to this, uniformly; their stamps say so.
+    snr_db
+        Variance of the rates over that of the noise, which is normal; a rate is never negative.
+    """
+    import pandas as pd
+
+    chance = np.random.default_rng([seed, 4])
+    begin_ms = np.ceil(1000 * truth.edges_s[0])
+    count = int((1000 * truth.edges_s[-1] - begin_ms - late_ms) / step_ms)
+    stamps = begin_ms + step_ms * np.arange(count) + chance.integers(0, late_ms + 1, count)
+    counts = np.rint(truth.sent_mbit(stamps / 1000) / 8e-6)
+    found = from_series(pd.Series(counts, index=stamps / 1000), counter=True)
+    noise = np.std(found.rates_mbps) * 10 ** (-snr_db / 20)
+    noisy = found.rates_mbps + noise * chance.standard_normal(len(found))
+    return replace(found, rates_mbps=np.maximum(0.0, noisy))

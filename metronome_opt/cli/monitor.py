@@ -87,6 +87,8 @@ def monitor(
     A check without an answer that can be used changes nothing: it is told in one line, and with
     --interval the next one comes later.
     """
+    from metronome_opt.scheduling.store import Store
+
     check_targets([], [dashboard, metrics])
     if dashboard is not None and state is None and prometheus is None:
         _write_dashboard(dashboard)
@@ -101,7 +103,7 @@ def monitor(
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
-    _check_state(state)
+    Store.check(state)  # rather than at each check, for ever
     if dashboard is not None:
         _write_dashboard(dashboard)
     with _metrics(metrics, listen) as told:
@@ -119,14 +121,6 @@ def monitor(
         if interval is None:
             return _check(watch, show, told, metrics, time.time() if at is None else at)
         return _repeat(watch, show, told, metrics, interval)
-
-
-def _check_state(folder: Path) -> None:
-    """Refuse a folder without a state now, rather than at every check."""
-    from metronome_opt.scheduling.store import Store
-
-    with Store(folder):
-        pass
 
 
 def _write_dashboard(file: Path) -> None:

@@ -16,10 +16,12 @@ from metronome_opt.profiles.samples import Floats
 from metronome_opt.profiles.steps import Steps
 
 _STUDENT = 2.36  # standard errors on either side of 95 %, if eight parts tell the standard error
+_SYSTEMATIC = 0.05  # of a span: how far a length may be off though there is no noise
 _LEAST_SPANS = 1.2  # in a burst or in a pause within the period: fewer do not tell its length
-_LEAST_SPANS_IN_STEP = 1.8  # the same if samples fall on the same moments of all cycles
+_LEAST_SPANS_IN_STEP = 1.8  # in a burst, if samples fall on the same moments of all cycles
 _NEARLY = 0.05  # of a span: less of it in a neighbouring part does not matter
 _WANTED_SPANS = 2.2
+_FINER = 0.8  # of the sampling step, at most, to ask for
 _MOST_UNEXPLAINED = 0.05
 _MOST_BASE = 0.5  # the lowest rate over the highest
 _ALIAS = 10  # times as many samples tell whether it was an alias
@@ -51,20 +53,32 @@ def measure_bursts(bins: Bins, chosen: Chosen, period_s: float) -> tuple[Burst, 
     by_edge, by_rate = moves(bins, steps, which_rates(chosen.silent))
     edges = np.append(steps.edges_s, steps.edges_s[0] + period_s)
     by_edge = np.column_stack((by_edge, by_edge[:, 0]))
-    doubt = edge_doubt_s(steps, bins.span_s)
-    return tuple(
-        Burst(
+    doubt = 2 * edge_doubt_s(steps, bins.span_s)
+    blind = _SYSTEMATIC * bins.span_s
+    found = []
+    for index, (begin, end) in enumerate(itertools.pairwise(edges), start=1):
+        if chosen.silent[index]:
+            continue
+        rate, length = float(steps.rates[index]), float(end - begin)
+        length_error = _error(by_edge[:, index] - by_edge[:, index - 1])
+        burst = Burst(
             start_ms=1000 * float(begin - edges[0]),
-            length_ms=1000 * float(end - begin),
-            rate_mbps=float(steps.rates[index]),
-            start_error_ms=1000 * _error(by_edge[:, index - 1] - by_edge[:, 0]),
-            length_error_ms=1000
-            * math.hypot(_error(by_edge[:, index] - by_edge[:, index - 1]), 2 * doubt),
-            rate_error_mbps=_error(by_rate[:, index]),
+            length_ms=1000 * length,
+            rate_mbps=rate,
+            start_error_ms=1000 * _start_error(by_edge, index, blind),
+            length_error_ms=1000 * math.hypot(length_error, doubt, blind),
+            # What is sent in a burst is known better than either, so they are off together.
+            rate_error_mbps=math.hypot(_error(by_rate[:, index]), rate * blind / length),
         )
-        for index, (begin, end) in enumerate(itertools.pairwise(edges), start=1)
-        if not chosen.silent[index]
-    )
+        found.append(burst)
+    return tuple(found)
+
+
+def _start_error(by_edge: Floats, index: int, blind: float) -> float:
+    """Return 0 for the first edge, from which others are counted."""
+    if index == 1:
+        return 0.0
+    return math.hypot(_error(by_edge[:, index - 1] - by_edge[:, 0]), blind)
 
 
 def edge_doubt_s(steps: Steps, span_s: float) -> float:
@@ -93,14 +107,15 @@ def too_coarse(folded: Folded, chosen: Chosen) -> str | None:
             f"{1000 * span / 2:.3g} ms, or for longer"
         )
     parts = _parts(chosen.steps, folded.period_s)
-    least = _LEAST_SPANS_IN_STEP if folded.in_step else _LEAST_SPANS
-    unclear = (np.ptp(parts, axis=1) < least * span) | _unproven(folded, chosen.steps, parts)
+    in_step = folded.in_step & ~chosen.silent[1:]  # no rate is below that of silence
+    least = span * np.where(in_step, _LEAST_SPANS_IN_STEP, _LEAST_SPANS)
+    unclear = (np.ptp(parts, axis=1) < least) | _unproven(folded, chosen.steps, parts)
     if unclear.any():
         shortest = float(np.ptp(parts[unclear], axis=1).min())
         return (
             f"{known} it seems to have a part of {1000 * shortest:.3g} ms, with samples "
             f"{1000 * span:.4g} ms apart; sample every "
-            f"{1000 * max(shortest, span / 2) / _WANTED_SPANS:.3g} ms"
+            f"{1000 * min(max(shortest, span / 2) / _WANTED_SPANS, _FINER * span):.3g} ms"
         )
     return None
 

@@ -55,8 +55,7 @@ class Store:
     def __init__(self, folder: str | Path, *, longest: int = 10_000) -> None:
         self._longest = longest
         self._snapshot, self._path = Path(folder) / _SNAPSHOT, Path(folder) / _JOURNAL
-        if not self._snapshot.is_file():
-            raise InputError(f"{folder}: holds no {_SNAPSHOT}; make one with --cluster")
+        self.check(folder)
         self._journal = Journal(self._path, Entry, resume=True)
         try:
             _sync(self._path.parent)
@@ -68,6 +67,12 @@ class Store:
             self._journal.__exit__(None, None, None)
             raise
         self.state.note = self._note
+
+    @staticmethod
+    def check(folder: str | Path) -> None:
+        """Refuse a folder that does not look like one of a store."""
+        if not (Path(folder) / _SNAPSHOT).is_file():
+            raise InputError(f"{folder}: holds no {_SNAPSHOT}; make one with --cluster")
 
     def _replay(self) -> None:
         """Carry out what the snapshot does not have yet."""

@@ -285,6 +285,9 @@ class Engine:
 
     def set_capacity(self, link: str, capacity: float) -> None:
         """Let a link carry so many Mbit/s from now on, more than 0."""
+        if math.isinf(self._nominal[self._index[link]]):
+            return  # nobody ever holds up anybody
+        self._carry_off()  # the change writes a record for each job that sends
         bursts.change_capacity(self._world, self._index[link], capacity)
 
     # ------------------------------------------------------------------ time passes

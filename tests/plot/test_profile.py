@@ -19,7 +19,8 @@ def test_samples_lie_on_the_outline_of_the_bursts(tmp_path: Path) -> None:
     figure = plot_profile(SAMPLES, found)
     samples, outline = figure.axes[0].get_lines()
     since, rates = np.asarray(samples.get_xdata()), np.asarray(samples.get_ydata())
-    assert -250 <= since.min() < since.max() < 1100
+    assert found.period_ms is not None
+    assert -found.period_ms / 4 <= since.min() < since.max() < 1100
     inside = (since > 30) & (since < 270)
     assert rates[inside] == pytest.approx(10, abs=1.5)
     assert rates[(since < -30) | ((since > 330) & (since < 750))] == pytest.approx(0, abs=1.5)

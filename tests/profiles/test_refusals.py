@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.profiles import APERIODIC
+from benchmarks.aperiodic import APERIODIC
 from benchmarks.throughput import measure
 from metronome_opt.profiles import Samples, profile
 from tests.profiles.cases import job, pattern, samples_of

@@ -116,9 +116,7 @@ def test_what_a_link_still_carries_may_be_enough() -> None:
 
 def test_all_flows_of_a_job_share_what_is_left() -> None:
     """Two flows of 2000 each at 50, until 80; then 1000 each at 20."""
-    told = simple_ends(
-        job("a", 10, (6, 4, 50), links={"link": 2}), changes=[(80, "link", 40)]
-    )
+    told = simple_ends(job("a", 10, (6, 4, 50), links={"link": 2}), changes=[(80, "link", 40)])
     assert told == {"a": 130}
 
 
@@ -230,6 +228,30 @@ def test_the_trace_shows_the_new_rates_from_the_moment_of_the_change_on() -> Non
     trace = engine.trace()
     assert trace["time_ms"].tolist() == [60, 80, 120]
     assert trace["rate_mbps"].tolist() == [100, 50, 0]
+
+
+def test_a_trace_holds_more_changes_than_fit_into_its_memory() -> None:
+    """Two bursts of 1000 s; the link is halved and comes back 70,000 times in the first 100."""
+    instance = links(*(job(name, 100_000, (0, 100_000, 50)) for name in "ab"))
+    engine = engine_of(instance)
+    for index in range(2):
+        engine.enter(index, {"link": 1})
+    times = 70_000
+    for change in range(times):
+        engine.run(float(1 + change))
+        engine.set_capacity("link", 100 if change % 2 else 50)
+    assert engine.run(math.inf) in (0, 1)
+    # 1 s at 100, 69,999 changes a ms apart, half of them at 50, and then at 100.
+    assert engine.now == pytest.approx(1_000_000 + times / 2 / 2)
+    trace = engine.trace()
+    assert len(trace) == 2 + 2 * times + 1
+    assert trace["rate_mbps"].iloc[2:-1].tolist() == [25, 25, 50, 50] * (times // 2)
+
+
+def test_a_network_that_is_never_in_the_way_stays_so() -> None:
+    instance = links(*(job(name, 10, (6, 4, 100)) for name in "ab"))
+    engine = engine_of(instance, contends=False)
+    assert ends(engine, instance.jobs, [(80, "link", 1)]) == {"a": 100, "b": 100}
 
 
 # ------------------------------------------------------------------ laws

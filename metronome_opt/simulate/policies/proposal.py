@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from metronome_opt.errors import InputError
 from metronome_opt.scenario.rounding import to_slots
 from metronome_opt.scheduling.cluster import ClusterSpec
 from metronome_opt.scheduling.cycle import Cycle
@@ -12,7 +11,7 @@ from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.option import make_option
 from metronome_opt.scheduling.place import place_job
 from metronome_opt.scheduling.state import ClusterState
-from metronome_opt.simulate.cluster import Machines, Placement
+from metronome_opt.simulate.cluster import Placement
 from metronome_opt.simulate.engine import Manner, Slot
 from metronome_opt.simulate.jobs import TrainingJob
 from metronome_opt.simulate.policies.plain import Default
@@ -42,46 +41,56 @@ class Proposal(Default):
         machines = state.machines
         # Before the place is known, so is not how many tasks share an interface: at worst all do.
         rate = max(1, machines.nic // max(machines.cluster.gpus, 1))
-        cluster = self._claims(machines)
+        cluster = self._claims(state)
         decision = place_job(cluster, _gang(job, rate))
         if decision is not None:
             return machines.placement(decision.claim.nodes)
         return None if state.running else super().place(job, state)
 
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
-        """Reserve claims for those that came, give back those of who left."""
-        cluster = self._claims(state.machines)
-        for placed in left:
-            cluster.unreserve(placed.job.name)
-        orders = []
-        for index in came:
-            placed = state.running[index]
-            gang = _gang(placed.job, placed.placement.rate)
-            cycle = Cycle(cluster, gang)
-            nodes = [cluster.node_index(node) for node in placed.placement.nodes]
-            claim = make_option(cycle, cycle.partial(nodes)).claim(cycle)
-            try:
-                cluster.reserve(claim)
-            except InputError:
-                continue  # its own tasks ask for more than a link carries: it runs unclaimed
-            if placed.placement.links and claim.period <= (1 + _MOST_IDLE) * _busy(gang):
-                period_ms = float(claim.period * _SLOT_MS)
-                wait = (claim.offset * _SLOT_MS - state.now) % period_ms
-                slot = Slot(period_ms, 0.0, Manner.SLIDE, state.engine.new_group())
-                orders.append(Order(index, slot, state.now + wait))
-        return orders
+    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
+        """Give slots to those that came, and to those that they meet.
 
-    def _claims(self, machines: Machines) -> ClusterState:
+        A job keeps its slot from when it first shares a link on which that matters.
+        """
+        cluster = self._claims(state)
+        meeting = (near for index in came if len(near := state.near(index)) > 1)
+        members = dict.fromkeys(index for near in meeting for index in near)
+        orders = (
+            self._order(cluster, state, index)
+            for index in members
+            if state.running[index].slot is None
+        )
+        return [order for order in orders if order is not None]
+
+    def _order(self, cluster: ClusterState, state: State, index: int) -> Order | None:
+        """Return the slot of a job, None if it would have to idle for too long to keep it."""
+        claim = cluster.claim(state.running[index].job.name)
+        if claim.period > (1 + _MOST_IDLE) * max(phase.end for phase in claim.gang.phases):
+            return None
+        period_ms = float(claim.period * _SLOT_MS)
+        start = state.can_start(index)
+        wait = (claim.offset * _SLOT_MS - start) % period_ms
+        slot = Slot(period_ms, 0.0, Manner.SLIDE, state.engine.new_group())
+        return Order(index, slot, start + wait)
+
+    def _claims(self, state: State) -> ClusterState:
+        """Return the claims of all jobs that run, and of nobody else."""
         if self._cluster is None:
             spec = ClusterSpec.of_cluster(
-                "simulated", machines.cluster, _SLOT_MS, _SLOT_MS * _HYPERPERIOD
+                "simulated", state.machines.cluster, _SLOT_MS, _SLOT_MS * _HYPERPERIOD
             )
             self._cluster = ClusterState(spec)
-        return self._cluster
-
-
-def _busy(gang: Gang) -> int:
-    return max(phase.end for phase in gang.phases)
+        cluster = self._cluster
+        running = {placed.job.name: placed for placed in state.running.values()}
+        for job in [job for job in cluster.claims if job not in running]:
+            cluster.unreserve(job)
+        for job, placed in running.items():
+            if job not in cluster.claims:
+                cycle = Cycle(cluster, _gang(placed.job, placed.placement.rate))
+                nodes = [cluster.node_index(node) for node in placed.placement.nodes]
+                # It runs there, even if its own tasks ask for more than a link carries.
+                cluster.take(make_option(cycle, cycle.partial(nodes)).claim(cycle))
+        return cluster
 
 
 def _gang(job: TrainingJob, rate: int) -> Gang:
