@@ -67,9 +67,14 @@ def carry_out(state: ClusterState, decision: Decision) -> bool:
             changed |= state.unreserve(finding.name)
     if after is None:
         return changed
-    for link in after.instance.links:
-        if any(f.kind is Kind.CAPACITY and f.name == link.name for f in decision.findings):
-            changed |= state.set_capacity(link.name, link.capacity)
+    right = {link.name: link.capacity for link in after.instance.links}
+    for finding in decision.findings:
+        if finding.kind is Kind.CAPACITY and finding.measured is not None:
+            measured = round(finding.measured)
+            # A finding that is not believed yet left the link as it was; one that carries nothing
+            # has 1 Mbit/s in an instance, which is not to become its capacity.
+            if right.get(finding.name) == max(1, measured):
+                changed |= state.set_capacity(finding.name, measured)
     changed |= state.revise(_claim(state.claims[name], after) for name in after.offsets)
     return changed
 

@@ -9,7 +9,8 @@ from fractions import Fraction
 from metronome_opt.control.claims import Claims
 from metronome_opt.control.decide import Choice, Settings, Verdict, choose, verdict
 from metronome_opt.control.detect import Finding, Kind, detect
-from metronome_opt.control.measured import put_right
+from metronome_opt.control.heldup import undisturbed
+from metronome_opt.control.measured import PutRight, put_right
 from metronome_opt.control.memory import Memory
 from metronome_opt.control.observation import Observation
 from metronome_opt.control.plan import Plan, make_plan
@@ -91,6 +92,9 @@ class Monitor:
     ) -> Decision:
         """Compare and decide.
 
+        What others did to a job is taken out of its observation before, see `undisturbed`. A job
+        whose changed period fits no others keeps its claim; the reason says so.
+
         Parameters
         ----------
         claims
@@ -105,11 +109,13 @@ class Monitor:
         Raises
         ------
         InputError
-            If a job or a link is not one of the claims, or if measured periods fit one another so
-            badly that a hyperperiod is above the limit of the instance.
+            If a job or a link is not one of the claims; or if periods have to divide no
+            hyperperiod, and as measured they fit one another so badly that theirs is above the
+            limit of the instance.
         """
         capacities = capacities or {}
         settings = self.settings
+        observations = undisturbed(claims, observations, capacities, settings.tolerance)
         findings = detect(claims, observations, capacities, settings.tolerance)
         self.memory = self.memory.noting(findings, {*observations, *capacities})
         ripe = [
@@ -121,16 +127,17 @@ class Monitor:
             told = f"not believed yet: {_told(findings)}" if findings else "all is as claimed"
             return Decision(Verdict.NOTHING, findings, None, claims, None, told)
         believed = _concerned(claims, ripe, findings)
-        right = put_right(claims, believed, observations, capacities)
-        if right is None:
+        if _gone(believed) >= claims.offsets.keys():
             self.memory = Memory()
             return Decision(Verdict.NOTHING, findings, None, None, None, "all jobs are gone")
-        choices, postponed = self._choose(claims, right, believed, now_ms)
+        right = put_right(claims, believed, observations, capacities)
+        known = [each for each in believed if each.name not in right.kept]
+        choices, postponed = self._choose(claims, right.claims, known, now_ms)
         if postponed:
             believed = [
                 each for each in believed if each.kind is Kind.GONE or each.name not in postponed
             ]
-            right = put_right(claims, believed, observations, capacities) or right
+            right = put_right(claims, believed, observations, capacities)
         return self._decide(claims, right, findings, ripe, choices, postponed, now_ms)
 
     def _choose(
@@ -155,13 +162,14 @@ class Monitor:
     def _decide(
         self,
         claims: Claims,
-        right: Claims,
+        put: PutRight,
         findings: tuple[Finding, ...],
         ripe: Sequence[Finding],
         offsets: Mapping[str, int],
         postponed: Collection[str],
         now_ms: float,
     ) -> Decision:
+        right = put.claims
         plan = make_plan(right, offsets) if offsets else None
         after = right if plan is None else plan.claims()
         blocks = [[job.name for job in block.jobs] for block in split(right.reserved).blocks]
@@ -173,7 +181,7 @@ class Monitor:
             longest_ms=self.settings.longest_pause_ms,
         ).only({*after.offsets, *(link.name for link in after.instance.links)})
         contention = Contention(*(_contention(each) for each in (claims, right, after)))
-        told = _told(ripe)
+        told = "; ".join((_told(ripe), *put.kept.values()))
         if plan is not None:
             who = ", ".join(f"{step.job} waits {step.wait} slots" for step in plan.steps)
             told += f"; contention {_change(contention)}: {who}"
@@ -201,11 +209,13 @@ def _concerned(
 
 def _changed(claims: Claims, findings: Sequence[Finding]) -> set[str]:
     """Return the jobs and links that something was found of, and the links of who is gone."""
-    names = {finding.name for finding in findings}
-    for finding in findings:
-        if finding.kind is Kind.GONE:
-            names |= set(claims.instance.job(finding.name).links)
-    return names
+    links = (claims.instance.job(name).links for name in _gone(findings))
+    return {finding.name for finding in findings}.union(*links)
+
+
+def _gone(findings: Sequence[Finding]) -> set[str]:
+    """Return the jobs that are gone."""
+    return {finding.name for finding in findings if finding.kind is Kind.GONE}
 
 
 def _suspects(part: Instance, names: set[str]) -> set[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from string import Template
 from typing import Any
 
 from metronome_opt.control.claims import Claims
-from metronome_opt.control.observation import Observation, from_profile
+from metronome_opt.control.matching import from_profile
+from metronome_opt.control.observation import Observation
 from metronome_opt.errors import InputError, show
 from metronome_opt.profiles.profile import profile
 from metronome_opt.profiles.samples import Samples
@@ -30,7 +32,9 @@ class Selector:
     Parameters
     ----------
     text
-        May name `FIELDS`. ``$pod`` is called like the claim of the task, ``JOB-TASK``.
+        May name `FIELDS`. ``$pod`` is called like the claim of the task, ``JOB-TASK``. Without
+        ``$pod`` and ``$task`` it counts what several tasks send: those of the node if it names
+        ``$node`` or ``$interface``, else those of the job.
 
     Raises
     ------
@@ -50,6 +54,7 @@ class Selector:
             raise InputError(
                 f"selector: ${unknown[0]} is not known; choose from $" + ", $".join(FIELDS)
             )
+        self._named = named
         if not named:
             raise InputError(f"selector: {show(text)}: is the same for all jobs; name $pod, say")
 
@@ -64,6 +69,31 @@ class Selector:
             "interface": state.cluster.hosts[node].interface,
         }
         return self._template.substitute({key: _quoted(text) for key, text in values.items()})
+
+    def counted(self, state: ClusterState, job: str, task: int) -> int:
+        """Return how many tasks of a job are counted together with one of them, itself included.
+
+        Raises
+        ------
+        InputError
+            If other jobs are, so that nobody can tell what is whose.
+        """
+        if self._named & {"pod", "task"}:
+            return 1
+        nodes = state.claims[job].nodes
+        if not self._named & {"node", "interface"}:
+            return len(nodes)
+        node = nodes[task]
+        interface = state.cluster.hosts[node].interface
+        others = [
+            other for other in state.claims if other != job and interface in state.flows(other)
+        ]
+        if others and "job" not in self._named:
+            raise InputError(
+                f"selector: counts all that {show(node)} sends, which is used by {show(job)} and "
+                f"{show(others[0])}; name $pod, or $job and $task"
+            )
+        return nodes.count(node)
 
 
 def _quoted(text: str) -> str:
@@ -102,6 +132,7 @@ def observe(
             continue
         tasks = range(min(_TASKS, len(state.claims[job.name].nodes)))
         for task in tasks:
+            counted = selector.counted(state, job.name, task)
             found = read(selector.of_task(state, job.name, task), begin_s, now_s)
             if len(found) > 1:
                 raise InputError(
@@ -110,7 +141,8 @@ def observe(
                 )
             samples = next(iter(found.values()), None)
             if samples is not None and len(samples):
-                found_out = observation(claims, job.name, samples)
+                each = replace(samples, rates_mbps=samples.rates_mbps / counted)
+                found_out = observation(claims, job.name, each)
                 if found_out != Observation():
                     seen[job.name] = found_out
                 break

@@ -169,10 +169,14 @@ def best_of_each(
         if link < 0:
             known[group] = i
             cost[:] = elsewhere[group]
+            least = cost.min()
         else:
+            row, rest = rows[link], elsewhere[group]
+            least = row[0] + rest[0]
             for o in range(period):
-                cost[o] = elsewhere[group, o] + rows[link, o]
-        least = cost.min()
+                total = row[o] + rest[o]
+                cost[o] = total
+                least = min(least, total)
         value[i] = least
         if least > 0:
             offset[i] = first_offset(cost, least, ready)

@@ -48,7 +48,10 @@ def track(grid: Grid, lag: int, quiet: float) -> Ints | None:
         template, shift = _begin_in_silence(mean, quiet)
         starts = starts + shift
     inside = starts[(starts >= 0) & (starts <= len(grid.rates))]
-    joined = turns(grid.rates, inside, _mean_cycle(grid.rates, starts, lag))
+    cycle = _mean_cycle(grid.rates, starts, lag)
+    if not cycle.any():
+        return None
+    joined = turns(grid.rates, inside, cycle)
     starts = starts[::joined]
     _, shift = _begin_in_silence(_mean_cycle(grid.rates, starts, joined * lag), quiet)
     return starts + shift

@@ -123,6 +123,9 @@ def _better(found: Sequence[Cycles | Nothing]) -> Cycles | Nothing:
 def _follow(samples: Samples, period: float, quiet: float) -> Cycles | Nothing:
     step = max(samples.step_s, period / CELLS)
     grid = regrid(samples, step)
+    known = grid.rates[np.isfinite(grid.rates)]
+    if not len(known) or not np.ptp(known):
+        return Nothing(f"too sparse: of cycles of about {period:.4g} s too few were measured")
     starts = track(grid, round(period / step), quiet)
     if starts is None or len(starts) < LEAST_CYCLES:
         return Nothing(f"too short: fewer than {LEAST_CYCLES} cycles were seen; measure for longer")

@@ -34,7 +34,7 @@ SENT = {
     "half": traffic(0.5),  # as claimed by whoever begins half a second later
     "drifted": traffic(0.2),  # 60 slots before that
     "far": traffic(0.0),  # 100 slots before that
-    "slower": traffic(0.5, period_s=1.25),
+    "slower": traffic(0.5, period_s=1.7),
     "longer": traffic(0.5, length_s=0.4),
     "silent": SILENT,
     ODD: traffic(0.0),
@@ -147,8 +147,8 @@ def test_a_job_with_a_new_period_gets_a_claim_that_fits_the_hyperperiod(
     for _ in range(2):
         assert check(state, server) == 0
     after = claims_in(state)["slower"]
-    # 1,250 ms are 250 slots; of the divisors of 400 the next one is 400.
-    assert (after.gang.period, after.stretch, after.period) == (250, 150, 400)
+    # 1,700 ms are 340 slots; of the divisors of 400 the next one is 400.
+    assert (after.gang.period, after.stretch, after.period) == (340, 60, 400)
 
 
 @needs_prometheus

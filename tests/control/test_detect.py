@@ -25,6 +25,7 @@ def test_a_job_has_drifted_beyond_its_cushion_of_one_slot(late: float, found: bo
     findings = detect(claims, obedient(claims, late_ms={"b": late}))
     assert [each.kind for each in findings] == [Kind.DRIFTED] * found
     if found:
+        assert str(findings[0]) == f"b: off its slot by {late / 5:+.1f} slots"
         assert findings[0].measured == pytest.approx(late / 5)
         assert findings[0].name == "b"
 
@@ -57,7 +58,7 @@ def test_a_changed_period_explains_the_drift() -> None:
     ("burst", "what"),
     [
         (SeenBurst(0, 50, 80), None),
-        (SeenBurst(0, 100, 40), None),  # held up by others: as much, more slowly
+        (SeenBurst(0, 60, 70), "bursts[0] length in ms"),
         (SeenBurst(0, 50, 87), None),
         (SeenBurst(0, 50, 89), "bursts[0] volume in Mbit"),
         (SeenBurst(0, 40, 100), "bursts[0] length in ms"),
@@ -66,7 +67,7 @@ def test_a_changed_period_explains_the_drift() -> None:
         (SeenBurst(0, 50, 89, rate_error_mbps=10), None),
     ],
 )
-def test_traffic_is_volume_least_length_and_place(burst: SeenBurst, what: str | None) -> None:
+def test_traffic_is_volume_length_and_place(burst: SeenBurst, what: str | None) -> None:
     findings = detect(three_apart(), {"b": Observation(bursts=(burst,))})
     assert [each.what for each in findings] == ([what] if what else [])
     assert {each.kind for each in findings} <= {Kind.TRAFFIC}

@@ -127,15 +127,44 @@ def test_a_job_that_drifted_and_is_in_nobody_s_way_keeps_the_slot_that_it_is_in(
 def test_a_changed_period_becomes_a_claim_that_divides_the_hyperperiod() -> None:
     state = two_apart()
     seen = Observation(
-        period_ms=1250.0, origin_ms=NOW_MS + 350.0, bursts=(SeenBurst(0.0, 300.0, 900.0),)
+        period_ms=1700.0, origin_ms=NOW_MS + 350.0, bursts=(SeenBurst(0.0, 300.0, 900.0),)
     )
     assert carry_out(state, decide(state, {"b": seen}))
     after = state.claims["b"]
-    # 250 slots; of the divisors of 400 the next one is 400.
-    assert (after.gang.period, after.stretch, after.period) == (250, 150, 400)
-    assert after.gang.max_stretch == 150
+    # 340 slots; of the divisors of 400 the next one is 400.
+    assert (after.gang.period, after.stretch, after.period) == (340, 60, 400)
+    assert after.gang.max_stretch == 60
     assert after.gang.phases == two_apart().claims["b"].gang.phases
     assert state.claims["a"] == two_apart().claims["a"]
+
+
+@pytest.mark.parametrize("period_ms", [1250.0, 2660.0])
+def test_a_period_that_fits_none_is_told_and_the_claim_stays(period_ms: float) -> None:
+    """250 slots would have to become 400, longer by more than a quarter; 532 are too many."""
+    state = two_apart()
+    before = snapshot_of(state)
+    seen = Observation(
+        period_ms=period_ms, origin_ms=NOW_MS + 350.0, bursts=(SeenBurst(0.0, 300.0, 900.0),)
+    )
+    decision = decide(state, {"b": seen})
+    assert [str(each) for each in decision.findings] == [
+        f"b: period in ms {period_ms:.0f} instead of 1000"
+    ]
+    slots = round(period_ms / 5)
+    assert (
+        f"b keeps its claim: no period from {slots} to {slots * 5 // 4} slots divides the "
+        "hyperperiod of 400"
+    ) in decision.reason
+    assert not carry_out(state, decision)
+    assert snapshot_of(state) == before
+
+
+def test_others_are_put_right_beside_a_job_that_keeps_its_claim() -> None:
+    state = state_of(claim("a", 0, length=20), claim("b", 100, length=20))
+    seen = Observation(period_ms=1250.0, origin_ms=NOW_MS, bursts=(SeenBurst(0.0, 100.0, 900.0),))
+    decision = decide(state, {"b": seen}, late_ms={"a": 210.0})
+    assert carry_out(state, decision)
+    assert (state.claims["a"].offset, state.claims["b"].offset) == (42, 100)
 
 
 def test_changed_traffic_becomes_the_claim() -> None:
@@ -168,6 +197,40 @@ def test_a_link_that_became_slower_is_known_to_be() -> None:
     state = two_apart()
     assert carry_out(state, decide(state, capacities={"n0": 940.0}))
     assert (state.room("n0"), state.room("n1")) == (940, 1000)
+
+
+def failed() -> ClusterState:
+    state = two_apart()
+    state.set_capacity("n0", 0)
+    return state
+
+
+@pytest.mark.parametrize("measured", [0.0, 1.0])
+def test_a_link_that_failed_and_is_measured_as_such_is_as_before(measured: float) -> None:
+    state = failed()
+    decision = decide(state, capacities={"n0": measured})
+    assert decision.findings == ()
+    assert not carry_out(state, decision)
+    assert state.room("n0") == 0
+
+
+def test_a_link_that_fails_carries_nothing() -> None:
+    state = two_apart()
+    assert carry_out(state, decide(state, capacities={"n0": 0.0}))
+    assert state.room("n0") == 0
+
+
+def test_a_link_that_failed_stays_so_until_more_is_believed() -> None:
+    state = state_of(claim("a", 0), claim("c", 0, nodes="n2 n3"), nodes=4)
+    state.set_capacity("n2", 0)
+    # a is gone, which counts at once; what n2 carries has to be seen again.
+    settings = Settings(persist=2, large=1e9)
+    gone = {"a": Observation(gone=True)}
+    decision = decide(state, gone, capacities={"n2": 940.0}, settings=settings)
+    assert len(decision.findings) == 2
+    assert carry_out(state, decision)
+    assert list(state.claims) == ["c"]
+    assert state.room("n2") == 0
 
 
 @pytest.mark.parametrize("kind", ["gone", "drifted"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.control import from_profile
+from metronome_opt.instance import Job
 from metronome_opt.profiles import Burst, Profile
 from tests.builders import job
 
@@ -61,3 +62,88 @@ def test_bursts_that_are_alike_are_taken_for_the_nearest(due: float) -> None:
 def test_a_profile_without_a_period_says_nothing() -> None:
     seen = from_profile(profiled(None, None), job("a", 40, (0, 4, 80)), slot_ms=5, due_ms=0.0)
     assert (seen.period_ms, seen.origin_ms, seen.bursts, seen.gone) == (None, None, None, False)
+
+
+# ------------------------------------------------------------------ bursts that met others
+
+
+def bursts_of(found: Profile, claimed: Job) -> list[tuple[float, float, float]]:
+    seen = from_profile(found, claimed, slot_ms=5, due_ms=0.0)
+    return [
+        (round(each.start_ms, 6), round(each.length_ms, 6), round(each.rate_mbps, 6))
+        for each in seen.bursts or ()
+    ]
+
+
+def test_a_burst_that_is_slower_for_a_part_is_one_burst() -> None:
+    found = profiled(230.0, 5.0, burst(0, 20), burst(20, 60, 40.0))
+    # 1,600 and 2,400 in 80 ms.
+    assert bursts_of(found, job("a", 40, (0, 10, 80))) == [(0, 80, 50)]
+
+
+def test_three_steps_may_be_one_burst_and_pauses_part_it_from_others() -> None:
+    claimed = job("a", 40, (0, 10, 80), (24, 4, 80))
+    steps = (burst(0, 20), burst(20, 40, 40.0), burst(60, 10), burst(150, 20))
+    assert bursts_of(profiled(220.0, 5.0, *steps), claimed) == [
+        (0, 70, round(4000 / 70, 6)),
+        (150, 20, 80),
+    ]
+
+
+def test_of_touching_bursts_those_are_joined_that_carry_a_claimed_one() -> None:
+    claimed = job("a", 40, (0, 10, 40), (10, 10, 80))
+    steps = (burst(0, 50, 40.0), burst(50, 30, 80.0), burst(80, 40, 40.0))
+    assert bursts_of(profiled(220.0, 5.0, *steps), claimed) == [
+        (0, 50, 40),
+        (50, 70, round(4000 / 70, 6)),
+    ]
+
+
+def test_bursts_apart_are_not_joined() -> None:
+    found = profiled(200.0, 5.0, burst(0, 25), burst(60, 25))
+    assert len(bursts_of(found, job("a", 40, (0, 10, 80)))) == 2
+
+
+def test_an_iteration_begins_when_most_of_them_did() -> None:
+    """A fifth of the rate for 30 ms is what is left of one iteration in five that was early."""
+    claimed = job("a", 40, (0, 10, 80))
+    found = profiled(210.0, 5.0, burst(0, 30, 16.0), burst(30, 44, 80.0))
+    seen = from_profile(found, claimed, slot_ms=5, due_ms=5000.0)
+    assert seen.origin_ms == pytest.approx(5030)
+    found = profiled(210.0, 5.0, burst(0, 30, 40.0), burst(30, 35, 80.0))
+    seen = from_profile(found, claimed, slot_ms=5, due_ms=5000.0)
+    assert seen.origin_ms == pytest.approx(5000)
+
+
+def test_what_is_late_because_the_first_burst_was_held_up_does_not_tell_the_beginning() -> None:
+    claimed = job("a", 40, (0, 10, 80), (20, 4, 80))
+    found = profiled(230.0, 5.0, burst(0, 80, 50.0), burst(130, 20))
+    seen = from_profile(found, claimed, slot_ms=5, due_ms=4970.0)
+    assert seen.origin_ms == pytest.approx(5000)
+
+
+@pytest.mark.parametrize("times", [2, 3, 4])
+def test_iterations_of_which_one_is_disturbed_are_as_many_as_they_are(times: int) -> None:
+    claimed = job("a", 40, (0, 10, 80))
+    period = 200.0 * times + 12.0
+    others = (burst(12.0 + 200 * index, 50) for index in range(1, times))
+    found = profiled(period, 5.0, burst(0, 25), burst(25, 37, 2000 / 37), *others)
+    seen = from_profile(found, claimed, slot_ms=5, due_ms=5000.0)
+    assert seen.period_ms == pytest.approx(200 + 12 / times)
+    (mean,) = seen.bursts or ()
+    assert mean.length_ms == pytest.approx(50 + 12 / times)
+    assert mean.volume == pytest.approx(4000)
+
+
+@pytest.mark.parametrize(
+    "bursts",
+    [
+        (burst(0, 50),),  # every second one is left out
+        (burst(0, 50), burst(120, 50)),  # not where they are due
+        (burst(0, 50), burst(200, 20)),  # not as much
+    ],
+)
+def test_a_period_that_is_twice_as_long_is_longer(bursts: tuple[Burst, ...]) -> None:
+    found = profiled(400.0, 5.0, *bursts)
+    seen = from_profile(found, job("a", 40, (0, 10, 80)), slot_ms=5, due_ms=5000.0)
+    assert seen.period_ms == 400

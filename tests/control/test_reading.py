@@ -165,6 +165,52 @@ def test_a_selector_that_matches_several_series_is_refused() -> None:
         )
 
 
+NODE = 'node_bytes_total{instance="$node",device="$interface"}'
+
+
+def looked_at(state: ClusterState, selector: str, rate: float) -> dict[str, Observation]:
+    """Return what is seen where every counter has that rate in each burst."""
+    sent = Traffic(1.0, ((0.0, 0.3, rate),))
+    return observe(
+        state,
+        claims_in(state),
+        Selector(selector),
+        lambda *_: {"it": samples(sent)},
+        now_s=EPOCH_S + LENGTH_S,
+        for_s=100.0,
+        moved_s={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("selector", "counted"),
+    [
+        (SELECTOR, 1),
+        ('sent{instance="$node",task="$task"}', 1),
+        (NODE, 2),
+        ('sent{instance="$node",job="$job"}', 2),
+        ('sent{job="$job"}', 3),
+    ],
+)
+def test_a_counter_of_several_tasks_is_shared_out_among_them(selector: str, counted: int) -> None:
+    state = state_of(claim("a", 0, nodes="n0 n0 n1", rate=300))
+    (burst,) = looked_at(state, selector, 300.0 * counted)["a"].bursts or ()
+    assert burst.volume == pytest.approx(300.0 * 300, rel=0.02)
+
+
+def test_a_counter_of_several_jobs_is_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"^selector: counts all that 'n0' sends, .* 'a' and 'b'; name \$pod"
+    ):
+        looked_at(two_apart(), NODE, 900.0)
+    assert looked_at(two_apart(), 'sent{instance="$node",job="$job"}', 900.0).keys() == {"a", "b"}
+
+
+def test_jobs_that_send_nothing_over_the_interface_do_not_matter() -> None:
+    state = state_of(claim("alone", 0, nodes="n0 n0"), claim("a", 0))
+    assert looked_at(state, NODE, 900.0).keys() == {"a"}
+
+
 # ------------------------------------------------------------------ what they say
 
 
