@@ -28,6 +28,7 @@ NAMES = (
     "priority",
     "drift",
     "wrong-profile",
+    "control",
     "fabric-256",
     "fabric-1024",
 )
