@@ -54,6 +54,7 @@ class Controller:
         self._monitors: dict[tuple[int, ...], tuple[Monitor, Claims]] = {}
         self._checks = 0
         self._corrections = 0
+        self._skipped = 0
         self._moves: Counter[int] = Counter()
 
     @property
@@ -64,6 +65,8 @@ class Controller:
             for priority, count in sorted(self._moves.items(), reverse=True)
         )
         done = f"{self._checks} checks, {self._corrections} claims corrected"
+        if self._skipped:
+            done += f", {self._skipped} groups whose periods do not fit one another left alone"
         return (f"monitor: {done}, jobs re-phased: {moves or 'none'}",)
 
     def check(self) -> Outcome:
@@ -83,8 +86,11 @@ class Controller:
             try:
                 claims = self._in_force(members, found[1] if found else None)
                 decision = self._decide(monitor, claims, members)
-            except InputError:
-                continue  # periods of different plans, which no monitor can compare
+            except InputError:  # periods of different plans, which no monitor can compare
+                self._skipped += 1
+                if found:
+                    monitors[key] = found
+                continue
             monitors[key] = (monitor, decision.claims or claims)
             changed = self._correct(claims, decision, members)
             self._widen(members)

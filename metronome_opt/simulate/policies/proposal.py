@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from metronome_opt.errors import InputError
 from metronome_opt.scenario.rounding import to_slots
 from metronome_opt.scheduling.cluster import ClusterSpec
 from metronome_opt.scheduling.cycle import Cycle
@@ -58,7 +59,7 @@ class Proposal(Default):
         orders = (
             self._order(cluster, state, index)
             for index in members
-            if state.running[index].slot is None
+            if index in came or state.running[index].slot is None
         )
         return [order for order in orders if order is not None]
 
@@ -85,17 +86,28 @@ class Proposal(Default):
         for job in [job for job in cluster.claims if job not in running]:
             cluster.unreserve(job)
         for job, placed in running.items():
-            if job not in cluster.claims:
-                cycle = Cycle(cluster, _gang(placed.job, placed.placement.rate))
-                nodes = [cluster.node_index(node) for node in placed.placement.nodes]
-                # It runs there, even if its own tasks ask for more than a link carries.
-                cluster.take(make_option(cycle, cycle.partial(nodes)).claim(cycle))
+            gang = _gang(placed.job, placed.placement.rate)
+            known = cluster.claims.get(job)
+            if known is not None and known.gang == gang:
+                continue
+            cluster.unreserve(job)  # what it claimed has been put right
+            cycle = Cycle(cluster, gang)
+            nodes = [cluster.node_index(node) for node in placed.placement.nodes]
+            # It runs there, even if its own tasks ask for more than a link carries.
+            cluster.take(make_option(cycle, cycle.partial(nodes)).claim(cycle))
         return cluster
 
 
 def _gang(job: TrainingJob, rate: int) -> Gang:
     """Return a job as one that asks for a place, its tasks sending at up to a rate."""
-    rounded = to_slots(job.claimed_iteration(rate), _SLOT_MS, _HYPERPERIOD)
+    claimed = job.claimed_iteration(rate)
+    if claimed.duration > _SLOT_MS * _HYPERPERIOD:
+        raise InputError(
+            f"jobs[{job.index}].batch: {job.work.batch}: an iteration takes "
+            f"{float(claimed.duration):.0f} ms, more than the hyperperiod of "
+            f"{_SLOT_MS * _HYPERPERIOD} ms of policy 'proposal'; lower the batch"
+        )
+    rounded = to_slots(claimed, _SLOT_MS, _HYPERPERIOD)
     return Gang(
         name=job.name,
         tasks=job.work.workers,
