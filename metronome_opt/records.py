@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -69,7 +70,7 @@ def build(
     try:
         return cls.model_validate(data, context=dict(context or {}))
     except ValidationError as error:
-        raise InputError(explain(error)) from None
+        raise InputError(explain(error, cls)) from None
 
 
 T = TypeVar("T")
@@ -84,10 +85,20 @@ def read_as(path: str | Path, make: Callable[[dict[str, Any]], T]) -> T:
         raise InputError(f"{path}: {error}") from None
 
 
-def explain(error: ValidationError) -> str:
-    """Return the first fault of a validation as one line: the place, the fault, the value."""
+def explain(error: ValidationError, cls: type[Record] | None = None) -> str:
+    """Return one fault of a validation as one line: the place, the fault, the value.
+
+    It is the first one; unknown fields come before all others, since a name that is mistyped is
+    often missing as well.
+
+    Parameters
+    ----------
+    cls
+        Of the document, if known: of its fields the one is named that is most like an unknown one.
+    """
     faults = error.errors(include_url=False)
-    fault = faults[0]
+    unknown = [fault for fault in faults if fault["type"] == "extra_forbidden"]
+    fault = (unknown or faults)[0]
     path = list(fault["loc"])
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if fault["type"] == "inconsistent":
@@ -98,8 +109,17 @@ def explain(error: ValidationError) -> str:
         path.pop()
     words = _WORDS.get(fault["type"])
     message = words.format(**fault.get("ctx", {})) if words else fault["msg"]
+    if unknown:
+        missing = [each["loc"][-1] for each in faults if each["loc"][:-1] == fault["loc"][:-1]]
+        known = [*(cls.model_fields if cls and len(path) == 1 else ()), *missing]
+        message += _nearest(path[-1], [name for name in known if name != path[-1]])
     value = "" if fault["type"] == "missing" else f", got {show(fault['input'])}"
     return f"{place(path) or 'document'}: {message}{value}{more}"
+
+
+def _nearest(name: str | int, known: Sequence[str | int]) -> str:
+    near = get_close_matches(str(name), [str(each) for each in known], n=1, cutoff=0.8)
+    return f" (perhaps {near[0]})" if near else ""
 
 
 _WORDS = {
@@ -117,6 +137,8 @@ _WORDS = {
     "dict_type": "must be a mapping",
     "mapping_type": "must be a mapping",
     "tuple_type": "must be a list",
+    "too_short": "must have at least {min_length} in it",
+    "too_long": "must have at most {max_length} in it",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from metronome_opt.instance import Instance
 from metronome_opt.schedule import Schedule
+from metronome_opt.scheduling import Store, read_cluster
 from metronome_opt.simulate import POLICIES, Conditions
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.study import STUDIES, Study
@@ -55,6 +57,27 @@ def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "auto: " in printed
     assert "contention" in printed
     assert "wideresnet101" in printed
+
+
+def test_the_cluster_s_python_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks("docs/cluster.md", "python")
+    exec(code, {})
+    nodes, placed = capsys.readouterr().out.splitlines()
+    assert nodes == "24 nodes take a task; the others: {}"
+    assert placed.count("node-") == 8
+    with Store(tmp_path / "state") as store:
+        assert list(store.state.claims) == ["vgg19-a"]
+
+
+def test_the_cluster_shown_is_one(tmp_path: Path) -> None:
+    text = (ROOT / "docs/cluster.md").read_text(encoding="utf-8")
+    (shown,) = [block for block in text.split("\n\n") if "format: metronome-cluster/1" in block]
+    (tmp_path / "cluster.yaml").write_text(textwrap.dedent(shown), encoding="utf-8")
+    spec = read_cluster(tmp_path / "cluster.yaml")
+    assert [node.has.gpus for node in spec.nodes] == [4, 4]
 
 
 def test_the_readme_names_every_solver() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +16,8 @@ from metronome_opt.documents import check_targets, write_text
 from metronome_opt.errors import InputError, MetronomeError
 
 if TYPE_CHECKING:
+    from metronome_opt.cli.checks import Show
+    from metronome_opt.control.decide import Settings
     from metronome_opt.control.metrics import Metrics
     from metronome_opt.control.watch import Check, Watch
 
@@ -50,6 +51,10 @@ def monitor(
     window: Annotated[
         float, typer.Option(min=1, metavar="S", help="How far to look back, in seconds.")
     ] = 120.0,
+    gone: Annotated[
+        float,
+        typer.Option(min=0, metavar="S", help="A job that sends nothing for so long is gone."),
+    ] = 60.0,
     at: Annotated[
         float | None,
         typer.Option(
@@ -63,6 +68,24 @@ def monitor(
         float, typer.Option(min=0.1, metavar="S", help="Seconds for each answer.")
     ] = 30.0,
     attempts: Annotated[int, typer.Option(min=1, help="How often to ask for an answer.")] = 4,
+    price: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="P",
+            help="Of moves: 1 over the iterations in which one has to pay.",
+        ),
+    ] = 0.02,
+    gain: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="G",
+            help="What a plan has to gain beyond that, as a share of the weighted traffic.",
+        ),
+    ] = 0.01,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide, but keep nothing.")] = False,
     claims: Annotated[
         Path | None,
@@ -85,8 +108,10 @@ def monitor(
     """Compare what jobs do with what they claim; decide who is to wait, once, and for how long.
 
     A check without an answer that can be used changes nothing: it is told in one line, and with
-    --interval the next one comes later.
+    --interval the next one comes later. Who was not measured is told with the reason; with --once
+    the exit status is 1 if that is everybody.
     """
+    from metronome_opt.cli.checks import Show
     from metronome_opt.scheduling.store import Store
 
     check_targets([], [dashboard, metrics])
@@ -95,7 +120,9 @@ def monitor(
         return 0
     if state is None or prometheus is None:
         raise InputError(f"--{'state' if state is None else 'prometheus'}: missing")
-    if once == (interval is not None):
+    if once and interval is not None:
+        raise InputError("--once, --interval: give one of them, not both")
+    if not once and interval is None:
         raise InputError("--once, --interval: give one of them")
     if at is not None and not once:
         raise InputError("--at: is for --once")
@@ -112,14 +139,18 @@ def monitor(
             prometheus,
             selector,
             window=window,
+            gone=gone,
             timeout=timeout,
             attempts=attempts,
+            settings=_settings(price, gain),
             metrics=told,
             dry_run=dry_run,
         )
-        show = _Show(state, claims, as_json=as_json, dry_run=dry_run)
+        show = Show(state, claims, as_json=as_json, dry_run=dry_run)
         if interval is None:
-            return _check(watch, show, told, metrics, time.time() if at is None else at)
+            now_s = time.time() if at is None else at
+            check = _check(watch, show, told, metrics, now_s)
+            return _FAILED if check is None or check.is_blind else 0
         return _repeat(watch, show, told, metrics, interval)
 
 
@@ -130,14 +161,22 @@ def _write_dashboard(file: Path) -> None:
     typer.echo(f"wrote {file}", err=True)
 
 
+def _settings(price: float, gain: float) -> Settings:
+    from metronome_opt.control.decide import Settings
+
+    return Settings(price=Fraction(str(price)), minimum_gain=Fraction(str(gain)))
+
+
 def _watch(
     state: Path,
     prometheus: str,
     selector: str | None,
     *,
     window: float,
+    gone: float,
     timeout: float,
     attempts: int,
+    settings: Settings,
     metrics: Metrics | None,
     dry_run: bool,
 ) -> Watch:
@@ -151,6 +190,8 @@ def _watch(
         client.raw,
         Selector(DEFAULT_SELECTOR if selector is None else selector),
         window_s=window,
+        gone_s=gone,
+        settings=settings,
         metrics=metrics,
         dry_run=dry_run,
     )
@@ -177,7 +218,7 @@ def _metrics(file: Path | None, listen: str | None) -> Iterator[Metrics | None]:
 
 
 def _repeat(
-    watch: Watch, show: _Show, told: Metrics | None, file: Path | None, interval: float
+    watch: Watch, show: Show, told: Metrics | None, file: Path | None, interval: float
 ) -> int:
     """Check until interrupted; after failures the pause doubles, up to ten minutes."""
     pause = interval
@@ -185,7 +226,7 @@ def _repeat(
         while True:
             begin = time.monotonic()
             try:
-                failed = _check(watch, show, told, file, time.time()) != 0
+                failed = _check(watch, show, told, file, time.time()) is None
             except MetronomeError as error:
                 failed = True  # somebody else has the folder, say; that passes
                 typer.echo(f"metronome: {error}", err=True)
@@ -195,8 +236,10 @@ def _repeat(
         return _INTERRUPTED
 
 
-def _check(watch: Watch, show: _Show, told: Metrics | None, file: Path | None, now_s: float) -> int:
-    """Check once and tell what it came to; return the exit status."""
+def _check(
+    watch: Watch, show: Show, told: Metrics | None, file: Path | None, now_s: float
+) -> Check | None:
+    """Check once and tell what it came to; return None if there was no answer."""
     from metronome_opt.profiles.prometheus import PrometheusError
 
     try:
@@ -204,87 +247,9 @@ def _check(watch: Watch, show: _Show, told: Metrics | None, file: Path | None, n
     except PrometheusError as error:
         watch.failed()
         typer.echo(f"metronome: {error}", err=True)
-        return _FAILED
+        return None
     finally:
         if told is not None and file is not None:
             told.write(file)
     show(check)
-    return 0
-
-
-class _Show:
-    """Tells what a check came to, and writes the claims if they are new."""
-
-    def __init__(self, state: Path, claims: Path | None, *, as_json: bool, dry_run: bool) -> None:
-        self._state, self._claims = state, claims
-        self._as_json, self._dry_run = as_json, dry_run
-        self._new = False
-
-    def __call__(self, check: Check) -> None:
-        if self._as_json:
-            typer.echo(json.dumps(_document(check)))
-        else:
-            _tell(check, dry_run=self._dry_run)
-        self._new |= check.kept
-        if self._claims is not None and self._new:
-            from metronome_opt.cli.place import export_state
-            from metronome_opt.scheduling.store import Store
-
-            with Store(self._state) as store:
-                export_state(store.state, self._claims)
-            self._new = False
-
-
-def _document(check: Check) -> dict[str, Any]:
-    decision = check.decision
-    steps = decision.plan.steps if decision is not None and decision.plan is not None else ()
-    contention = decision.contention if decision is not None else None
-    return {
-        "at_s": check.at_s,
-        "jobs": check.jobs,
-        "measured": sorted(check.observations),
-        "decision": str(decision.kind) if decision is not None else "nothing",
-        "reason": decision.reason if decision is not None else "no job has claims on links",
-        "findings": [
-            {
-                "kind": str(each.kind),
-                "name": each.name,
-                "what": each.what,
-                "claimed": each.claimed,
-                "measured": each.measured,
-            }
-            for each in (decision.findings if decision is not None else ())
-        ],
-        "steps": [
-            {
-                "job": step.job,
-                "wait_slots": step.wait,
-                "offset_before": step.before,
-                "offset_after": step.after,
-            }
-            for step in steps
-        ],
-        "contention": None
-        if contention is None
-        else {
-            "claimed": str(contention.claimed),
-            "measured": str(contention.measured),
-            "planned": str(contention.planned),
-        },
-        "kept": check.kept,
-    }
-
-
-def _tell(check: Check, *, dry_run: bool) -> None:
-    at = datetime.fromtimestamp(check.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    decision = check.decision
-    seen = f"{len(check.observations)} of {check.jobs} jobs measured"
-    if decision is None:
-        typer.echo(f"{at}  {seen}: no job has claims on links")
-        return
-    kept = ", not kept" if dry_run and decision.contention is not None else ""
-    typer.echo(f"{at}  {seen}: {decision.kind}{kept}; {decision.reason}")
-    if decision.plan is not None:
-        for number, step in enumerate(decision.plan.steps, start=1):
-            slot_ms = decision.plan.claims_before.instance.slot_ms
-            typer.echo(f"  {number}. {step.job} waits {step.wait * slot_ms} ms, once")
+    return check

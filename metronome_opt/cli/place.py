@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +12,10 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
+    from metronome_opt.cli.state_changes import Change
     from metronome_opt.scheduling.gang import Gang
     from metronome_opt.scheduling.place import Decision
-    from metronome_opt.scheduling.state import ClusterState, Mode
+    from metronome_opt.scheduling.state import ClusterState
 
 _NO_PLACE = 1
 
@@ -41,6 +41,12 @@ def place(
     with_jobs: Annotated[
         bool, typer.Option("--with-jobs", help="With the jobs of the scenario, where it has them.")
     ] = False,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --with-jobs: the jobs have the offsets of this schedule."
+        ),
+    ] = None,
     exclusive: Annotated[
         bool,
         typer.Option("--exclusive", help="Make STATE one where each burst's bandwidth is its own."),
@@ -55,6 +61,16 @@ def place(
             help="Let a job go first, with all its claims; it stays if JOB finds no place.",
         ),
     ] = None,
+    down: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="A node takes no more tasks.")
+    ] = None,
+    up: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="A node takes tasks again.")
+    ] = None,
+    capacity: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LINK=MBPS", help="A link carries so much; 0 if it failed."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Find the place, reserve none.")
     ] = False,
@@ -68,73 +84,76 @@ def place(
 
     What is reserved is kept in STATE and on the disk before it is told.
     """
+    from metronome_opt.cli.new_state import new_state
+    from metronome_opt.cli.state_changes import carry_out, changes_of
     from metronome_opt.scheduling.place import SEARCHES
-    from metronome_opt.scheduling.request import read_request
     from metronome_opt.scheduling.store import Store
 
     if search not in SEARCHES:
         raise InputError(f"--search: must be one of {', '.join(SEARCHES)}, got {show(search)}")
-    if cluster is None and (with_jobs or exclusive):
-        raise InputError("--cluster: missing; --with-jobs and --exclusive are for a new STATE")
-    if dry_run and (job is None or cluster is not None):
-        raise InputError("--dry-run: is for a JOB and a STATE that is there already")
+    if cluster is None and (with_jobs or exclusive or schedule is not None):
+        raise InputError(
+            "--cluster: missing; --with-jobs, --schedule and --exclusive are for a new STATE"
+        )
+    changes = changes_of(down or (), up or (), capacity or ())
+    if dry_run:
+        _check_dry_run(nothing_to_try=job is None or cluster is not None, changes=bool(changes))
     if claims is not None:
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
-    new = None if cluster is None else _new(cluster, with_jobs=with_jobs, exclusive=exclusive)
-    if new is not None and job is not None:
-        read_request(job, new.cluster)  # what is wrong with it is found before STATE is made
+    new = None
+    if cluster is not None:
+        new = new_state(cluster, with_jobs=with_jobs, schedule=schedule, exclusive=exclusive)
+        _asked(new, state, job, remove, changes)  # what is wrong is found before STATE is made
     with Store(state) if new is None else Store.keep(state, new) as store:
-        if remove is not None and remove not in store.state.claims:
-            raise InputError(f"--remove: {state} has no job {show(remove)}")
-        placed = True
-        if job is not None:
-            placed = _place(
-                store.state, job, search, remove=remove, dry_run=dry_run, as_json=as_json
-            )
-        else:
+        gang = _asked(store.state, state, job, remove, changes)
+        for change in changes:
+            typer.echo(carry_out(store.state, change), err=True)
+        if gang is None:
+            placed = True
             if remove is not None:
-                store.state.unreserve(remove)
+                _let_go(store.state, remove)
             _show(store.state, as_json=as_json)
+        else:
+            placed = _place(
+                store.state, gang, search, remove=remove, dry_run=dry_run, as_json=as_json
+            )
         if claims is not None:
             export_state(store.state, claims)
     return 0 if placed else _NO_PLACE
 
 
-def _new(path: Path, *, with_jobs: bool, exclusive: bool) -> ClusterState:
-    """Return the state of a cluster, or of a scenario's, with the scenario's jobs if asked for."""
-    from metronome_opt.documents import read_document
-    from metronome_opt.scenario import locate, read_scenario
-    from metronome_opt.scheduling.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
-    from metronome_opt.scheduling.place import place_all
-    from metronome_opt.scheduling.request import gangs_of
-    from metronome_opt.scheduling.state import ClusterState
+def _check_dry_run(*, nothing_to_try: bool, changes: bool) -> None:
+    if changes:
+        raise InputError("--dry-run: changes nothing; leave out --down, --up and --capacity")
+    if nothing_to_try:
+        raise InputError("--dry-run: is for a JOB and a STATE that is there already")
 
-    path = locate(path)
-    mode: Mode = "exclusive" if exclusive else "shared"
-    if read_document(path).get("format") == CLUSTER_FORMAT:
-        if with_jobs:
-            raise InputError(f"--with-jobs: {path} is a cluster, and has no jobs")
-        return ClusterState(read_cluster(path), mode=mode)
-    scenario = read_scenario(path)
-    if scenario.hyperperiod_ms is None:
-        raise InputError(f"{path}: hyperperiod_ms: missing; all links of a state repeat together")
-    spec = ClusterSpec.of_cluster(
-        scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms
-    )
-    state = ClusterState(spec, mode=mode)
-    if with_jobs:
-        try:
-            place_all(state, gangs_of(scenario))
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
-    return state
+
+def _asked(
+    state: ClusterState, folder: Path, job: Path | None, remove: str | None, changes: list[Change]
+) -> Gang | None:
+    """Return the job that asks for a place, if one does; refuse what cannot be done."""
+    from metronome_opt.cli.state_changes import check_changes
+    from metronome_opt.scheduling.request import read_request
+
+    check_changes(state, changes)
+    if remove is not None and remove not in state.claims:
+        raise InputError(f"--remove: {folder} has no job {show(remove)}")
+    if job is None:
+        return None
+    gang = read_request(job, state.cluster)
+    if gang.name in state.claims and gang.name != remove:
+        raise InputError(
+            f"{job}: name: {show(gang.name)} runs already; let it go with --remove, or rename it"
+        )
+    return gang
 
 
 def _place(
     state: ClusterState,
-    path: Path,
+    gang: Gang,
     search: str,
     *,
     remove: str | None,
@@ -142,10 +161,9 @@ def _place(
     as_json: bool,
 ) -> bool:
     """Place a job, perhaps instead of another one, and tell so; return whether there was room."""
-    from metronome_opt.scheduling.place import place_job, why_not
-    from metronome_opt.scheduling.request import read_request
+    from metronome_opt.scheduling.place import place_job
+    from metronome_opt.scheduling.reasons import why_not
 
-    gang = read_request(path, state.cluster)
     left = state if remove is None else _without(state, remove)
     decision = place_job(left, gang, search=search)
     if decision is None:
@@ -156,13 +174,18 @@ def _place(
         return False
     if not dry_run:
         if remove is not None:
-            state.unreserve(remove)
+            _let_go(state, remove)
         state.reserve(decision.claim)
     if as_json:
         typer.echo(json.dumps(_document(state, gang, decision, reserved=not dry_run), indent=2))
     else:
         _tell(state, decision, reserved=not dry_run)
     return True
+
+
+def _let_go(state: ClusterState, job: str) -> None:
+    state.unreserve(job)
+    typer.echo(f"removed {job}", err=True)
 
 
 def _without(state: ClusterState, job: str) -> ClusterState:
@@ -196,13 +219,11 @@ def _document(
 
 
 def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
-    from metronome_opt.report import counted, number
+    from metronome_opt.report import counted, number, on_nodes
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
-    tasks = Counter(claim.nodes)
-    told = ", ".join(f"{node} x {count}" if count > 1 else node for node, count in tasks.items())
     typer.echo(
-        f"{claim.job}: {'placed' if reserved else 'would be placed'} on {told}; "
+        f"{claim.job}: {'placed' if reserved else 'would be placed'} on {on_nodes(claim.nodes)}; "
         f"{counted(decision.racks, 'rack')}"
     )
     if decision.contention:

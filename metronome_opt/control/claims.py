@@ -81,8 +81,9 @@ class Claims:
     def reserved(self) -> Instance:
         """The same with every burst longer by the cushion of its job: what is to be kept apart."""
         jobs = []
+        named = {link.name: link for link in self.running.links}
         for job in self.running.jobs:
-            links = tuple(link for link in self.running.links if link.name in job.links)
+            links = tuple(named[link] for link in job.links)
             alone = self.running.replace(links=links, jobs=(job,))
             jobs.append(lengthen(alone, self.cushions.get(job.name, 0)).jobs[0])
         return self.running.replace(jobs=tuple(jobs))

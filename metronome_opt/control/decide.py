@@ -40,9 +40,11 @@ class Settings:
     large
         How many times its tolerance a finding has to exceed to count at once.
     price
-        Of moves, see `metronome_opt.control.pricing`.
+        Of moves: 1 over the iterations in which one has to pay, see
+        `metronome_opt.control.pricing`.
     minimum_gain
-        What a plan has to gain in that price, and what more jobs have to gain over fewer.
+        What a plan has to gain, moves paid, and what more jobs have to gain over fewer: a share of
+        the weighted traffic that is no longer late.
     pause_ms, longest_pause_ms
         For how long a job that was moved is left alone; doubled up to the longest if it flaps.
     """
@@ -66,10 +68,13 @@ class Choice:
         The offsets. Nobody moves if that does not gain enough.
     postponed
         Whether more would be gained if no job were resting.
+    most
+        What the best plan of all would gain, moves paid: a share of the weighted traffic.
     """
 
     way: Reconfiguration
     postponed: bool
+    most: Fraction
 
 
 def choose(
@@ -92,11 +97,11 @@ def choose(
     seed
         Of the solver.
     """
-    way = _least_that_pays(part, suspects, resting, settings, seed)
+    way, most = _least_that_pays(part, suspects, resting, settings, seed)
     if way.moved or not any(job.name in resting for job in part.jobs):
-        return Choice(way, postponed=False)
-    unbound = _least_that_pays(part, suspects, (), settings, seed)
-    return Choice(way, postponed=bool(unbound.moved))
+        return Choice(way, postponed=False, most=most)
+    unbound, most = _least_that_pays(part, suspects, (), settings, seed)
+    return Choice(way, postponed=bool(unbound.moved), most=most)
 
 
 def _least_that_pays(
@@ -105,21 +110,22 @@ def _least_that_pays(
     resting: Collection[str],
     settings: Settings,
     seed: int,
-) -> Reconfiguration:
-    """Return the smallest change of which no larger one gains enough more."""
+) -> tuple[Reconfiguration, Fraction]:
+    """Return the smallest change of which no larger one gains enough more, and the most gained."""
     price = settings.price
     chosen = resolve(part, price=price, only=())
     if not chosen.contention_before:
-        return chosen
+        return chosen, Fraction(0)
     one = rephase_one(part, price=price, held=resting)
     around = blocks_around(part, suspects)
     wider = [resolve(part, price=price, held=resting, only=around, seed=seed)]
     if len(around) < len(part.jobs):
         wider.append(resolve(part, price=price, held=resting, seed=seed))
-    for way in (one, *wider):
+    ways = (one, *wider)
+    for way in ways:
         if chosen.after - way.after >= settings.minimum_gain:
             chosen = way
-    return chosen
+    return chosen, max(way.gain for way in ways)
 
 
 def verdict(moved: Collection[str], blocks: Sequence[Collection[str]]) -> Verdict:

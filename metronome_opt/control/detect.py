@@ -49,8 +49,8 @@ class Finding:
         if self.claimed is None or self.measured is None:
             return f"{self.name}: {self.what}"
         if self.kind is Kind.DRIFTED:
-            return f"{self.name}: {self.what} {self.measured:+.1f} slots"
-        return f"{self.name}: {self.what} {self.measured:.6g} instead of {self.claimed:.6g}"
+            return f"{self.name}: off its slot by {self.measured:+,.1f} ms"
+        return f"{self.name}: {self.what} {self.measured:,.6g} instead of {self.claimed:,.6g}"
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,7 @@ def _of_job(claims: Claims, job: Job, seen: Observation, tolerance: Tolerance) -
         due_ms = claims.epoch_ms + claims.offsets[job.name] * slot_ms
         drift = signed(seen.origin_ms - due_ms, period_ms)
         allowed = max(slot_ms * max(claims.cushions.get(job.name, 0), 0.5), seen.origin_error_ms)
-        yield from _finding(
-            Kind.DRIFTED, job.name, "off its slot by", 0.0, drift / slot_ms, allowed / slot_ms
-        )
+        yield from _finding(Kind.DRIFTED, job.name, "off its slot in ms", 0.0, drift, allowed)
     if seen.bursts is not None:
         yield from _of_bursts(job, slot_ms, seen.bursts, tolerance)
 

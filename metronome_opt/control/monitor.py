@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from metronome_opt.control import reasons
 from metronome_opt.control.claims import Claims
 from metronome_opt.control.decide import Choice, Settings, Verdict, choose, verdict
 from metronome_opt.control.detect import Finding, Kind, detect
@@ -124,7 +125,12 @@ class Monitor:
             if self.memory.is_ripe(finding, persist=settings.persist, large=settings.large)
         ]
         if not ripe:
-            told = f"not believed yet: {_told(findings)}" if findings else "all is as claimed"
+            measured = {*observations, *capacities}
+            told = (
+                f"not believed yet: {reasons.told(findings)}"
+                if findings
+                else reasons.as_claimed(claims, measured)
+            )
             return Decision(Verdict.NOTHING, findings, None, claims, None, told)
         believed = _concerned(claims, ripe, findings)
         if _gone(believed) >= claims.offsets.keys():
@@ -132,32 +138,36 @@ class Monitor:
             return Decision(Verdict.NOTHING, findings, None, None, None, "all jobs are gone")
         right = put_right(claims, believed, observations, capacities)
         known = [each for each in believed if each.name not in right.kept]
-        choices, postponed = self._choose(claims, right.claims, known, now_ms)
-        if postponed:
+        moves = self._choose(claims, right.claims, known, now_ms)
+        if moves.postponed:
             believed = [
-                each for each in believed if each.kind is Kind.GONE or each.name not in postponed
+                each
+                for each in believed
+                if each.kind is Kind.GONE or each.name not in moves.postponed
             ]
             right = put_right(claims, believed, observations, capacities)
-        return self._decide(claims, right, findings, ripe, choices, postponed, now_ms)
+        return self._decide(claims, right, findings, ripe, moves, now_ms)
 
     def _choose(
         self, claims: Claims, right: Claims, believed: Sequence[Finding], now_ms: float
-    ) -> tuple[dict[str, int], set[str]]:
-        """Return the new offsets of who is to move, and what is left for later: jobs and links."""
+    ) -> _Moves:
+        """Return who is to move where, and what is left for later."""
         resting = self.memory.resting(now_ms)
         names = _changed(claims, believed)
         offsets: dict[str, int] = {}
         postponed: set[str] = set()
+        most = Fraction(0)
         for part in components(right.reserved):
             suspects = _suspects(part, names)
             if not suspects:
                 continue
             choice: Choice = choose(part, suspects, resting, self.settings, self._seed)
+            most = max(most, choice.most)
             if choice.postponed:
                 postponed |= {job.name for job in part.jobs} | {link.name for link in part.links}
             for index in choice.way.moved:
                 offsets[part.jobs[index].name] = choice.way.offsets[index]
-        return offsets, postponed
+        return _Moves(offsets, postponed, most)
 
     def _decide(
         self,
@@ -165,31 +175,54 @@ class Monitor:
         put: PutRight,
         findings: tuple[Finding, ...],
         ripe: Sequence[Finding],
-        offsets: Mapping[str, int],
-        postponed: Collection[str],
+        moves: _Moves,
         now_ms: float,
     ) -> Decision:
         right = put.claims
-        plan = make_plan(right, offsets) if offsets else None
+        plan = make_plan(right, moves.offsets) if moves.offsets else None
         after = right if plan is None else plan.claims()
         blocks = [[job.name for job in block.jobs] for block in split(right.reserved).blocks]
-        kind = verdict(offsets, blocks)
+        kind = verdict(moves.offsets, blocks)
         self.memory = self.memory.after_moving(
-            offsets,
+            moves.offsets,
             now_ms,
             pause_ms=self.settings.pause_ms,
             longest_ms=self.settings.longest_pause_ms,
         ).only({*after.offsets, *(link.name for link in after.instance.links)})
         contention = Contention(*(_contention(each) for each in (claims, right, after)))
-        told = "; ".join((_told(ripe), *put.kept.values()))
         if plan is not None:
-            who = ", ".join(f"{step.job} waits {step.wait} slots" for step in plan.steps)
-            told += f"; contention {_change(contention)}: {who}"
-        elif postponed:
-            told += "; jobs that would have to move were moved not long ago"
+            why = reasons.waits(plan)
+        elif moves.postponed:
+            why = "jobs that would have to move were moved not long ago"
         else:
-            told += "; to move anybody would not gain enough"
-        return Decision(kind, findings, plan, after, contention, told)
+            why = reasons.nobody_moves(contention.measured, moves.most, self.settings.minimum_gain)
+        told = (
+            reasons.told(ripe),
+            *put.kept.values(),
+            *reasons.put_right(claims, right),
+            reasons.contention(contention.claimed, contention.measured, contention.planned),
+            why,
+        )
+        return Decision(kind, findings, plan, after, contention, "; ".join(told))
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """Who is to move.
+
+    Attributes
+    ----------
+    offsets
+        The new ones, by job.
+    postponed
+        Jobs and links that are left for later.
+    most
+        What the best plan for jobs that hang together would gain, moves paid.
+    """
+
+    offsets: Mapping[str, int]
+    postponed: Collection[str]
+    most: Fraction
 
 
 def _concerned(
@@ -226,12 +259,3 @@ def _suspects(part: Instance, names: set[str]) -> set[str]:
 def _contention(claims: Claims) -> Fraction:
     offsets = [claims.offsets[job.name] for job in claims.instance.jobs]
     return Pricing(claims.reserved, Fraction(0)).contention(offsets)
-
-
-def _change(contention: Contention) -> str:
-    measured, planned = float(contention.measured), float(contention.planned)
-    return f"from {measured:.6g} to {planned:.6g}"
-
-
-def _told(findings: Sequence[Finding]) -> str:
-    return "; ".join(map(str, findings))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from metronome_opt.errors import InputError, show
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,11 @@ class SeenBurst:
         From the beginning of the iteration.
     length_ms, rate_mbps
         Of one flow.
+
+    Raises
+    ------
+    InputError
+        If a value is not finite, or one that cannot be negative is.
     """
 
     start_ms: float
@@ -23,6 +31,17 @@ class SeenBurst:
     start_error_ms: float = 0.0
     length_error_ms: float = 0.0
     rate_error_mbps: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_finite("start_ms", self.start_ms)
+        for name in (
+            "length_ms",
+            "rate_mbps",
+            "start_error_ms",
+            "length_error_ms",
+            "rate_error_mbps",
+        ):
+            _check_not_negative(name, getattr(self, name))
 
     @property
     def volume(self) -> float:
@@ -48,6 +67,11 @@ class Observation:
         Of an iteration, in their order.
     gone
         Whether the job is there no more.
+
+    Raises
+    ------
+    InputError
+        If a value is not finite, a period is not above 0, or an error is negative.
     """
 
     period_ms: float | None = None
@@ -57,7 +81,33 @@ class Observation:
     origin_error_ms: float = 0.0
     gone: bool = False
 
+    def __post_init__(self) -> None:
+        if self.period_ms is not None:
+            _check_finite("period_ms", self.period_ms)
+            if self.period_ms <= 0:
+                raise InputError(
+                    f"period_ms: {show(self.period_ms)}: must be above 0; leave it out if it was "
+                    "not measured"
+                )
+        if self.origin_ms is not None:
+            _check_finite("origin_ms", self.origin_ms)
+        _check_not_negative("period_error_ms", self.period_error_ms)
+        _check_not_negative("origin_error_ms", self.origin_error_ms)
+
 
 def signed(difference: float, period: float) -> float:
     """Return a difference of phases, in [-period / 2, period / 2)."""
     return (difference + period / 2) % period - period / 2
+
+
+def _check_finite(place: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise InputError(
+            f"{place}: {show(value)}: must be a finite number; leave out what was not measured"
+        )
+
+
+def _check_not_negative(place: str, value: float) -> None:
+    _check_finite(place, value)
+    if value < 0:
+        raise InputError(f"{place}: {show(value)}: must be at least 0")

@@ -6,6 +6,10 @@ with K the contention, `traffic` its natural size (the weighted traffic of all j
 and wait_j the slots from the current offset to the new one; the first sum is over the jobs that
 move, the second one over all. Both terms are shares, so that a price means the same in small and in
 large networks. Everything is exact.
+
+Contention lasts, whereas a job waits once. A move is counted as 1 + wait_j / T_j iterations of the
+job lost, contention as its share of every iteration; so a price of 1 / n, without a unit, is that
+of a move whose gain is to pay for it within n iterations.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ class Pricing:
     instance
         Every job has a current offset, and a period that stays.
     price
-        Of moves; 0 for none.
+        Of moves: 1 over the iterations in which one has to pay; 0 for none.
     """
 
     def __init__(self, instance: Instance, price: Fraction) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from string import Template
 from typing import Any
 
@@ -101,6 +101,29 @@ def _quoted(text: str) -> str:
     return re.sub(r"""["'\\]""", lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What can be seen of jobs, each of which is in one of the two.
+
+    Attributes
+    ----------
+    observations
+        By job.
+    unmeasured
+        Why there is none, by job.
+    """
+
+    observations: Mapping[str, Observation]
+    unmeasured: Mapping[str, str]
+
+    def only(self, jobs: Collection[str]) -> Seen:
+        """Return what can be seen of some jobs."""
+        return Seen(
+            {job: each for job, each in self.observations.items() if job in jobs},
+            {job: why for job, why in self.unmeasured.items() if job in jobs},
+        )
+
+
 def observe(
     state: ClusterState,
     claims: Claims,
@@ -110,8 +133,9 @@ def observe(
     now_s: float,
     for_s: float,
     moved_s: Mapping[str, float],
-) -> dict[str, Observation]:
-    """Return what can be seen of each job; one whose samples say nothing is not named.
+    gone_s: float = 60.0,
+) -> Seen:
+    """Return what can be seen of each job, or why nothing can.
 
     A job's tasks do the same at the same time, so the first one that has samples speaks for all.
 
@@ -121,15 +145,20 @@ def observe(
         The end of the time to look at, seconds since the epoch, and its length.
     moved_s
         When a job was told to wait; what it did until then says nothing any more.
+    gone_s
+        A job that sent nothing for so long, and for ten periods, is gone. It may be saving its
+        state, so this should be longer than that takes: who is gone loses its nodes.
     """
-    seen = {}
+    seen, unmeasured = {}, {}
     for job in claims.running.jobs:
         begin_s = now_s - for_s
         if job.name in moved_s:
             waited_s = _WAITING_PERIODS * job.period * claims.instance.slot_ms / 1000
             begin_s = max(begin_s, moved_s[job.name] + waited_s)
         if begin_s >= now_s:
+            unmeasured[job.name] = "waits, as it was told to"
             continue
+        unmeasured[job.name] = f"no samples in {now_s - begin_s:.6g} s; check selector and window"
         tasks = range(min(_TASKS, len(state.claims[job.name].nodes)))
         for task in tasks:
             counted = selector.counted(state, job.name, task)
@@ -142,20 +171,32 @@ def observe(
             samples = next(iter(found.values()), None)
             if samples is not None and len(samples):
                 each = replace(samples, rates_mbps=samples.rates_mbps / counted)
-                found_out = observation(claims, job.name, each)
-                if found_out != Observation():
+                found_out = _found_out(claims, job.name, each, gone_s)
+                if isinstance(found_out, Observation):
                     seen[job.name] = found_out
+                    del unmeasured[job.name]
+                else:
+                    unmeasured[job.name] = found_out
                 break
-    return seen
+    return Seen(seen, unmeasured)
 
 
-def observation(claims: Claims, name: str, samples: Samples) -> Observation:
-    """Return what samples of one task say of its job."""
+def observation(claims: Claims, name: str, samples: Samples, *, gone_s: float = 0.0) -> Observation:
+    """Return what samples of one task say of its job; `gone_s` as in `observe`."""
+    found_out = _found_out(claims, name, samples, gone_s)
+    return found_out if isinstance(found_out, Observation) else Observation()
+
+
+def _found_out(claims: Claims, name: str, samples: Samples, gone_s: float) -> Observation | str:
+    """Return what samples of one task say of its job, or why they say nothing."""
     slot_ms, job = claims.instance.slot_ms, claims.running.job(name)
-    silence_s = _GONE_PERIODS * job.period * slot_ms / 1000
+    silence_s = max(gone_s, _GONE_PERIODS * job.period * slot_ms / 1000)
     end_s = float(samples.times_s[-1])
     silent = samples.rates_mbps[samples.times_s >= end_s - silence_s] == 0  # NaN is not
     if samples.times_s[0] <= end_s - silence_s and silent.all():
         return Observation(gone=True)
     due_ms = claims.next_due_ms(name, 1000 * end_s)
-    return from_profile(profile(samples), job, slot_ms=slot_ms, due_ms=due_ms)
+    found = profile(samples)
+    if found.reason is not None:
+        return found.reason
+    return from_profile(found, job, slot_ms=slot_ms, due_ms=due_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ from metronome_opt.control.inforce import carry_out, claims_of
 from metronome_opt.control.memory import Memory
 from metronome_opt.control.monitor import Decision, Monitor
 from metronome_opt.control.observation import Observation, signed
-from metronome_opt.control.reading import Read, Selector, observe
+from metronome_opt.control.reading import Read, Seen, Selector, observe
 from metronome_opt.documents import write_text
 from metronome_opt.records import read_as
 from metronome_opt.scheduling.store import Store
@@ -37,9 +38,11 @@ from metronome_opt.verify import evaluate
 if TYPE_CHECKING:
     from metronome_opt.control.claims import Claims
     from metronome_opt.control.metrics import Metrics
+    from metronome_opt.scheduling.state import ClusterState
 
 MEMORY_FILE = "monitor.json"
 WINDOW_S = 120.0
+GONE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Check:
         How many have claims on links.
     observations
         By job, of those that were measured.
+    unmeasured
+        Why the others were not, by job.
     decision
         None if there was nobody to look at.
     kept
@@ -62,9 +67,15 @@ class Check:
 
     at_s: float
     jobs: int
-    observations: dict[str, Observation]
+    observations: Mapping[str, Observation]
+    unmeasured: Mapping[str, str]
     decision: Decision | None
     kept: bool
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether there are jobs, of which none was measured."""
+        return self.jobs > 0 and not self.observations
 
 
 class Watch:
@@ -81,6 +92,8 @@ class Watch:
         Where samples come from.
     window_s
         How far back to look.
+    gone_s
+        For how long a job has to send nothing, ten periods at least, to be taken for gone.
     settings
         How to decide.
     metrics
@@ -96,12 +109,13 @@ class Watch:
         selector: Selector,
         *,
         window_s: float = WINDOW_S,
+        gone_s: float = GONE_S,
         settings: Settings | None = None,
         metrics: Metrics | None = None,
         dry_run: bool = False,
     ) -> None:
         self._folder, self._read, self._selector = Path(folder), read, selector
-        self._window_s, self._dry_run = window_s, dry_run
+        self._window_s, self._gone_s, self._dry_run = window_s, gone_s, dry_run
         self._settings, self._metrics = settings or Settings(), metrics
 
     def check(self, now_s: float) -> Check:
@@ -110,17 +124,27 @@ class Watch:
         Raises
         ------
         InputError
-            If the folder holds no state, or it is in use.
+            If the folder holds no state, or is in use before or after Prometheus is asked.
         PrometheusError
             If Prometheus gave no answer that can be used; everything is as before.
         """
         begin = time.monotonic()
         with Store(self._folder) as store:
-            claims = claims_of(store.state)
-            if claims is None:
-                check = Check(now_s, 0, {}, None, kept=False)
-            else:
-                check = self._decide(store, claims, now_s)
+            state, claims = store.state, claims_of(store.state)
+        memory = self._remembered()
+        # While Prometheus is asked, others may have the folder.
+        seen = Seen({}, {}) if claims is None else self._observe(state, claims, memory, now_s)
+        with Store(self._folder) as store:
+            if store.state.sequence != state.sequence:
+                claims = claims_of(store.state)
+                seen = seen.only(
+                    {
+                        job
+                        for job, claim in store.state.claims.items()
+                        if claim == state.claims.get(job)
+                    }
+                )
+            check = self._decide(store, claims, seen, memory, now_s)
         if self._metrics is not None:
             _tell(self._metrics, claims, check, time.monotonic() - begin)
         return check
@@ -130,25 +154,36 @@ class Watch:
         if self._metrics is not None:
             self._metrics.add(ERRORS.name)
 
-    def _decide(self, store: Store, claims: Claims, now_s: float) -> Check:
+    def _remembered(self) -> Memory:
         path = self._folder / MEMORY_FILE
-        memory = read_as(path, Memory.from_dict) if path.exists() else Memory()
-        seen = observe(
-            store.state,
+        return read_as(path, Memory.from_dict) if path.exists() else Memory()
+
+    def _observe(self, state: ClusterState, claims: Claims, memory: Memory, now_s: float) -> Seen:
+        return observe(
+            state,
             claims,
             self._selector,
             self._read,
             now_s=now_s,
             for_s=self._window_s,
             moved_s={job: moved.at_ms / 1000 for job, moved in memory.moved.items()},
+            gone_s=self._gone_s,
         )
+
+    def _decide(
+        self, store: Store, claims: Claims | None, seen: Seen, memory: Memory, now_s: float
+    ) -> Check:
+        if claims is None:
+            return Check(now_s, 0, {}, {}, None, kept=False)
         monitor = Monitor(self._settings, memory)
-        decision = monitor.check(claims, seen, 1000 * now_s)
+        decision = monitor.check(claims, seen.observations, 1000 * now_s)
         kept = False
         if not self._dry_run:
             kept = carry_out(store.state, decision)
-            write_text(path, json.dumps(monitor.memory.to_dict(), indent=2) + "\n")
-        return Check(now_s, len(claims.offsets), seen, decision, kept)
+            text = json.dumps(monitor.memory.to_dict(), indent=2) + "\n"
+            write_text(self._folder / MEMORY_FILE, text)
+        jobs = len(claims.offsets)
+        return Check(now_s, jobs, seen.observations, seen.unmeasured, decision, kept)
 
 
 def _tell(metrics: Metrics, claims: Claims | None, check: Check, took_s: float) -> None:
@@ -200,7 +235,7 @@ def _tell_of_links(metrics: Metrics, claims: Claims, decision: Decision) -> None
 _BYTES_PER_MBIT = 125_000
 
 
-def _drifts_s(claims: Claims, seen: dict[str, Observation]) -> dict[str, float]:
+def _drifts_s(claims: Claims, seen: Mapping[str, Observation]) -> dict[str, float]:
     """Return how far each job is off its slot, in seconds; above 0 is late."""
     slot_ms = claims.instance.slot_ms
     drifts = {}

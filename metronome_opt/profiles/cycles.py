@@ -41,6 +41,8 @@ def track(grid: Grid, lag: int, quiet: float) -> Ints | None:
     deviation = _standardised(grid.rates)
     template = _seed(deviation, lag)
     for _ in range(_ROUNDS):
+        if not np.ptp(template):
+            return None
         starts = _best_starts(_fit(deviation, template), lag)
         if len(starts) < 2:
             return None

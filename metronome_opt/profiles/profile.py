@@ -93,7 +93,8 @@ def profile(samples: Samples, *, quiet: float = QUIET) -> Profile:
     Parameters
     ----------
     samples
-        Throughput over at least four periods, at least eight samples each; the more of both, the
+        Throughput over at least four periods, at least eight samples each: means between samples,
+        not rates at single moments, see `Samples`. The more periods and samples, the
         more exact. Jitter of computing times may be up to about a tenth of a period.
     quiet
         Rates below this share of the highest are silence.

@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 UNITS = {"bit": 1e-6, "byte": 8e-6, "kbit": 1e-3, "Mbit": 1.0, "Gbit": 1e3}
 """Mbit per unit."""
 
+_LATEST_S = 7_258_118_400.0  # the year 2200
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -29,8 +31,10 @@ class Samples:
     times_s
         When each sample was taken, strictly increasing, seconds since the epoch, shape (n,).
     rates_mbps
-        The mean rate over the span that ends at that time, Mbit/s, NaN where nothing was measured,
-        shape (n,).
+        The mean rate over the span that ends at that time, as differences of a counter are, Mbit/s,
+        NaN where nothing was measured, shape (n,). Rates at single moments are no such means:
+        from them nobody can tell when a burst begins, nor how much it sends, and what falls between
+        two of them looks like another period (aliasing).
     averaged_s
         Length of that span in seconds, shape (n,); None for the time since the sample before, but
         no longer than usual.
@@ -58,6 +62,12 @@ class Samples:
             wrong = int(np.flatnonzero(np.isinf(self.rates_mbps))[0])
             raise InputError(
                 f"rates_mbps[{wrong}]: {show(float(self.rates_mbps[wrong]))}: not a rate; "
+                "use NaN where nothing was measured"
+            )
+        if (self.rates_mbps < 0).any():
+            wrong = int(np.flatnonzero(self.rates_mbps < 0)[0])
+            raise InputError(
+                f"rates_mbps[{wrong}]: {show(float(self.rates_mbps[wrong]))}: must be at least 0; "
                 "use NaN where nothing was measured"
             )
         back = np.flatnonzero(np.diff(self.times_s) <= 0)
@@ -107,8 +117,9 @@ def from_series(series: pd.Series, *, counter: bool = False, unit: str | None = 
     Parameters
     ----------
     series
-        Indexed by time, a DatetimeIndex or seconds since the epoch, in any order. Values that are
-        NaN or missing are samples that are missing.
+        Indexed by time, a DatetimeIndex or seconds since the epoch, in any order. Values are means
+        over the time since the one before, see `Samples`; those that are NaN or missing are samples
+        that are missing.
     counter
         Whether values count what was sent since some moment. Each rate is then that between
         neighbouring samples, as ``irate`` of Prometheus has it, and unknown where the counter
@@ -119,8 +130,8 @@ def from_series(series: pd.Series, *, counter: bool = False, unit: str | None = 
     Raises
     ------
     InputError
-        If an index is no time or is repeated, a value is no number or infinite, or the unit is
-        not known.
+        If an index is no time, is repeated or is beyond the year 2200, a value is no number,
+        infinite or a negative rate, or the unit is not known.
     """
     unit = unit or ("byte" if counter else "Mbit")
     if unit not in UNITS:
@@ -163,6 +174,11 @@ def _seconds(series: pd.Series) -> Floats:
         ) from None
     if not np.isfinite(seconds).all():
         raise InputError("index: holds a time that is missing or infinite; drop it")
+    if (seconds > _LATEST_S).any():
+        raise InputError(
+            f"time {show(float(seconds.max()))}: in seconds that is after the year 2200; divide "
+            "milliseconds by 1,000"
+        )
     return seconds
 
 

@@ -6,7 +6,7 @@ from metronome_opt.report.classes import (
     jobs_frame,
     priority_classes,
 )
-from metronome_opt.report.state import state_tables
+from metronome_opt.report.state import on_nodes, state_tables
 from metronome_opt.report.tables import (
     CLASSES_LEGEND,
     JOBS_LEGEND,
@@ -34,6 +34,7 @@ __all__ = [
     "jobs_table",
     "number",
     "objectives_table",
+    "on_nodes",
     "priority_classes",
     "state_tables",
     "stated",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,32 @@ if TYPE_CHECKING:
     from metronome_opt.scheduling.state import ClusterState
 
 _BUSIEST = 20
+_NODES_SHOWN = 3
 
 
 def state_tables(state: ClusterState) -> list[Table]:
-    """Return a table of the cluster, one of its jobs, and one of its busiest links."""
-    return [_cluster_table(state), _jobs_table(state), _links_table(state)]
+    """Return a table of the cluster, one of its jobs, and one of its busiest links.
+
+    The latter two only where there is something in them.
+    """
+    tables = [_cluster_table(state), _jobs_table(state), _links_table(state)]
+    return [table for table in tables if table.row_count]
+
+
+def on_nodes(nodes: Sequence[str], most: int | None = None) -> str:
+    """Return where the tasks of a job run, each node once, and of many the first ones only.
+
+    Parameters
+    ----------
+    nodes
+        The node of each task.
+    most
+        How many nodes are named; None for all.
+    """
+    tasks = Counter(nodes)
+    named = [f"{node} x {count}" if count > 1 else node for node, count in tasks.items()]
+    more = len(named[most:]) if most is not None else 0
+    return ", ".join(named[:most]) + (f" and {more} more" if more else "")
 
 
 def _cluster_table(state: ClusterState) -> Table:
@@ -29,12 +51,16 @@ def _cluster_table(state: ClusterState) -> Table:
         table.add_row(name, f"{has / unit:,.0f}", f"{free / unit:,.0f}")
     table.add_row("nodes", f"{len(state.up):,}", f"{int(state.up.sum()):,} take tasks")
     table.add_row("GPUs left over on nodes in use", "", f"{state.fragments:,}")
+    table.add_row("links are", state.mode, "")
     table.add_row("contention (weight x Mbit/s)", number(state.contention()), "")
     return table
 
 
 def _jobs_table(state: ClusterState) -> Table:
-    table = plain_table("job", "weight", "tasks", "nodes", "racks", "period\n(ms)", "offset\n(ms)")
+    table = plain_table(
+        "job", "weight", "tasks", "nodes", "racks", "period\n(ms)", "offset\n(ms)", "where"
+    )
+    table.columns[-1].justify = "left"
     slot_ms, hosts = state.cluster.slot_ms, state.cluster.hosts
     for job, claim in state.claims.items():
         racks = {hosts[node].rack for node in claim.nodes}
@@ -46,6 +72,7 @@ def _jobs_table(state: ClusterState) -> Table:
             str(len(racks)),
             f"{claim.period * slot_ms:,}",
             f"{claim.offset * slot_ms:,}",
+            on_nodes(claim.nodes, _NODES_SHOWN),
         )
     return table
 

@@ -130,9 +130,22 @@ def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Pro
 
 
 def locate(path: str | Path) -> Path:
-    """Return where a scenario is: a file, or one that comes with the package, by its name."""
-    shipped = data_folder() / "scenarios" / f"{path}.yaml"
-    return shipped if shipped.is_file() and not Path(path).exists() else Path(path)
+    """Return where a scenario is: a file, or one that comes with the package, by its name.
+
+    Raises
+    ------
+    InputError
+        If a plain name is neither.
+    """
+    shipped = data_folder() / "scenarios"
+    if Path(path).exists():
+        return Path(path)
+    if (shipped / f"{path}.yaml").is_file():
+        return shipped / f"{path}.yaml"
+    if Path(path).name == str(path) and not Path(path).suffix:
+        known = ", ".join(sorted(each.stem for each in shipped.glob("*.yaml")))
+        raise InputError(f"{path}: cannot be read (no such file); scenarios by name are {known}")
+    return Path(path)
 
 
 def _problem_of(document: Mapping[str, Any], folder: Path, hyperperiod_limit: int) -> Problem:

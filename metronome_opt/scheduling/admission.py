@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.tables import Ints
+from metronome_opt.records import explain
 from metronome_opt.scheduling.claim import (
     CapacityChanged,
     Claim,
@@ -23,6 +26,22 @@ from metronome_opt.scheduling.gang import flows_of
 
 if TYPE_CHECKING:
     from metronome_opt.scheduling.state import ClusterState
+
+
+def check_fields(event: Event) -> None:
+    """Refuse an event with fields that its record would not take.
+
+    Records are validated when they are made, but not when they are copied with changes.
+
+    Raises
+    ------
+    InputError
+        One line that names the field and its value.
+    """
+    try:
+        type(event).model_validate(event.model_dump(warnings=False))
+    except ValidationError as error:
+        raise InputError(f"{event.event}: {explain(error)}") from None
 
 
 def check_event(state: ClusterState, event: Event) -> None:

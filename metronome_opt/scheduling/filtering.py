@@ -25,21 +25,31 @@ class Fault(IntEnum):
     UPLINK = 6
     OTHERS = 7
 
-    @property
-    def words(self) -> str:
-        """What it says of a number of nodes."""
-        return _FAULTS[self]
+    def words(self, count: int) -> str:
+        """Return what it says of so many nodes."""
+        one, several = _FAULTS[self]
+        return one if count == 1 else several
 
 
+_OUT_OF_REACH = (
+    "is out of reach for the tasks that are placed",
+    "are out of reach for the tasks that are placed",
+)
 _FAULTS = {
-    Fault.NONE: "have room",
-    Fault.DOWN: "take no tasks",
-    Fault.RESOURCES: "lack GPUs, CPU or memory",
-    Fault.INTERFACE: "lack bandwidth",
-    Fault.UPLINK: "are in racks whose uplink lacks bandwidth",
-    Fault.OTHERS: "leave too little room for the other tasks",
-    Fault.LEFT_NODE: "are out of reach for the tasks that are placed",
-    Fault.LEFT_RACK: "are out of reach for the tasks that are placed",
+    Fault.NONE: ("has room", "have room"),
+    Fault.DOWN: ("takes no tasks", "take no tasks"),
+    Fault.RESOURCES: ("lacks GPUs, CPU or memory", "lack GPUs, CPU or memory"),
+    Fault.INTERFACE: ("lacks bandwidth", "lack bandwidth"),
+    Fault.UPLINK: (
+        "is in a rack whose uplink lacks bandwidth",
+        "are in racks whose uplink lacks bandwidth",
+    ),
+    Fault.OTHERS: (
+        "leaves too little room for the other tasks",
+        "leave too little room for the other tasks",
+    ),
+    Fault.LEFT_NODE: _OUT_OF_REACH,
+    Fault.LEFT_RACK: _OUT_OF_REACH,
 }
 
 
@@ -56,9 +66,13 @@ class Filtered(Mapping[str, str]):
         self.nodes: Ints = np.flatnonzero(faults == Fault.NONE)
         self._cycle, self._partial, self._faults = cycle, partial, faults
 
-    def faults(self) -> list[Fault]:
-        """Return what speaks against each node that is refused."""
-        return [Fault(int(fault)) for fault in self._faults if fault]
+    def faults(self) -> Mapping[Fault, list[str]]:
+        """Return the names of the nodes against which each fault speaks."""
+        nodes = self._cycle.state.cluster.nodes
+        found: dict[Fault, list[str]] = {}
+        for index in np.flatnonzero(self._faults).tolist():
+            found.setdefault(Fault(int(self._faults[index])), []).append(nodes[index].name)
+        return found
 
     def __getitem__(self, node: str) -> str:
         index = self._cycle.state.node_index(node)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.cycle import Cycle, Partial
-from metronome_opt.scheduling.filtering import filter_nodes
+from metronome_opt.scheduling.cycle import Cycle
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.gangs.beam import place_by_beam
 from metronome_opt.scheduling.gangs.cpsat import place_exactly
@@ -71,7 +69,7 @@ def place_job(state: ClusterState, gang: Gang, *, search: str = "tree") -> Decis
     Returns
     -------
     Decision or None
-        None if there is no room; `why_not` says why.
+        None if there is no room; `reasons.why_not` says why.
 
     Raises
     ------
@@ -128,21 +126,3 @@ _FIND: Mapping[str, Callable[[Cycle], Option | None]] = {
     "greedy": place_greedily,
     "cpsat": _by_cpsat,
 }
-
-
-def why_not(state: ClusterState, gang: Gang) -> str:
-    """Return in one line why a job finds no place.
-
-    How many nodes refuse its first task and for which reason, as schedulers of pods tell it; or, if
-    some take it, that no place was found for all.
-    """
-    filtered = filter_nodes(Cycle(state, gang), Partial())
-    total = len(state.cluster.nodes)
-    if len(filtered.nodes):
-        return (
-            f"{len(filtered.nodes)} of {total} nodes take a task of {gang.name}, "
-            f"but no place for all {gang.tasks} was found"
-        )
-    reasons = Counter(filtered.faults())
-    told = ", ".join(f"{count} {fault.words}" for fault, count in reasons.most_common())
-    return f"none of {total} nodes takes a task of {gang.name}: {told}"

@@ -16,7 +16,7 @@ from metronome_opt.scenario.model import MAX_BATCH, Scenario, in_folder
 from metronome_opt.scenario.rounding import to_slots
 from metronome_opt.scenario.traffic import Setting, iteration
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
-from metronome_opt.scheduling.cluster import ClusterSpec, Resources
+from metronome_opt.scheduling.cluster import ClusterSpec, Host, Resources
 from metronome_opt.scheduling.gang import JOB_FORMAT, Gang
 
 ONE_GPU = Resources(gpus=1)
@@ -77,13 +77,34 @@ def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
 def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) -> Gang:
     """Return the gang that a document describes; `folder` is what its workloads are relative to."""
     if "model" not in document:
-        return build(Gang, document, JOB_FORMAT)
+        gang = build(Gang, document, JOB_FORMAT)
+        fastest = max(range(len(gang.phases)), key=lambda index: gang.phases[index].rate)
+        _check_rate(f"phases[{fastest}].rate", gang.phases[fastest].rate, gang, cluster)
+        return gang
     job = build(ModelJob, in_folder(document, folder), JOB_FORMAT)
     found = find_workloads(job.workloads).get(job.model.lower())
     if found is None:
         known = ", ".join(sorted(find_workloads(job.workloads)))
         raise InputError(f"model: there is no workload {show(job.model)}; known are {known}")
-    return gang_of(job, read_workload(found), cluster)
+    gang = gang_of(job, read_workload(found), cluster)
+    if job.rate_mbps is not None:
+        _check_rate("rate_mbps", job.rate_mbps, gang, cluster)
+    return gang
+
+
+def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None:
+    """Refuse a rate that no interface carries, unless all tasks fit onto one node."""
+    carries = {link.name: link.capacity for link in cluster.links}
+    widest = max(carries[node.interface] for node in cluster.nodes)
+    if rate > widest and not any(_holds_all(node, gang) for node in cluster.nodes):
+        raise InputError(
+            f"{where}: {rate} Mbit/s is more than any interface carries; use at most {widest}"
+        )
+
+
+def _holds_all(node: Host, gang: Gang) -> bool:
+    pairs = zip(node.has.vector, gang.each.vector, strict=True)
+    return all(gang.tasks * needs <= has for has, needs in pairs)
 
 
 def gangs_of(scenario: Scenario) -> list[tuple[Gang, Nodes, int | None]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.scheduling.admission import check_event, check_layers, check_size
+from metronome_opt.scheduling.admission import check_event, check_fields, check_layers, check_size
 from metronome_opt.scheduling.claim import (
     CapacityChanged,
     Claim,
@@ -223,9 +223,26 @@ class ClusterState:
             If it cannot be; everything is as before. (An exception from outside, Ctrl-C say, may
             come in the middle; the state is then of no use, and `sequence` is as before.)
         """
+        check_fields(event)
         check_event(self, event)
         if self.note is not None:
             self.note(event)
+        self._carry_out(event)
+
+    def replay(self, event: Event) -> None:
+        """Carry out an event that was noted before, and read back as a valid record.
+
+        Raises
+        ------
+        InputError
+            If it cannot be; everything is as before.
+        """
+        check_event(self, event)
+        self._carry_out(event)
+
+    # ------------------------------------------------------------------ carrying out
+
+    def _carry_out(self, event: Event) -> None:
         match event:
             case Reserved(claim=claim):
                 self.take(claim)
@@ -239,8 +256,6 @@ class ClusterState:
             case NodeChanged(node=node, up=up):
                 self.up[self._nodes[node]] = up
         self.sequence += 1
-
-    # ------------------------------------------------------------------ carrying out
 
     def take(self, claim: Claim) -> None:
         """Take a claim in without asking whether there is room for it, and without a note."""

@@ -53,7 +53,7 @@ class Store:
     """
 
     def __init__(self, folder: str | Path, *, longest: int = 10_000) -> None:
-        self._longest = longest
+        self._longest, self._closed = longest, False
         self._snapshot, self._path = Path(folder) / _SNAPSHOT, Path(folder) / _JOURNAL
         self.check(folder)
         self._journal = Journal(self._path, Entry, resume=True)
@@ -71,8 +71,16 @@ class Store:
     @staticmethod
     def check(folder: str | Path) -> None:
         """Refuse a folder that does not look like one of a store."""
-        if not (Path(folder) / _SNAPSHOT).is_file():
+        folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: is a file; a state is a folder, name one")
+        if not (folder / _SNAPSHOT).is_file():
             raise InputError(f"{folder}: holds no {_SNAPSHOT}; make one with --cluster")
+        if not (folder / _JOURNAL).is_file():
+            raise InputError(
+                f"{folder}: holds no {_JOURNAL}, without which the latest events are lost; "
+                f"restore it, or make an empty file if {_SNAPSHOT} is all there is"
+            )
 
     def _replay(self) -> None:
         """Carry out what the snapshot does not have yet."""
@@ -84,7 +92,7 @@ class Store:
             if entry.sequence < known:
                 continue
             try:
-                self.state.apply(entry.event)
+                self.state.replay(entry.event)
             except InputError as error:
                 raise InputError(f"{where}: {error}") from None
         if before is not None and before < known:
@@ -125,9 +133,14 @@ class Store:
                 )
         make_folder(folder)
         _write(Path(folder) / _SNAPSHOT, state)
+        try:
+            (Path(folder) / _JOURNAL).touch()
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
         return cls(folder)
 
     def _note(self, event: Event) -> None:
+        self._check_open()
         if len(self._journal) >= self._longest:
             self.compact()
         self._check_whole()
@@ -145,6 +158,7 @@ class Store:
         InputError
             If one of them cannot be written; nothing is lost.
         """
+        self._check_open()
         self._check_whole()
         _write(self._snapshot, self.state)
         self._clear()
@@ -154,6 +168,10 @@ class Store:
             self._journal.clear()
         except OSError as error:
             raise self._not_written(error) from None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError(f"{self._path.parent}: is closed; open the folder again")
 
     def _check_whole(self) -> None:
         """Refuse to go on if an exception from outside broke into an event that was noted."""
@@ -175,6 +193,7 @@ class Store:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._closed = True
         self._journal.__exit__(kind, error, trace)
 
 

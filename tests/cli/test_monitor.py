@@ -77,7 +77,7 @@ def test_what_is_as_claimed_is_left_alone(server: str, tmp_path: Path, capsys: C
     before = content(state)
     assert check(state, server) == 0
     assert capsys.readouterr().out == (
-        "2023-11-14 22:15:19  2 of 2 jobs measured: nothing; all is as claimed\n"
+        "2023-11-14 22:15:19Z  2 of 2 jobs measured: nothing; all is as claimed\n"
     )
     assert content(state, but=["monitor.json"]) == before
 
@@ -122,7 +122,9 @@ def test_a_far_drift_is_believed_at_once_and_decided_once(
     before = content(state)
     for _ in range(2):
         assert check(state, server) == 0
-        assert "1 of 2 jobs measured: nothing; all is as claimed" in capsys.readouterr().out
+        summary, unmeasured = capsys.readouterr().out.splitlines()
+        assert summary.endswith("1 of 2 jobs measured: nothing; what was measured is as claimed")
+        assert unmeasured == "  not measured: far: waits, as it was told to"
     assert content(state) == before
 
 

@@ -121,6 +121,24 @@ def test_a_state_in_use_is_waited_for(tmp_path: Path) -> None:
     assert told == ""
 
 
+def test_who_has_no_samples_is_named_and_nobody_measured_ends_with_1(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    state = beside(tmp_path, "far")
+    before = content(state)
+    with fake.fake(NOTHING) as server:
+        assert check(state, server.url) == 1
+        assert capsys.readouterr().out.splitlines() == [
+            "2023-11-14 22:15:19Z  0 of 2 jobs measured: nothing; nobody was measured",
+            "  not measured: calm, far: no samples in 100 s; check selector and window",
+        ]
+        assert check(state, server.url, "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["measured"] == []
+    assert told["unmeasured"].keys() == {"calm", "far"}
+    assert content(state, but=["monitor.json"]) == before
+
+
 # ------------------------------------------------------------------ usage
 
 
@@ -140,7 +158,10 @@ def test_a_dashboard_needs_nothing_else(tmp_path: Path, capsys: Captured) -> Non
         (["--state", "STATE", "--once"], "--prometheus: missing"),
         (["--prometheus", "URL", "--once"], "--state: missing"),
         (["--state", "STATE", "--prometheus", "URL"], "--once, --interval: give one of them"),
-        (["ALL", "--interval", "5"], "--once, --interval: give one of them"),
+        (["ALL", "--interval", "5"], "--once, --interval: give one of them, not both"),
+        (["ALL", "--price", "-1"], "--price"),
+        (["ALL", "--price", "nan"], "--price"),
+        (["ALL", "--gain", "2"], "--gain"),
         (["ALL", "--interval", "0.5"], "--interval"),
         (["ALL", "--interval", "inf"], "--interval"),
         (["ALL", "--window", "nan"], "--window"),

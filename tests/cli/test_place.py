@@ -123,6 +123,45 @@ def test_a_job_that_runs_at_an_offset_keeps_it(tmp_path: Path) -> None:
     assert made.offsets()["first"] == 50
 
 
+def test_jobs_can_run_as_a_schedule_says(tmp_path: Path, capsys: Captured) -> None:
+    made = Folder(tmp_path)
+    scenario = made.file(SCENARIO, "pair.yaml")
+    found = str(tmp_path / "schedule.json")
+    assert main(["solve", scenario, "--output", found]) == 0
+    schedule = json.loads(Path(found).read_text())
+    capsys.readouterr()
+    taken = ["--cluster", scenario, "--with-jobs", "--schedule", found]
+    made.file({**schedule, "offsets": {"other": 7}}, "schedule.json")
+    assert made.place(*taken) == 2
+    assert "not of these; solve the same scenario" in lines(capsys)[0]
+    made.file({**schedule, "offsets": {"first": 300}}, "schedule.json")
+    assert made.place(*taken) == 2
+    assert "schedule.json: first: offset: 300 must be below the period" in lines(capsys)[0]
+    assert not made.state.exists()
+    made.file({**schedule, "offsets": {"first": 7}}, "schedule.json")
+    assert made.place(*taken) == 0
+    assert made.offsets() == {"first": 7}
+
+
+def test_nodes_and_links_change_and_the_jobs_there_are_named(
+    folder: Folder, capsys: Captured
+) -> None:
+    assert folder.place(job("a", each=LARGE)) == 0
+    capsys.readouterr()
+    changes = ["--down", "node-00", "--capacity", "node-01=30000"]
+    assert folder.place(job("b", tasks=1), *changes) == 0
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == [
+        "node-01 carries 30,000 Mbit/s; a is on it",
+        "node-00 takes no more tasks; a is on it",
+    ]
+    assert printed.out.startswith("b: placed on node-01;")
+    assert folder.place("--up", "node-00") == 0
+    with Store(folder.state) as store:
+        assert store.state.up.all()
+        assert store.state.room("node-01") == 30_000
+
+
 # ------------------------------------------------------------------ a job
 
 
@@ -171,7 +210,9 @@ def test_a_job_by_model_is_placed(folder: Folder, capsys: Captured) -> None:
 
 def test_the_jobs_of_the_manual_find_places(tmp_path: Path) -> None:
     manual = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
-    blocks = [block for block in manual.split("\n\n") if "format: metronome-job/1" in block]
+    blocks = [
+        block for block in manual.split("\n\n") if block.startswith("    format: metronome-job/1")
+    ]
     assert len(blocks) == 2
     state = str(tmp_path / "state")
     assert main(["place", state, "--cluster", "paper-24"]) == 0
@@ -218,7 +259,10 @@ def test_a_dry_run_changes_nothing(search: str, folder: Folder, capsys: Captured
 
 def test_where_there_is_no_room_the_reason_is_told(folder: Folder, capsys: Captured) -> None:
     before = folder.content()
-    reason = "none of 2 nodes takes a task of a: 2 leave too little room for the other tasks"
+    reason = (
+        "none of 2 nodes takes a task of a: 2 leave too little room for the other tasks; "
+        "2 of 5 tasks find room, limited by the interfaces"
+    )
     assert folder.place(job("a", tasks=5)) == 1
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", f"a: no place; {reason}\n")
@@ -234,7 +278,8 @@ def test_an_exclusive_cluster_gives_bandwidth_away_once(tmp_path: Path, capsys: 
     made.make("--exclusive")
     assert made.place(job("a", each=LARGE)) == 0
     assert made.place(job("b", each=REST)) == 1
-    assert lines(capsys) == ["b: no place; none of 2 nodes takes a task of b: 2 lack bandwidth"]
+    (line,) = lines(capsys)
+    assert line.startswith("b: no place; none of 2 nodes takes a task of b: 2 lack bandwidth (1 of")
     assert made.place(job("b", tasks=1)) == 0
 
 
@@ -242,7 +287,9 @@ def test_a_job_that_goes_gives_everything_back(folder: Folder, capsys: Captured)
     folder.place(job("a"))
     folder.place(job("c"))
     assert folder.place(job("b")) == 1
+    capsys.readouterr()
     assert folder.place("--remove", "a") == 0
+    assert lines(capsys) == ["removed a"]
     assert folder.place(job("b")) == 0
     assert list(folder.offsets()) == ["c", "b"]
     capsys.readouterr()

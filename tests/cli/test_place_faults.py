@@ -37,7 +37,18 @@ def folder(tmp_path: Path, capsys: Captured) -> Folder:
         (["no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
         (["JOB", "--claims", "JOB"], "job.yaml"),
         (["JOB", "--claims", "FOREIGN"], "foreign"),
-        (["--cluster", "nowhere"], "nowhere: cannot be read"),
+        (["--cluster", "nowhere"], "nowhere: cannot be read (no such file); scenarios by name are"),
+        (
+            ["--cluster", "JOB"],
+            "must be 'metronome-cluster/1' or 'metronome-scenario/1', got 'metronome-job/1'",
+        ),
+        (["--schedule", "x.json"], "--cluster: missing"),
+        (["--schedule", "x.json", "--cluster", "paper-24"], "--schedule: is for the jobs of"),
+        (["JOB", "--down", "node-99"], "there is no node 'node-99'"),
+        (["--down", "node-00", "--up", "node-00"], "node 'node-00' is named in both"),
+        (["--down", "node-00", "--capacity", "up=fast"], "--capacity: must be LINK=MBPS"),
+        (["--down", "node-00", "--capacity", "up=5"], "there is no link 'up'"),
+        (["JOB", "--down", "node-00", "--dry-run"], "--dry-run: changes nothing; leave out"),
     ],
 )
 def test_wrong_usage_is_one_line_and_changes_nothing(
@@ -60,6 +71,15 @@ def test_wrong_usage_is_one_line_and_changes_nothing(
     [
         (job("a", period=0), "job.yaml: period: must be at least 1, got 0"),
         (job("a", period=290), "allow a max_stretch of 10"),
+        ({**job("a"), "phases": []}, "job.yaml: phases: must have at least 1 in it, got a list"),
+        (
+            {**{k: v for k, v in job("a").items() if k != "tasks"}, "tasts": 2},
+            "job.yaml: tasts: unknown field (perhaps tasks), got 2",
+        ),
+        (
+            job("a", tasks=3, phases=[{"start": 0, "length": 9, "rate": 50_001}]),
+            "phases[0].rate: 50001 Mbit/s is more than any interface carries; use at most 50000",
+        ),
         (job("a", colour="red"), "job.yaml: colour: unknown field, got 'red'"),
         (job("a\nb"), "job.yaml: name: must be printable text"),
         ({"name": "a"}, "job.yaml: format: missing"),
@@ -91,7 +111,7 @@ def test_a_job_that_runs_already_is_refused(folder: Folder, capsys: Captured) ->
     capsys.readouterr()
     assert folder.place(job("a")) == 2
     (line,) = lines(capsys)
-    assert "a: runs already; unreserve it first, or rename it" in line
+    assert "name: 'a' runs already; let it go with --remove, or rename it" in line
 
 
 @pytest.mark.parametrize(
@@ -121,6 +141,12 @@ def test_a_folder_without_a_state_says_how_to_make_one(tmp_path: Path, capsys: C
         f"metronome: error: {tmp_path}: holds no state.json; make one with --cluster"
     ]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_is_a_folder(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert main(["place", str(tmp_path / "file")]) == 2
+    assert "file: is a file; a state is a folder, name one" in lines(capsys)[0]
 
 
 def test_a_state_that_is_in_use_is_left_alone(folder: Folder, capsys: Captured) -> None:

@@ -120,6 +120,8 @@ def test_a_job_that_drifted_and_is_in_nobody_s_way_keeps_the_slot_that_it_is_in(
     # 80 slots between them, 40 for each; 210 ms are 42 slots. From 142 to 162 nobody sends.
     decision = decide(state, late_ms={"b": 210.0})
     assert decision.plan is None
+    assert "b's claim put right: offset 500 -> 710 ms; weighted contention 0 -> " in decision.reason
+    assert decision.reason.endswith("to move anybody would gain 0.47 %, less than 1 %")
     assert carry_out(state, decision)
     assert state.claims["b"].offset == 142
 
@@ -148,7 +150,7 @@ def test_a_period_that_fits_none_is_told_and_the_claim_stays(period_ms: float) -
     )
     decision = decide(state, {"b": seen})
     assert [str(each) for each in decision.findings] == [
-        f"b: period in ms {period_ms:.0f} instead of 1000"
+        f"b: period in ms {period_ms:,.0f} instead of 1,000"
     ]
     slots = round(period_ms / 5)
     assert (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from fractions import Fraction
 
 import pytest
@@ -138,6 +139,73 @@ def test_an_important_job_that_drifted_makes_the_others_move() -> None:
     assert [step.job for step in decision.plan.steps] == ["light"]
     assert decision.claims is not None
     assert decision.claims.offsets == {"heavy": 7, "light": 17}
+
+
+def slightly_late() -> tuple[Claims, dict[str, Observation]]:
+    """Return two jobs of which one has come to begin 2 slots before the other ends."""
+    links = {"n0": 1, "n1": 1}
+    claims = Claims(
+        network(
+            job("a", 200, (0, 60, 900), weight=4, links=links, current_offset=0),
+            job("b", 200, (0, 60, 900), links=links, current_offset=100),
+            n0=1000,
+            n1=1000,
+        )
+    )
+    return claims, obedient(claims, late_ms={"b": -210.0})
+
+
+def test_a_claim_that_is_put_right_without_a_move_is_told_with_what_a_move_would_gain() -> None:
+    decision = Monitor(Settings(persist=1)).check(*slightly_late(), 0.0)
+    assert decision.kind is Verdict.NOTHING
+    assert decision.claims is not None
+    assert decision.claims.offsets["b"] == 58
+    # 800 of 1,000 Mbit/s are too many in 2 of 200 slots, on 2 links: 16. What is sent is
+    # 5 * 60 / 200 * 900 * 2 = 2,700 by weight; b, a fifth of all weight, would wait 2 slots:
+    # 16 / 2,700 - 1 / 50 * (1 + 2 / 200) / 5 = 0.00189.
+    assert decision.reason == (
+        "b: off its slot by -210.0 ms; b's claim put right: offset 500 -> 290 ms; "
+        "weighted contention 0 -> 16 Mbit/s; to move anybody would gain 0.19 %, less than 1 %"
+    )
+
+
+def test_a_lower_price_moves_for_less() -> None:
+    settings = Settings(persist=1, price=Fraction(1, 500), minimum_gain=Fraction(1, 200))
+    decision = Monitor(settings).check(*slightly_late(), 0.0)
+    assert decision.kind is Verdict.REPHASE
+    assert decision.reason.endswith(
+        "weighted contention 0 -> 16 -> 0 Mbit/s; b waits 10 ms (2 slots)"
+    )
+
+
+def test_only_who_was_measured_is_as_claimed() -> None:
+    claims = three_apart()
+    seen = obedient(claims)
+    assert Monitor().check(claims, seen, 0.0).reason == "all is as claimed"
+    del seen["c"]
+    assert Monitor().check(claims, seen, 0.0).reason == "what was measured is as claimed"
+    assert Monitor().check(claims, {}, 0.0).reason == "nobody was measured"
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"period_ms": math.nan}, "period_ms: nan: must be a finite number"),
+        ({"period_ms": -1.0}, "period_ms: -1.0: must be above 0"),
+        ({"period_ms": 0.0}, "period_ms: 0.0: must be above 0"),
+        ({"origin_ms": math.inf}, "origin_ms: inf: must be a finite number"),
+        ({"origin_error_ms": -1.0}, "origin_error_ms: -1.0: must be at least 0"),
+    ],
+)
+def test_an_observation_of_what_cannot_be_is_refused(values: dict[str, float], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        Observation(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("values", [(math.nan, 1.0, 1.0), (0.0, -1.0, 1.0), (0.0, 1.0, math.inf)])
+def test_a_burst_that_cannot_be_is_refused(values: tuple[float, float, float]) -> None:
+    with pytest.raises(InputError, match="_m"):
+        SeenBurst(*values)
 
 
 def test_resting_jobs_are_not_moved_and_what_they_would_gain_waits() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def look(
     for_s: float = 100.0,
     moved_s: dict[str, float] | None = None,
     selector: str = SELECTOR,
-) -> dict[str, Observation]:
+) -> Mapping[str, Observation]:
     return observe(
         state,
         claims_in(state),
@@ -47,7 +49,7 @@ def look(
         now_s=EPOCH_S + LENGTH_S,
         for_s=for_s,
         moved_s={job: EPOCH_S + at_s for job, at_s in (moved_s or {}).items()},
-    )
+    ).observations
 
 
 # ------------------------------------------------------------------ selectors
@@ -121,6 +123,26 @@ def test_a_job_whose_samples_say_nothing_is_not_named() -> None:
     assert look(two_apart(), Wire({"a-0": even, "b-0": traffic(0.5)})).keys() == {"b"}
 
 
+def test_why_a_job_was_not_measured_is_told() -> None:
+    even = Traffic(1.0, ((0.0, 1.0, 300.0),))
+    state = state_of(claim("a", 0), claim("b", 100), claim("c", 70, length=5))
+    seen = observe(
+        state,
+        claims_in(state),
+        Selector(SELECTOR),
+        Wire({"a-0": even}).read,
+        now_s=EPOCH_S + LENGTH_S,
+        for_s=100.0,
+        moved_s={"c": EPOCH_S + 118.0},
+    )
+    assert seen.observations == {}
+    assert seen.unmeasured == {
+        "a": "not periodic: the rate is constant",
+        "b": "no samples in 100 s; check selector and window",
+        "c": "waits, as it was told to",
+    }
+
+
 def test_jobs_that_use_no_link_are_not_asked_for() -> None:
     wire = Wire({"a-0": traffic()})
     look(state_of(claim("alone", 0, nodes="n0 n0"), claim("a", 0)), wire)
@@ -168,7 +190,7 @@ def test_a_selector_that_matches_several_series_is_refused() -> None:
 NODE = 'node_bytes_total{instance="$node",device="$interface"}'
 
 
-def looked_at(state: ClusterState, selector: str, rate: float) -> dict[str, Observation]:
+def looked_at(state: ClusterState, selector: str, rate: float) -> Mapping[str, Observation]:
     """Return what is seen where every counter has that rate in each burst."""
     sent = Traffic(1.0, ((0.0, 0.3, rate),))
     return observe(
@@ -179,7 +201,7 @@ def looked_at(state: ClusterState, selector: str, rate: float) -> dict[str, Obse
         now_s=EPOCH_S + LENGTH_S,
         for_s=100.0,
         moved_s={},
-    )
+    ).observations
 
 
 @pytest.mark.parametrize(

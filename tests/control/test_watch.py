@@ -14,6 +14,7 @@ from metronome_opt.control.reading import Selector
 from metronome_opt.control.watch import MEMORY_FILE, Watch
 from metronome_opt.errors import InputError
 from metronome_opt.profiles.prometheus import PrometheusError
+from metronome_opt.profiles.samples import Samples
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.store import Store
 from tests.control.wires import (
@@ -160,6 +161,31 @@ def test_the_folder_is_free_between_two_checks(folder: Path) -> None:
     with Store(folder) as store:
         store.state.reserve(claim("c", 70, length=10))
     assert watching.check(NOW_S).jobs == 3
+
+
+def test_others_may_change_the_state_while_samples_are_read(folder: Path) -> None:
+    wire = Wire({"a-0": traffic(), "b-0": SILENT})
+
+    def read(query: str, start_s: float, end_s: float) -> dict[str, Samples]:
+        with Store(folder) as store:  # b goes, and another b comes that nobody has measured yet
+            if store.state.claims["b"].offset == 100:
+                store.state.unreserve("b")
+                store.state.reserve(claim("b", 90))
+        return wire.read(query, start_s, end_s)
+
+    check = Watch(folder, read, Selector(SELECTOR), window_s=100.0).check(NOW_S)
+    assert (check.jobs, set(check.observations), check.kept) == (2, {"a"}, False)
+    assert offsets(folder) == {"a": 0, "b": 90}
+
+
+@pytest.mark.parametrize(("gone_s", "left"), [(60.0, {"a": 0}), (110.0, {"a": 0, "b": 100})])
+def test_a_job_is_gone_only_after_a_while(
+    folder: Path, gone_s: float, left: Mapping[str, int]
+) -> None:
+    wire = Wire({"a-0": traffic(), "b-0": SILENT})
+    watching = Watch(folder, wire.read, Selector(SELECTOR), window_s=100.0, gone_s=gone_s)
+    watching.check(NOW_S)
+    assert offsets(folder) == left
 
 
 def test_a_memory_that_is_damaged_is_refused_by_name(folder: Path) -> None:

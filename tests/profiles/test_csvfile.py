@@ -38,6 +38,12 @@ def test_iso_times_and_a_named_counter(tmp_path: Path) -> None:
         ("time,rate\n1,2\nlunch,3\n", None, "line 3: 'lunch': no time"),
         ("time,rate\n1,2\n2,fast\n", None, "line 3: 'fast': no number"),
         ("time,rate\n1,2\n1,3\n", None, "given twice"),
+        ("time;rate\n1;2\n", None, "line 1: 'time;rate': is it separated by commas"),
+        ("time\trate\n1\t2\n", None, "is it separated by commas"),
+        ("1,2\n2,3\n", None, "line 1: '1': a value in place of a heading"),
+        ("2024-01-01T00:00:00Z,2\n2024-01-01T00:00:01Z,3\n", None, "in place of a heading"),
+        ("time,rate\n1700000000000,2\n1700000000100,3\n", None, "after the year 2200; divide"),
+        ("time,rate\n1,2\n2,\n3,-1\n", None, "line 4: '-1': below 0"),
     ],
 )
 def test_files_that_cannot_be_used(

@@ -93,6 +93,7 @@ def test_a_part_of_the_samples() -> None:
         ([0.0, math.nan], [1.0, 1.0], r"times_s\[1\]: nan: not a time"),
         ([0.0, 0.0], [1.0, 1.0], r"times_s\[1\]: 0.0: not after"),
         ([0.0, 1.0], [1.0, math.inf], r"rates_mbps\[1\]: inf: not a rate"),
+        ([0.0, 1.0], [1.0, -1.0], r"rates_mbps\[1\]: -1.0: must be at least 0"),
     ],
 )
 def test_samples_that_are_none(times: list[float], rates: list[float], message: str) -> None:
@@ -108,6 +109,7 @@ def test_samples_that_are_none(times: list[float], rates: list[float], message: 
         (pd.Series([1.0], index=[math.nan]), None, "missing or infinite"),
         (pd.Series(["fast"], index=[0.0]), None, "no numbers"),
         (pd.Series([math.inf], index=[0.0]), None, "infinite value"),
+        (pd.Series([1.0], index=[1.7e12]), None, "after the year 2200; divide milliseconds"),
         (pd.Series([1.0], index=[0.0]), "furlong", "'furlong' is not known; choose from bit"),
     ],
 )

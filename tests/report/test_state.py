@@ -21,11 +21,10 @@ def shown(state: ClusterState) -> list[list[list[str]]]:
 
 def test_an_empty_cluster_has_all_to_give() -> None:
     spec = cluster([2, 1], gpus=2)
-    resources, jobs, links = shown(state_of(spec))
+    (resources,) = shown(state_of(spec))
     assert resources[2] == ["GPUs", "6", "6"]
     assert ["nodes", "3", "3", "take", "tasks"] in resources
-    assert len(jobs) == 3  # two lines of headings and one below them
-    assert len(links) == 2
+    assert ["links", "are", "shared"] in resources
 
 
 def test_what_jobs_take_and_where_they_are() -> None:
@@ -35,13 +34,21 @@ def test_what_jobs_take_and_where_they_are() -> None:
         running("b", "n1", gpus=3),
     )
     state.set_node("n1", up=False)
-    resources, jobs, _ = shown(state)
+    resources, jobs = shown(state)
     assert resources[2] == ["GPUs", "12", "6"]
     assert ["nodes", "3", "2", "take", "tasks"] in resources
     # 2 are left on n0, 1 on n1 and 3 on n2.
     assert ["GPUs", "left", "over", "on", "nodes", "in", "use", "6"] in resources
     # Tasks, nodes, racks; the period of 12 slots and the offset of 6 are of 5 ms each.
-    assert jobs[3:] == [["a", "4", "3", "2", "2", "60", "30"], ["b", "1", "1", "1", "1", "60", "0"]]
+    assert jobs[3:] == [
+        ["a", "4", "3", "2", "2", "60", "30", "n0", "x", "2,", "n2"],
+        ["b", "1", "1", "1", "1", "60", "0", "n1"],
+    ]
+
+
+def test_of_many_nodes_the_first_are_named() -> None:
+    state = state_of(cluster([5]), running("a", "n0 n1 n2 n3 n4 n4", (0, 4, 10)))
+    assert shown(state)[1][3][7:] == ["n0,", "n1,", "n2", "and", "2", "more"]
 
 
 def test_links_that_jobs_share_are_shown_the_most_crowded_first() -> None:

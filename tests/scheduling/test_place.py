@@ -8,7 +8,8 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.cluster import Resources
-from metronome_opt.scheduling.place import SEARCHES, place_all, place_job, why_not
+from metronome_opt.scheduling.place import SEARCHES, place_all, place_job
+from metronome_opt.scheduling.reasons import why_not
 from tests.scheduling.clusters import cluster, gang, running, state_of
 
 EVERY = pytest.mark.parametrize("search", list(SEARCHES))
@@ -107,7 +108,10 @@ def test_bandwidth_of_its_own_or_in_turns(search: str, mode: str) -> None:
     decision = place_job(state, gang(2), search=search)
     assert (decision is not None) is shared
     if not shared:
-        assert why_not(state, gang(2)) == "none of 2 nodes takes a task of new: 2 lack bandwidth"
+        assert why_not(state, gang(2)) == (
+            "none of 2 nodes takes a task of new: "
+            "2 lack bandwidth (1 of them: n0 has room for 40 Mbit/s, 60 needed)"
+        )
 
 
 @EVERY
@@ -126,8 +130,29 @@ def test_the_reasons_are_counted_the_most_frequent_first() -> None:
     state.set_node("n4", up=False)
     assert why_not(state, asked) == (
         "none of 5 nodes takes a task of new: 2 take no tasks, "
-        "2 lack GPUs, CPU or memory, 1 leave too little room for the other tasks"
+        "2 lack GPUs, CPU or memory (GPUs: 1 free, 2 needed), 1 leaves too little room for the "
+        "other tasks; 1 of 2 tasks find room, limited by GPUs, CPU or memory"
     )
+
+
+@pytest.mark.parametrize(
+    ("interface", "uplink", "limit", "told"),
+    [
+        # Racks of four GPUs each; tasks of 60 Mbit/s.
+        (300, 150, None, "4 of 6 tasks find room, limited by the uplinks"),
+        (300, 180, 1, "4 of 6 tasks find room, limited by most_racks: 1"),
+        (60, 1000, None, "4 of 6 tasks find room, limited by the interfaces"),
+    ],
+)
+def test_how_many_tasks_fit_is_told_and_what_limits_them(
+    interface: int, uplink: int, limit: int | None, told: str
+) -> None:
+    state = state_of(cluster([2, 2], interface=interface, uplink=uplink))
+    asked = gang(6, most_racks=limit)
+    assert place_job(state, asked) is None
+    assert why_not(state, asked).endswith(told)
+    assert place_job(state, gang(4, most_racks=limit)) is not None
+    assert place_job(state, gang(5, most_racks=limit)) is None
 
 
 def test_jobs_that_are_somewhere_get_their_rotation() -> None:

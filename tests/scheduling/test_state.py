@@ -147,6 +147,25 @@ def test_what_cannot_be_noted_does_not_happen(error: Exception) -> None:
     assert differences(state, before) == []
 
 
+@pytest.mark.parametrize("changes", [{"offset": -3}, {"offset": 1.5}, {"stretch": -50}])
+def test_claims_that_were_copied_with_wrong_fields_are_refused(changes: dict[str, float]) -> None:
+    events: list[Event] = []
+    state = state_of(cluster([2, 2]), LIGHT)
+    state.note = events.append
+    before = rebuilt(state)
+    (field,) = changes
+    calls: list[Callable[[], object]] = [
+        lambda: state.reserve(HEAVY.model_copy(update=changes)),
+        lambda: state.revise([LIGHT.model_copy(update=changes)]),
+        lambda: state.apply(Reserved(claim=HEAVY.model_copy(update=changes))),
+    ]
+    for call in calls:
+        with pytest.raises(InputError, match=rf"claims?(\[0\])?\.{field}: must be "):
+            call()
+    assert events == []
+    assert differences(state, before) == []
+
+
 def test_an_event_is_noted_before_it_is_carried_out() -> None:
     state = state_of(cluster([2, 2]), LIGHT)
     seen: list[tuple[Event, int, list[str]]] = []

@@ -170,6 +170,28 @@ def test_a_folder_that_holds_no_state_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_journal_that_is_gone_is_missed(folder: Path) -> None:
+    (folder / "journal.jsonl").unlink()
+    with pytest.raises(InputError, match=r"holds no journal\.jsonl, .*; restore it, or make"):
+        Store(folder)
+    assert [path.name for path in folder.iterdir()] == ["state.json"]
+
+
+def test_a_new_state_has_a_journal(tmp_path: Path) -> None:
+    with Store.create(tmp_path, cluster([2, 2])):
+        assert lines(tmp_path) == []
+
+
+def test_a_store_that_is_closed_takes_no_more_events(folder: Path) -> None:
+    with Store(folder) as store:
+        state = store.state
+    before = rebuilt(state)
+    for call in (lambda: state.unreserve("a"), store.compact):
+        with pytest.raises(InputError, match="is closed; open the folder again"):
+            call()
+    assert differences(state, before) == []
+
+
 @pytest.mark.parametrize("name", ["state.json", "journal.jsonl"])
 def test_a_state_is_not_made_over_another_one(name: str, folder: Path) -> None:
     for path in folder.iterdir():

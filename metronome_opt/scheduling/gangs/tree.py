@@ -126,7 +126,7 @@ def _packed(cycle: Cycle, nodes: Ints) -> _Table:
 
 def _lifted(cycle: Cycle, rack: int, table: _Table) -> _Table:
     """Return what numbers of tasks cost in a rack if they cross its uplink as well."""
-    most = min(cycle.gang.tasks, int(cycle.lifted[rack]))
+    most = min(cycle.gang.tasks, int(cycle.lifted[rack]), int(cycle.holds[rack]))
     cost, second = table.cost[: most + 1].copy(), table.second[: most + 1] + _RACK
     second[0] -= _RACK
     if cycle.uplinks[rack] >= 0:

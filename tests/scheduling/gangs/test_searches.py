@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from benchmarks.clusters import small_case
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
+from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scheduling.cycle import Cycle
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.gangs.beam import place_by_beam
@@ -127,6 +128,12 @@ def test_a_node_that_is_filled_up_leaves_fewer_fragments(name: str) -> None:
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_gang_that_finds_room_for_most_of_its_tasks_gets_none(name: str) -> None:
     assert SEARCHES[name](Cycle(state_of(cluster([2, 1], gpus=2)), gang(7))) is None
+
+
+@pytest.mark.parametrize("name", ["greedy", "beam", "tree"])
+def test_a_gang_far_too_large_gets_none(name: str) -> None:
+    state = state_of(cluster([2, 1], gpus=2, uplink=None))
+    assert SEARCHES[name](Cycle(state, gang(MAX_TASKS))) is None
 
 
 @pytest.mark.parametrize("name", SEARCHES)
