@@ -53,11 +53,11 @@ def test_what_was_hardly_measured_is_not_analysed() -> None:
 
 @pytest.mark.parametrize("missing", [0.8, 0.85, 0.9, 0.95])
 def test_samples_of_which_few_are_there_make_no_trouble(missing: float) -> None:
-    times = 0.02 * np.arange(3000)
+    times = 0.02 * np.arange(3000, dtype=np.float64)
     sent = np.where((times + 0.007) % 0.6 < 0.18, 1000.0, 0.0)
     for seed in range(8):
         lost = np.random.default_rng(seed).random(len(times)) < missing
-        found = profile(Samples(times, np.where(lost, np.nan, sent)))
+        found = profile(Samples(times, np.where(lost, np.float64("nan"), sent)))
         assert (found.period_ms is None) == (found.reason is not None)
 
 
