@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.fluid import bursts, loop, world
 from metronome_opt.kernels.fluid.world import Floats, Rows
 from metronome_opt.simulate.conditions import Conditions, Sharing
@@ -284,7 +285,15 @@ class Engine:
         self._world.jobs[job]["rephasings"] += 1
 
     def set_capacity(self, link: str, capacity: float) -> None:
-        """Let a link carry so many Mbit/s from now on, more than 0."""
+        """Let a link carry so many Mbit/s from now on.
+
+        Raises
+        ------
+        InputError
+            If it is not more than 0: then a burst under way would never end.
+        """
+        if not 0 < capacity < math.inf:
+            raise InputError(f"{link}: capacity: must be above 0 Mbit/s, got {show(capacity)}")
         if math.isinf(self._nominal[self._index[link]]):
             return  # nobody ever holds up anybody
         self._carry_off()  # the change writes a record for each job that sends

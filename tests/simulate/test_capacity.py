@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine, Runner
@@ -339,3 +340,9 @@ def test_what_is_taken_back_at_once_was_never_there(
     assert found == pytest.approx(expected, rel=ROUNDING)
     for mine, its in zip(undone.busy(), plain.busy(), strict=True):
         assert mine.tolist() == pytest.approx(its.tolist(), rel=ROUNDING, abs=ROUNDING)
+
+
+def test_a_link_that_carries_nothing_is_refused() -> None:
+    engine = Engine({"l": 100.0}, [])
+    with pytest.raises(InputError, match="l: capacity: must be above 0"):
+        engine.set_capacity("l", 0.0)

@@ -12,8 +12,7 @@ from metronome_opt.scheduling.scoring import score_nodes
 def place_greedily(cycle: Cycle) -> Option | None:
     """Place one task after the other, each on the best node for those so far.
 
-    None if some task finds no node. The filter looks ahead at resources, but not at all that later
-    tasks may ask of links, so this does not prove that there is no room.
+    None if there is no room: the filter lets no node pass that leaves none for the others.
     """
     partial = Partial()
     for _ in range(cycle.gang.tasks):
