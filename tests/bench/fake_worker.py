@@ -62,7 +62,7 @@ def leave(_: Tell) -> NoReturn:
 def eat(_: Tell) -> NoReturn:
     eaten = []
     while True:
-        eaten.append(b"x" * 2**25)
+        eaten.append(b"x" * 2**26)
         time.sleep(0.02)
 
 

@@ -21,7 +21,7 @@ from metronome_opt.bench.process import MARK, Limits
 from metronome_opt.bench.records import Record, read_records
 from metronome_opt.instance import read_instance
 from metronome_opt.verify import evaluate
-from tests.bench.examples import campaign, trials, write_suite
+from tests.bench.examples import LIMITS, campaign, trials, write_suite
 from tests.builders import two_jobs
 
 # What becomes of each fake solver; the third column is in the error, a fault or a note.
@@ -56,7 +56,12 @@ def outcomes(scratch: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     assert processes(scratch) == []
     folder = tmp_path_factory.mktemp("fakes")
     suite = write_suite(folder / "pair", [(two_jobs(), "test")])
-    watcher = campaign(trials(suite, *ENDINGS), folder / "records.jsonl")
+    # Who eats memory is to meet that limit first, however slowly processes start.
+    patient = Limits(time_s=60, memory_mb=LIMITS.memory_mb)
+    hungry = [name for name in ENDINGS if name.startswith("eat")]
+    asked = trials(suite, *(name for name in ENDINGS if name not in hungry))
+    asked = [*asked, *trials(suite, *hungry, limits=patient)]
+    watcher = campaign(asked, folder / "records.jsonl")
     assert watcher.losses == []
     written = read_records([folder / "records.jsonl"])
     assert written == watcher.records
