@@ -148,6 +148,8 @@ class Search:
             return Stop.INTERRUPTED
         if self.proved:
             return Stop.PROVED
+        if self._stop is None and self.remaining == 0.0:
+            return Stop.TIME_LIMIT  # a part of it ran out of time, and nobody has looked since
         return self._stop or Stop.FINISHED
 
     @property
