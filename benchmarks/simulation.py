@@ -22,8 +22,9 @@ from metronome_opt.instance import Instance
 from metronome_opt.plot.simulation import plot_event_cost
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws import Draw
-from metronome_opt.simulate.engine import Engine, Runner
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Runner
 from metronome_opt.simulate.study import STUDIES, read_study
 
 _ROOT = SUITES.parent.parent

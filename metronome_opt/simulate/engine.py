@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.fluid import bursts, loop, world
 from metronome_opt.kernels.fluid.world import Floats, Rows
 from metronome_opt.simulate.conditions import Conditions, Sharing
 from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Runner, Seen, Slot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,91 +24,6 @@ _ALL_SAMPLES = 2**25  # the same, of all jobs together
 _TRACE = 1 << 16  # records until the trace is carried off
 _CHUNK = 1_000_000  # events between two looks at Ctrl-C
 _BACKGROUND_MS = 50.0  # mean length of a burst of background traffic, and of the pause after it
-
-
-class Manner(IntEnum):
-    """What a job does that is late beyond its cushion; `kernels.fluid.slots` says how."""
-
-    SLIDE = world.SLIDE
-    HOLD = world.HOLD
-    YIELD = world.YIELD
-
-
-@dataclass(frozen=True)
-class Runner:
-    """A job that may enter.
-
-    Attributes
-    ----------
-    name
-        Unique.
-    pattern
-        Its iteration.
-    weight
-        Its priority.
-    iterations
-        How many it runs; None for no end.
-    most_links
-        How many links it will cross at most.
-    """
-
-    name: str
-    pattern: Pattern
-    weight: int
-    iterations: int | None
-    most_links: int
-
-
-@dataclass(frozen=True)
-class Slot:
-    """When the iterations of a job are to begin.
-
-    Attributes
-    ----------
-    period_ms
-        From one beginning to the next.
-    cushion_ms
-        How far off it may be without being re-phased.
-    bursts_ms
-        When each burst is due, from the beginning of the iteration: then bursts wait for their
-        times, and iterations begin at once. Empty for iterations that wait, and bursts that do not.
-    manner
-        What it does if it is late by more.
-    group
-        Jobs of one group wait for one another where one of them holds the others.
-    """
-
-    period_ms: float
-    cushion_ms: float = 0.0
-    manner: Manner = Manner.HOLD
-    group: int = 0
-    bursts_ms: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What was seen of a job for a while. Arrays have one entry per computing and burst after it.
-
-    Attributes
-    ----------
-    computed
-        How often it computed.
-    computing, squares
-        Sums of the times in ms, and of their squares.
-    volume
-        What a flow sent in a burst, in Mbit/s * ms; 0 where there is none.
-    shortest
-        Of all times that the burst took, in ms; infinite if it was not seen.
-    began
-        When it began last, in ms; minus infinity for never.
-    """
-
-    computed: NDArray[np.int64]
-    computing: Floats
-    squares: Floats
-    volume: Floats
-    shortest: Floats
-    began: Floats
 
 
 class Engine:

@@ -8,9 +8,10 @@ from fractions import Fraction
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
 from metronome_opt.simulate.conditions import Conditions
-from metronome_opt.simulate.engine import Engine, Runner, Slot
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import JobFacts, Run, make_run
 from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Runner, Slot
 from metronome_opt.verify import evaluate
 
 

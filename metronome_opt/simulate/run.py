@@ -11,10 +11,11 @@ from metronome_opt.scenario.model import Scenario
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.controller import INTERVAL_S, Controller
-from metronome_opt.simulate.engine import Engine, Runner
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.jobs import TrainingJob, training_jobs
 from metronome_opt.simulate.measures import JobFacts, Run, Samples, make_run
 from metronome_opt.simulate.policies import find_policy
+from metronome_opt.simulate.runner import Runner
 from metronome_opt.simulate.state import Order, Placed, State
 
 Progress = Callable[[float], None]

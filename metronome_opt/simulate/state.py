@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from metronome_opt.scenario.rounding import Rounded
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Sharing
-from metronome_opt.simulate.engine import Engine, Slot
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.jobs import TrainingJob
+from metronome_opt.simulate.runner import Slot
 
 _MOST_AROUND = 24  # jobs that are looked at together
 

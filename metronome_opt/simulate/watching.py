@@ -9,7 +9,7 @@ import numpy as np
 
 from metronome_opt.control import Observation, SeenBurst
 from metronome_opt.instance import Phase
-from metronome_opt.simulate.engine import Seen
+from metronome_opt.simulate.runner import Seen
 
 _ENOUGH = 8  # iterations, before anything is said
 _FORGET = 64  # iterations, after which what was seen before counts half

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulate.cluster import Machines
-from metronome_opt.simulate.engine import Engine, Runner, Slot
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.jobs import training_jobs
+from metronome_opt.simulate.runner import Runner, Slot
 from metronome_opt.simulate.state import Placed, State
 
 

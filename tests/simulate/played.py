@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from metronome_opt.instance import Instance
 from metronome_opt.simulate.conditions import Conditions, Sharing
-from metronome_opt.simulate.engine import Engine, Runner
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Run
 from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Runner
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.simulate.conditions import Sharing
-from metronome_opt.simulate.engine import Engine, Runner
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Runner
 from tests.builders import job
 from tests.simulate.cases import links
 from tests.simulate.test_conservation import moments

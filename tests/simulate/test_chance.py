@@ -11,8 +11,9 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.simulate import Conditions, Run, play
-from metronome_opt.simulate.engine import Engine, Runner, Slot
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Runner, Slot
 from tests.builders import job
 from tests.simulate.cases import links
 from tests.simulate.played import FreeRun, column, free_run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from metronome_opt.simulate.engine import Manner, Slot
 from metronome_opt.simulate.policies.forecast import forecast
+from metronome_opt.simulate.runner import Manner, Slot
 from tests.simulate.moments import at
 from tests.simulate.scenes import racks, scene, switch, work
 

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from metronome_opt.simulate import Conditions
-from metronome_opt.simulate.engine import Engine, Manner, Runner, Slot
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Manner, Runner, Slot
 from tests.builders import job
 
 PATTERN = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)  # 60 ms of computing, 40 of bursting

@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.simulate.engine import Manner, Slot
 from metronome_opt.simulate.policies.rotation import (
     Crowd,
     best_rotation,
@@ -18,6 +17,7 @@ from metronome_opt.simulate.policies.rotation import (
     newcomer,
     predictions,
 )
+from metronome_opt.simulate.runner import Manner, Slot
 from metronome_opt.verify import evaluate
 from tests.simulate.moments import at
 from tests.simulate.scenes import scene, switch, work

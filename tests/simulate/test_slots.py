@@ -10,8 +10,9 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.simulate import Conditions, play
-from metronome_opt.simulate.engine import Engine, Manner, Runner, Slot
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Manner, Runner, Slot
 from tests.builders import job
 from tests.simulate.cases import links
 from tests.simulate.played import column, link_table

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from metronome_opt.simulate.engine import Engine, Runner, Slot
+from metronome_opt.simulate.engine import Engine
+from metronome_opt.simulate.runner import Runner, Slot
 from metronome_opt.simulate.state import State
 
 _ITERATIONS = 12  # of the slowest job, at least

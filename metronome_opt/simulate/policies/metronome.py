@@ -9,7 +9,6 @@ from dataclasses import replace
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.simulate.cluster import Placement, candidates
 from metronome_opt.simulate.conditions import Sharing
-from metronome_opt.simulate.engine import Manner
 from metronome_opt.simulate.jobs import TrainingJob
 from metronome_opt.simulate.policies.forecast import forecast
 from metronome_opt.simulate.policies.greedy import CANDIDATES
@@ -22,6 +21,7 @@ from metronome_opt.simulate.policies.rotation import (
     newcomer,
     predictions,
 )
+from metronome_opt.simulate.runner import Manner
 from metronome_opt.simulate.state import Order, Placed, State
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search

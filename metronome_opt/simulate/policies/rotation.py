@@ -9,9 +9,9 @@ from fractions import Fraction
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.kernels.jobs import best_offset, put_job, workspace
 from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.simulate.engine import Manner, Slot
 from metronome_opt.simulate.jobs import SLOT_MS
 from metronome_opt.simulate.policies.periods import common_periods
+from metronome_opt.simulate.runner import Manner, Slot
 from metronome_opt.simulate.state import Placed, State
 from metronome_opt.verify import evaluate
 
