@@ -149,6 +149,10 @@ class Journal(Generic[R]):
         os.fsync(self._stream.fileno())
         self._records.clear()
 
+    def close(self) -> None:
+        """Let other processes have the file."""
+        self._stream.close()
+
     def __enter__(self) -> Self:
         return self
 
@@ -158,7 +162,7 @@ class Journal(Generic[R]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stream.close()
+        self.close()
 
 
 def _parse(raw: bytes, path: Path, kind: type[R]) -> list[R]:

@@ -64,7 +64,7 @@ class Store:
             )
             self._replay()
         except BaseException:
-            self._journal.__exit__(None, None, None)
+            self._journal.close()
             raise
         self.state.note = self._note
 
@@ -194,7 +194,7 @@ class Store:
         trace: TracebackType | None,
     ) -> None:
         self._closed = True
-        self._journal.__exit__(kind, error, trace)
+        self._journal.close()
 
 
 def _write(path: Path, state: ClusterState) -> None:
