@@ -1,0 +1,55 @@
+"""``metronome report``: a schedule as one file that a browser opens, to look at and to turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.documents import check_targets, write_text
+from metronome_opt.errors import InputError
+
+_SUFFIXES = (".html", ".htm")
+
+
+def report(
+    result: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULT", help="A schedule, or a folder of them as metronome pareto writes it."
+        ),
+    ],
+    instance: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[INSTANCE]",
+            help="What it solves: an instance or a scenario. Left out, it is looked for by name: "
+            "beside RESULT, in the working directory, among the shipped scenarios.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Write the page here.")
+    ] = Path("report.html"),
+    group: options.Group = options.GROUP,
+    namespace: options.Namespace = options.NAMESPACE,
+    hyperperiod_limit: options.Limit = options.LIMIT,
+) -> int:
+    """Write RESULT as a page in which jobs can be turned by hand, contention following exactly.
+
+    The page is one file that needs no network. Schedules are judged first; of a false one there is
+    no page.
+    """
+    from metronome_opt.report.page import build_page, find_problem, read_points
+
+    if output.suffix not in _SUFFIXES:
+        raise InputError(f"{output}: a page is HTML; name a file that ends in .html")
+    points = read_points(result)
+    check_targets([point.path for point in points], [output])
+    problem = find_problem(points, instance, hyperperiod_limit=hyperperiod_limit)
+    text = build_page(problem, points, group=group, namespace=namespace)
+    write_text(output, text)
+    typer.echo(f"wrote {output}")
+    return 0

@@ -1,0 +1,73 @@
+// What can be taken away: a schedule file and claims, of the offsets as they are now.
+
+import { Rational } from "./rational.js";
+import { Model } from "./model.js";
+
+// Names may be anything, "__proto__" too, so that mappings are written from pairs.
+function mapping(pairs) {
+  const fields = pairs.map(([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`);
+  return `{${fields.join(", ")}}`;
+}
+
+export function isTurned(model, point) {
+  return model.jobs.some((job) => job.offset !== point.offsets[job.index]);
+}
+
+// A schedule that nobody turned is the file itself. Of a turned one nothing is proved: its status
+// is feasible, and no seed repeats it. The solver's bound holds whatever the offsets are, so it
+// stays, unless the new value shows that it was false.
+export function scheduleText(instance, model, point) {
+  if (!isTurned(model, point)) return point.document;
+  const values = model.values();
+  const names = point.stated.length ? point.stated : ["contention", "latency"];
+  const exact = (value) => (value === null ? null : `${value}`);
+  const lines = {
+    format: JSON.stringify("metronome-schedule/1"),
+    instance: JSON.stringify(instance.name),
+    offsets: mapping(model.jobs.map(({ name, offset }) => [name, offset])),
+    stretch: mapping(model.jobs.map(({ name, stretch }) => [name, stretch])),
+    status: JSON.stringify("feasible"),
+    objectives: mapping(names.map((name) => [name, exact(values[name])])),
+    lower_bound: JSON.stringify(isRefuted(values, point) ? null : point.lower_bound),
+    solver: JSON.stringify(`${point.solver}, turned by hand`),
+    seed: "null",
+    runtime_s: JSON.stringify(point.runtime_s),
+    versions: mapping(point.versions),
+  };
+  if (point.longer) lines.cushion_slots = JSON.stringify(point.longer);
+  const body = Object.entries(lines).map(([key, value]) => `  "${key}": ${value}`);
+  return `{\n${body.join(",\n")}\n}\n`;
+}
+
+// Whether these offsets are better than the bound says any can be.
+export function isRefuted(values, point) {
+  if (point.lower_bound === null || values[point.first] === null) return false;
+  const over = Rational.parse(point.lower_bound).compare(values[point.first]);
+  return point.first === "cushion" ? over < 0 : over > 0;
+}
+
+// The claims of a job, of all jobs if null. Cushions are those of bursts without a reserve.
+export function claimsText(data, model, point, job = null) {
+  const { jobs } = model;
+  const bare = point.longer
+    ? new Model(data.instance, jobs.map(({ offset }) => offset), point.stretch, 0)
+    : model;
+  return data.claims
+    .filter(([owner]) => job === null || owner === job)
+    .map(([owner, link, text]) => {
+      const report = link === null ? null : bare.report(link);
+      return text + allocation(data.instance.slot_ms, jobs[owner], report, point.longer);
+    })
+    .join("");
+}
+
+function allocation(slotMs, { offset, stretch, length }, report, reserved) {
+  const fields = { offset, stretch };
+  if (report && report.cushion !== null) fields.cushion = report.cushion;
+  if (reserved) fields.reservedCushion = reserved;
+  fields.hyperperiod = report ? report.hyperperiod : length;
+  const microseconds = (slots) => BigInt(slots) * BigInt(slotMs) * 1000n;
+  return Object.entries(fields)
+    .map(([name, slots]) => `    ${name}Microseconds: ${microseconds(slots)}\n`)
+    .join("");
+}

@@ -1,0 +1,90 @@
+// All jobs: what each waits, and what its iterations are predicted to take longer.
+
+import { drawnOf, milliseconds } from "./format.js";
+import { button, exactly, find, html, named } from "./dom.js";
+
+const PAGE = 40; // jobs that are drawn at once
+
+export class JobTable {
+  // turn(job, offset) turns a job; visit(job) shows a link of it.
+  constructor(turn, visit) {
+    this.turn = turn;
+    this.visit = visit;
+    this.count = PAGE;
+    find("job-search").addEventListener("input", () => {
+      this.count = PAGE;
+      this.#fill();
+    });
+    find("more-jobs").addEventListener("click", () => {
+      this.count += PAGE;
+      this.#fill();
+    });
+  }
+
+  show(state) {
+    this.state = state;
+    this.count = PAGE;
+    this.#fill();
+  }
+
+  update(jobs) {
+    for (const job of jobs) this.rows.get(job)?.update();
+  }
+
+  #fill() {
+    const { model } = this.state;
+    const wanted = find("job-search").value.trim().toLowerCase();
+    const found = model.jobs.filter(({ name }) => name.toLowerCase().includes(wanted));
+    this.rows = new Map(found.slice(0, this.count).map((job) => [job.index, this.#row(job)]));
+    find("job-rows").replaceChildren(...[...this.rows.values()].map(({ row }) => row));
+    find("more-jobs").hidden = found.length <= this.count;
+    find("job-count").textContent = drawnOf(this.rows.size, found.length, "job");
+  }
+
+  #row(job) {
+    const { data, model, before, solved } = this.state;
+    const slotMs = data.instance.slot_ms;
+    const grows = (judged) => {
+      const slots = judged.elongation(job.index);
+      return exactly(slots, milliseconds(slots, slotMs));
+    };
+    const [wait, now] = [html("td"), html("td", { class: "now" })];
+    const offset = html("input", {
+      type: "number",
+      min: 0,
+      max: job.length - 1,
+      disabled: job.fixed,
+      "aria-label": `Offset of ${job.name} in slots`,
+      "data-offset": job.index,
+    });
+    offset.addEventListener("change", () => {
+      if (offset.validity.valid && offset.value !== "") this.turn(job.index, Number(offset.value));
+      else offset.value = job.offset;
+    });
+    const name = job.links.length
+      ? button("", () => this.visit(job.index), { class: "plain" })
+      : html("span");
+    name.append(named(job.name));
+    const row = html(
+      "tr",
+      { "data-row": job.index },
+      html("th", { scope: "row" }, name),
+      html("td", {}, `${job.weight}`),
+      html("td", {}, milliseconds(job.period, slotMs)),
+      html("td", {}, job.stretch ? milliseconds(job.stretch, slotMs) : "–"),
+      html("td", {}, offset),
+      wait,
+      html("td", {}, before ? grows(before) : "–"),
+      html("td", {}, grows(solved)),
+      now,
+    );
+    const update = () => {
+      offset.value = job.offset;
+      const slots = model.wait(job.index);
+      wait.replaceChildren(exactly(slots, milliseconds(slots, slotMs), { "data-wait": job.index }));
+      now.replaceChildren(grows(model));
+    };
+    update();
+    return { row, update };
+  }
+}

@@ -1,0 +1,170 @@
+"""What a page knows: the instance, the judged schedules, the claims, as JSON without loss.
+
+A browser's numbers are exact up to 2**53. What the page counts with stays below; what may be
+larger, weights, say, is text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from importlib.metadata import version
+from typing import Any
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Instance, Job
+from metronome_opt.records import dump_document
+from metronome_opt.report.page.claims import OpenClaim
+from metronome_opt.report.page.sources import Point
+from metronome_opt.report.tables import UNITS
+from metronome_opt.schedule import Schedule
+from metronome_opt.verify import Evaluation, evaluate
+
+_EXACT = 2**53
+
+
+def page_data(
+    instance: Instance,
+    points: Sequence[Point],
+    claims: Sequence[OpenClaim],
+    *,
+    no_claims: str | None,
+    placed: bool,
+) -> dict[str, Any]:
+    """Return what the page is given.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    points
+        True schedules of it.
+    claims, no_claims
+        Claims, or why there are none.
+    placed
+        Whether it is known on which nodes tasks run.
+
+    Raises
+    ------
+    InputError
+        If numbers are too large for a browser to count with.
+    """
+    judged = [
+        evaluate(
+            instance,
+            point.schedule.offsets,
+            point.schedule.stretch,
+            longer=point.schedule.cushion_slots,
+        )
+        for point in points
+    ]
+    _check_countable(instance, judged)
+    before = {
+        longer: None
+        if instance.needs_stretch
+        else evaluate(instance, instance.unshifted, longer=longer)
+        for longer in {point.schedule.cushion_slots for point in points}
+    }
+    return {
+        "generator": f"metronome-opt {version('metronome-opt')}",
+        "units": UNITS,
+        "instance": _instance(instance),
+        "points": [
+            _point(instance, point, truth, before[point.schedule.cushion_slots])
+            for point, truth in zip(points, judged, strict=True)
+        ],
+        "claims": [[claim.job, claim.link, claim.text] for claim in claims],
+        "no_claims": no_claims,
+        "placed": placed,
+    }
+
+
+def embedded(data: Mapping[str, Any]) -> str:
+    """Return data as JSON that nothing in a page can take for markup."""
+    text = json.dumps(data, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _check_countable(instance: Instance, judged: Sequence[Evaluation]) -> None:
+    hyperperiods = [
+        max(report.hyperperiod, instance.hyperperiods[report.name])
+        for truth in judged
+        for report in truth.links
+    ]
+    longest = max((*hyperperiods, *(job.period + job.max_stretch for job in instance.jobs)))
+    for link in instance.links:
+        jobs = [instance.jobs[index] for index in instance.jobs_on[link.name]]
+        volume = longest * max(link.capacity, sum(job.links[link.name] * job.peak for job in jobs))
+        if volume >= _EXACT:
+            raise InputError(
+                f"link {show(link.name)}: may be asked for {show(volume)} Mbit/s x slots, more "
+                f"than a browser counts exactly ({_EXACT}); use coarser slots"
+            )
+    if longest * instance.slot_ms >= _EXACT:
+        raise InputError(f"slot_ms: {show(instance.slot_ms)}: too long for a page to show")
+
+
+def _instance(instance: Instance) -> dict[str, Any]:
+    positions = {link.name: index for index, link in enumerate(instance.links)}
+    return {
+        "name": instance.name,
+        "slot_ms": instance.slot_ms,
+        "links": [{"name": link.name, "capacity": link.capacity} for link in instance.links],
+        "jobs": [_job(job, positions) for job in instance.jobs],
+    }
+
+
+def _job(job: Job, positions: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "period": job.period,
+        "weight": str(job.weight),
+        "ready": str(job.ready),
+        "fixed": job.fixed_offset is not None,
+        "current": job.current_offset,
+        "unshifted": job.unshifted,
+        "phases": [[phase.start, phase.length, phase.rate] for phase in job.phases],
+        "links": [[positions[name], flows] for name, flows in job.links.items()],
+    }
+
+
+def _point(
+    instance: Instance, point: Point, truth: Evaluation, before: Evaluation | None
+) -> dict[str, Any]:
+    schedule = point.schedule
+    return {
+        "label": point.path.name,
+        "document": dump_document(schedule.to_dict()),
+        "offsets": [schedule.offsets[job.name] for job in instance.jobs],
+        "stretch": [schedule.stretch.get(job.name, 0) for job in instance.jobs],
+        "longer": schedule.cushion_slots,
+        "status": str(schedule.status),
+        "solver": schedule.solver,
+        "seed": None if schedule.seed is None else str(schedule.seed),
+        "runtime_s": schedule.runtime_s,
+        "versions": list(schedule.versions.items()),
+        "first": schedule.first,
+        "stated": list(schedule.objectives),
+        "lower_bound": _text(schedule.lower_bound),
+        "gap": _text(_gap(schedule, truth)),
+        "truth": _values(truth),
+        "before": None if before is None else _values(before),
+    }
+
+
+def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:
+    """Return ``(value - lower bound) / value``, 0 where both are 0."""
+    value, bound = truth.objectives[schedule.first], schedule.lower_bound
+    if value is None or bound is None or schedule.first == "cushion":
+        return None
+    return (value - bound) / value if value else Fraction(0)
+
+
+def _values(truth: Evaluation) -> dict[str, str | None]:
+    values = {**truth.objectives, "score_mean": truth.score_mean, "score_min": truth.score_min}
+    return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: Fraction | None) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,151 @@
+"""What a page is made of: one schedule or a folder of them, and the problem that they solve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from metronome_opt.documents import MAX_BYTES, read_document
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT
+from metronome_opt.kubernetes import VerificationError
+from metronome_opt.scenario import SCENARIO_FORMAT, Problem, data_folder, load
+from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule, Status, read_schedule
+from metronome_opt.verify import check
+
+_SUFFIXES = (".json", ".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A schedule and the file that it comes from."""
+
+    path: Path
+    schedule: Schedule
+
+
+def read_points(result: str | Path) -> tuple[Point, ...]:
+    """Read a schedule file, or all schedules of a folder, such as ``metronome pareto`` writes.
+
+    Returns
+    -------
+    tuple of Point
+        In the order of the files' names; other JSON files of a folder are passed over.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, there is no schedule, or schedules are of different instances.
+    """
+    result = Path(result)
+    if not result.is_dir():
+        return (Point(result, read_schedule(result)),)
+    files = [path for path in sorted(result.glob("*.json")) if _says(path, SCHEDULE_FORMAT)]
+    points = tuple(Point(path, read_schedule(path)) for path in files)
+    if not points:
+        raise InputError(
+            f"{result}: no JSON file in this folder says format {SCHEDULE_FORMAT}; "
+            "name a schedule, or a folder that metronome pareto wrote"
+        )
+    for point in points[1:]:
+        if point.schedule.instance != points[0].schedule.instance:
+            raise InputError(
+                f"{point.path}: is of instance {show(point.schedule.instance)}, but "
+                f"{points[0].path.name} of {show(points[0].schedule.instance)}; "
+                "a page shows schedules of one instance"
+            )
+    return points
+
+
+def find_problem(
+    points: Sequence[Point],
+    given: str | Path | None = None,
+    *,
+    hyperperiod_limit: int = HYPERPERIOD_LIMIT,
+) -> Problem:
+    """Return the problem that schedules solve, after judging all of them.
+
+    Parameters
+    ----------
+    points
+        What `read_points` returned.
+    given
+        An instance or a scenario, or the name of a shipped one. If None, those are looked at
+        that have the name the schedules state: beside the schedules, in the working directory, and
+        shipped. Of those that the schedules are true of a scenario comes before an instance,
+        because it knows where tasks run.
+    hyperperiod_limit
+        Slots; as for `load`.
+
+    Raises
+    ------
+    InputError
+        If there is no such problem, or it cannot be read.
+    VerificationError
+        If a schedule states what is not true, or has no offsets.
+    """
+    if given is not None:
+        problem = load(given, hyperperiod_limit=hyperperiod_limit)
+        _refuse_false(points, problem)
+        return problem
+    candidates = [load(path, hyperperiod_limit=hyperperiod_limit) for path in _named(points)]
+    if not candidates:
+        name = points[0].schedule.instance
+        raise InputError(
+            f"{points[0].path}: no instance or scenario called {show(name)} is shipped, beside it "
+            "or in the working directory; name its file as the second argument"
+        )
+    true = [problem for problem in candidates if not _falsehood(points, problem)]
+    if not true:
+        _refuse_false(points, candidates[0])
+    return next((problem for problem in true if problem.placed is not None), true[0])
+
+
+def _refuse_false(points: Sequence[Point], problem: Problem) -> None:
+    falsehood = _falsehood(points, problem)
+    if falsehood:
+        raise VerificationError(f"{falsehood}; a page is made of true schedules only")
+
+
+def _falsehood(points: Sequence[Point], problem: Problem) -> str | None:
+    """Return what is false of the first schedule that is not true of a problem."""
+    for point in points:
+        if point.schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
+            return f"{point.path}: status: {point.schedule.status}, so there are no offsets to show"
+        faults = check(problem.instance, point.schedule)
+        if faults:
+            more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+            return f"{point.path}: {faults[0]}{more}"
+    return None
+
+
+def _named(points: Sequence[Point]) -> list[Path]:
+    """Return the files of instances and scenarios that have the name the schedules state."""
+    name = points[0].schedule.instance
+    folders = dict.fromkeys(
+        folder.resolve() for folder in (points[0].path.parent, Path(), data_folder() / "scenarios")
+    )
+    return [path for folder in folders for path in _problems(folder, name)]
+
+
+def _problems(folder: Path, name: str) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _SUFFIXES and _says(path, INSTANCE_FORMAT, SCENARIO_FORMAT):
+            try:
+                document = read_document(path)
+            except InputError:
+                continue  # some other file that only looks like one
+            formats = (INSTANCE_FORMAT, SCENARIO_FORMAT)
+            if document.get("format") in formats and document.get("name") == name:
+                yield path
+
+
+def _says(path: Path, *formats: str) -> bool:
+    """Return whether a file has one of `formats` anywhere in it; much faster than parsing it."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES)
+    except OSError:
+        return False
+    return any(each.encode() in raw for each in formats)

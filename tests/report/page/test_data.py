@@ -1,0 +1,205 @@
+"""What is written into a page: true, the same each time, safe, and joined as it should be."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from fractions import Fraction
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import write_instance
+from metronome_opt.kubernetes import VerificationError
+from metronome_opt.report.page import find_problem, read_points
+from metronome_opt.report.page.assets import read_asset
+from metronome_opt.report.page.scripts import MODULES, joined_script
+from metronome_opt.schedule import write_schedule
+from metronome_opt.verify import evaluate
+from tests.builders import job, network, two_jobs
+from tests.report.page.making import page_of, schedule_of
+
+IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
+
+
+def data_of(text: str) -> Any:
+    (block,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
+    return json.loads(block)
+
+
+def test_the_same_schedule_makes_the_same_bytes() -> None:
+    schedule = schedule_of(two_jobs(), {"a": 0, "b": 8})
+    assert page_of(two_jobs(), schedule) == page_of(two_jobs(), schedule)
+
+
+def test_a_page_states_what_the_judge_says_before_and_after() -> None:
+    instance = two_jobs()
+    schedule = schedule_of(instance, {"a": 0, "b": 8}, status="optimal", lower_bound=Fraction(0))
+    (point,) = data_of(page_of(instance, schedule))["points"]
+    # Two bursts of 8 slots meet once in 40 slots, 30,000 Mbit/s too much.
+    assert point["before"]["contention"] == "6000"
+    assert point["truth"]["contention"] == "0"
+    assert (point["lower_bound"], point["gap"]) == ("0", "0")
+    assert json.loads(point["document"]) == schedule.to_dict()
+
+
+def test_the_gap_is_a_share_of_the_value() -> None:
+    instance = two_jobs()
+    schedule = schedule_of(instance, {"a": 0, "b": 0}, lower_bound=Fraction(1500))
+    (point,) = data_of(page_of(instance, schedule))["points"]
+    assert (point["truth"]["contention"], point["gap"]) == ("6000", "3/4")
+
+
+def test_before_is_that_of_bursts_as_long_as_after() -> None:
+    instance = two_jobs()
+    (point,) = data_of(page_of(instance, schedule_of(instance, {"a": 0, "b": 8}, longer=1)))[
+        "points"
+    ]
+    assert point["before"]["contention"] == str(
+        evaluate(instance, instance.unshifted, longer=1).contention
+    )
+
+
+def test_claims_are_in_a_page_once_however_many_schedules_there_are() -> None:
+    instance = two_jobs()
+    schedules = [schedule_of(instance, {"a": 0, "b": offset}) for offset in (8, 9, 10)]
+    data = data_of(page_of(instance, *schedules))
+    assert [claim[:2] for claim in data["claims"]] == [[0, 0], [1, 0]]
+    assert "offsetMicroseconds" not in json.dumps(data["claims"])
+
+
+def test_numbers_that_a_browser_cannot_count_are_refused() -> None:
+    instance = network(job("a", 100, (0, 50, 10**14)))
+    with pytest.raises(InputError, match=r"link 'link': may be asked for 1.* use coarser slots"):
+        page_of(instance, schedule_of(instance, {"a": 0}))
+
+
+def test_weights_of_any_size_are_kept() -> None:
+    instance = network(job("a", 10, (0, 5, 80), weight=10**40), job("b", 10, (0, 5, 80)))
+    data = data_of(page_of(instance, schedule_of(instance, {"a": 0, "b": 0})))
+    assert data["instance"]["jobs"][0]["weight"] == str(10**40)
+
+
+# ------------------------------------------------------------------ one file
+
+
+def test_a_page_names_no_address_and_lets_in_only_its_own_script_and_style() -> None:
+    text = page_of(two_jobs(), schedule_of(two_jobs(), {"a": 0, "b": 8}))
+    addresses = set(re.findall(r"\w+://[\w./]*", text))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place
+    assert not re.search(r"""\b(?:src|srcset|action)=|url\((?!#)|@import|style=""", text)
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    (script,) = re.findall(r'<script type="module">(.*?)</script>', text, re.DOTALL)
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    digests = [
+        base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()
+        for each in (script, style)
+    ]
+    assert policy.startswith(
+        f"default-src 'none'; script-src 'sha256-{digests[0]}'; style-src 'sha256-{digests[1]}';"
+    )
+    assert "unsafe" not in policy
+
+
+def test_names_cannot_close_the_data() -> None:
+    name = "</script><script>alert(1)</script>"
+    instance = network(job(name, 8, (0, 4, 60))).replace(name=name)
+    text = page_of(instance, schedule_of(instance, {name: 0}))
+    assert text.count("<script") == text.count("</script>") == 2
+    assert data_of(text)["instance"]["jobs"][0]["name"] == name
+
+
+def test_every_module_is_joined_after_what_it_imports() -> None:
+    stored = {path.name for path in (files("metronome_opt.report.page.assets") / "js").iterdir()}
+    assert stored == {f"{name}.js" for name in MODULES}
+    exported: dict[str, set[str]] = {}
+    for module in MODULES:
+        source = read_asset(f"js/{module}.js")
+        for names, origin in IMPORT.findall(source):
+            assert {name.strip() for name in names.split(",")} <= exported[origin], module
+        assert len(IMPORT.findall(source)) == len(re.findall(r"^import\b", source, re.MULTILINE))
+        exported[module] = set(
+            re.findall(r"^export (?:const|function|class) (\w+)", source, re.MULTILINE)
+        )
+        assert "innerHTML" not in source
+    assert not re.search(r"^(?:import|export)\b", joined_script(), re.MULTILINE)
+    assert "</script" not in joined_script()
+
+
+# ------------------------------------------------------------------ where things are found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    write_schedule(schedule_of(two_jobs(), {"a": 0, "b": 8}), tmp_path / "schedule.json")
+    return tmp_path
+
+
+def test_the_instance_is_found_beside_the_schedule(folder: Path) -> None:
+    write_instance(two_jobs(), folder / "any-name.json")
+    (folder / "broken.json").write_text('{"format": "metronome-instance/1", "name": "two-jobs"')
+    write_instance(two_jobs().replace(name="other"), folder / "other.json")
+    assert find_problem(read_points(folder / "schedule.json")).instance == two_jobs()
+
+
+def test_the_instance_is_found_in_the_working_directory(folder: Path) -> None:
+    write_instance(two_jobs(), folder / "elsewhere" / "two.json")
+    assert find_problem(read_points(folder / "schedule.json")).instance == two_jobs()
+
+
+def test_of_several_of_that_name_the_one_is_taken_that_the_schedule_is_true_of(
+    folder: Path,
+) -> None:
+    others = network(job("c", 8, (0, 4, 60))).replace(name="two-jobs")
+    write_instance(others, folder / "a.json")
+    write_instance(two_jobs(), folder / "b.json")
+    assert find_problem(read_points(folder / "schedule.json")).instance == two_jobs()
+
+
+def test_a_shipped_scenario_is_known_by_name_and_where_its_tasks_run(folder: Path) -> None:
+    from metronome_opt.scenario import load
+
+    instance = load("paper-24").instance
+    write_schedule(schedule_of(instance, instance.unshifted), folder / "s.json")
+    write_instance(instance, folder / "instance.json")
+    assert find_problem(read_points(folder / "s.json")).placed is not None
+
+
+def test_without_an_instance_the_remedy_is_named(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"called 'two-jobs' is shipped.*second argument"):
+        find_problem(read_points(folder / "schedule.json"))
+
+
+def test_a_false_schedule_makes_no_page(folder: Path) -> None:
+    write_instance(two_jobs(), folder / "two.json")
+    false = schedule_of(two_jobs(), {"a": 0, "b": 8}, objectives={"contention": Fraction(1)})
+    write_schedule(false, folder / "schedule.json")
+    for given in (None, folder / "two.json"):
+        with pytest.raises(
+            VerificationError, match=r"objectives\.contention: stated 1, but it is 0"
+        ):
+            find_problem(read_points(folder / "schedule.json"), given)
+
+
+def test_a_folder_is_its_schedules_in_order_of_name(folder: Path) -> None:
+    write_schedule(schedule_of(two_jobs(), {"a": 0, "b": 9}), folder / "point-002.json")
+    (folder / "front.json").write_text("{}")
+    (folder / "front.csv").write_text("point\n")
+    points = read_points(folder)
+    assert [point.path.name for point in points] == ["point-002.json", "schedule.json"]
+
+
+def test_a_folder_without_schedules_or_of_several_instances_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"elsewhere: no JSON file .* metronome-schedule/1"):
+        read_points(folder / "elsewhere")
+    other = network(job("c", 8, (0, 4, 60)))
+    write_schedule(schedule_of(other, {"c": 0}), folder / "other.json")
+    with pytest.raises(InputError, match=r"'two-jobs', but other\.json of 'by-hand'"):
+        read_points(folder)

@@ -1,0 +1,248 @@
+"""A page is usable on a phone, in the dark, by keyboard, with anybody's names, and large."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from metronome_opt.instance import Instance
+from metronome_opt.plot import style
+from metronome_opt.report.page.assets import read_asset
+from metronome_opt.verify import evaluate
+from tests.builders import job, network, tangle, two_jobs
+from tests.report.page.making import open_page, page_of, schedule_of, shown, wait_for_frames
+
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "</script><script>alert(1)</script>",
+    '"><svg onload=alert(1)>',
+    "<!--<script>",
+    "{{script}} & &lt;b&gt;",
+]
+
+
+def report(instance: Instance) -> str:
+    return page_of(instance, schedule_of(instance, instance.unshifted))
+
+
+def styles() -> dict[str, str]:
+    return dict(re.findall(r"--([\w-]+): ([^;]+);", read_asset("page.css")))
+
+
+def colour(name: str, mode: int) -> str:
+    """Return a colour of the style sheet in light (0) or dark (1)."""
+    value = styles()[name]
+    pair = re.fullmatch(r"light-dark\((#\w{6}), (#\w{6})\)", value)
+    return pair[1 + mode] if pair else value
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance as WCAG 2.1 defines it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+# ------------------------------------------------------------------ colours
+
+
+@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
+def test_text_has_the_contrast_of_wcag_aa(mode: int) -> None:
+    grounds = ["card", "ground"]
+    texts = dict.fromkeys(("ink", "quiet", "accent", "moved"), grounds)
+    texts["alarm"] = ["alarm-ground"]
+    too_faint = [
+        (text, ground)
+        for text, on in texts.items()
+        for ground in on
+        if contrast(colour(text, mode), colour(ground, mode)) < 4.5
+    ]
+    assert too_faint == []
+
+
+@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
+def test_what_is_drawn_has_the_contrast_of_wcag_aa(mode: int) -> None:
+    card, track = colour("card", mode), colour("track", mode)
+    for name in ("edge", "accent", "demand", "ink"):
+        assert contrast(colour(name, mode), card) >= 3, name
+    for number in range(8):  # a job is told from its ring by its colour or by its outline
+        drawn = (colour(f"job-{number}", mode), colour("outline", mode))
+        assert max(contrast(each, track) for each in drawn) >= 3, number
+    assert contrast(colour("overload-edge", mode), card) >= 3
+
+
+def test_jobs_have_the_colours_of_the_pictures() -> None:
+    here = [colour(f"job-{number}", 0).upper() for number in range(8)]
+    assert here == [style.look(number).colour.upper() for number in range(8)]
+
+
+# ------------------------------------------------------------------ where it is read
+
+
+def test_a_phone_needs_no_sideways_scrolling(phone: Page, tmp_path: Path) -> None:
+    long = "a-name-that-is-much-longer-than-a-phone-is-wide-" * 5
+    instance = network(job(long, 30, (0, 20, 60)), job("b", 30, (0, 20, 60)), **{long: 100})
+    open_page(phone, tmp_path, report(instance))
+    assert phone.evaluate("() => document.documentElement.scrollWidth") == 390
+    phone.get_by_role("button", name="b: one slot later").tap()
+    wait_for_frames(phone)
+    offsets = {long: 0, "b": 1}
+    assert shown(phone, "contention") == evaluate(instance, offsets).contention
+
+
+def test_it_is_dark_where_that_is_preferred_and_can_be_switched(dark: Page, tmp_path: Path) -> None:
+    open_page(dark, tmp_path, report(two_jobs()))
+
+    def ground() -> str:
+        seen: str = dark.evaluate("() => getComputedStyle(document.body).backgroundColor")
+        red, green, blue = map(int, re.findall(r"\d+", seen))
+        return f"#{red:02x}{green:02x}{blue:02x}"
+
+    assert ground() == colour("ground", 1)
+    dark.get_by_role("button", name="Light mode").click()
+    assert ground() == colour("ground", 0)
+    dark.get_by_role("button", name="Dark mode").click()
+    assert ground() == colour("ground", 1)
+
+
+def test_nothing_moves_for_those_who_want_it_still(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    open_page(page, tmp_path, report(two_jobs()))
+    durations = page.locator("*").evaluate_all(
+        "all => all.map((each) => getComputedStyle(each).transitionDuration)"
+    )
+    assert set(durations) == {"0s"}
+
+
+def test_print_leaves_out_what_only_a_screen_can_do(page: Page, tmp_path: Path) -> None:
+    open_page(page, tmp_path, report(two_jobs()))
+    page.emulate_media(media="print")
+    assert page.is_hidden("#reset")
+    assert page.is_hidden("#link-list")
+    assert page.is_visible("#circle-now svg")
+    assert page.is_visible("#values")
+
+
+def test_the_keyboard_reaches_and_shows_everything(page: Page, tmp_path: Path) -> None:
+    instance = network(
+        job("a", 8, (0, 4, 60), links={"link": 1, "other": 1}),
+        job("b", 8, (0, 4, 60), links={"link": 1, "other": 1}),
+        job("c", 8, (0, 4, 60), links={"link": 1, "other": 1}),
+        other=150,
+    )
+    open_page(page, tmp_path, report(instance))
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                """() => {
+                  const at = document.activeElement;
+                  const outline = getComputedStyle(at).outlineStyle;
+                  return [at.id || at.getAttribute("role") || at.ariaLabel || at.tagName, outline];
+                }"""
+            )
+        )
+        if reached[-1][0] == "claim-text":
+            break
+    names = [name for name, _ in reached]
+    assert names.count("option") == 1  # the list of links is one stop; arrows move within it
+    assert {"theme", "copy-schedule", "link-search", "job-search", "claim-text"} <= set(names)
+    assert sum(name == "Offset of a in slots" for name in names) == 2  # a slider and a field
+    assert [name for name, outline in reached if outline == "none"] == []
+
+
+def test_arrows_choose_a_link(page: Page, tmp_path: Path) -> None:
+    instance = network(
+        job("a", 8, (0, 4, 60), links={"link": 1, "quiet": 1}), job("b", 8, (0, 4, 60)), quiet=90
+    )
+    open_page(page, tmp_path, report(instance))
+    assert page.inner_text("#link-name") == "link"
+    page.get_by_role("listbox").get_by_role("option", selected=True).press("ArrowDown")
+    assert page.inner_text("#link-name") == "quiet"
+    expect(page.get_by_role("listbox").get_by_role("option", name="quiet")).to_be_focused()
+    page.keyboard.press("Home")
+    assert page.inner_text("#link-name") == "link"
+
+
+# ------------------------------------------------------------------ what is in it
+
+
+def test_names_are_text_whatever_they_look_like(page: Page, tmp_path: Path) -> None:
+    instance = network(
+        *(job(name, 6, (0, 2, 60), links={HOSTILE[0]: 1, HOSTILE[1]: 1}) for name in HOSTILE),
+        **{HOSTILE[0]: 100, HOSTILE[1]: 100},
+    ).replace(name=HOSTILE[1])
+    page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+    open_page(page, tmp_path, report(instance))
+    assert page.inner_text("#title") == HOSTILE[1]
+    assert page.locator("#job-rows .name").all_inner_texts() == HOSTILE
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+    for name in HOSTILE[:2]:
+        page.fill("#link-search", name)
+        assert page.locator("#link-list .name").all_inner_texts() == [name]
+
+
+def test_a_large_fabric_is_drawn_in_parts_and_searched(page: Page, tmp_path: Path) -> None:
+    instance = tangle(400, 300, 1, periods=(40, 50, 100), lengths=(5, 10))
+    open_page(page, tmp_path, report(instance))
+    assert page.locator("#link-list li").count() == 40
+    losses = page.locator("#link-list .loss").all_inner_texts()
+    ordered = [float(text.replace(",", "")) for text in losses]
+    assert ordered == sorted(ordered, reverse=True)
+    page.fill("#link-search", "link-277")
+    page.locator("#link-list li").click()
+    assert page.inner_text("#link-name") == "link-277"
+    page.fill("#job-search", "job-39")
+    assert page.inner_text("#job-count") == "11 jobs"  # 39 and 390 to 399
+    page.get_by_role("button", name="job-399", exact=True).click()
+    slider = page.get_by_role("slider", name="Offset of job-399 in slots")
+    slider.press("Shift+ArrowRight")
+    wait_for_frames(page)
+    turned = {**instance.unshifted, "job-399": 10}
+    assert shown(page, "contention") == evaluate(instance, turned).contention
+
+
+def test_a_job_without_links_and_an_instance_without_links_can_be_shown(
+    page: Page, tmp_path: Path
+) -> None:
+    instance = Instance.from_dict(
+        {
+            "format": "metronome-instance/1",
+            "name": "alone",
+            "slot_ms": 5,
+            "links": [],
+            "jobs": [job("a", 8, (0, 4, 60), links={}).model_dump()],
+        }
+    )
+    open_page(page, tmp_path, report(instance))
+    assert page.is_hidden("#stage")
+    assert page.inner_text("#claim-note") == "There are no claims: no job has a task on a node."
+    page.locator('[data-offset="0"]').fill("3")
+    page.locator('[data-offset="0"]').press("Enter")
+    wait_for_frames(page)
+    assert page.locator('#values [data-now="wait"] data').get_attribute("value") == "3"
+
+
+def test_what_was_unshifted_is_left_out_where_nobody_knows_it(page: Page, tmp_path: Path) -> None:
+    jobs = [
+        job("a", 101, (0, 40, 60), max_stretch=9).model_dump(),
+        job("b", 103, (0, 40, 60), max_stretch=7).model_dump(),
+    ]
+    document = {**network(job("a", 8, (0, 4, 60))).to_dict(), "jobs": jobs}
+    instance = Instance.from_dict(document, hyperperiod_limit=1000)
+    assert instance.needs_stretch
+    offsets, stretch = {"a": 0, "b": 50}, {"a": 9, "b": 7}
+    open_page(page, tmp_path, page_of(instance, schedule_of(instance, offsets, stretch)))
+    assert page.is_hidden("figure.before >> nth=0")
+    assert shown(page, "contention") == evaluate(instance, offsets, stretch).contention
+    assert "unshifted not known" in page.inner_text("#figures")
