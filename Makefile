@@ -3,22 +3,30 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+KERNELS := $(VENV)/.compiled
 
-.PHONY: demo test check lint types tests test-slow bench wheel lock format clean
+.PHONY: demo test check lint types tests test-slow test-cluster bench paper paper-results wheel lock format clean
 
-demo: $(STAMP)
+demo: $(KERNELS)
 	$(BIN)/metronome demo
 
-test: check lint types tests
+# Two at a time: what a new environment has not compiled yet is compiled beside the type checks.
+test: $(STAMP)
+	$(MAKE) --jobs 2 check lint types tests
 
-# The exact versions of requirements.lock, then the package itself, editable, its kernels compiled.
+# The exact versions of requirements.lock, then the package itself, editable. Python compiles what
+# it imports when it does, and not all that there is.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "metronome-opt needs Python 3.11 or later; say: make PYTHON=python3.12 ..."; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 		{ echo "no virtual environment could be made; on Debian: apt install python3-venv"; exit 2; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		--require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+$(KERNELS): $(STAMP)
 	$(BIN)/python -m metronome_opt.kernels
 	@touch $@
 
@@ -32,14 +40,27 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-tests: $(STAMP)
-	$(BIN)/pytest -n 2
+tests: $(KERNELS)
+	$(BIN)/pytest -n 2 -m "not slow"
 
-test-slow: $(STAMP)
+test-slow: $(KERNELS)
 	$(BIN)/pytest -m slow
 
-bench: $(STAMP)
+# Against the cluster in KUBECONFIG, or with METRONOME_TEST_APISERVER=1 against a server of its own.
+test-cluster: $(KERNELS)
+	$(BIN)/pytest -m cluster
+
+bench: $(KERNELS)
 	$(BIN)/python -m benchmarks run
+
+# Needs latexmk; on Debian: apt install latexmk lmodern texlive-latex-recommended texlive-fonts-recommended
+paper: $(STAMP)
+	$(BIN)/python -m paper generate
+	latexmk -cd -pdf -interaction=nonstopmode -halt-on-error -outdir=build paper/main.tex
+
+# Hours; says first how many. What is interrupted goes on with the same command.
+paper-results: $(KERNELS)
+	$(BIN)/python -m paper results
 
 wheel: $(STAMP)
 	$(BIN)/python -m build --no-isolation --outdir dist .

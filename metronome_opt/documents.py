@@ -26,7 +26,7 @@ MAX_EVENTS = 2_000_000  # YAML is read slowly
 MAX_DIGITS = 100
 
 
-def read_document(path: str | Path) -> dict[str, Any]:
+def read_document(path: str | Path, *, most_bytes: int | None = None) -> dict[str, Any]:
     """Read a JSON or YAML file whose top level is a mapping.
 
     Parameters
@@ -34,6 +34,8 @@ def read_document(path: str | Path) -> dict[str, Any]:
     path
         The file. A name that ends in ``.json`` is read as JSON, ``.yaml`` and ``.yml`` as YAML;
         any other as JSON if it begins with a brace, else as YAML.
+    most_bytes
+        How large it may be; `MAX_BYTES` if left out, more for files that we have written.
 
     Returns
     -------
@@ -47,17 +49,55 @@ def read_document(path: str | Path) -> dict[str, Any]:
         key or is not a mapping.
     """
     path = Path(path)
-    text = _read_text(path)
-    is_json = path.suffix == ".json" or (
-        path.suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"
-    )
+    text = _read_text(path, MAX_BYTES if most_bytes is None else most_bytes)
     try:
-        document = _parse_json(text) if is_json else _parse_yaml(text)
+        document = _parse_json(text) if _is_json(path, text) else _parse_yaml(text)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     if not isinstance(document, dict):
         raise InputError(f"{path}: the top level must be a mapping, got {show(document)}")
     return document
+
+
+def read_documents(path: str | Path) -> list[dict[str, Any]]:
+    """Read a YAML stream, or a JSON file, of mappings: none, one or several.
+
+    Parameters
+    ----------
+    path
+        The file; its name says what it is, as in `read_document`.
+
+    Returns
+    -------
+    list of dict
+        The documents as plain Python values, without empty ones.
+
+    Raises
+    ------
+    InputError
+        As `read_document` does; the message counts documents from 0.
+    """
+    path = Path(path)
+    text = _read_text(path, MAX_BYTES)
+    try:
+        documents = [_parse_json(text)] if _is_json(path, text) else _parse_yaml(text, many=True)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    for index, document in enumerate(documents):
+        if document is not None and not isinstance(document, dict):
+            raise InputError(f"{path}: document {index}: must be a mapping, got {show(document)}")
+    return [document for document in documents if document is not None]
+
+
+def parse_yaml(text: str) -> Any:
+    """Return what YAML inside another document says, as plain Python values.
+
+    Raises
+    ------
+    InputError
+        If it is malformed, too deep or repeats a key.
+    """
+    return _parse_yaml(text)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -129,14 +169,14 @@ def _temporary_for(path: Path) -> Path:
     return Path(name)
 
 
-def _read_text(path: Path) -> str:
+def _read_text(path: Path, most_bytes: int) -> str:
     try:
         with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+            raw = stream.read(most_bytes + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
-    if len(raw) > MAX_BYTES:
-        raise InputError(f"{path}: larger than {MAX_BYTES} bytes, not an instance or a scenario")
+    if len(raw) > most_bytes:
+        raise InputError(f"{path}: larger than {most_bytes} bytes, not an instance or a scenario")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -146,6 +186,12 @@ def _read_text(path: Path) -> str:
     if "\0" in text:
         raise InputError(f"{path}: character {text.index(chr(0))} is NUL, not text")
     return text
+
+
+def _is_json(path: Path, text: str) -> bool:
+    return path.suffix == ".json" or (
+        path.suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"
+    )
 
 
 def _reason(error: OSError) -> str:
@@ -248,9 +294,11 @@ def _resolvers() -> None:
 _resolvers()
 
 
-def _parse_yaml(text: str) -> Any:
+def _parse_yaml(text: str, *, many: bool = False) -> Any:
     try:
         _check_events(text)
+        if many:
+            return list(yaml.load_all(text, Loader=_Loader))  # noqa: S506 (as below)
         return yaml.load(text, Loader=_Loader)  # noqa: S506 (derived from the safe loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark

@@ -76,9 +76,17 @@ def build(
 T = TypeVar("T")
 
 
-def read_as(path: str | Path, make: Callable[[dict[str, Any]], T]) -> T:
-    """Return what `make` makes of the document in a file; its errors get the file's name."""
-    document = read_document(path)
+def read_as(
+    path: str | Path, make: Callable[[dict[str, Any]], T], *, most_bytes: int | None = None
+) -> T:
+    """Return what `make` makes of the document in a file; its errors get the file's name.
+
+    Parameters
+    ----------
+    most_bytes
+        As in `read_document`.
+    """
+    document = read_document(path, most_bytes=most_bytes)
     try:
         return make(document)
     except InputError as error:

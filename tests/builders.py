@@ -82,3 +82,8 @@ def hard_instance(jobs: int = 12, links: int = 4) -> Instance:
 
 
 HARD = hard_instance()
+HARMLESS = network(
+    job("a", 6, (0, 3, 60), weight=4, current_offset=1),
+    job("b", 6, (1, 2, 60), ready=2),
+    job("c", 4, (0, 1, 50)),
+)

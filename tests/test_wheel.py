@@ -1,15 +1,21 @@
-"""The wheel works away from the checkout: built, installed in an empty environment, run."""
+"""The wheel works away from the checkout: built, installed, run. It says what it needs."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import subprocess
 import sys
+import sysconfig
+import tomllib
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
+from tests.test_layers import imports
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,28 +43,27 @@ def test_the_wheel_holds_the_data_and_the_type_marker(wheel: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
 
 
-@pytest.mark.timeout(600)
-def test_the_demo_runs_from_the_wheel_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment = tmp_path / "environment"
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    pinned = tmp_path / "constraints.txt"
-    pinned.write_text(constraints())
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+def installed(wheel: Path, environment: Path, *how: str) -> Path:
+    """Install the wheel in a new environment, by the pip of this one; return its command."""
+    venv = ["-m", "venv", "--without-pip", str(environment)]
+    subprocess.run([sys.executable, *venv], check=True)
+    pip = ["-m", "pip", "--python", str(environment / "bin/python"), "install", "--quiet"]
     subprocess.run(
-        [str(environment / "bin/python"), *install, "-c", str(pinned), str(wheel)],
+        [sys.executable, *pip, "--disable-pip-version-check", *how, str(wheel)],
         check=True,
         capture_output=True,
-        env=kept,
     )
-    away = tmp_path / "away"
-    away.mkdir()
-    metronome = str(environment / "bin/metronome")
+    return environment / "bin/metronome"
+
+
+def check_demo(metronome: Path, away: Path, **settings: str) -> None:
+    """Run the demo in a folder, with nothing set that tells Python where to look."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     run = subprocess.run(
-        [metronome, "demo", "--time-limit", "3"],
+        [metronome, "demo", "--time-limit", "1"],
         check=False,
         cwd=away,
-        env=kept,
+        env=kept | settings,
         capture_output=True,
         text=True,
     )
@@ -70,6 +75,58 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_environment(wheel: Path, tmp_p
         [metronome, "verify", str(made / "instance.json"), str(made / "schedule.json")],
         check=False,
         cwd=away,
-        env=kept,
+        env=kept | settings,
     )
     assert checked.returncode == 0
+
+
+def test_the_demo_runs_from_the_wheel_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    """It takes its dependencies from here; Python runs the kernels, for nothing is compiled."""
+    metronome = installed(wheel, tmp_path / "environment", "--no-deps", "--no-index")
+    (packages,) = (tmp_path / "environment").glob("lib/python*/site-packages")
+    # A path file that is found by way of a path file, that of the checkout, is not read.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    away = tmp_path / "away"
+    away.mkdir()
+    check_demo(metronome, away, NUMBA_DISABLE_JIT="1")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_demo_runs_from_the_wheel_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    pinned = tmp_path / "constraints.txt"
+    pinned.write_text(constraints())
+    metronome = installed(wheel, tmp_path / "environment", "-c", str(pinned))
+    away = tmp_path / "away"
+    away.mkdir()
+    check_demo(metronome, away)
+
+
+def names(requirements: Iterable[str]) -> set[str]:
+    """Return the distributions that requirements name, without those of their extras."""
+    return {
+        re.split(r"[^\w.-]", each)[0].lower().replace("_", "-")
+        for each in requirements
+        if "extra ==" not in each
+    }
+
+
+# What others are made of and show, by the distribution that requires it.
+BROUGHT = {"lightkube": {"httpx2", "msgspec"}, "pydantic": {"pydantic-core"}}
+
+
+def test_all_that_is_imported_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    declared = names([*project["dependencies"], *(each for extra in extras for each in extra)])
+    for name in declared & set(BROUGHT):
+        declared |= BROUGHT[name] & names(importlib.metadata.requires(name) or [])
+    providers = importlib.metadata.packages_distributions()
+    undeclared = {
+        module
+        for path in (ROOT / "metronome_opt").rglob("*.py")
+        for module in imports(path)
+        if (top := module.split(".")[0]) not in {*sys.stdlib_module_names, "metronome_opt"}
+        and not names(providers.get(top, [])) & declared
+    }
+    assert undeclared == set()

@@ -16,12 +16,12 @@ _MOST_NAMED = 10
 
 
 class Show:
-    """Tells what a check came to, and writes the claims if they are new."""
+    """Tells what a check came to, and keeps the claims in a folder up to date."""
 
     def __init__(self, state: Path, claims: Path | None, *, as_json: bool, dry_run: bool) -> None:
         self._state, self._claims = state, claims
         self._as_json, self._dry_run = as_json, dry_run
-        self._new = False
+        self._is_current = dry_run
 
     def __call__(self, check: Check) -> None:
         """Tell one check."""
@@ -29,14 +29,23 @@ class Show:
             typer.echo(json.dumps(_document(check)))
         else:
             _tell(check, dry_run=self._dry_run)
-        self._new |= check.kept
-        if self._claims is not None and self._new:
-            from metronome_opt.cli.place import export_state
-            from metronome_opt.scheduling.store import Store
+        self._is_current &= not check.kept
+        self.write_claims()
 
-            with Store(self._state) as store:
+    def write_claims(self) -> None:
+        """Write the claims in force if the folder has others.
+
+        At the beginning it may: of a process that was killed between a decision and its claims.
+        """
+        if self._claims is None or self._is_current:
+            return
+        from metronome_opt.cli.place import export_state, is_exported
+        from metronome_opt.scheduling.store import Store
+
+        with Store(self._state) as store:
+            if not is_exported(store.state, self._claims):
                 export_state(store.state, self._claims)
-            self._new = False
+        self._is_current = True
 
 
 def _document(check: Check) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def monitor(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide, but keep nothing.")] = False,
     claims: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write the claims here whenever they are new."),
+        typer.Option(metavar="DIR", help="Keep the claims in force here, as manifests."),
     ] = None,
     metrics: Annotated[
         Path | None,
@@ -243,6 +243,7 @@ def _check(
     from metronome_opt.profiles.prometheus import PrometheusError
 
     try:
+        show.write_claims()
         check = watch.check(now_s)
     except PrometheusError as error:
         watch.failed()

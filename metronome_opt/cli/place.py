@@ -259,3 +259,12 @@ def export_state(state: ClusterState, folder: Path) -> None:
         return
     export_claims(instance_of(state), schedule_of(state), deployment_of(state), folder)
     typer.echo(f"wrote {folder}", err=True)
+
+
+def is_exported(state: ClusterState, folder: Path) -> bool:
+    """Whether a folder holds all claims in force already, and no others."""
+    from metronome_opt.kubernetes import build_manifests, is_written
+    from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
+
+    manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
+    return is_written(manifests, folder)

@@ -54,6 +54,9 @@ def _cushions(instance: Instance, stretch: Mapping[str, int]) -> dict[str, int]:
 def carry_out(state: ClusterState, decision: Decision) -> bool:
     """Keep in a state what was decided: jobs that are gone, capacities, claims put right, moves.
 
+    In an exclusive cluster bandwidth is given to a job when it is placed. One that sends faster
+    than that keeps the claim that it has.
+
     Returns
     -------
     bool
@@ -75,8 +78,13 @@ def carry_out(state: ClusterState, decision: Decision) -> bool:
             # has 1 Mbit/s in an instance, which is not to become its capacity.
             if right.get(finding.name) == max(1, measured):
                 changed |= state.set_capacity(finding.name, measured)
-    changed |= state.revise(_claim(state.claims[name], after) for name in after.offsets)
+    claims = [_claim(state.claims[name], after) for name in after.offsets]
+    changed |= state.revise(claim for claim in claims if _is_granted(state, claim))
     return changed
+
+
+def _is_granted(state: ClusterState, claim: Claim) -> bool:
+    return state.mode == "shared" or claim.gang.peak <= state.claims[claim.job].gang.peak
 
 
 def _claim(before: Claim, after: Claims) -> Claim:

@@ -99,7 +99,7 @@ class Watch:
     metrics
         Told of every check; None to tell nobody.
     dry_run
-        Decide, but keep nothing.
+        Decide, but keep nothing, and count nothing as decided.
     """
 
     def __init__(
@@ -147,6 +147,8 @@ class Watch:
             check = self._decide(store, claims, seen, memory, now_s)
         if self._metrics is not None:
             _tell(self._metrics, claims, check, time.monotonic() - begin)
+            if not self._dry_run:
+                _count(self._metrics, claims, check)
         return check
 
     def failed(self) -> None:
@@ -198,7 +200,6 @@ def _tell(metrics: Metrics, claims: Claims | None, check: Check, took_s: float) 
         metrics.set(JOBS.name, count, state=state)
     metrics.set(DURATION.name, took_s)
     metrics.set(LAST_CHECK.name, check.at_s)
-    metrics.add(DECISIONS.name, decision=decision.kind if decision else Verdict.NOTHING)
     if claims is None or decision is None:
         return
     slot_s = claims.instance.slot_ms / 1000
@@ -212,12 +213,20 @@ def _tell(metrics: Metrics, claims: Claims | None, check: Check, took_s: float) 
     )
     for kind, count in Counter(finding.kind for finding in decision.findings).items():
         metrics.add(FINDINGS.name, count, kind=kind)
+    _tell_of_links(metrics, claims, decision)
+
+
+def _count(metrics: Metrics, claims: Claims | None, check: Check) -> None:
+    """Count what was decided and kept: a dry run tells nobody to wait."""
+    decision = check.decision
+    metrics.add(DECISIONS.name, decision=decision.kind if decision else Verdict.NOTHING)
+    if claims is None or decision is None:
+        return
     steps = Counter(step.job for step in decision.plan.steps) if decision.plan else Counter()
     for job in claims.instance.jobs:
         metrics.add(
             REPHASINGS.name, steps[job.name], training_job=job.name, priority=str(job.weight)
         )
-    _tell_of_links(metrics, claims, decision)
 
 
 def _tell_of_links(metrics: Metrics, claims: Claims, decision: Decision) -> None:

@@ -2,7 +2,7 @@
 
 from metronome_opt.kubernetes.check import Manifest, Manifests, check_manifests
 from metronome_opt.kubernetes.manifests import VerificationError, build_manifests, export_claims
-from metronome_opt.kubernetes.write import check_folder, write_manifests
+from metronome_opt.kubernetes.write import check_folder, is_written, write_manifests
 
 __all__ = [
     "Manifest",
@@ -12,5 +12,6 @@ __all__ = [
     "check_folder",
     "check_manifests",
     "export_claims",
+    "is_written",
     "write_manifests",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.check import KUSTOMIZATION, Manifests, check_manifests
+from metronome_opt.kubernetes.check import KUSTOMIZATION, Manifest, Manifests, check_manifests
 from metronome_opt.kubernetes.dump import dump_objects
 from metronome_opt.kubernetes.folder import Replaceable
 
@@ -54,16 +54,36 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     for name in manifests:
         if name not in OBJECT_FILES:
             raise InputError(f"{show(name)}: is not a file of an export; use {OBJECT_FILES[-1]}")
-    index = {
+    check_manifests({**manifests, KUSTOMIZATION_FILE: [_index(manifests)]})
+    texts = _texts(manifests)
+    _folder(directory).replace(texts)
+    return [Path(directory) / name for name in texts]
+
+
+def is_written(manifests: Manifests, directory: str | Path) -> bool:
+    """Whether a folder holds these objects as `write_manifests` would write them, and no others."""
+    texts = _texts(manifests)
+    try:
+        found = {each.name: each.read_bytes() for each in Path(directory).iterdir()}
+    except OSError:
+        return False
+    return found == {name: text.encode() for name, text in texts.items()}
+
+
+def _index(manifests: Manifests) -> Manifest:
+    return {
         "apiVersion": KUSTOMIZATION[0],
         "kind": KUSTOMIZATION[1],
         "resources": list(manifests),
     }
-    check_manifests({**manifests, KUSTOMIZATION_FILE: [index]})
+
+
+def _texts(manifests: Manifests) -> dict[str, str]:
+    """Return what each file is to hold."""
     texts = {name: dump_objects(objects) for name, objects in manifests.items()}
-    texts[KUSTOMIZATION_FILE] = dump_objects([index], header=f"{SIGNATURE[2:]}\n\n{_HOW_TO}")
-    _folder(directory).replace(texts)
-    return [Path(directory) / name for name in texts]
+    header = f"{SIGNATURE[2:]}\n\n{_HOW_TO}"
+    texts[KUSTOMIZATION_FILE] = dump_objects([_index(manifests)], header=header)
+    return texts
 
 
 def check_folder(directory: str | Path) -> None:

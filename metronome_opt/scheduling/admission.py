@@ -108,6 +108,8 @@ def _check_revised(state: ClusterState, claims: Sequence[Claim]) -> None:
             grown[link] += count * (claim.gang.peak - before.gang.peak)
     for link, more in grown.items():
         check_size(link, state.peak(link) + more)
+        if state.mode == "exclusive" and more > state.room(link):
+            raise InputError(f"{link}: {more} Mbit/s more asked for, {state.room(link)} to be had")
     check_layers(state.cluster, [*state.demand.weights, *(claim.gang.weight for claim in claims)])
 
 

@@ -32,7 +32,8 @@ class Scores:
     cushion
         Free slots on either side of every burst, 0 where something is late, shape (n,).
     score
-        Shape (n,): 100 if nothing is late, 0 if all that the tasks send were late.
+        Shape (n,): 100 if nothing is late, 0 if all that the tasks send were late. What is late
+        counts by its weight, so a gang of weight 0 costs nothing anywhere and has 100 everywhere.
     """
 
     nodes: Ints

@@ -176,7 +176,8 @@ class ClusterState:
         Raises
         ------
         InputError
-            If one of them does not run, or would run elsewhere.
+            If one of them does not run, would run elsewhere, or would have bandwidth that an
+            exclusive cluster has given to others.
         """
         changed = tuple(claim for claim in claims if self.claims.get(claim.job) != claim)
         if changed:

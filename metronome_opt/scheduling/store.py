@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from metronome_opt.documents import MAX_BYTES, make_folder, staged
+from metronome_opt.documents import make_folder, staged
 from metronome_opt.errors import InputError, show
 from metronome_opt.journal import Journal
 from metronome_opt.records import Name, NonNegative, Record, dump_document, read_as
@@ -18,6 +18,9 @@ from metronome_opt.scheduling.state import ClusterState, Mode
 
 _SNAPSHOT = "state.json"
 _JOURNAL = "journal.jsonl"
+
+MOST_BYTES = 2**30
+"""Limit on the size of a snapshot, far above that of files that people write."""
 
 
 class Entry(Record):
@@ -60,7 +63,9 @@ class Store:
         try:
             _sync(self._path.parent)
             self.state = read_as(
-                self._snapshot, lambda document: restore(Snapshot.from_dict(document))
+                self._snapshot,
+                lambda document: restore(Snapshot.from_dict(document)),
+                most_bytes=MOST_BYTES,
             )
             self._replay()
         except BaseException:
@@ -201,7 +206,7 @@ def _write(path: Path, state: ClusterState) -> None:
     """Write a snapshot; when this returns it is on the disk, whole."""
     text = dump_document(snapshot_of(state).model_dump(mode="json"), spread=["claims"])
     raw = text.encode()
-    if len(raw) > MAX_BYTES:
+    if len(raw) > MOST_BYTES:
         raise InputError(f"{path}: would be {len(raw)} bytes, too large to be read again")
     with staged(path) as temporary, temporary.open("wb") as stream:
         stream.write(raw)

@@ -1,4 +1,4 @@
-"""A small study whose every number was worked out by hand, and studies that went wrong."""
+"""The report of a small study whose every number was worked out by hand."""
 
 from __future__ import annotations
 
@@ -6,65 +6,19 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 
-from metronome_opt.bench.evaluation.estimates import Estimates
-from metronome_opt.bench.evaluation.marks import Verdict, verdicts
-from metronome_opt.bench.evaluation.measures import MEASURES
-from metronome_opt.bench.evaluation.runs import Part, parts_of
-from metronome_opt.bench.intervals import Interval
 from metronome_opt.bench.items import Drawing
 from metronome_opt.bench.simulation_report import write_simulation_report
-from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.errors import InputError
 from metronome_opt.plot.simulation import LinkTrace, plot_link
 from metronome_opt.simulate.conditions import Conditions
-from tests.bench.simulation_examples import job, link, simulation, study, unfinished
-
-# Two seeds. An iteration alone takes 100 ms. Each job: completion, of it queueing, mean iteration.
-STUDY = {
-    "default": [((100, 0, 120), (300, 0, 100)), ((200, 0, 110), (200, 0, 110))],
-    "exclusive": [((100, 50, 100), (400, 90, 100)), ((300, 100, 100), (200, 0, 100))],
-    "cassini": [((90, 0, 110), (270, 0, 110)), ((180, 0, 105), (180, 0, 105))],
-    "metronome": [((80, 0, 102), (240, 10, 104)), ((150, 0, 101), (150, 0, 101))],
-    "ideal": [((80, 0, 100), (220, 0, 100)), ((140, 0, 100), (140, 0, 100))],
-}
-CARRIED = {"default": 40, "exclusive": 40, "cassini": 45, "metronome": 50, "ideal": 60}
-
-
-def small(policies: Sequence[str] = tuple(STUDY)) -> Iterator[SimulationRecord]:
-    """Yield a study in which job `heavy` is of the higher class."""
-    for policy in policies:
-        for seed, rows in enumerate(STUDY[policy]):
-            jobs = [
-                job(
-                    name,
-                    priority=priority,
-                    model=model,
-                    completion_s=float(took),
-                    queueing_s=float(queued),
-                    start_s=float(queued),
-                    end_s=float(took),
-                    iteration_mean_ms=float(mean),
-                    iteration_p99_ms=2.0 * mean,
-                )
-                for (took, queued, mean), name, priority, model in zip(
-                    rows, ("heavy", "light"), (4, 1), ("vgg19", "bert"), strict=True
-                )
-            ]
-            yield simulation(
-                policy,
-                jobs,
-                [link(carried_gbit=float(CARRIED[policy]), contended_s=10.0)],
-                seed=seed,
-                makespan_s=200.0,
-            )
+from tests.bench.simulation_examples import job, link, simulation, study
+from tests.bench.simulation_study import STUDY, one, rows, small, with_horizon
 
 
 @pytest.fixture(scope="module")
@@ -79,24 +33,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def text(folder: Path) -> str:
     return (folder / "report.md").read_text(encoding="utf-8")
-
-
-def rows(text: str, caption: str) -> dict[str, list[str]]:
-    """Return the cells of the table below a caption by the first of each row, its head too."""
-    lines = text.split(f"\n{caption}:\n\n")[1].split("\n\n")[0].strip().splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    return {"": cells[0], **{row[0]: row[1:] for row in cells[2:]}}
-
-
-def whole(records: Sequence[SimulationRecord]) -> Part:
-    return parts_of(records)[0]
-
-
-def marks(records: Sequence[SimulationRecord]) -> dict[str, Verdict]:
-    return {each.mark.name: each for each in verdicts(whole(records))}
-
-
-# ------------------------------------------------------------------ the numbers
 
 
 def test_times_of_jobs(text: str) -> None:
@@ -196,9 +132,6 @@ def test_estimates_have_every_number_at_full_precision(folder: Path) -> None:
     assert float(found[0]["change"]) == pytest.approx(-0.225)
 
 
-# ------------------------------------------------------------------ the files
-
-
 def test_every_figure_is_there(folder: Path, text: str) -> None:
     shown = re.findall(r"!\[.*\]\((.*)\)", text)
     assert shown == [
@@ -242,96 +175,6 @@ def test_the_same_records_make_the_same_files(folder: Path, tmp_path: Path) -> N
         assert (tmp_path / path.relative_to(folder)).read_bytes() == path.read_bytes(), path
 
 
-# ------------------------------------------------------------------ means over cells and seeds
-
-
-def one(policy: str, completion: float, **where: Any) -> SimulationRecord:
-    return simulation(policy, [job("a", completion_s=completion, end_s=completion)], **where)
-
-
-def completion(part: Part, policy: str) -> Interval | None:
-    return part.mean(policy, MEASURES["completion_mean_s"].of)
-
-
-def test_a_seed_counts_its_mean_over_the_cells() -> None:
-    """Cells far apart make no wide interval: what varies is the seeds, here by 2."""
-    records = [
-        one("default", base + seed, seed=seed, cell={"load": load})
-        for load, base in ((1, 100.0), (2, 500.0))
-        for seed in (0, 2)
-    ]
-    together, *cells = parts_of(records)
-    assert completion(together, "default") == Interval(301.0, 300.0, 302.0, 2)
-    assert completion(cells[0], "default") == Interval(101.0, 100.0, 102.0, 2)
-
-
-def test_a_seed_that_did_not_run_everywhere_is_left_out_and_marked(tmp_path: Path) -> None:
-    records = [
-        *(one(policy, 100.0, seed=seed) for policy in ("default", "ideal") for seed in range(3)),
-        one("metronome", 50.0, seed=0),
-        one("metronome", 70.0, seed=2),
-        simulation("metronome", seed=1, kind="out_of_time"),
-    ]
-    part = whole(records)
-    found = completion(part, "metronome")
-    assert found == Interval(60.0, 50.0, 70.0, 2)
-    assert not part.complete(found)
-    write_simulation_report(records, tmp_path)
-    text = (tmp_path / "report.md").read_text()
-    assert rows(text, "example: times of jobs")["metronome"][0] == r"60.0 (50.0 to 70.0) \*"
-    assert rows(text, "example: how the runs ended")["metronome"] == ["2", "1", "2", "0"]
-    assert "Runs that were not done: metronome 1." in text
-    assert "took too long" in text
-    found_marks = rows(text, "example: marks")["mean completion, against default"]
-    assert found_marks[3] == r"-40.0 % (-50.0 to -30.0) \*"
-
-
-def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
-    records = [record for record in small() if record.seed == 0]
-    write_simulation_report(records, tmp_path)
-    text = (tmp_path / "report.md").read_text()
-    assert "There is one seed, so there are no confidence intervals." in text
-    assert rows(text, "example: times of jobs")["metronome"][0] == "160"
-    change = marks(records)["mean completion, against default"].change
-    assert change is not None
-    assert change.mean == pytest.approx(-0.2)
-    assert change.low is change.high is None
-    assert "reached, not for certain" in text
-    assert " to 160" not in text
-
-
-def test_policies_that_are_all_equal(tmp_path: Path) -> None:
-    records = [one(policy, 100.0, seed=seed) for policy in STUDY for seed in range(3)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        write_simulation_report(records, tmp_path)
-    text = (tmp_path / "report.md").read_text()
-    changes = rows(text, "example: change against default, in pairs of runs")
-    assert {cell for row in list(changes.values())[1:] for cell in row} == {"+0.0 % (+0.0 to +0.0)"}
-    found = marks(records)
-    assert found["mean completion, against default"].reached is False
-    assert found["mean completion, against default"].limit == (
-        "ideal does not reach it either; "
-        "0 s a job above ideal: queueing 0, held back for a slot 0, longer iterations 0 "
-        "(by placement 0, by others 0)"
-    )
-    assert found["mean completion, against cassini"].reached is False  # level is not ahead
-    assert found["highest priority class, completion, against ideal"].reached is True
-    assert "- perhaps no change (1): example" in text
-
-
-# ------------------------------------------------------------------ what is not known
-
-
-def with_horizon() -> list[SimulationRecord]:
-    """Return one seed in which `default` leaves a job unfinished; `a` is 20 % shorter."""
-    return [
-        simulation("default", [job("a"), unfinished("b", iteration_mean_ms=150.0)]),
-        simulation("metronome", [job("a", completion_s=80.0, end_s=80.0), job("b")]),
-        simulation("ideal", [job("a", completion_s=80.0, end_s=80.0), job("b")]),
-    ]
-
-
 def test_unfinished_jobs_are_no_completion_times(tmp_path: Path) -> None:
     records = with_horizon()
     write_simulation_report(records, tmp_path)
@@ -348,22 +191,6 @@ def test_unfinished_jobs_are_no_completion_times(tmp_path: Path) -> None:
     assert known["slowdown, mean over jobs"] == "-20.0 %"
     assert known["iterations done"] == "+33.3 %"
     assert "example: completion of a job against ideal by model †:" in text
-
-
-def test_marks_of_unfinished_jobs_are_not_known() -> None:
-    found = marks(with_horizon())
-    assert found["mean completion, against default"].reached is None
-    assert found["mean completion, against default"].limit == "not known: 1 job did not finish"
-    assert found["highest priority class, completion, against ideal"].reached is True
-
-
-def test_a_missing_policy_is_named() -> None:
-    found = marks(list(small(["default", "metronome"])))
-    assert found["mean completion, against default"].reached is True
-    assert found["mean completion, against default"].most is None
-    missing = found["mean completion, against cassini"]
-    assert (missing.reached, missing.limit) == (None, "not known: cassini did not run")
-    assert found["utilisation of all links, against exclusive"].change is None
 
 
 @pytest.mark.parametrize("policy", ["metronome", "default", "ideal"])
@@ -383,142 +210,10 @@ def test_a_study_of_failures_is_a_report_still(tmp_path: Path) -> None:
     assert set(rows(text, "example: times of jobs")["default"]) == {"-"}
 
 
-def test_ideal_that_is_reachable_shows_what_is_missing() -> None:
-    """Both shorten completion, `ideal` by 40 %, `metronome` by 10 %: 30 s a job are missing."""
-    records = [
-        one("default", 100.0),
-        simulation("metronome", [job("a", completion_s=90.0, queueing_s=12.0, waited_s=5.0)]),
-        one("ideal", 60.0),
-    ]
-    found = marks(records)["mean completion, against default"]
-    assert found.reached is False
-    assert found.limit == (
-        "+30.0 s a job above ideal: queueing +12.0, held back for a slot +5.00, "
-        "longer iterations +13.0 (by placement 0, by others +13.0)"
-    )
-
-
-def placed(**changes: Any) -> list[SimulationRecord]:
-    """Return two jobs of 1,000 iterations, 300 and 200 s late; a third never iterated."""
-    late = [
-        job("a", completion_s=400.0, alone_ms=150.0, iteration_mean_ms=300.0, **changes),
-        job("b", completion_s=300.0, alone_ms=100.0, iteration_mean_ms=120.0, **changes),
-        unfinished("c", alone_ms=900.0, iteration_mean_ms=None),
-    ]
-    ideal = [job("a"), job("b"), unfinished("c", iteration_mean_ms=None)]
-    return [simulation("metronome", late), simulation("ideal", ideal)]
-
-
-def test_slowdown_is_what_the_placement_costs_times_what_others_cost(tmp_path: Path) -> None:
-    """Job a: 3.0 = 1.5 * 2.0; job b: 1.2 = 1.0 * 1.2."""
-    text = write_simulation_report(placed(), tmp_path).read_text()
-    found = rows(text, "example: iterations and links")
-    assert found[""][1:4] == ["slowdown, mean over jobs", "of it by placement", "of it by others"]
-    assert found["metronome"][:3] == ["2.100", "1.250", "1.600"]
-    assert found["ideal"][:3] == ["1.000"] * 3
-
-
-def test_completion_that_is_longer_is_put_down_to_placement_and_others() -> None:
-    """Alone, 1,000 iterations of job a take 50 s longer where it is; b's take no longer."""
-    found = marks(placed())["highest priority class, completion, against ideal"]
-    assert found.limit == (
-        "+250 s a job above ideal: queueing 0, held back for a slot 0, "
-        "longer iterations +250 (by placement +25.0, by others +225)"
-    )
-
-
-@pytest.mark.parametrize("column", [{}, {"alone_ms": None}])
-def test_what_placement_costs_may_not_be_known(column: dict[str, Any], tmp_path: Path) -> None:
-    """A record may lack the column, or not know the value."""
-
-    def row(completion: float) -> dict[str, Any]:
-        known = job("a", completion_s=completion)
-        return {name: known[name] for name in known if name != "alone_ms"} | column
-
-    records = [simulation("metronome", [row(110.0)]), simulation("ideal", [row(100.0)])]
-    text = write_simulation_report(records, tmp_path).read_text()
-    assert rows(text, "example: iterations and links")["ideal"][:3] == ["1.000", "-", "-"]
-    found = marks(records)["highest priority class, completion, against ideal"]
-    assert found.limit.endswith("longer iterations +10.0")
-
-
-def test_what_rounding_leaves_is_nothing() -> None:
-    records = [
-        one("default", 100.0),
-        simulation("metronome", [job("a", queueing_s=0.1 + 0.2)]),
-        simulation("ideal", [job("a", queueing_s=0.3)]),
-    ]
-    found = marks(records)["mean completion, against default"]
-    assert "queueing 0, held back for a slot 0, longer iterations 0 (" in found.limit
-
-
-def test_the_highest_class_is_the_highest_of_each_scenario() -> None:
-    """Seed 0 has classes 4 and 1, seed 1 class 1 alone: the ratios are 1.1 and 1.3."""
-    records = [
-        simulation(policy, jobs, seed=seed)
-        for policy, factor in (("metronome", 1), ("ideal", 0))
-        for seed, jobs in enumerate(
-            (
-                [
-                    job("a", priority=4, completion_s=100.0 + 10 * factor),
-                    job("b", priority=1, completion_s=100.0 + 90 * factor),
-                ],
-                [job("a", priority=1, completion_s=100.0 + 30 * factor)],
-            )
-        )
-    ]
-    found = marks(records)["highest priority class, completion, against ideal"]
-    assert found.change is not None
-    assert found.change.mean == pytest.approx(0.2)
-    assert found.change.low == pytest.approx(0.1)
-    assert found.change.high == pytest.approx(0.3)
-
-
-def test_a_model_that_no_scenario_of_a_seed_has_is_marked() -> None:
-    records = [
-        simulation("default", [job("a", model="bert" if seed else "vgg19")], seed=seed)
-        for seed in range(2)
-    ]
-    found = [each for each in Estimates(whole(records)) if each.group == ("model", "bert")]
-    (slowdown,) = found
-    assert slowdown.interval == Interval(1.0, None, None, 1)
-    assert not slowdown.complete
-
-
 def test_links_that_nobody_used_have_no_utilisation(tmp_path: Path) -> None:
     unused = link(carried_gbit=0.0, used_s=0.0, busy_s=0.0)
     text = write_simulation_report([simulation("default", links=[unused])], tmp_path).read_text()
     assert rows(text, "example: iterations and links")["default"][5:8] == ["-", "0.0 %", "-"]
-
-
-def test_rephasings_are_per_hour_of_jobs_that_ran() -> None:
-    """Two jobs ran for 100 and 80 s, the second to the horizon, with 5 re-phasings in all."""
-    waiting = unfinished("c", start_s=None, queueing_s=None, iteration_mean_ms=None)
-    part = whole(
-        [
-            simulation(
-                "metronome",
-                [job("a", rephasings=2), unfinished("b", start_s=20.0, rephasings=3), waiting],
-                makespan_s=100.0,
-            )
-        ]
-    )
-    found = part.mean("metronome", MEASURES["rephasings_per_job_h"].of)
-    assert found is not None
-    assert found.mean == pytest.approx(5 / 180 * 3600)
-    assert part.mean("metronome", MEASURES["queueing_mean_s"].of) is None
-
-
-def test_rephasings_of_the_highest_class_are_those_of_its_jobs() -> None:
-    """Of 100 s each, one job of priority 4 is re-phased twice, one of priority 1 ten times."""
-    jobs = [job("a", rephasings=2, priority=4), job("b", rephasings=10, priority=1)]
-    part = whole([simulation("metronome", jobs, makespan_s=100.0)])
-    found = part.mean("metronome", MEASURES["rephasings_highest_per_job_h"].of)
-    assert found is not None
-    assert found.mean == pytest.approx(2 / 100 * 3600)
-
-
-# ------------------------------------------------------------------ bad input
 
 
 def test_bad_records_are_refused_in_one_line(tmp_path: Path) -> None:

@@ -79,9 +79,8 @@ def test_splits_and_names_choose_the_instances(checkout: Path) -> None:
     assert [record.instance for record in read_records([output])] == ["two-jobs"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_keeps_what_is_recorded_and_says_how_to_resume(
-    number: signal.Signals, checkout: Path, tmp_path: Path
+def test_a_signal_keeps_what_is_recorded_and_says_how_to_resume(
+    checkout: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out.jsonl"
     arguments = ["--suite", "easy,hard", "--solvers", "local", "--time-limit", "300"]
@@ -95,7 +94,7 @@ def test_ctrl_c_keeps_what_is_recorded_and_says_how_to_resume(
     ) as process:
         wait_until(lambda: output.exists() and output.read_bytes().count(b"\n") == 1)
         wait_until(lambda: any(tmp_path.glob("metronome-*")))
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)  # which becomes a Ctrl-C, as everywhere
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
     assert "--resume goes on" in told

@@ -418,7 +418,7 @@ def test_help_and_version(capsys: Captured) -> None:
 
 def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None:
     folder = tmp_path / "demo"
-    assert main(["demo", "--output", str(folder), "--time-limit", "2"]) == 0
+    assert main(["demo", "--output", str(folder), "--time-limit", "1"]) == 0
     printed = capsys.readouterr().out
     for solver in ("unshifted", "random", "greedy", "cassini", "cpsat", "milp", "auto"):
         assert any(line.strip().startswith(solver) for line in printed.splitlines()), solver
@@ -434,4 +434,4 @@ def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None
     claims = yaml.safe_load_all((folder / "claims" / "claims.yaml").read_text())
     assert len(list(claims)) == 45  # workers in the scenario
     # A second run replaces the first.
-    assert main(["demo", "--output", str(folder), "--time-limit", "0.5"]) == 0
+    assert main(["demo", "--output", str(folder), "--time-limit", "0.2"]) == 0

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from metronome_opt.__main__ import main
 from metronome_opt.control.declared import METRICS
 from metronome_opt.kubernetes import check_manifests
 from metronome_opt.profiles.prometheus import NODE_COUNTER
@@ -211,17 +212,38 @@ def test_new_claims_are_written_when_they_are_new(
     state, manifests = beside(tmp_path, "drifted"), tmp_path / "manifests"
     arguments = ["--claims", str(manifests)]
     assert check(state, server, *arguments) == 0
-    assert not manifests.exists()
-    capsys.readouterr()
+    assert capsys.readouterr().err == f"wrote {manifests}\n"
+    assert claimed(manifests) == {"calm": 0, "drifted": 500_000}
     assert check(state, server, *arguments) == 0
     assert capsys.readouterr().err == f"wrote {manifests}\n"
+    assert claimed(manifests) == {"calm": 0, "drifted": 400_000}
+    assert check(state, server, *arguments) == 0
+    assert capsys.readouterr().err == ""
+
+
+@needs_prometheus
+def test_claims_that_a_killed_monitor_did_not_write_are_written_at_the_next_start(
+    server: str, tmp_path: Path, capsys: Captured
+) -> None:
+    state, manifests = beside(tmp_path, "far"), tmp_path / "manifests"
+    assert main(["place", str(state), "--claims", str(manifests)]) == 0
+    assert check(state, server) == 0  # decided and kept, and then it was killed
+    assert claimed(manifests) == {"calm": 0, "far": 500_000}
+    capsys.readouterr()
+    nobody = "http://127.0.0.1:9"
+    assert check(state, nobody, "--attempts", "1", "--claims", str(manifests)) == 1
+    assert capsys.readouterr().err.startswith(f"wrote {manifests}\n")
+    assert claimed(manifests) == {"calm": 0, "far": 400_000}
+
+
+def claimed(manifests: Path) -> dict[str, int]:
+    """Return the offsets of the claims in a folder, in microseconds, by job."""
     files = {each.name: list(yaml.safe_load_all(each.read_text())) for each in manifests.iterdir()}
     check_manifests(files)
-    offsets = {
+    return {
         each["spec"]["job"]: each["spec"]["allocation"]["offsetMicroseconds"]
         for each in files["claims.yaml"]
     }
-    assert offsets == {"calm": 0, "drifted": 400_000}
 
 
 @needs_prometheus

@@ -180,6 +180,19 @@ def test_changed_traffic_becomes_the_claim() -> None:
     assert state.claims["b"].offset == 100
 
 
+@pytest.mark.parametrize(("rate", "kept"), [(500, 400), (300, 300)])
+def test_in_an_exclusive_cluster_no_job_gets_more_than_it_was_given(rate: int, kept: int) -> None:
+    state = state_of(claim("a", 0, rate=500), claim("b", 100, rate=400), mode="exclusive")
+    seen = Observation(
+        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(SeenBurst(0.0, 300.0, float(rate)),)
+    )
+    decision = decide(state, {"b": seen})
+    assert decision.findings
+    assert carry_out(state, decision) == (rate == kept)
+    (phase,) = state.claims["b"].gang.phases
+    assert phase.rate == kept
+
+
 def test_a_job_that_is_gone_gives_everything_back() -> None:
     state = two_apart()
     assert carry_out(state, decide(state, {"b": Observation(gone=True)}))

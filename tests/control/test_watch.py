@@ -229,6 +229,22 @@ def test_what_a_check_came_to_can_be_scraped(folder: Path) -> None:
     assert value("link_score", link="n0") == 1.0
 
 
+def test_a_dry_run_shows_what_it_measured_and_counts_nothing_as_decided(folder: Path) -> None:
+    metrics = Metrics()
+    watch(folder, FAR, metrics=metrics, dry_run=True).check(NOW_S)
+    watch(folder, OBEDIENT, metrics=metrics, dry_run=True).check(NOW_S)
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.value(f"metronome_{name}", **labels)
+
+    for verdict in Verdict:
+        assert value("decisions_total", decision=verdict) == 0
+    assert not value("rephasings_total", training_job="b", priority="1")
+    assert value("findings_total", kind="drifted") == 1
+    assert value("jobs", state="measured") == 2
+    assert value("last_check_timestamp_seconds") == NOW_S
+
+
 def test_links_that_are_late_as_measured_have_a_lower_score(tmp_path: Path) -> None:
     folder = kept(state_of(claim("a", 0), claim("b", 30)), tmp_path / "state")
     metrics = Metrics()

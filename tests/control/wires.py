@@ -14,7 +14,7 @@ from metronome_opt.profiles.samples import Samples, from_series
 from metronome_opt.scheduling.claim import Claim
 from metronome_opt.scheduling.cluster import ClusterSpec, Host, Resources
 from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.state import ClusterState, Mode
 from tests.prometheus.history import EPOCH_S, Traffic
 
 LENGTH_S = 120
@@ -58,9 +58,9 @@ def claim(
     return Claim(gang=gang, nodes=names, offset=offset, stretch=stretch)
 
 
-def state_of(*claims: Claim, nodes: int = 2) -> ClusterState:
+def state_of(*claims: Claim, nodes: int = 2, mode: Mode = "shared") -> ClusterState:
     """Return the cluster with some claims in force."""
-    state = ClusterState(spec(nodes))
+    state = ClusterState(spec(nodes), mode=mode)
     for each in claims:
         state.reserve(each)
     return state

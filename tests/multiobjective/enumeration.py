@@ -10,6 +10,7 @@ from itertools import product
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
+from metronome_opt.result import Level, Result
 from metronome_opt.verify import Evaluation, evaluate
 from tests.builders import job, network
 from tests.strategies import crowded
@@ -19,6 +20,11 @@ NO_LIMIT = Fraction(10**6)
 """More slots than any cushion that has a limit."""
 
 Objectives = Mapping[str, Fraction | None]
+
+ORDERS = st.permutations(AT_GIVEN_PERIODS).flatmap(
+    lambda names: st.integers(1, len(names)).map(lambda count: names[:count])
+)
+"""Some of the objectives, in any order."""
 
 
 @st.composite
@@ -96,6 +102,15 @@ def cost(name: str, value: Fraction | None) -> Fraction:
         assert value is not None
         return value
     return -NO_LIMIT if value is None else -value
+
+
+def costs(levels: Iterable[Level]) -> list[Fraction]:
+    return [cost(level.name, level.value) for level in levels]
+
+
+def final(result: Result, names: Iterable[str]) -> list[Fraction]:
+    """Return the cost of each objective at the end, when all levels are done."""
+    return [cost(name, result.evaluation.objectives[name]) for name in names]
 
 
 def allowed(name: str, least: Fraction, tolerance: Fraction) -> Fraction:

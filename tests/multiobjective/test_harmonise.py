@@ -120,7 +120,7 @@ def awkward() -> Instance:
 def test_a_hyperperiod_that_is_too_long_is_made_short() -> None:
     instance = awkward()
     assert instance.needs_stretch
-    found = harmonised(instance, seconds=4)
+    found = harmonised(instance, seconds=2)
     made = stretched(instance, found.stretch)
     assert max(made.hyperperiods.values()) <= instance.hyperperiod_limit
     # Of coprime periods any two meet in a sixteenth of all slots, three in a sixty-fourth.

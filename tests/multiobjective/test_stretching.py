@@ -104,7 +104,7 @@ def test_without_room_to_stretch_nothing_changes(instance: Instance) -> None:
 
 
 def test_hyperperiods_that_are_too_long_are_shortened_without_being_asked() -> None:
-    found = solve(TOO_LONG, time_limit=3, workers=1)
+    found = solve(TOO_LONG, time_limit=1, workers=1)
     assert any(found.stretch.values())
     assert [level.name for level in found.levels] == ["contention", "stretch"]
     assert check(TOO_LONG, found.schedule) == ()
@@ -112,7 +112,7 @@ def test_hyperperiods_that_are_too_long_are_shortened_without_being_asked() -> N
 
 
 def test_the_cheapest_periods_come_first_if_stretch_does() -> None:
-    found = solve(TOO_LONG, objectives=["stretch", "contention"], time_limit=3, workers=1)
+    found = solve(TOO_LONG, objectives=["stretch", "contention"], time_limit=1, workers=1)
     assert found.evaluation.objectives["stretch"] == choose_periods(TOO_LONG).price
 
 
@@ -182,7 +182,7 @@ def test_what_contention_is_at_least_is_no_bound_of_stretch() -> None:
     hard = tangled.replace(
         jobs=tuple(each.model_copy(update={"max_stretch": 1}) for each in tangled.jobs)
     )
-    found = solve(hard, objectives=["stretch", "contention"], time_limit=3, workers=1)
+    found = solve(hard, objectives=["stretch", "contention"], time_limit=1, workers=1)
     assert found.levels[0].value == 0
     assert not found.levels[1].proved
     assert found.stop is not Stop.PROVED
@@ -196,8 +196,8 @@ def test_a_solver_that_cannot_stretch_is_refused_where_jobs_must_be(solver: str)
 
 def test_a_front_with_stretch_begins_at_its_ends() -> None:
     # A short time is enough for both ends, not for all choices of periods.
-    found = pareto(TOO_LONG, ["contention", "stretch"], time_limit=6, workers=1)
-    least = solve(TOO_LONG, objectives=["contention", "stretch"], time_limit=3, workers=1)
+    found = pareto(TOO_LONG, ["contention", "stretch"], time_limit=4, workers=1)
+    least = solve(TOO_LONG, objectives=["contention", "stretch"], time_limit=2, workers=1)
     first = found.points[0].objectives["contention"]
     assert first is not None
     assert first <= least.evaluation.contention * Fraction(11, 10)

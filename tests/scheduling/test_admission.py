@@ -89,6 +89,21 @@ def test_exclusive_bandwidth_is_given_once() -> None:
     assert (state.room("n0"), state.room("n1")) == (0, 40)
 
 
+def test_exclusive_bandwidth_is_given_once_to_running_jobs_too() -> None:
+    small = running("small", "n0 n2", (6, 1, 40), gpus=1)
+    state = state_of(cluster([2, 2]), A, small, mode="exclusive")
+    # Of 100, 60 belong to a: 1 more on n0 is not there, but on n2 there is.
+    more = running("small", "n0 n2", (6, 1, 41), gpus=1)
+    check_refused(state, lambda s: s.revise([more]), "n0: 1 Mbit/s more asked for, 0 to be had")
+    # What one gives up at once another may have.
+    less = running("a", "n0 n1", (0, 4, 59), gpus=1)
+    assert state.revise([more, less])
+    # A link that became slower takes nothing from those who have it, and gives nothing.
+    state.set_capacity("n0", 50)
+    assert state.revise([more.model_copy(update={"offset": 3})])
+    check_refused(state, lambda s: s.revise([A]), "n0: 1 Mbit/s more asked for, 0 to be had")
+
+
 @pytest.mark.parametrize(
     ("revised", "message"),
     [

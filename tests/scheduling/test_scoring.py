@@ -128,6 +128,14 @@ def test_the_worst_score_is_zero() -> None:
     assert scored(state, gang(2, (0, 12, 60))).score.tolist() == [0, 0, 100, 100]
 
 
+def test_what_weighs_nothing_is_late_at_no_cost_and_has_the_best_score() -> None:
+    """Contention is weighted, and the lightest gives way: nobody it meets counts."""
+    state = state_of(ONE_RACK, running("full", "n0 n1", (0, 12, 100)))
+    found = scored(state, gang(2, (0, 12, 60), weight=0))
+    assert found.cost.tolist() == [0, 0, 0, 0]
+    assert found.score.tolist() == [100, 100, 100, 100]
+
+
 @given(CASES, st.data())
 def test_the_last_task_costs_what_the_judge_finds(cycle: Cycle, data: st.DataObject) -> None:
     partial = Partial()

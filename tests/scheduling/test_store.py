@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from metronome_opt import documents
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.compare import differences, rebuilt
 from metronome_opt.scheduling.store import Store
@@ -273,6 +274,29 @@ def test_the_journal_does_not_grow_for_ever(folder: Path) -> None:
     with Store(folder) as store:
         assert store.state.sequence == 14
         assert differences(store.state, after) == []
+
+
+def test_a_snapshot_may_be_larger_than_what_people_write(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "MAX_BYTES", 100)
+    with Store(folder) as store:
+        store.compact()
+    with Store(folder) as store:
+        assert differences(store.state, usual()) == []
+
+
+def test_a_snapshot_that_could_not_be_read_again_is_not_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = (folder / "state.json").stat().st_size
+    monkeypatch.setattr("metronome_opt.scheduling.store.MOST_BYTES", size)
+    with Store(folder) as store:
+        with pytest.raises(InputError, match=r"state\.json: would be \d+ bytes, too large to be"):
+            store.compact()
+        assert store.state.unreserve("a")
+    with Store(folder) as store:
+        assert list(store.state.claims) == ["b"]
 
 
 # ------------------------------------------------------------------ full disks

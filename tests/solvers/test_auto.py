@@ -29,10 +29,12 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
+from tests.running import let_work
 from tests.strategies import crowded
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
 SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
+TOUGH = hard_instance(14, 5)  # not proved in two rounds, which are shorter than those of HARD
 
 
 @given(SPREAD)
@@ -72,28 +74,26 @@ def after(rounds: int, instance: Instance) -> tuple[object, ...]:
 def test_rounds_come_to_the_same_whatever_the_clock_says(
     rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    instance = hard_instance(14, 5)
-    at_leisure = after(rounds, instance)
+    at_leisure = after(rounds, TOUGH)
     clock = count(step=1000)
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-    assert after(rounds, instance) == at_leisure
+    assert after(rounds, TOUGH) == at_leisure
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
-    assert after(rounds, instance) == at_leisure
+    assert after(rounds, TOUGH) == at_leisure
 
 
 def test_more_rounds_are_never_worse_and_stay_true() -> None:
-    instance = hard_instance(14, 5)
-    names = [job.name for job in instance.jobs]
+    names = [job.name for job in TOUGH.jobs]
     least: Fraction | None = None
     bounds: list[Fraction] = []
     for rounds in (0, 1, 2):
-        search = Search(instance, time_limit=None, seed=3, workers=1, rounds=rounds)
+        search = Search(TOUGH, time_limit=None, seed=3, workers=1, rounds=rounds)
         auto.run(search)
         assert search.best is not None
         assert search.incumbent is not None
         offsets = dict(zip(names, search.best, strict=True))
-        assert evaluate(instance, offsets).contention == search.incumbent
+        assert evaluate(TOUGH, offsets).contention == search.incumbent
         assert least is None or search.incumbent <= least
         least = search.incumbent
         bounds.append(search.bound or Fraction(0))
@@ -116,10 +116,10 @@ def test_an_error_in_a_thread_ends_the_run(
     """The others would go on for as long as there is time."""
     fault = SolverError("it fell over")
     _let_fail(where, fault, monkeypatch)
-    result = solve(HARD, time_limit=100, workers=workers)
+    result = solve(TOUGH, time_limit=100, workers=workers)
     assert result.stop is Stop.FINISHED
     assert result.status is Status.FEASIBLE
-    assert check(HARD, result.schedule) == ()
+    assert check(TOUGH, result.schedule) == ()
     assert any("it fell over" in note for note in result.notes)
 
 
@@ -129,7 +129,7 @@ def test_a_mistake_in_a_thread_is_not_swallowed(
 ) -> None:
     _let_fail(where, ZeroDivisionError("a mistake"), monkeypatch)
     with pytest.raises(ZeroDivisionError, match="a mistake"):
-        solve(HARD, time_limit=100, workers=workers)
+        solve(TOUGH, time_limit=100, workers=workers)
 
 
 def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,8 +187,8 @@ def test_a_signal_amid_a_dense_instance_writes_what_was_found(tmp_path: Path) ->
             env=dict(os.environ),
         )
         runs.append((number, target, process))
-    time.sleep(5)
     for number, _, process in runs:
+        let_work(process, cpu_s=4)
         process.send_signal(number)
     for _, target, process in runs:
         _, said = process.communicate(timeout=60)
@@ -208,11 +208,13 @@ def test_memory_that_runs_out_in_one_block_leaves_the_others(
 
     def starved(search: Search, *_: int) -> None:
         asked.append(search)
+        if len(asked) == 2:
+            os.kill(os.getpid(), signal.SIGINT)  # enough was seen
         raise MemoryError
 
     monkeypatch.setattr(elimination, "_Attempt", starved)
     monkeypatch.setattr(Proof, "grow", lambda *_, **__: False)
-    result = solve(instance, time_limit=2, workers=2)
+    result = solve(instance, time_limit=10_000, workers=2)
     assert len(asked) > 1
     assert result.status is Status.FEASIBLE
     assert check(instance, result.schedule) == ()
@@ -229,9 +231,12 @@ def test_one_worker_proves_and_improves_in_turn(monkeypatch: pytest.MonkeyPatch)
             play(self, *arguments, **rest)  # type: ignore[operator]
 
         monkeypatch.setattr(kind, "play", noting)
-    solve(read_instance(SUITES / "dense" / "dense-30-tune-0.json"), time_limit=8, workers=1)
-    assert turns.count("Clusters") + turns.count("Elimination") >= 4
-    assert turns.count("Population") >= 4
+    # What others do on this machine is not to count.
+    monkeypatch.setattr(time, "perf_counter", time.process_time)
+    monkeypatch.setattr(time, "monotonic", time.process_time)
+    solve(read_instance(SUITES / "dense" / "dense-30-tune-0.json"), time_limit=6, workers=1)
+    assert turns.count("Clusters") + turns.count("Elimination") >= 3
+    assert turns.count("Population") >= 3
 
 
 def test_memory_that_runs_out_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:

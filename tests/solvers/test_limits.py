@@ -26,9 +26,14 @@ MODELS = ["cpsat", "cpsat-textbook", "milp", "milp-cbc", "milp-textbook"]
 SEARCHING = ["auto", "branch-bound", "elimination", "exhaustive", *MODELS]
 
 
+def a_while(name: str) -> float:
+    """Return in how many seconds a solver is in the middle of its search; a back end starts up."""
+    return 1.5 if name in MODELS else 0.5
+
+
 @pytest.mark.parametrize("name", SEARCHING)
 def test_the_time_limit_gives_what_was_found(name: str) -> None:
-    result = solve(HARD, name, time_limit=1.5, workers=1)
+    result = solve(HARD, name, time_limit=a_while(name), workers=1)
     assert result.stop is Stop.TIME_LIMIT
     assert result.status is Status.FEASIBLE
     assert check(HARD, result.schedule) == ()
@@ -37,15 +42,13 @@ def test_the_time_limit_gives_what_was_found(name: str) -> None:
 
 @pytest.mark.parametrize("name", SEARCHING)
 def test_ctrl_c_gives_what_was_found(name: str) -> None:
-    began = time.monotonic()
-    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(a_while(name), os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    result = solve(HARD, name, time_limit=100, workers=1)
+    result = solve(HARD, name, time_limit=10_000, workers=1)  # beyond the limit of a test
     timer.join()
     assert result.stop is Stop.INTERRUPTED
     assert result.status is Status.FEASIBLE
     assert check(HARD, result.schedule) == ()
-    assert time.monotonic() - began < 60  # it did not wait for the limit
 
 
 def long_periods() -> Instance:
@@ -65,9 +68,10 @@ def long_periods() -> Instance:
 @pytest.mark.parametrize("instance", [hard_instance(120, 80), long_periods()], ids=["wide", "long"])
 @pytest.mark.parametrize("name", ["cpsat-textbook", "milp-textbook"])
 def test_the_time_limit_covers_building(name: str, instance: Instance) -> None:
+    began = time.process_time()
     result = solve(instance, name, time_limit=0.2, workers=1)
     assert result.stop is Stop.TIME_LIMIT
-    assert result.schedule.runtime_s < 5  # making the model alone would take longer
+    assert time.process_time() - began < 5  # making the model alone would take longer
     assert any("found no better schedule" in note for note in result.notes)
 
 
@@ -123,7 +127,7 @@ for name in ("milp-cbc", "milp-textbook", "cpsat-textbook", "milp", "cpsat"):
 
 def test_auto_needs_no_or_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
-    result = solve(HARD, "auto", time_limit=3, workers=1)
+    result = solve(HARD, "auto", time_limit=1, workers=1)
     assert check(HARD, result.schedule) == ()
 
 
@@ -150,6 +154,32 @@ def test_without_highs_there_is_an_error_and_no_schedule(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(error, match=said):
         solve(HARD, "milp-textbook", time_limit=30)
+
+
+def test_ctrl_c_while_highs_is_imported_is_no_missing_back_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "highspy.py").write_text("""
+import pathlib, time
+try:
+    pathlib.Path(__file__).with_name("importing").touch()
+    time.sleep(600)
+except KeyboardInterrupt:
+    raise ImportError("as a module written in C does") from None
+""")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def interrupt() -> None:
+        while not (tmp_path / "importing").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    result = solve(HARD, "milp-textbook", time_limit=10_000)
+    thread.join()
+    assert result.stop is Stop.INTERRUPTED
+    assert check(HARD, result.schedule) == ()
 
 
 def test_every_solver_says_what_it_is() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -216,18 +217,17 @@ def nothing_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_crash_in_one_block_is_noted_and_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real, calls = cpsat_backend.optimise, []
+    calls: list[Search] = []
 
-    def sometimes(part: Search, *arguments: object, **options: object) -> None:
+    def first_crash(part: Search, *_: object, **__: object) -> None:
         calls.append(part)
         if len(calls) == 1:
             crash()
-        real(part, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(cpsat, "optimise", sometimes)
+    monkeypatch.setattr(cpsat, "optimise", first_crash)
     instance = islands()
-    result = solve(instance, "cpsat", time_limit=5, workers=1)
-    assert len(calls) == 2
+    result = solve(instance, "cpsat", time_limit=100, workers=1)
+    assert len({id(part) for part in calls}) == len(calls) == 2
     assert result.status is Status.FEASIBLE
     assert check(instance, result.schedule) == ()
     assert any(
@@ -255,8 +255,9 @@ def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("limit", [0.1, 0.3])
 def test_next_to_no_time_gives_the_incumbent(name: str, limit: float) -> None:
     instance = hard_instance(120, 80)
+    began = time.process_time()
     result = solve(instance, name, time_limit=limit, workers=1)
     assert result.stop is Stop.TIME_LIMIT
     assert check(instance, result.schedule) == ()
-    assert result.evaluation.contention <= solve(instance, "greedy").evaluation.contention
-    assert result.schedule.runtime_s < 5  # making a model alone would take longer
+    assert result.evaluation.contention == result.trajectory[-1].incumbent
+    assert time.process_time() - began < 5  # making a model alone would take longer

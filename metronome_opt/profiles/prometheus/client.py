@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import httpx
 import numpy as np
@@ -124,19 +124,12 @@ class Prometheus:
         """
         start_ms, end_ms = _milliseconds(start_s, end_s)
         pieces = _pieces(start_ms, end_ms, RAW_PIECE_MS, 1)
-        answers = (
-            self._ask(
-                "api/v1/query",
-                {
-                    # Whether the range includes its beginning depends on the version of Prometheus.
-                    "query": f"{selector}[{last - first + 1}ms]",
-                    "time": _seconds(last),
-                },
-                first,
-                last,
-            )
-            for first, last in pieces
-        )
+
+        def form(first: int, last: int) -> dict[str, str]:
+            # Whether the range includes its beginning depends on the version of Prometheus.
+            return {"query": f"{selector}[{last - first + 1}ms]", "time": _seconds(last)}
+
+        answers = self._ask_each("api/v1/query", pieces, form)
         return _join(answers, counter=counter, unit=unit)
 
     def range(
@@ -175,26 +168,23 @@ class Prometheus:
         # Some servers answer at multiples of the step whatever is asked for.
         start_ms = -(-start_ms // step_ms) * step_ms
         pieces = _pieces(start_ms, end_ms, (MAX_POINTS - 1) * step_ms, step_ms)
-        answers = (
-            self._ask(
-                "api/v1/query_range",
-                {
-                    "query": query,
-                    "start": _seconds(first),
-                    "end": _seconds(last),
-                    "step": _seconds(step_ms),
-                },
-                first,
-                last,
-            )
-            for first, last in pieces
-        )
+
+        def form(first: int, last: int) -> dict[str, str]:
+            times = {"start": _seconds(first), "end": _seconds(last), "step": _seconds(step_ms)}
+            return {"query": query, **times}
+
+        answers = self._ask_each("api/v1/query_range", pieces, form)
         return _join(answers, counter=False, unit=unit)
 
-    def _ask(
-        self, path: str, form: Mapping[str, str], first: int, last: int
-    ) -> dict[Labels, Points]:
-        return self._retrying(self._ask_once, path, form, first, last)
+    def _ask_each(
+        self,
+        path: str,
+        pieces: Iterable[tuple[int, int]],
+        form: Callable[[int, int], Mapping[str, str]],
+    ) -> Iterator[dict[Labels, Points]]:
+        """Ask for one piece of time after the other, each until it is answered."""
+        for first, last in pieces:
+            yield self._retrying(self._ask_once, path, form(first, last), first, last)
 
     def _ask_once(
         self, path: str, form: Mapping[str, str], first: int, last: int

@@ -1,0 +1,115 @@
+"""What cannot be asked for is refused in one line; what is only odd is answered truly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from metronome_opt import solve
+from metronome_opt.errors import InputError
+from metronome_opt.verify import check
+from tests.builders import HARD, HARMLESS
+
+
+@pytest.mark.parametrize(
+    ("solver", "arguments", "message"),
+    [
+        (
+            "greedy",
+            {"objectives": ["contention", "wait"]},
+            r"contention, wait: solver greedy cannot; .* and holds contention, latency; .*: auto$",
+        ),
+        (
+            "cassini",
+            {"objectives": ["contention", "latency"]},
+            r"cassini cannot; it optimises contention, latency alone; those that can: auto, greedy",
+        ),
+        (
+            "cpsat",
+            {"objectives": ["contention", "latency"], "tolerance": {"contention": "5%"}},
+            r"contention, latency with tolerance: solver cpsat cannot; .* that can: auto$",
+        ),
+        (
+            "cpsat",
+            {"epsilon": {"latency": "1/2"}},
+            r"contention, latency with epsilon: solver cpsat cannot; .* that can: auto$",
+        ),
+    ],
+)
+def test_what_a_solver_cannot_do_is_refused_with_those_that_can(
+    solver: str, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        solve(HARD, solver, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"objectives": []}, "objectives: none given; choose from contention,"),
+        ({"objectives": "latency"}, "objectives: must be a list of names, got 'latency'"),
+        ({"objectives": ["speed"]}, "objectives: 'speed' is not known; choose from"),
+        ({"objectives": ["wait", "wait"]}, "objectives: wait is given twice"),
+        ({"tolerance": {"contention": "5%"}}, "contention is not followed by another"),
+        ({"tolerance": {"wait": "5%"}}, "wait is not followed by another"),
+        ({"tolerance": {"speed": "5%"}}, "tolerance: 'speed' is not known"),
+        ({"epsilon": {"wait": -1}}, "epsilon.wait: must not be negative, got '-1'"),
+        ({"epsilon": {"wait": 0.5}}, r"epsilon.wait: must be an exact number .* got 0\.5"),
+        ({"epsilon": {"wait": "half"}}, "epsilon.wait: must be an exact number .* got 'half'"),
+        ({"weights": {"wait": 0}}, "weights: all are 0"),
+        ({"weights": {"wait": True}}, "weights.wait: must be an exact number"),
+        ({"weights": {"wait": 1}, "tolerance": {"wait": 1}}, "a weighted sum has no levels"),
+        ({"strict": True, "objectives": ["wait"]}, "strict: orders contention by classes"),
+        ({"strict": True, "epsilon": {"wait": 1}}, "strict: .* leave out weights, tolerance, eps"),
+        ({"cushion_slots": -1}, "cushion_slots: must be a number of slots from 0 on, got -1"),
+        ({"cushion_slots": "two"}, "cushion_slots: must be a number of slots from 0 on"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as refusal:
+        solve(HARD, **arguments)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_reserve_that_no_burst_can_fill_is_refused() -> None:
+    assert solve(HARMLESS, cushion_slots=6, workers=1).schedule.cushion_slots == 6
+    with pytest.raises(InputError, match=r"^cushion_slots: 7 is more .* longest period is 6 slots"):
+        solve(HARMLESS, cushion_slots=7, workers=1)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"weights": {"contention": "1e400"}},
+        {"weights": {"contention": "1e99999999"}},
+        {"epsilon": {"contention": 10**50}},
+        {"tolerance": {"contention": "1" * 60}, "objectives": ["contention", "wait"]},
+    ],
+)
+def test_numbers_that_nobody_means_are_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"40 digits or fewer"):
+        solve(HARMLESS, workers=1, **asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"epsilon": {"contention": "1e30"}},
+        {"epsilon": {"wait": "1e20"}, "objectives": ["wait", "moves"]},
+        {"tolerance": {"wait": "1e23"}, "objectives": ["wait", "moves"]},
+        {"weights": {"contention": "1e-30", "wait": 1}},
+        {"weights": {"moves": "1e30", "wait": 1}},
+        {
+            "weights": {
+                "moves": "1/1000000007",
+                "wait": "1/1000000009",
+                "contention": "1/998244353",
+                "latency": "1/999999937",
+            }
+        },
+    ],
+)
+def test_large_numbers_are_kept_or_honestly_given_up(asked: dict[str, Any]) -> None:
+    found = solve(HARMLESS, workers=1, **asked)
+    assert check(HARMLESS, found.schedule) == ()

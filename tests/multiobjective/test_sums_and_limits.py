@@ -1,0 +1,181 @@
+"""Weighted sums, and objectives within limits, against the judge's word on every schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from metronome_opt import solve
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.result import Level
+from metronome_opt.schedule import Status
+from metronome_opt.verify import check
+from tests.builders import job, network
+from tests.multiobjective.enumeration import (
+    AT_GIVEN_PERIODS,
+    ORDERS,
+    Objectives,
+    contested,
+    cost,
+    costs,
+    every,
+    final,
+    in_order,
+)
+
+
+def natural_sizes(instance: Instance) -> dict[str, Fraction]:
+    """Return what docs/model.md says a weighted sum divides by."""
+    jobs = instance.jobs
+    traffic = sum(
+        Fraction(each.weight * flows * phase.length * phase.rate, each.period)
+        for each in jobs
+        for phase in each.phases
+        for flows in each.links.values()
+    )
+    sizes = {
+        "contention": Fraction(traffic),
+        "latency": Fraction(1),
+        "wait": Fraction(sum(each.weight * each.period for each in jobs)),
+        "moves": Fraction(sum(each.weight for each in jobs if each.current_offset is not None)),
+        "cushion": Fraction(max(each.period for each in jobs)),
+    }
+    return {name: size or Fraction(1) for name, size in sizes.items()}
+
+
+def weighted(instance: Instance, weights: Mapping[str, Fraction], values: Objectives) -> Fraction:
+    """Return the sum; a cushion counts against it, and one without limit as the longest period."""
+    sizes = natural_sizes(instance)
+    total = Fraction(0)
+    for name, weight in weights.items():
+        value = values[name]
+        share = Fraction(1) if value is None else value / sizes[name]
+        total += weight * (-share if name == "cushion" else share)
+    return total
+
+
+@st.composite
+def weightings(draw: st.DrawFn) -> dict[str, Fraction]:
+    names = draw(st.lists(st.sampled_from(AT_GIVEN_PERIODS), min_size=1, unique=True))
+    return {name: draw(st.fractions(0, 9, max_denominator=4)) for name in names}
+
+
+@given(contested(), weightings())
+@settings(max_examples=60)
+def test_a_weighted_sum_is_the_least_there_is(
+    instance: Instance, weights: dict[str, Fraction]
+) -> None:
+    assume(any(weights.values()))
+    least = min(weighted(instance, weights, each) for each in every(instance))
+    result = solve(instance, weights={name: str(each) for name, each in weights.items()}, workers=1)
+    assert weighted(instance, weights, result.evaluation.objectives) == least
+    assert result.levels == (Level("weighted sum", least, proved=True),)
+    assert check(instance, result.schedule) == ()
+
+
+@st.composite
+def limits(draw: st.DrawFn, schedules: list[Objectives]) -> dict[str, Fraction]:
+    """Draw limits that some schedule keeps, not all of them values that are reached."""
+    kept = draw(st.sampled_from(schedules))
+    names = draw(st.lists(st.sampled_from(AT_GIVEN_PERIODS), min_size=1, max_size=2, unique=True))
+    slack = draw(st.sampled_from((Fraction(0), Fraction(1, 3))))
+    return {
+        name: value + (-slack if name == "cushion" else slack)
+        for name in names
+        if (value := kept[name]) is not None and (name != "cushion" or value)
+    }
+
+
+def within(values: Objectives, epsilon: Mapping[str, Fraction]) -> bool:
+    return all(
+        cost(name, values[name]) <= (-most if name == "cushion" else most)
+        for name, most in epsilon.items()
+    )
+
+
+@given(contested(), ORDERS, st.data())
+@settings(max_examples=60)
+def test_limits_are_kept_and_nothing_else_is_lost(
+    instance: Instance, names: list[str], data: st.DataObject
+) -> None:
+    schedules = every(instance)
+    epsilon = data.draw(limits(schedules))
+    stated = {name: str(most) for name, most in epsilon.items()}
+    result = solve(instance, objectives=names, epsilon=stated, workers=1)
+    kept = [each for each in schedules if within(each, epsilon)]
+    assert within(result.evaluation.objectives, epsilon)
+    assert costs(result.levels) == final(result, names) == in_order(kept, names)
+    assert all(level.proved for level in result.levels)
+    # What is least within limits bounds no schedule outside: the file must not say so.
+    assert check(instance, result.schedule) == ()
+
+
+def test_what_is_least_within_limits_bounds_no_other_schedule() -> None:
+    # Where nobody waits both meet; within the limit one waits 2 slots.
+    instance = network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60)))
+    result = solve(instance, objectives=["wait"], epsilon={"contention": 0}, workers=1)
+    assert result.levels == (Level("wait", Fraction(2), proved=True),)
+    assert result.lower_bound is None
+    assert result.status is Status.FEASIBLE
+
+
+def test_a_limit_between_two_slots_asks_for_the_larger_cushion() -> None:
+    # b is closest to where it is ready at 1, without any cushion; at 2 it leaves 1 slot of it.
+    instance = network(
+        job("a", 6, (0, 1, 60), fixed_offset=0), job("b", 6, (0, 1, 60), ready=1), capacity=100
+    )
+    result = solve(instance, objectives=["wait"], epsilon={"cushion": "1/3"}, workers=1)
+    assert result.offsets == {"a": 0, "b": 2}
+
+
+def test_a_gain_of_cushion_does_not_break_limits() -> None:
+    # 3 slots away b would leave 2 slots of cushion, worth any wait, but it must not wait so long.
+    instance = network(job("a", 6, (0, 1, 60), fixed_offset=0), job("b", 6, (0, 1, 60), ready=1))
+    result = solve(
+        instance, weights={"cushion": 99, "wait": 1}, epsilon={"wait": 1, "latency": 0}, workers=1
+    )
+    assert result.offsets == {"a": 0, "b": 2}
+
+
+@given(contested(most_schedules=80), weightings(), st.data())
+@settings(max_examples=30)
+def test_a_weighted_sum_keeps_limits(
+    instance: Instance, weights: dict[str, Fraction], data: st.DataObject
+) -> None:
+    assume(any(weights.values()))
+    schedules = every(instance)
+    epsilon = data.draw(limits(schedules))
+    result = solve(instance, weights=weights, epsilon=epsilon, workers=1)
+    assert within(result.evaluation.objectives, epsilon)
+    assert result.levels[0].value == min(
+        weighted(instance, weights, each) for each in schedules if within(each, epsilon)
+    )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "message"),
+    [
+        ({"contention": 9}, "contention of 9 cannot be had; the best possible is 10; raise"),
+        ({"cushion": 4}, "cushion of 4 cannot be had; the best possible is 1; lower"),
+        ({"wait": 0, "contention": 10}, "of 10 cannot be had; the best possible is 20; raise"),
+    ],
+)
+def test_limits_that_cannot_be_kept_are_refused_with_what_can(
+    epsilon: dict[str, int], message: str
+) -> None:
+    # a and b meet in 1 slot of 4 at least, 20 over and weight 2; in 2 where nobody waits. c and d,
+    # where they are, can grow by 1 slot each.
+    instance = network(
+        job("a", 4, (0, 2, 60), weight=3),
+        job("b", 4, (0, 3, 60), weight=2),
+        job("c", 4, (0, 1, 60), links={"other": 1}, fixed_offset=0),
+        job("d", 4, (0, 1, 60), links={"other": 1}, ready=2, fixed_offset=2),
+        other=100,
+    )
+    with pytest.raises(InputError, match=message):
+        solve(instance, objectives=["latency"], epsilon=epsilon, workers=1)

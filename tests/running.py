@@ -1,0 +1,38 @@
+"""Programs that are let run for a while before something happens to them."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import psutil
+
+PATIENCE_S = 200.0
+
+
+def let_work(process: subprocess.Popen[str], cpu_s: float = 3.0) -> None:
+    """Wait until a program and those it started have used so much time of a processor.
+
+    How far a program has come by then does not depend on what else the machine does.
+    """
+    end = time.monotonic() + PATIENCE_S
+    while used_s(process.pid) < cpu_s:
+        assert process.poll() is None, "it ended before"
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def used_s(pid: int) -> float:
+    """Return the processor time of a process and of its descendants that are there."""
+    total = 0.0
+    try:
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return total
+    for member in family:
+        try:
+            times = member.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return total
