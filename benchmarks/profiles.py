@@ -79,7 +79,8 @@ def patterns() -> dict[str, Pattern]:
     """Return the iterations of the 13 workloads, as jobs of paper-24 have them."""
     scenario = read_scenario(_SCENARIO)
     return {
-        job.work.model: job.pattern(scenario.cluster.nic) for job in training_jobs(scenario, 0.0, 0)
+        job.work.model or job.name: job.pattern(scenario.cluster.nic)
+        for job in training_jobs(scenario, 0.0, 0)
     }
 
 

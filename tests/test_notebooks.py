@@ -5,18 +5,28 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from ipykernel.kernelspec import write_kernel_spec
-from nbclient import NotebookClient
+from PIL import Image, ImageDraw
+
+from notebooks.store import run, tidy, with_few_colours
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 SOLVERS = ["unshifted", "random", "greedy", "auto"]
-MOST_BYTES = 1_500_000
+SECONDS = "1"  # for each search; the notebooks themselves give them more
+MOST_BYTES = 350_000
+
+OPENING = ["# ", "**What the numbers are.**", "**To run it.**"]
+ENDING = ["## What to take from it", "**On the command line.**", "**Next.**"]
+
+LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 
 # Two steps of an absolute path; what stands before keeps out web addresses, fractions and HTML.
 ABSOLUTE_PATH = re.compile(r"(?<![\w.:/<])/\w[\w.-]*/\w|\b[A-Z]:\\")
@@ -34,13 +44,10 @@ def run_again(stored: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any
     monkeypatch.setenv("JUPYTER_PATH", str(folder / "data"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
     monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
-    monkeypatch.setenv("METRONOME_NOTEBOOK_SECONDS", "2")
+    monkeypatch.setenv("METRONOME_NOTEBOOK_SECONDS", SECONDS)
     monkeypatch.delenv("MPLBACKEND", raising=False)  # another one would show no picture
     fresh = copy.deepcopy(stored)
-    for cell in code_cells(fresh):
-        cell.outputs = []
-    where = {"metadata": {"path": str(FOLDER)}}
-    NotebookClient(fresh, timeout=120, coalesce_streams=True, resources=where).execute()
+    run(fresh)
     return fresh
 
 
@@ -74,8 +81,43 @@ def solvers_of(cell: Any) -> list[str]:
     return [word for word in dict.fromkeys(first_words) if word in SOLVERS]
 
 
-def test_there_is_a_notebook() -> None:
-    assert NOTEBOOKS
+def anchors(path: Path) -> set[str]:
+    """Return what a link into a Markdown file may end with: its headings as GitHub names them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {each.strip().replace(" ", "-") for each in words}
+
+
+def positions(parts: list[str], text: str) -> list[int]:
+    return [text.find(part) for part in parts]
+
+
+def test_the_readme_lists_all_notebooks_in_order() -> None:
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^- \[(.*)\]\((.*)\):", text, re.MULTILINE)
+    assert listed == [(path.stem, path.name) for path in NOTEBOOKS]
+    assert listed
+
+
+def test_notebooks_begin_and_end_alike(stored: Any) -> None:
+    for parts, cell in [(OPENING, stored.cells[0]), (ENDING, stored.cells[-1])]:
+        found = positions(parts, cell.source)
+        assert -1 not in found
+        assert found == sorted(found)
+
+
+def test_links_lead_somewhere(stored: Any) -> None:
+    for cell in stored.cells:
+        for target, anchor in LINK.findall(cell.source if cell.cell_type == "markdown" else ""):
+            if not target.startswith("http"):
+                assert (FOLDER / target).is_file(), target
+                assert not anchor or anchor in anchors(FOLDER / target), (target, anchor)
+
+
+def test_every_notebook_but_the_last_leads_to_the_next() -> None:
+    for path, following in pairwise(NOTEBOOKS):
+        last = nbformat.read(path, as_version=4).cells[-1].source  # type: ignore[no-untyped-call]
+        assert f"]({following.name})" in last.split("**Next.**")[1]
 
 
 def test_a_fresh_run_shows_what_is_stored(
@@ -85,7 +127,7 @@ def test_a_fresh_run_shows_what_is_stored(
     for before, after in zip(code_cells(stored), code_cells(fresh), strict=True):
         assert kinds(after) == kinds(before), after.source
     assert compared(fresh) == compared(stored)
-    # Cells with this tag depend on no time limit. If one differs, run the notebook and save it.
+    # Cells with this tag depend on no time limit. If one differs, `python -m notebooks.store`.
     for before, after in zip(tagged(stored, "exact"), tagged(fresh, "exact"), strict=True):
         assert shown(after) == shown(before), after.source
 
@@ -102,7 +144,8 @@ def test_stored_cells_ran_in_order_without_errors(stored: Any) -> None:
 def test_stored_cells_that_show_something_have_outputs(stored: Any) -> None:
     for cell in code_cells(stored):
         ends_in_a_value = isinstance(ast.parse(cell.source).body[-1], ast.Expr)
-        assert bool(cell.outputs) == (ends_in_a_value or "print(" in cell.source), cell.source
+        tells = any(f"{name}(" in cell.source for name in ("print", "display"))
+        assert bool(cell.outputs) == (ends_in_a_value or tells), cell.source
 
 
 def test_stored_comparisons_name_every_solver() -> None:
@@ -139,3 +182,28 @@ def test_absolute_paths_are_recognised(text: str) -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_stay_small(path: Path) -> None:
     assert path.stat().st_size <= MOST_BYTES
+
+
+# ------------------------------------------------------------------ how they are stored
+
+
+def picture_of(image: Image.Image) -> bytes:
+    stream = BytesIO()
+    image.save(stream, format="PNG")
+    return stream.getvalue()
+
+
+def test_a_picture_of_few_colours_stays_as_it_is_and_gets_smaller() -> None:
+    drawn = Image.new("RGB", (200, 100), "white")
+    for step, colour in enumerate(["#0072B2", "#D55E00", "#009E73", "#E69F00"]):
+        ImageDraw.Draw(drawn).rectangle((10, 20 * step, 150, 20 * step + 11), fill=colour)
+    png = picture_of(drawn)
+    smaller = with_few_colours(png)
+    assert Image.open(BytesIO(smaller)).convert("RGB").tobytes() == drawn.tobytes()
+    assert len(smaller) < len(png)
+
+
+def test_what_tells_of_the_machine_is_left_out() -> None:
+    notebook = nbformat.v4.new_notebook(metadata={"widgets": {"of": "this machine"}})  # type: ignore[no-untyped-call]
+    tidy(notebook)
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}

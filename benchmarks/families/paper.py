@@ -122,14 +122,14 @@ def _batch(
     periods: Sequence[int],
 ) -> int | None:
     """Return a random one of the suitable batches; None if there is none."""
-    batches = batches_around(job.batch, *BATCHES)
+    usual = job.batch or 1
+    batches = batches_around(usual, *BATCHES)
     network = network_of(cluster)
     counts = flows(network, routes(network, job.nodes or ()))
     rate = min(network.capacities[link] // count for link, count in counts.items())
-    flops = 10**12 * cluster.gpu.sustained_tflops.value
     suitable = suitable_batches(
-        _workload(job.model),
-        Setting(job.workers, job.batch, flops, rate),
+        _workload(job.model or ""),
+        Setting(job.workers, usual, cluster.gpu.flops, rate),
         batches,
         example.slot_ms,
         example.hyperperiod_slots,

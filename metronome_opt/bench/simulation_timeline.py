@@ -86,7 +86,7 @@ def draw_link(study: Study, records: Sequence[SimulationRecord]) -> Item:
     shown = _records_to_show(records)
     if not shown:
         return "No link is shown as it happened: nothing was done.\n"
-    if study.cluster.nodes > _MOST_NODES:
+    if len(study.cluster.node_names) > _MOST_NODES:
         return f"No link is shown as it happened: of more than {_MOST_NODES} nodes it takes long.\n"
     first = shown[0]
     link, capacity_mbps = _link_to_show(first)

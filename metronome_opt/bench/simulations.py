@@ -243,7 +243,7 @@ def to_plain(value: Any) -> Any:
     A fraction becomes an integer, a decimal number, or text such as ``4:3`` where neither is exact.
     """
     if isinstance(value, BaseModel):
-        return to_plain(dict(value))
+        return {name: to_plain(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, Mapping):
         return {name: to_plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):

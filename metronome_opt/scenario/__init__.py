@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from metronome_opt.scenario.build import JobTraffic, Problem, build_scenario, load, locate
+from metronome_opt.scenario.build import Problem, build_scenario, load, locate
 from metronome_opt.scenario.deployment import Deployment, Node, Task
+from metronome_opt.scenario.jobtraffic import JobTraffic
+from metronome_opt.scenario.listed import ListedCluster
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Cluster, Scenario, Work, read_scenario
 from metronome_opt.scenario.workload import (
     WORKLOAD_FORMAT,
@@ -19,6 +21,7 @@ __all__ = [
     "Cluster",
     "Deployment",
     "JobTraffic",
+    "ListedCluster",
     "Node",
     "Problem",
     "Scenario",

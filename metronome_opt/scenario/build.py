@@ -9,53 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
+from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance
 from metronome_opt.records import read_as
 from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.jobtraffic import JobTraffic, traffic_of
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.placement import place_tasks
-from metronome_opt.scenario.rounding import Rounded, to_slots
-from metronome_opt.scenario.topology import Network, flows, network_of, routes
-from metronome_opt.scenario.traffic import Iteration, Setting, iteration
+from metronome_opt.scenario.rounding import Rounded
+from metronome_opt.scenario.topology import flows, network_of, routes
 from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, read_workload
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class JobTraffic:
-    """How the traffic of one job came about.
-
-    Attributes
-    ----------
-    job, model, parallelism
-        Who it is.
-    setting
-        Workers, batch, throughput and rate that went in.
-    exact
-        The iteration before rounding.
-    rounded
-        The iteration in slots, with its errors.
-    assumptions
-        What was assumed on the way, a line each.
-    traffic
-        Where the numbers come from; ``computed``, never measured.
-    """
-
-    job: str
-    model: str
-    parallelism: str
-    setting: Setting
-    exact: Iteration
-    rounded: Rounded
-    assumptions: tuple[str, ...]
-    traffic: str = "computed"
-
-    @property
-    def phases(self) -> tuple[Phase, ...]:
-        """The bursts in slots and Mbit/s."""
-        return self.rounded.phases
 
 
 @dataclass(frozen=True)
@@ -94,9 +59,9 @@ class Problem:
                 "job": entry.job,
                 "model": entry.model,
                 "parallelism": entry.parallelism,
-                "workers": entry.setting.workers,
-                "batch": entry.setting.batch,
-                "rate_mbps": entry.setting.rate,
+                "workers": entry.workers,
+                "batch": entry.setting.batch if entry.setting else None,
+                "rate_mbps": entry.rate,
                 "compute_ms": float(entry.exact.compute),
                 "sent_mb": float(entry.exact.volume / 8),
                 "exact_ms": float(entry.exact.duration),
@@ -184,11 +149,12 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     for index, (job, placement) in enumerate(zip(scenario.jobs, placements, strict=True)):
         crossed = routes(network, placement)
         counts = flows(network, crossed)
-        entry = _traffic(scenario, index, workloads[job.model], network, counts)
+        entry = traffic_of(scenario, index, workloads.get(job.model or ""), network, counts)
         traffic.append(entry)
+        pods = job.pods or (None,) * job.workers
         tasks += [
-            Task(job.name, number, node, links)
-            for number, (node, links) in enumerate(zip(placement, crossed, strict=True))
+            Task(job.name, number, node, links, pod, job.namespace)
+            for number, (node, links, pod) in enumerate(zip(placement, crossed, pods, strict=True))
         ]
         jobs.append(_job(scenario, index, entry.rounded, counts))
     document = {
@@ -215,55 +181,16 @@ def workloads_of(scenario: Scenario) -> Mapping[str, Workload]:
     known = find_workloads(scenario.workloads)
     found: dict[str, Workload] = {}
     for index, job in enumerate(scenario.jobs):
+        if job.model is None or job.model in found:
+            continue
         path = known.get(job.model.lower())
         if path is None:
             raise InputError(
                 f"jobs[{index}].model: there is no workload {show(job.model)}; "
                 f"known are {', '.join(sorted(known))}"
             )
-        if job.model not in found:
-            found[job.model] = read_workload(path)
+        found[job.model] = read_workload(path)
     return found
-
-
-def _traffic(
-    scenario: Scenario, index: int, workload: Workload, network: Network, counts: Mapping[str, int]
-) -> JobTraffic:
-    """Compute the traffic of one job and round it."""
-    job = scenario.jobs[index]
-    gpu = scenario.cluster.gpu
-    rate, link = min(
-        ((network.capacities[link] // count, link) for link, count in counts.items()),
-        default=(scenario.cluster.nic, None),
-    )
-    setting = Setting(job.workers, job.batch, 10**12 * gpu.sustained_tflops.value, rate)
-    try:
-        if not rate:
-            raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
-        exact = iteration(workload, setting)
-    except InputError as error:
-        raise InputError(f"jobs[{index}].{error}") from None
-    try:
-        rounded = to_slots(exact, scenario.slot_ms, scenario.hyperperiod_slots)
-    except ValueError:
-        raise InputError(
-            f"jobs[{index}].batch: {job.batch}: an iteration takes "
-            f"{float(exact.duration):.0f} ms, more than the hyperperiod of "
-            f"{scenario.hyperperiod_ms} ms; raise hyperperiod_ms or lower the batch"
-        ) from None
-    assumptions = list(workload.assumptions)
-    if gpu.sustained_tflops.assumed:
-        assumptions.append(
-            f"sustained_tflops = {float(gpu.sustained_tflops.value):g}: "
-            f"{gpu.sustained_tflops.assumed}"
-        )
-    if link is None:
-        assumptions.append("all tasks share a node, so that no link carries anything")
-    elif rate < scenario.cluster.nic:
-        assumptions.append(f"each task sends at most {rate} Mbit/s, its share of {link}")
-    return JobTraffic(
-        job.name, workload.name, workload.kind, setting, exact, rounded, tuple(assumptions)
-    )
 
 
 def _job(

@@ -39,12 +39,16 @@ class Task:
     ----------
     links
         The links that its traffic crosses; empty if its job stays inside one node.
+    pod, namespace
+        What the cluster calls its pod, and where that lives; None where unknown.
     """
 
     job: str
     index: int
     node: str
     links: tuple[str, ...]
+    pod: str | None = None
+    namespace: str | None = None
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,12 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.workload import Measure, Rational
+from metronome_opt.scenario.listed import ListedCluster
+from metronome_opt.scenario.machines import MAX_NODES, MAX_RACKS, ONE_GPU, Gpu, Resources
+from metronome_opt.scenario.stated import Traffic
+from metronome_opt.scenario.workload import Rational
 
 SCENARIO_FORMAT = "metronome-scenario/1"
-MAX_NODES = 100_000
-MAX_RACKS = 512  # the costs between racks grow with their square
 MAX_BATCH = 10**9
 
 
@@ -60,13 +61,6 @@ def _placement(value: Any) -> Any:
 
 Ratio = Annotated[Rational, BeforeValidator(_ratio)]
 Placement = Annotated[tuple[Name, ...], BeforeValidator(_placement)]
-
-
-class Gpu(Record):
-    """What computes: `sustained_tflops` is what training really reaches, not the peak."""
-
-    name: Name
-    sustained_tflops: Measure
 
 
 class Cluster(Record):
@@ -147,6 +141,27 @@ class Cluster(Record):
         digits = max(2, len(str(self.nodes - 1)))
         return tuple(f"node-{index:0{digits}}" for index in range(self.nodes))
 
+    @property
+    def gpus_of(self) -> Mapping[str, int]:
+        """The GPUs of each node."""
+        return dict.fromkeys(self.node_names, self.gpus)
+
+
+def _cluster(value: Any) -> Any:
+    """Read a cluster by its topology, so that what is wrong in it is named as of that one."""
+    if isinstance(value, (Cluster, ListedCluster)):
+        return value
+    topology = value.get("topology") if isinstance(value, Mapping) else None
+    if topology == "listed":
+        return ListedCluster.model_validate(value)
+    if topology is not None and topology not in ("single-switch", "leaf-spine"):
+        known = "'single-switch', 'leaf-spine' or 'listed'"
+        refuse("topology", f"must be {known}, got {show(topology)}")
+    return Cluster.model_validate(value)
+
+
+AnyCluster = Annotated[Cluster | ListedCluster, BeforeValidator(_cluster)]
+
 
 class Work(Record):
     """A training job.
@@ -155,16 +170,20 @@ class Work(Record):
     ----------
     name
         Unique among the jobs.
-    model
-        A workload by name.
-    batch
-        Samples per worker and iteration.
+    model, batch
+        A workload by name, and samples per GPU and iteration.
+    traffic
+        What one worker sends, in place of model and batch.
     workers
-        How many GPUs, at least 2: a single one sends nothing.
+        How many tasks, at least 2: a single one sends nothing.
+    each
+        What one worker needs.
     priority
         Weight, larger is more important.
     nodes
         The node of each task, or the number of tasks of each node; left out, the tasks are spread.
+    pods, namespace
+        What the cluster calls the pod of each task, and where they live; None where unknown.
     arrival_s, iterations
         Kept for the simulator; the instance does not depend on them.
     ready_ms, max_stretch_ms, fixed_offset_ms, current_offset_ms
@@ -172,11 +191,15 @@ class Work(Record):
     """
 
     name: Name
-    model: Name
-    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    model: Name | None = None
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] | None = None
+    traffic: Traffic | None = None
     workers: Annotated[int, Field(ge=2, le=MAX_TASKS)]
+    each: Resources = ONE_GPU
     priority: NonNegative = 1
     nodes: Placement | None = None
+    pods: Annotated[tuple[Name, ...], Field(strict=False)] | None = None
+    namespace: Name | None = None
     arrival_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     iterations: Positive | None = None
     ready_ms: NonNegative = 0
@@ -186,9 +209,27 @@ class Work(Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.nodes is not None and len(self.nodes) != self.workers:
-            refuse("nodes", f"{len(self.nodes)} tasks are placed, but workers is {self.workers}")
+        if self.traffic is not None:
+            for field in ("model", "batch"):
+                if getattr(self, field) is not None:
+                    refuse(field, "the job states its traffic; leave one of the two out")
+        elif self.model is None:
+            refuse("model", "missing; name a workload, or state the traffic")
+        elif self.batch is None:
+            refuse("batch", "missing; say how many samples each GPU has in an iteration")
+        if not self.each.gpus:
+            refuse("each.gpus", "0: a worker needs at least 1")
+        for field in ("nodes", "pods"):
+            given = getattr(self, field)
+            if given is not None and len(given) != self.workers:
+                what = "tasks are placed" if field == "nodes" else "pods are named"
+                refuse(field, f"{len(given)} {what}, but workers is {self.workers}")
         return self
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs its workers have together."""
+        return self.workers * self.each.gpus
 
 
 _TIMES = ("ready_ms", "max_stretch_ms", "fixed_offset_ms", "current_offset_ms")
@@ -217,7 +258,7 @@ class Scenario(Record):
     slot_ms: Positive
     hyperperiod_ms: Positive | None = None
     workloads: Annotated[str, Field(min_length=1)] | None = None
-    cluster: Cluster
+    cluster: AnyCluster
     jobs: Annotated[tuple[Work, ...], Field(strict=False)]
 
     @model_validator(mode="after")
@@ -241,7 +282,18 @@ class Scenario(Record):
                         f"{where}.nodes",
                         f"there is no node {show(node)}; there are {names[0]} to {names[-1]}",
                     )
+        self._check_pods()
         return self
+
+    def _check_pods(self) -> None:
+        """Refuse two tasks that are said to be one pod."""
+        first: dict[tuple[str | None, str], str] = {}
+        for index, job in enumerate(self.jobs):
+            for number, pod in enumerate(job.pods or ()):
+                where = f"jobs[{index}].pods[{number}]"
+                other = first.setdefault((job.namespace, pod), where)
+                if other != where:
+                    refuse(where, f"{show(pod)} is also {other}; a pod is one task")
 
     @property
     def hyperperiod_slots(self) -> int | None:

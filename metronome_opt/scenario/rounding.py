@@ -19,7 +19,7 @@ class Rounded:
     phases
         The bursts in slots and Mbit/s.
     busy
-        Slots until the last burst ends.
+        Slots of the iteration itself; a model's ends with its last burst.
     period
         Slots of the iteration, with the idle time that a hyperperiod asks for.
     slot_ms
@@ -82,13 +82,18 @@ def to_slots(exact: Iteration, slot_ms: int, hyperperiod: int | None = None) -> 
     phases = []
     slot = 0
     for burst in exact.bursts:
-        slot += math.floor(burst.after / slot_ms + Fraction(1, 2))
+        slot += _nearest(burst.after, slot_ms)
         length = math.ceil(burst.duration / slot_ms)
         rate = math.ceil(1000 * burst.volume / (length * slot_ms))
         phases.append(Phase(start=slot, length=length, rate=rate))
         slot += length
+    slot += _nearest(exact.rest, slot_ms)
     period = slot if hyperperiod is None else _divisor(hyperperiod, slot)
     return Rounded(tuple(phases), slot, period, slot_ms, exact)
+
+
+def _nearest(pause: Fraction, slot_ms: int) -> int:
+    return math.floor(pause / slot_ms + Fraction(1, 2))
 
 
 def _divisor(whole: int, least: int) -> int:

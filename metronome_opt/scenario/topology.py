@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from metronome_opt.scenario.deployment import Node
+from metronome_opt.scenario.listed import ListedCluster
 from metronome_opt.scenario.model import Cluster
 
 RACK_COST = 2
@@ -29,7 +30,8 @@ class Network:
     nodes
         In order of their names.
     capacities
-        Mbit/s per link: the interfaces in the order of the nodes, then the uplinks.
+        Mbit/s per link: the interfaces in the order of the nodes, then the uplinks; those of
+        machines that are listed in the order of the list.
     rack_cost
         As in `Deployment`.
     """
@@ -39,12 +41,16 @@ class Network:
     rack_cost: Mapping[tuple[str, str], int]
 
 
-def network_of(cluster: Cluster) -> Network:
+def network_of(cluster: Cluster | ListedCluster) -> Network:
     """Return the links of a cluster.
 
-    An interface is called after its node. A rack's uplink carries what its nodes can send together
-    divided by the oversubscription, rounded down to whole Mbit/s.
+    Where machines are not listed, an interface is called after its node, and a rack's uplink
+    carries what its nodes can send together divided by the oversubscription, rounded down to whole
+    Mbit/s.
     """
+    if isinstance(cluster, ListedCluster):
+        carries = {link.name: link.capacity for link in cluster.links}
+        return Network(cluster.deployment_nodes(), carries, cluster.rack_cost)
     names = cluster.node_names
     capacities = dict.fromkeys(names, cluster.nic)
     if cluster.topology == "single-switch":

@@ -84,16 +84,19 @@ class Iteration:
     compute
         Computing time of a worker in ms, including what goes on beside a burst.
     bursts
-        In order; an iteration ends with its last burst.
+        In order.
+    rest
+        Time without traffic after the last one, in ms; that of a model ends with its last burst.
     """
 
     compute: Fraction
     bursts: tuple[Burst, ...]
+    rest: Fraction = Fraction(0)
 
     @property
     def duration(self) -> Fraction:
         """Length of the iteration in ms."""
-        return sum((burst.after + burst.duration for burst in self.bursts), Fraction(0))
+        return sum((burst.after + burst.duration for burst in self.bursts), self.rest)
 
     @property
     def volume(self) -> Fraction:

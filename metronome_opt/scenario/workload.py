@@ -20,7 +20,7 @@ _SMALLEST, _LARGEST = Fraction(1, 10**6), 10**9
 _MOST = 10**18
 
 
-def _rational(value: Any) -> Any:
+def rational(value: Any) -> Fraction:
     """Read a positive number as it is written: 0.1 is a tenth, not the nearest binary number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         raise PydanticCustomError("rational", "must be a number")
@@ -29,7 +29,7 @@ def _rational(value: Any) -> Any:
     return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
 
 
-Rational = Annotated[Fraction, BeforeValidator(_rational)]
+Rational = Annotated[Fraction, BeforeValidator(rational)]
 
 
 class Sourced(Record):

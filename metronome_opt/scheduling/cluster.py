@@ -7,111 +7,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainSerializer, ValidationError, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT, Link
-from metronome_opt.records import (
-    Name,
-    NonNegative,
-    Positive,
-    Record,
-    build,
-    check_unique,
-    explain,
-    read_as,
-)
-from metronome_opt.scenario.deployment import Node
-from metronome_opt.scenario.model import MAX_NODES, Cluster, Gpu
+from metronome_opt.records import Name, Positive, build, explain, read_as
+from metronome_opt.scenario.listed import ListedCluster
+from metronome_opt.scenario.machines import Distance, Fabric, Host, Rack, Resources
+from metronome_opt.scenario.model import Cluster
 from metronome_opt.scenario.topology import network_of
-from metronome_opt.scheduling.consistency import check_costs, check_racks, check_ways
+
+__all__ = ["CLUSTER_FORMAT", "ClusterSpec", "Distance", "Host", "Rack", "Resources", "read_cluster"]
 
 CLUSTER_FORMAT = "metronome-cluster/1"
 _CPU_PER_GPU = 16_000
 _MEMORY_PER_GPU = 128 * 1024
-
-# So many times the largest number of tasks fits 64 bits.
-Amount = Annotated[int, Field(ge=0, le=2**40)]
+_FIRST = ("format", "name", "slot_ms", "hyperperiod")
 
 
-class Resources(Record):
-    """What a task needs, or a node has.
-
-    Parameters
-    ----------
-    gpus
-        Whole ones.
-    cpu_millicores
-        Thousandths of a core.
-    memory_mib
-        MiB.
-    """
-
-    gpus: Amount = 0
-    cpu_millicores: Amount = 0
-    memory_mib: Amount = 0
-
-    @property
-    def vector(self) -> tuple[int, int, int]:
-        """All three, in this order."""
-        return self.gpus, self.cpu_millicores, self.memory_mib
-
-
-def _gpu_as_written(gpu: Gpu | None) -> dict[str, Any] | None:
-    """Return a GPU as a scenario has it: its speed as a number, which comes back exactly."""
-    if gpu is None:
-        return None
-    document = gpu.model_dump(mode="json")
-    document["sustained_tflops"]["value"] = float(gpu.sustained_tflops.value)
-    return document
-
-
-class Host(Record):
-    """A machine that tasks run on.
-
-    Parameters
-    ----------
-    name
-        Unique among the nodes.
-    has
-        Its resources.
-    interface
-        The link that is its own.
-    rack, region
-        Where it stands; None where unknown. A rack is a zone to Kubernetes.
-    """
-
-    name: Name
-    has: Resources
-    interface: Name
-    rack: Name | None = None
-    region: Name | None = None
-
-
-class Rack(Record):
-    """Nodes that share a way to the others.
-
-    Parameters
-    ----------
-    name
-        Unique among the racks.
-    uplink
-        The link that what leaves the rack crosses; None if nothing limits it.
-    """
-
-    name: Name
-    uplink: Name | None = None
-
-
-class Distance(Record):
-    """Network cost from one rack or region to another one."""
-
-    origin: Name
-    destination: Name
-    cost: NonNegative
-
-
-class ClusterSpec(Record):
+class ClusterSpec(Fabric):
     """A cluster: a tree of interfaces and uplinks, and the grid of time that its jobs keep.
 
     All periods divide one hyperperiod, so that all links repeat together: what a link carries at
@@ -137,25 +51,12 @@ class ClusterSpec(Record):
     name: Name
     slot_ms: Positive
     hyperperiod: Annotated[int, Field(ge=1, le=HYPERPERIOD_LIMIT)]
-    nodes: Annotated[tuple[Host, ...], Field(strict=False, min_length=1, max_length=MAX_NODES)]
-    racks: Annotated[tuple[Rack, ...], Field(strict=False)] = ()
-    links: Annotated[tuple[Link, ...], Field(strict=False)]
-    zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
-    region_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
-    gpu: Annotated[Gpu | None, PlainSerializer(_gpu_as_written)] = None
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_unique("nodes", [node.name for node in self.nodes])
-        check_unique("racks", [rack.name for rack in self.racks])
-        check_unique("links", [link.name for link in self.links])
-        check_ways(self)
-        check_racks(self)
-        racks = {rack.name for rack in self.racks}
-        check_costs("zone_costs", "rack", self.zone_costs, racks)
-        regions = {node.region for node in self.nodes if node.region is not None}
-        check_costs("region_costs", "region", self.region_costs, regions)
-        return self
+    @model_serializer(mode="wrap")
+    def _lead(self, as_usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write what it is before what it is made of."""
+        document: dict[str, Any] = as_usual(self)
+        return {**{field: document[field] for field in _FIRST}, **document}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -176,7 +77,7 @@ class ClusterSpec(Record):
     def of_cluster(
         cls,
         name: str,
-        cluster: Cluster,
+        cluster: Cluster | ListedCluster,
         slot_ms: int,
         hyperperiod_ms: int,
         *,
@@ -192,8 +93,8 @@ class ClusterSpec(Record):
         slot_ms, hyperperiod_ms
             The grid of time; the hyperperiod is a multiple of a slot.
         cpu_millicores, memory_mib
-            Of a node, of which a scenario does not speak; None for 16 cores and 128 GiB
-            for each GPU.
+            Of a node, of which a scenario does not speak unless it lists its machines; None for
+            16 cores and 128 GiB for each GPU.
 
         Raises
         ------
@@ -205,45 +106,19 @@ class ClusterSpec(Record):
                 f"{name}: slots of {show(slot_ms)} ms do not fill a hyperperiod of "
                 f"{show(hyperperiod_ms)} ms; choose a divisor"
             )
-        if cpu_millicores is None:
-            cpu_millicores = _CPU_PER_GPU * cluster.gpus
-        if memory_mib is None:
-            memory_mib = _MEMORY_PER_GPU * cluster.gpus
-        network = network_of(cluster)
-        uplinks = {node.rack: node.links[1] for node in network.nodes if node.rack is not None}
         try:
-            has = Resources(gpus=cluster.gpus, cpu_millicores=cpu_millicores, memory_mib=memory_mib)
+            if isinstance(cluster, ListedCluster):
+                tree = {field: getattr(cluster, field) for field in Fabric.model_fields}
+            else:
+                tree = _tree_of(cluster, cpu_millicores, memory_mib)
             return cls(
                 name=name,
                 slot_ms=slot_ms,
                 hyperperiod=hyperperiod_ms // slot_ms,
-                nodes=tuple(
-                    Host(name=node.name, has=has, interface=node.links[0], rack=node.rack)
-                    for node in network.nodes
-                ),
-                racks=tuple(Rack(name=rack, uplink=uplink) for rack, uplink in uplinks.items()),
-                links=tuple(
-                    Link(name=link, capacity=capacity)
-                    for link, capacity in network.capacities.items()
-                ),
-                zone_costs=tuple(
-                    Distance(origin=origin, destination=destination, cost=cost)
-                    for (origin, destination), cost in network.rack_cost.items()
-                ),
-                gpu=cluster.gpu,
+                **tree,
             )
         except ValidationError as error:
             raise InputError(f"{show(name)}: {explain(error)}") from None
-
-    @cached_property
-    def uplinks(self) -> Mapping[str, str | None]:
-        """The uplink of each rack."""
-        return {rack.name: rack.uplink for rack in self.racks}
-
-    @cached_property
-    def hosts(self) -> Mapping[str, Host]:
-        """The nodes by name."""
-        return {node.name: node for node in self.nodes}
 
     @cached_property
     def locales(self) -> tuple[tuple[str | None, str | None], ...]:
@@ -256,26 +131,33 @@ class ClusterSpec(Record):
         index = {locale: i for i, locale in enumerate(self.locales)}
         return tuple(index[node.region, node.rack] for node in self.nodes)
 
-    @cached_property
-    def zone_ways(self) -> Mapping[tuple[str, str], int]:
-        """Network costs by origin and destination: between racks."""
-        return {(way.origin, way.destination): way.cost for way in self.zone_costs}
 
-    @cached_property
-    def region_ways(self) -> Mapping[tuple[str, str], int]:
-        """The same between regions."""
-        return {(way.origin, way.destination): way.cost for way in self.region_costs}
-
-    def links_of(self, node: Host) -> tuple[str, ...]:
-        """Return the links that the traffic of a node may cross, its own interface first."""
-        uplink = self.uplinks.get(node.rack or "")
-        return (node.interface,) if uplink is None else (node.interface, uplink)
-
-    def deployment_nodes(self) -> tuple[Node, ...]:
-        """Return the nodes as a deployment has them."""
-        return tuple(
-            Node(node.name, self.links_of(node), node.rack, node.region) for node in self.nodes
-        )
+def _tree_of(
+    cluster: Cluster, cpu_millicores: int | None, memory_mib: int | None
+) -> dict[str, Any]:
+    """Return the machines of a uniform cluster one by one."""
+    network = network_of(cluster)
+    uplinks = {node.rack: node.links[1] for node in network.nodes if node.rack is not None}
+    has = Resources(
+        gpus=cluster.gpus,
+        cpu_millicores=_CPU_PER_GPU * cluster.gpus if cpu_millicores is None else cpu_millicores,
+        memory_mib=_MEMORY_PER_GPU * cluster.gpus if memory_mib is None else memory_mib,
+    )
+    return {
+        "nodes": tuple(
+            Host(name=node.name, has=has, interface=node.links[0], rack=node.rack)
+            for node in network.nodes
+        ),
+        "racks": tuple(Rack(name=rack, uplink=uplink) for rack, uplink in uplinks.items()),
+        "links": tuple(
+            Link(name=link, capacity=capacity) for link, capacity in network.capacities.items()
+        ),
+        "zone_costs": tuple(
+            Distance(origin=origin, destination=destination, cost=cost)
+            for (origin, destination), cost in network.rack_cost.items()
+        ),
+        "gpu": cluster.gpu,
+    }
 
 
 def read_cluster(path: str | Path) -> ClusterSpec:

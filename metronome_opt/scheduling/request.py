@@ -12,6 +12,7 @@ from metronome_opt.errors import InputError, show
 from metronome_opt.records import Name, NonNegative, Positive, Record, build, read_as
 from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.machines import ONE_GPU
 from metronome_opt.scenario.model import MAX_BATCH, Scenario, in_folder
 from metronome_opt.scenario.rounding import to_slots
 from metronome_opt.scenario.traffic import Setting, iteration
@@ -19,7 +20,6 @@ from metronome_opt.scenario.workload import Workload, find_workloads, read_workl
 from metronome_opt.scheduling.cluster import ClusterSpec, Host, Resources
 from metronome_opt.scheduling.gang import JOB_FORMAT, Gang
 
-ONE_GPU = Resources(gpus=1)
 Nodes = tuple[str, ...]
 
 
@@ -127,6 +127,7 @@ def gangs_of(scenario: Scenario) -> list[tuple[Gang, Nodes, int | None]]:
             Gang(
                 name=job.name,
                 tasks=len(nodes[job.name]),
+                each=work.each,
                 period=job.period,
                 phases=job.phases,
                 weight=job.weight,
@@ -136,7 +137,7 @@ def gangs_of(scenario: Scenario) -> list[tuple[Gang, Nodes, int | None]]:
             tuple(nodes[job.name]),
             job.current_offset if job.fixed_offset is None else job.fixed_offset,
         )
-        for job in problem.instance.jobs
+        for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True)
     ]
 
 

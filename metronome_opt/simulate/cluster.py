@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from metronome_opt.errors import InputError
+from metronome_opt.scenario.listed import ListedCluster
 from metronome_opt.scenario.model import Cluster
 from metronome_opt.scenario.placement import most_free
 from metronome_opt.scenario.topology import flows, network_of, routes
 
-_Rack = Mapping[str, int]  # free GPUs by node
+_Rack = Mapping[str, int]  # tasks that there are GPUs for, by node
 _WHOLE_RACKS = 8  # looked at where several have room for a job
 _MOST_RACKS = 4  # that a job is spread over where one has room for it
 
@@ -31,12 +32,20 @@ class Placement:
         The fastest that a task may send with the network to itself, in Mbit/s.
     racks
         How many the job spans.
+    each
+        GPUs of a task.
     """
 
     nodes: tuple[str, ...]
     links: Mapping[str, int]
     rate: int
     racks: int
+    each: int = 1
+
+    @property
+    def gpus_of(self) -> Mapping[str, int]:
+        """The GPUs that it takes of each node."""
+        return {node: self.each * tasks for node, tasks in Counter(self.nodes).items()}
 
 
 class Machines:
@@ -53,13 +62,13 @@ class Machines:
         GPUs that are free, by node.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster | ListedCluster) -> None:
         self.cluster = cluster
         self.network = network_of(cluster)
         self.capacities = self.network.capacities
         self.nic = cluster.nic
-        self.gpus = cluster.gpus * cluster.nodes
-        self.free: Counter[str] = Counter(dict.fromkeys(cluster.node_names, cluster.gpus))
+        self.gpus = sum(cluster.gpus_of.values())
+        self.free: Counter[str] = Counter(cluster.gpus_of)
         self.rack_of = {node.name: node.rack for node in self.network.nodes}
         self.racks: dict[str | None, list[str]] = {}
         for node in self.network.nodes:
@@ -70,8 +79,15 @@ class Machines:
         """How many GPUs are free in all."""
         return self.free.total()
 
-    def placement(self, nodes: Sequence[str]) -> Placement:
+    def placement(self, nodes: Sequence[str], each: int = 1) -> Placement:
         """Return what it means for the network to run a job's tasks on these nodes.
+
+        Parameters
+        ----------
+        nodes
+            One per task.
+        each
+            GPUs of a task.
 
         Raises
         ------
@@ -88,32 +104,38 @@ class Machines:
                     f"of the {links[link]} tasks of a job; widen it or use fewer workers"
                 )
         rate = min(shares.values(), default=self.nic)
-        return Placement(chosen, links, rate, len({self.rack_of[node] for node in chosen}))
+        racks = len({self.rack_of[node] for node in chosen})
+        return Placement(chosen, links, rate, racks, each)
 
-    def fits(self, nodes: Sequence[str]) -> bool:
-        """Whether there are free GPUs for a task on each of these nodes."""
-        return all(self.free[node] >= count for node, count in Counter(nodes).items())
+    def fits(self, nodes: Sequence[str], each: int = 1) -> bool:
+        """Whether a task of so many GPUs finds room on each of these nodes."""
+        return all(self.free[node] >= each * count for node, count in Counter(nodes).items())
 
     def take(self, placement: Placement) -> None:
         """Take the GPUs of a placement."""
-        self.free.subtract(placement.nodes)
+        self.free.subtract(placement.gpus_of)
 
     def release(self, placement: Placement) -> None:
         """Give the GPUs of a placement back."""
-        self.free.update(placement.nodes)
+        self.free.update(placement.gpus_of)
 
 
-def spread(machines: Machines, workers: int) -> Placement | None:
+def spread(machines: Machines, workers: int, each: int = 1) -> Placement | None:
     """Put every task where most GPUs are free, the first node by name among equals.
 
     This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
+
+    Parameters
+    ----------
+    workers, each
+        How many tasks, and the GPUs of each.
     """
-    if workers > machines.free_gpus:
+    if workers > sum(free // each for free in machines.free.values()):
         return None
-    return machines.placement(most_free(machines.free, workers))
+    return machines.placement(most_free(machines.free, workers, each), each)
 
 
-def candidates(machines: Machines, workers: int, most: int) -> list[Placement]:
+def candidates(machines: Machines, workers: int, most: int, each: int = 1) -> list[Placement]:
     """Return placements worth looking at, each one once, those that span few racks first.
 
     One rack each, then several: the fullest ones that have room, and the emptiest ones. In a rack
@@ -121,16 +143,20 @@ def candidates(machines: Machines, workers: int, most: int) -> list[Placement]:
 
     Parameters
     ----------
+    workers, each
+        How many tasks, and the GPUs of each.
     most
-        How many.
+        How many placements.
     """
-    different = dict.fromkeys(tuple(sorted(nodes)) for nodes in _choices(machines, workers))
-    placements = [machines.placement(nodes) for nodes in islice(different, most)]
+    different = dict.fromkeys(tuple(sorted(nodes)) for nodes in _choices(machines, workers, each))
+    placements = [machines.placement(nodes, each) for nodes in islice(different, most)]
     return sorted(placements, key=lambda placement: placement.racks)
 
 
-def _choices(machines: Machines, workers: int) -> Iterator[Sequence[str]]:
-    free = [{node: machines.free[node] for node in nodes} for nodes in machines.racks.values()]
+def _choices(machines: Machines, workers: int, each: int) -> Iterator[Sequence[str]]:
+    free = [
+        {node: machines.free[node] // each for node in nodes} for nodes in machines.racks.values()
+    ]
     racks = sorted((rack for rack in free if any(rack.values())), key=_room)
     whole = [rack for rack in racks if _room(rack) >= workers]
     for rack in whole[:_WHOLE_RACKS]:

@@ -10,9 +10,10 @@ from functools import cached_property
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.build import workloads_of
+from metronome_opt.scenario.jobtraffic import setting_of
 from metronome_opt.scenario.model import Scenario, Work
 from metronome_opt.scenario.rounding import Rounded, to_slots
-from metronome_opt.scenario.traffic import Iteration, Setting, iteration
+from metronome_opt.scenario.traffic import Iteration, iteration
 from metronome_opt.scenario.workload import Workload
 from metronome_opt.simulate.pattern import Pattern
 
@@ -32,7 +33,7 @@ class TrainingJob:
     index
         Its place in the scenario.
     work, workload
-        What the scenario says of it, and of its model.
+        What the scenario says of it, and of its model; None where it states the traffic.
     scenario
         Where it stands.
     compute_error, volume_error
@@ -43,7 +44,7 @@ class TrainingJob:
         self,
         index: int,
         scenario: Scenario,
-        workload: Workload,
+        workload: Workload | None,
         compute_error: Fraction,
         volume_error: Fraction,
     ) -> None:
@@ -80,15 +81,19 @@ class TrainingJob:
             If workers or batch cannot be shared out as the model asks.
         """
         if rate not in self._iterations:
-            gpu = self._scenario.cluster.gpu
-            setting = Setting(
-                self.work.workers, self.work.batch, 10**12 * gpu.sustained_tflops.value, rate
-            )
             try:
-                self._iterations[rate] = iteration(self._workload, setting)
+                self._iterations[rate] = self._own_iteration(rate)
             except InputError as error:
                 raise InputError(f"jobs[{self.index}].{error}") from None
         return self._iterations[rate]
+
+    def _own_iteration(self, rate: int) -> Iteration:
+        if self.work.traffic is not None:
+            return self.work.traffic.iteration(rate)
+        if self._workload is None:
+            raise InputError("traffic: missing; state it, or name a model")
+        gpu = self._scenario.cluster.gpu
+        return iteration(self._workload, setting_of(self.work, self._workload, gpu, rate))
 
     def pattern(self, rate: int) -> Pattern:
         """Return the same as the simulator takes it."""
@@ -129,6 +134,7 @@ class TrainingJob:
                 replace(burst, after=burst.after * compute, volume=burst.volume * volume)
                 for burst in true.bursts
             ),
+            true.rest * compute,
         )
 
     @cached_property
@@ -147,5 +153,6 @@ def training_jobs(scenario: Scenario, claim_error: float, seed: int) -> list[Tra
             1 + Fraction(claim_error * draw.uniform(-1, 1)).limit_denominator(10**6)
             for _ in range(2)
         )
-        jobs.append(TrainingJob(index, scenario, workloads[work.model], compute, volume))
+        workload = workloads.get(work.model or "")
+        jobs.append(TrainingJob(index, scenario, workload, compute, volume))
     return jobs

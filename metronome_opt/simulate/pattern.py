@@ -49,9 +49,9 @@ class Pattern:
 
     @classmethod
     def of_iteration(cls, iteration: Iteration) -> Pattern:
-        """Return the pattern of a training model."""
+        """Return the pattern of an iteration that nothing holds up."""
         return cls(
-            (*(burst.after for burst in iteration.bursts), Fraction(0)),
+            (*(burst.after for burst in iteration.bursts), iteration.rest),
             tuple(1000 * burst.volume for burst in iteration.bursts),
             tuple(Fraction(burst.rate) for burst in iteration.bursts),
         )

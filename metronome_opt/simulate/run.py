@@ -161,11 +161,11 @@ class _Simulation:
         free = self._machines.free_gpus
         for index in sorted(self._queue, key=self._urgency) if free else ():
             job = self._jobs[index]
-            placement = self._place(job) if job.work.workers <= free else None
+            placement = self._place(job) if job.work.gpus <= free else None
             if placement is not None:
                 self._state.changes += 1
                 self._state.add(Placed(job, placement))
-                free -= job.work.workers
+                free -= job.work.gpus
                 came[index] = None
         self._queue = [index for index in self._queue if index not in came]
         if not came and not left:
@@ -221,9 +221,10 @@ class _Simulation:
     def _place(self, job: TrainingJob) -> Placement | None:
         if job.work.nodes is None:
             return self._policy.place(job, self._state)
-        if not self._machines.fits(job.work.nodes):
+        each = job.work.each.gpus
+        if not self._machines.fits(job.work.nodes, each):
             return None
-        placement = self._machines.placement(job.work.nodes)
+        placement = self._machines.placement(job.work.nodes, each)
         return placement if self._policy.admits(job, placement, self._state) else None
 
     def _enter(self, index: int, order: Order) -> None:
@@ -298,7 +299,7 @@ class _Simulation:
     def _fact(self, job: TrainingJob) -> JobFacts:
         return JobFacts(
             name=job.name,
-            model=job.work.model,
+            model=job.work.model or "stated",
             priority=job.work.priority,
             workers=job.work.workers,
             ideal_ms=job.ideal.alone_ms,
@@ -309,5 +310,6 @@ class _Simulation:
         job = self._jobs[self._queue[0]]
         return (
             f"jobs[{job.index}]: {job.name} finds no room even in an empty cluster; "
-            f"there are {self._machines.gpus} GPUs, it has {job.work.workers} workers"
+            f"there are {self._machines.gpus} GPUs, its {job.work.workers} workers need "
+            f"{job.work.gpus}"
         )

@@ -26,8 +26,8 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario import SCENARIO_FORMAT, Cluster, Scenario, data_folder, find_workloads
-from metronome_opt.scenario.model import in_folder
+from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder, find_workloads
+from metronome_opt.scenario.model import AnyCluster, in_folder
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.draws import Draw, Given, Setup
 
@@ -101,7 +101,7 @@ class Study(Record):
     format: Literal["metronome-study/1"] = "metronome-study/1"
     name: Name
     about: str = ""
-    cluster: Cluster
+    cluster: AnyCluster
     slot_ms: Positive
     hyperperiod_ms: Positive | None = None
     workloads: Annotated[str, Field(min_length=1)] | None = None

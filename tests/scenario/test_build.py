@@ -162,7 +162,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     ),
     "topology": (
         cluster(topology="ring"),
-        "cluster.topology: must be 'single-switch' or 'leaf-spi",
+        "cluster.topology: must be 'single-switch', 'leaf-spine' or 'listed', got 'ring'",
     ),
     "nodes": (cluster(nodes=0), "cluster.nodes: must be at least 1, got 0"),
     "racks": (
@@ -355,4 +355,6 @@ def test_decimals_are_exact() -> None:
     document = scenario()
     document["cluster"]["gpu"]["sustained_tflops"] = number(0.1)
     built = build_scenario(Scenario.from_dict(document))
-    assert built.traffic[0].setting.flops == 10**11  # a tenth exactly, not its binary neighbour
+    setting = built.traffic[0].setting
+    assert setting is not None
+    assert setting.flops == 10**11  # a tenth exactly, not its binary neighbour

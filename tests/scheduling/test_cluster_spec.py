@@ -196,5 +196,5 @@ def test_both_directions_may_have_costs_of_their_own() -> None:
 def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text("format: metronome-cluster/1\nname: x\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"cluster\.yaml: slot_ms: missing"):
+    with pytest.raises(InputError, match=r"cluster\.yaml: nodes: missing"):
         read_cluster(path)

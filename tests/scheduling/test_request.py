@@ -12,7 +12,7 @@ import yaml
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario import Scenario, load, locate, read_scenario
-from metronome_opt.scenario.model import Gpu
+from metronome_opt.scenario.machines import Gpu
 from metronome_opt.scheduling.cluster import ClusterSpec, Resources
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.request import gangs_of, read_request

@@ -16,6 +16,7 @@ from metronome_opt.scenario import (
     find_workloads,
     read_workload,
 )
+from metronome_opt.scenario.model import AnyCluster
 from metronome_opt.scenario.traffic import Setting, iteration
 from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number
@@ -67,10 +68,12 @@ def cells(name: str) -> Mapping[str, Cell]:
     return {cell.label: cell for cell in stored(name).cells}
 
 
-def alone_s(job: Work, cluster: Cluster) -> float:
+def alone_s(job: Work, cluster: AnyCluster) -> float:
     """Return the seconds of an iteration at the full rate of an interface."""
-    flops = 10**12 * cluster.gpu.sustained_tflops.value
-    return _alone_s(job.model, Setting(job.workers, job.batch, flops, NIC))
+    assert job.model is not None
+    assert job.batch is not None
+    assert cluster.gpu is not None
+    return _alone_s(job.model, Setting(job.workers, job.batch, cluster.gpu.flops, NIC))
 
 
 @cache
@@ -79,7 +82,7 @@ def _alone_s(model: str, setting: Setting) -> float:
     return float(iteration(workload, setting).duration) / 1000
 
 
-def gpu_seconds(jobs: tuple[Work, ...], cluster: Cluster) -> float:
+def gpu_seconds(jobs: tuple[Work, ...], cluster: AnyCluster) -> float:
     return sum(job.workers * (job.iterations or 0) * alone_s(job, cluster) for job in jobs)
 
 

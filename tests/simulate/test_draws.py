@@ -80,7 +80,7 @@ def test_jobs_have_the_workers_that_their_models_can_use() -> None:
     jobs = made.scenario(made.cells[0], 1).jobs
     seen: dict[str, Counter[int]] = {}
     for job in jobs:
-        seen.setdefault(job.model, Counter())[job.workers] += 1
+        seen.setdefault(job.model or "", Counter())[job.workers] += 1
         assert 200 <= (job.iterations or 0) <= 1000
         assert job.nodes is None
     assert len(seen) == 13
@@ -109,10 +109,10 @@ def test_mixes_keep_their_promise_about_periods() -> None:
 
 def test_the_batch_is_half_to_twice_the_shipped_one() -> None:
     usual = {
-        job.model: job.batch
+        job.model: job.batch or 0
         for job in read_scenario(data_folder() / "scenarios/paper-24.yaml").jobs
     }
     made = study(draw={"dynamic": {"count": 200}}, grid={"mix": ["harmonic", "any", "free"]})
     for cell in made.cells:
         for job in made.scenario(cell, 0).jobs:
-            assert round(usual[job.model] / 2) <= job.batch <= 2 * usual[job.model]
+            assert round(usual[job.model] / 2) <= (job.batch or 0) <= 2 * usual[job.model]

@@ -11,6 +11,7 @@ from typing import Literal
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.scenario.batches import batches_around, suitable_batches
+from metronome_opt.scenario.listed import ListedCluster
 from metronome_opt.scenario.model import Cluster, read_scenario
 from metronome_opt.scenario.topology import Network, flows, network_of, routes
 from metronome_opt.scenario.traffic import Setting, iteration
@@ -77,7 +78,7 @@ class Setup:
 
     Attributes
     ----------
-    cluster
+    machines
         Where they are to run.
     slot_ms
         Length of a slot.
@@ -87,7 +88,7 @@ class Setup:
         The file of each workload that is known, by name in lower case.
     """
 
-    cluster: Cluster
+    machines: Cluster | ListedCluster
     slot_ms: int
     hyperperiod: int | None
     files: Mapping[str, Path]
@@ -97,8 +98,26 @@ class Setup:
         """The thirteen models of the shipped ``paper-24`` by job name, in its order."""
         example = read_scenario(data_folder() / "scenarios" / "paper-24.yaml")
         return {
-            job.name: Model(job.model, job.batch, self.workload(job.model)) for job in example.jobs
+            job.name: Model(job.model, job.batch, self.workload(job.model))
+            for job in example.jobs
+            if job.model is not None and job.batch is not None
         }
+
+    @property
+    def cluster(self) -> Cluster:
+        """The same, all machines alike.
+
+        Raises
+        ------
+        InputError
+            If machines are listed one by one.
+        """
+        if isinstance(self.machines, ListedCluster):
+            raise InputError(
+                "cluster.topology: 'listed': jobs are drawn for machines that are all alike; "
+                "give the jobs (draw.given) or use leaf-spine"
+            )
+        return self.machines
 
     @property
     def gpus(self) -> int:
@@ -169,8 +188,7 @@ class Setup:
             (self._network.capacities[link] // count for link, count in counts.items()),
             default=self.cluster.nic,
         )
-        flops = 10**12 * self.cluster.gpu.sustained_tflops.value
-        return Setting(workers, batch, flops, rate)
+        return Setting(workers, batch, self.cluster.gpu.flops, rate)
 
 
 def stream(seed: int, aspect: str) -> random.Random:

@@ -33,7 +33,7 @@ class Cassini(Default):
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Return the most compatible candidate."""
         return min(
-            candidates(state.machines, job.work.workers, CANDIDATES),
+            candidates(state.machines, job.work.workers, CANDIDATES, job.work.each.gpus),
             key=lambda placement: (*_badness(job, placement, state), network_cost(placement)),
             default=None,
         )

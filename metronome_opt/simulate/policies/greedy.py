@@ -28,7 +28,7 @@ class MetronomeGreedy(Default):
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Return the candidate of least price."""
         return min(
-            candidates(state.machines, job.work.workers, CANDIDATES),
+            candidates(state.machines, job.work.workers, CANDIDATES, job.work.each.gpus),
             key=lambda placement: (_price(job, placement, state), network_cost(placement)),
             default=None,
         )

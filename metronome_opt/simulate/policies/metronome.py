@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -76,7 +75,9 @@ class Metronome(Default):
         length = _weight(job) * job.iterations * job.ideal.alone_ms
         waited = state.now - 1000 * job.work.arrival_s
         most = _weight(job) * max(_wait_ms(state), _AGEING * waited)
-        for placement in candidates(state.machines, job.work.workers, CANDIDATES):
+        for placement in candidates(
+            state.machines, job.work.workers, CANDIDATES, job.work.each.gpus
+        ):
             own = _own(job, placement) + _EXPOSURE * _exposed(placement, state)
             price = own * length
             if least is not None and price >= least[0]:
@@ -234,7 +235,7 @@ def _exposed(placement: Placement, state: State) -> float:
     """Return the share of a job's interfaces that later jobs may come to share."""
     if not placement.links:
         return 0.0
-    mine = Counter(placement.nodes)
+    mine = placement.gpus_of
     return sum(state.machines.free[node] > count for node, count in mine.items()) / len(mine)
 
 

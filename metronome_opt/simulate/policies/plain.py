@@ -23,7 +23,7 @@ class Default:
 
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Put every task where most GPUs are free."""
-        return spread(state.machines, job.work.workers)
+        return spread(state.machines, job.work.workers, job.work.each.gpus)
 
     def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:  # noqa: ARG002
         """Let everybody in who has GPUs."""
@@ -52,7 +52,9 @@ class Exclusive(Default):
         load = state.load()
         fitting = (
             placement
-            for placement in candidates(state.machines, job.work.workers, _CANDIDATES)
+            for placement in candidates(
+                state.machines, job.work.workers, _CANDIDATES, job.work.each.gpus
+            )
             if _fits(job, placement, state, load)
         )
         return min(fitting, key=network_cost, default=None)

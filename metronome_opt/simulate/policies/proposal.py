@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.rounding import to_slots
-from metronome_opt.scheduling.cluster import ClusterSpec
+from metronome_opt.scheduling.cluster import ClusterSpec, Resources
 from metronome_opt.scheduling.cycle import Cycle
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.option import make_option
@@ -41,11 +41,12 @@ class Proposal(Default):
         """Return the best place of all; None where links or GPUs have no room."""
         machines = state.machines
         # Before the place is known, so is not how many tasks share an interface: at worst all do.
-        rate = max(1, machines.nic // max(machines.cluster.gpus, 1))
+        most = max(machines.cluster.gpus_of.values()) // job.work.each.gpus
+        rate = max(1, machines.nic // max(most, 1))
         cluster = self._claims(state)
         decision = place_job(cluster, _gang(job, rate))
         if decision is not None:
-            return machines.placement(decision.claim.nodes)
+            return machines.placement(decision.claim.nodes, job.work.each.gpus)
         return None if state.running else super().place(job, state)
 
     def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
@@ -65,8 +66,10 @@ class Proposal(Default):
 
     def _order(self, cluster: ClusterState, state: State, index: int) -> Order | None:
         """Return the slot of a job, None if it would have to idle for too long to keep it."""
-        claim = cluster.claim(state.running[index].job.name)
-        if claim.period > (1 + _MOST_IDLE) * max(phase.end for phase in claim.gang.phases):
+        placed = state.running[index]
+        claim = cluster.claim(placed.job.name)
+        alone = to_slots(placed.job.claimed_iteration(placed.placement.rate), _SLOT_MS)
+        if claim.period > (1 + _MOST_IDLE) * alone.period:
             return None
         period_ms = float(claim.period * _SLOT_MS)
         start = state.can_start(index)
@@ -103,15 +106,23 @@ def _gang(job: TrainingJob, rate: int) -> Gang:
     claimed = job.claimed_iteration(rate)
     if claimed.duration > _SLOT_MS * _HYPERPERIOD:
         raise InputError(
-            f"jobs[{job.index}].batch: {job.work.batch}: an iteration takes "
+            f"jobs[{job.index}].{_lengthened_by(job)}: an iteration takes "
             f"{float(claimed.duration):.0f} ms, more than the hyperperiod of "
-            f"{_SLOT_MS * _HYPERPERIOD} ms of policy 'proposal'; lower the batch"
+            f"{_SLOT_MS * _HYPERPERIOD} ms of policy 'proposal'; lower it"
         )
     rounded = to_slots(claimed, _SLOT_MS, _HYPERPERIOD)
     return Gang(
         name=job.name,
         tasks=job.work.workers,
+        each=Resources(gpus=job.work.each.gpus),
         period=rounded.period,
         phases=rounded.phases,
         weight=job.work.priority,
     )
+
+
+def _lengthened_by(job: TrainingJob) -> str:
+    """Return the place of what makes an iteration long, with its value."""
+    if job.work.traffic is not None:
+        return f"traffic.period_ms: {float(job.work.traffic.period_ms):g}"
+    return f"batch: {job.work.batch}"

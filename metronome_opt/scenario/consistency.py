@@ -9,18 +9,18 @@ from metronome_opt.errors import show
 from metronome_opt.records import refuse
 
 if TYPE_CHECKING:
-    from metronome_opt.scheduling.cluster import ClusterSpec, Distance
+    from metronome_opt.scenario.machines import Distance, Fabric
 
 
-def check_ways(spec: ClusterSpec) -> None:
+def check_ways(fabric: Fabric) -> None:
     """Refuse interfaces and uplinks that are not links, and links that are not one of them each."""
-    ways = [(f"nodes[{i}].interface", node.interface) for i, node in enumerate(spec.nodes)]
+    ways = [(f"nodes[{i}].interface", node.interface) for i, node in enumerate(fabric.nodes)]
     ways += [
         (f"racks[{i}].uplink", rack.uplink)
-        for i, rack in enumerate(spec.racks)
+        for i, rack in enumerate(fabric.racks)
         if rack.uplink is not None
     ]
-    known = {link.name for link in spec.links}
+    known = {link.name for link in fabric.links}
     user: dict[str, str] = {}
     for where, link in ways:
         if link not in known:
@@ -28,7 +28,7 @@ def check_ways(spec: ClusterSpec) -> None:
         if link in user:
             refuse(where, f"{show(link)} is also {user[link]}; each link has one place")
         user[link] = where
-    for index, each in enumerate(spec.links):
+    for index, each in enumerate(fabric.links):
         if each.name not in user:
             refuse(
                 f"links[{index}].name",
@@ -36,12 +36,12 @@ def check_ways(spec: ClusterSpec) -> None:
             )
 
 
-def check_racks(spec: ClusterSpec) -> None:
+def check_racks(fabric: Fabric) -> None:
     """Refuse racks that are not there, hold no node, or stand in two regions."""
     first: dict[str, int] = {}
-    known = {rack.name for rack in spec.racks}
-    used = {node.rack for node in spec.nodes}
-    for index, node in enumerate(spec.nodes):
+    known = {rack.name for rack in fabric.racks}
+    used = {node.rack for node in fabric.nodes}
+    for index, node in enumerate(fabric.nodes):
         if node.rack is None:
             continue
         if node.rack not in known:
@@ -49,13 +49,13 @@ def check_racks(spec: ClusterSpec) -> None:
         if node.region is None:
             continue
         other = first.setdefault(node.rack, index)
-        if spec.nodes[other].region != node.region:
+        if fabric.nodes[other].region != node.region:
             refuse(
                 f"nodes[{index}].region",
                 f"{show(node.region)}: rack {show(node.rack)} is in "
-                f"{show(spec.nodes[other].region)} by nodes[{other}]; a rack has one region",
+                f"{show(fabric.nodes[other].region)} by nodes[{other}]; a rack has one region",
             )
-    for index, rack in enumerate(spec.racks):
+    for index, rack in enumerate(fabric.racks):
         if rack.name not in used:
             refuse(f"racks[{index}].name", f"{show(rack.name)} holds no node; leave it out")
 

@@ -1,0 +1,220 @@
+"""The command `import`: what a cluster has becomes a scenario."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.cli.pairs import read_pairs
+from metronome_opt.errors import InputError, show
+
+if TYPE_CHECKING:
+    from metronome_opt.kubernetes.reading import Imported, Objects
+
+_LARGEST_WEIGHT = 10**9
+_LARGEST_NUMBER = 10**6
+_LEAST_GBPS = Fraction(1, 1000)
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+
+def import_(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE_OR_FOLDER]...", help="Manifests, YAML or JSON."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the scenario here (YAML); the name becomes its own.")
+    ] = None,
+    from_cluster: Annotated[
+        bool, typer.Option("--from-cluster", help="Read from the API server as well.")
+    ] = False,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Instead of KUBECONFIG and ~/.kube/config.")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Of the kubeconfig.")] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(help="Where workloads and claims are; again for several."),
+    ] = None,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Workloads of all namespaces.")
+    ] = False,
+    selector: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=VALUE,...", help="Only workloads with these labels."),
+    ] = None,
+    slot_ms: Annotated[int, typer.Option(min=1, help="Length of a slot.")] = 5,
+    hyperperiod_ms: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Lengthen periods to divisors of this.",
+            show_default="what the periods come to",
+        ),
+    ] = None,
+    nic_gbps: Annotated[
+        str | None,
+        typer.Option(help="The interface of nodes that have no STBandwidthCapacity."),
+    ] = None,
+    gpu_tflops: Annotated[
+        str | None, typer.Option(help="What a GPU sustains in training; for jobs by model.")
+    ] = None,
+    gpu_resource: Annotated[
+        list[str] | None,
+        typer.Option(help="What GPUs are called; again for several.", show_default="the usual"),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLASS=WEIGHT,...",
+            help="Weights of priority classes: high=4,low=1.",
+            show_default="by rank: 1, 2, 4, ...",
+        ),
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option(min=1, help="Of jobs that do not say; for simulations.")
+    ] = None,
+    group: options.Group = options.GROUP,
+    as_json: options.Json = False,
+) -> int:
+    """Read nodes, links, workloads and claims of a cluster into one scenario.
+
+    From manifests, from the API server, or from both; docs/kubernetes.md says what is read.
+    """
+    from metronome_opt.documents import check_targets, write_text
+    from metronome_opt.kubernetes.reading import (
+        Choices,
+        Objects,
+        make_scenario,
+        read_manifests,
+    )
+    from metronome_opt.kubernetes.reading.needs import GPU_RESOURCES
+
+    given = files or []
+    if not given and not from_cluster:
+        raise InputError("name files or folders of manifests, or read a cluster: --from-cluster")
+    if not from_cluster:
+        live_only = {
+            "--kubeconfig": kubeconfig,
+            "--context": context,
+            "--all-namespaces": all_namespaces,
+            "--selector": selector,
+        }
+        for option, value in live_only.items():
+            if value:
+                raise InputError(f"{option}: is for --from-cluster")
+    if all_namespaces and namespace:
+        raise InputError("--namespace: all of them are asked for; leave one of the two out")
+    if output is None and not as_json:
+        raise InputError("--output: missing; name the file to write, or ask for --json")
+    check_targets([path for path in given if path.is_file()], [output])
+    choices = Choices(
+        name="cluster" if output is None else output.stem,
+        slot_ms=slot_ms,
+        hyperperiod_ms=hyperperiod_ms,
+        nic_mbps=_megabits("--nic-gbps", nic_gbps),
+        gpu_tflops=_positive("--gpu-tflops", gpu_tflops),
+        gpu_resources=tuple(gpu_resource or GPU_RESOURCES),
+        weights=_weights(weights),
+        iterations=iterations,
+    )
+    labels = read_pairs("--selector", selector)
+    objects = Objects(group)
+    objects.add(read_manifests(given), namespace=_only(namespace))
+    notes = []
+    if from_cluster:
+        where = None if all_namespaces else namespace or []
+        notes = _read_live(objects, kubeconfig, context, where, labels)
+    try:
+        imported = make_scenario(objects, choices)
+    except InputError:
+        _tell(notes)  # what could not be read may be why
+        raise
+    _tell([*notes, *imported.notes])
+    if output is not None:
+        write_text(output, imported.text())
+    _print(imported, output, [*notes, *imported.notes], as_json=as_json)
+    return 0
+
+
+def _only(namespaces: list[str] | None) -> str | None:
+    """Return the namespace of manifests that name none: the one that is asked for."""
+    return namespaces[0] if namespaces and len(namespaces) == 1 else None
+
+
+def _read_live(
+    objects: Objects,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespaces: list[str] | None,
+    labels: dict[str, str],
+) -> list[str]:
+    """Read the cluster: the given namespaces, that of the context if none is, all if None."""
+    from metronome_opt.kubernetes.cluster import connect
+    from metronome_opt.kubernetes.reading.live import read_live
+
+    first = namespaces[0] if namespaces else None
+    with connect(kubeconfig, context, first) as connection:
+        if namespaces is not None and not namespaces:
+            namespaces = [connection.namespace]
+        return read_live(objects, connection, namespaces, labels)
+
+
+def _weights(text: str | None) -> dict[str, int]:
+    weights = {}
+    for name, weight in read_pairs("--weights", text).items():
+        if not (weight.isascii() and weight.isdigit() and int(weight[:20]) <= _LARGEST_WEIGHT):
+            raise InputError(
+                f"--weights: {name}: must be a whole number up to {_LARGEST_WEIGHT}, got "
+                f"{show(weight)}"
+            )
+        weights[name] = int(weight)
+    return weights
+
+
+def _positive(option: str, text: str | None) -> Fraction | None:
+    """Return a number as it is typed, exactly; None if it is not given."""
+    if text is None:
+        return None
+    if _NUMBER.fullmatch(text) is None or not 0 < Fraction(text) <= _LARGEST_NUMBER:
+        raise InputError(
+            f"{option}: must be a number above 0 and up to {_LARGEST_NUMBER}, got {show(text)}"
+        )
+    return Fraction(text)
+
+
+def _megabits(option: str, text: str | None) -> int | None:
+    """Return a bandwidth in whole Mbit/s, rounded down."""
+    number = _positive(option, text)
+    if number is not None and number < _LEAST_GBPS:
+        raise InputError(f"{option}: must be at least {float(_LEAST_GBPS):g}, got {show(text)}")
+    return None if number is None else int(1000 * number)
+
+
+def _tell(notes: list[str]) -> None:
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def _print(imported: Imported, output: Path | None, notes: list[str], *, as_json: bool) -> None:
+    instance, nodes = imported.problem.instance, imported.problem.deployment.nodes
+    placed = sum("nodes" in job for job in imported.document["jobs"])
+    if as_json:
+        told = {
+            "scenario": imported.document,
+            "notes": notes,
+            "output": None if output is None else str(output),
+        }
+        typer.echo(json.dumps(told, indent=2))
+        return
+    typer.echo(
+        f"{len(nodes)} nodes, {len(instance.links)} links, {len(instance.jobs)} jobs, "
+        f"{placed} of them running"
+    )
+    typer.echo(f"wrote {output}")

@@ -1,0 +1,108 @@
+"""The command `import` on the example cluster, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.__main__ import main
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example-cluster"
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    output = tmp_path / "cluster.yaml"
+    assert main(["import", str(EXAMPLE), "--output", str(output)]) == 0
+    return output
+
+
+def test_the_example_is_solved_and_its_claims_are_called_like_pods(
+    scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schedule, folder = tmp_path / "schedule.json", tmp_path / "manifests"
+    solve = ["solve", str(scenario), "--solver", "greedy", "--output", str(schedule)]
+    assert main([*solve, "--claims", str(folder)]) == 0
+    assert main(["verify", str(scenario), str(schedule)]) == 0
+    claims = (folder / "claims.yaml").read_text()
+    for name in ("bert-worker-3", "vgg19-master-0", "resnet50-workers-0-1", "ablation-2"):
+        assert f"  name: {name}\n" in claims
+    assert claims.count("  namespace: vision\n") == 6
+    capsys.readouterr()
+
+    # What was claimed, read together with the workloads, is how they run now.
+    again = tmp_path / "again.yaml"
+    assert main(["import", str(EXAMPLE), str(folder), "--output", str(again)]) == 0
+    assert "5 jobs, 5 of them running" in capsys.readouterr().out
+    assert again.read_text().count("current_offset_ms: ") == 5
+
+
+def test_the_example_is_a_cluster_to_place_jobs_in(
+    scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    assert main(["place", str(state), "--cluster", str(scenario), "--with-jobs", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    placed = {claim["gang"]["name"]: claim["nodes"] for claim in shown["claims"]}
+    assert set(placed) == {"ablation", "bert", "gpt", "resnet50", "vgg19"}
+    assert placed["vgg19"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]
+
+
+def test_json_has_the_scenario_and_the_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", str(EXAMPLE / "nodes.yaml"), "--json"]) == 2
+    assert "no nodes" in capsys.readouterr().err
+    options = ["--json", "--nic-gbps", "50", "--iterations", "7", "--slot-ms", "10"]
+    files = [str(EXAMPLE / name) for name in ("nodes.yaml", "ablation-job.yaml")]
+    assert main(["import", *files, *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["scenario"]["slot_ms"] == 10
+    assert {link["capacity"] for link in told["scenario"]["cluster"]["links"]} == {50_000}
+    assert told["output"] is None
+    assert told["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name files or folders of manifests, or read a cluster: --from-cluster"),
+        (["."], "--output: missing; name the file to write, or ask for --json"),
+        ([".", "--json", "--context", "x"], "--context: is for --from-cluster"),
+        ([".", "--json", "--selector", "a=b"], "--selector: is for --from-cluster"),
+        (
+            ["--from-cluster", "--json", "-A", "--namespace", "x"],
+            "--namespace: all of them are asked for; leave one of the two out",
+        ),
+        ([".", "--json", "--nic-gbps", "fast"], "--nic-gbps: must be a number above 0 and up to"),
+        ([".", "--json", "--nic-gbps", "0.0001"], "--nic-gbps: must be at least 0.001"),
+        ([".", "--json", "--gpu-tflops", "1e9"], "--gpu-tflops: must be a number above 0 and up"),
+        ([".", "--json", "--weights", "high"], "--weights: 'high' is not name=value"),
+        ([".", "--json", "--weights", "high=-1"], "--weights: high: must be a whole number up to"),
+        (["none.yaml", "--json"], "none.yaml: cannot be read"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copy(EXAMPLE / "nodes.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", *arguments]) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith(f"metronome: error: {message}")
+    assert told.err.count("\n") == 1
+    assert told.out == ""
+
+
+def test_a_refused_import_leaves_the_old_scenario(
+    scenario: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = scenario.read_text()
+    assert main(["import", str(EXAMPLE / "nodes.yaml"), "--output", str(scenario)]) == 2
+    assert scenario.read_text() == before
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,118 @@
+"""Small objects of a cluster, for tests to put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metronome_opt.kubernetes.reading import Choices, Imported, Objects, make_scenario
+
+GROUP = "metronome.x-k8s.io"
+Object = dict[str, Any]
+
+PATTERN = {
+    "periodMicroseconds": 100_000,
+    "phases": [{"startMicroseconds": 20_000, "lengthMicroseconds": 30_000, "rate": "10G"}],
+}
+TRAFFIC = {
+    f"{GROUP}/traffic": (
+        "{periodMicroseconds: 100000, "
+        "phases: [{startMicroseconds: 20000, lengthMicroseconds: 30000, rate: 10G}]}"
+    )
+}
+
+
+def metadata(name: str, namespace: str | None = "team", **fields: Any) -> Object:
+    where = {} if namespace is None else {"namespace": namespace}
+    return {"name": name, **where, **fields}
+
+
+def node(name: str, gpus: int = 8, zone: str | None = None, **spec: Any) -> Object:
+    labels = {} if zone is None else {"topology.kubernetes.io/zone": zone}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata(name, None, labels=labels),
+        "spec": spec,
+        "status": {"allocatable": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": str(gpus)}},
+    }
+
+
+def capacity(name: str, carries: str = "50G", uplink: str | None = None) -> Object:
+    links = [{"name": f"{name}-nic", "capacity": carries, "scope": "Node"}]
+    if uplink is not None:
+        links.append({"name": uplink, "capacity": "80G", "scope": "Shared"})
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "STBandwidthCapacity",
+        "metadata": metadata(name, None),
+        "spec": {"links": links},
+    }
+
+
+def machines(count: int = 2, **options: Any) -> list[Object]:
+    """Return nodes ``n0``, ``n1``, ... with an interface of 50 Gbit/s each."""
+    names = [f"n{index}" for index in range(count)]
+    return [make for name in names for make in (node(name, **options), capacity(name))]
+
+
+def template(gpus: int = 1, **spec: Any) -> Object:
+    resources = {
+        "requests": {"cpu": "500m", "memory": "1.5Gi"},
+        "limits": {"nvidia.com/gpu": str(gpus)} if gpus else {},
+    }
+    return {"spec": {"containers": [{"name": "main", "resources": resources}], **spec}}
+
+
+def job(name: str = "train", pods: int = 2, gpus: int = 1, **fields: Any) -> Object:
+    """Return an Indexed Job; `fields` replace those of its metadata."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata(name, **{"annotations": TRAFFIC, **fields}),
+        "spec": {
+            "completionMode": "Indexed",
+            "parallelism": pods,
+            "completions": pods,
+            "template": template(gpus),
+        },
+    }
+
+
+def pod(name: str, on: str | None, gpus: int = 1, phase: str = "Running", **fields: Any) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata(name, **fields),
+        "spec": {**template(gpus)["spec"], **({} if on is None else {"nodeName": on})},
+        "status": {"phase": phase},
+    }
+
+
+def claim(name: str, of: str, task: int, on: str, offset: int = 0, **spec: Any) -> Object:
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "STBandwidthClaim",
+        "metadata": metadata(name),
+        "spec": {
+            "job": of,
+            "task": task,
+            "traffic": {**PATTERN, "priority": 3},
+            "allocation": {
+                "node": on,
+                "offsetMicroseconds": offset,
+                "stretchMicroseconds": 0,
+                "hyperperiodMicroseconds": 100_000,
+            },
+            **spec,
+        },
+    }
+
+
+def imported(*objects: Object, **choices: Any) -> Imported:
+    found = Objects(GROUP)
+    found.add((f"file: document {index}", item) for index, item in enumerate(objects))
+    return make_scenario(found, Choices(**choices))
+
+
+def jobs_of(made: Imported) -> dict[str, Object]:
+    return {entry["name"]: entry for entry in made.document["jobs"]}

@@ -1,0 +1,112 @@
+"""What is written for a schedule reads back as the same problem, running as the schedule says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance, Job
+from metronome_opt.kubernetes import build_manifests
+from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario
+from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.schedule import Schedule, Status
+from tests.kubernetes.reading.manifests import GROUP
+
+SLOT_MS = 5
+SLOTS = (4, 5, 6, 8, 12, 20)
+
+
+@st.composite
+def traffic(draw: st.DrawFn) -> dict[str, Any]:
+    """Return one or two bursts on the grid."""
+    period = draw(st.sampled_from(SLOTS))
+    cuts = sorted(draw(st.sets(st.integers(0, period), min_size=2, max_size=4)))
+    cuts = cuts[: len(cuts) // 2 * 2]
+    return {
+        "period_ms": period * SLOT_MS,
+        "phases": [
+            {
+                "start_ms": start * SLOT_MS,
+                "length_ms": (end - start) * SLOT_MS,
+                "rate_mbps": draw(st.integers(1, 60_000)),
+            }
+            for start, end in zip(cuts[::2], cuts[1::2], strict=True)
+        ],
+    }
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> Scenario:
+    racks = draw(st.integers(1, 3))
+    cluster: dict[str, Any] = {
+        "topology": "single-switch",
+        "nodes": 2 * racks,
+        "gpus": 8,
+        "nic_mbps": draw(st.integers(10, 100_000)),
+        "gpu": {"name": "any", "sustained_tflops": {"value": 20, "assumed": "for the test"}},
+    }
+    if draw(st.booleans()):
+        cluster |= {"topology": "leaf-spine", "racks": racks, "oversubscription": "2:1"}
+    jobs = []
+    for index in range(draw(st.integers(1, 3))):
+        workers = draw(st.integers(2, 4))
+        jobs.append(
+            {
+                "name": f"job {index}",
+                "traffic": draw(traffic()),
+                "workers": workers,
+                "priority": draw(st.integers(0, 9)),
+                "nodes": [f"node-{draw(st.integers(0, 2 * racks - 1)):02}" for _ in range(workers)],
+            }
+        )
+    name = {"format": "metronome-scenario/1", "name": "any", "slot_ms": SLOT_MS}
+    return Scenario.from_dict({**name, "cluster": cluster, "jobs": jobs})
+
+
+def claimed(instance: Instance, offsets: dict[str, int]) -> Schedule:
+    return Schedule(
+        instance=instance.name,
+        offsets=offsets,
+        stretch={},
+        status=Status.FEASIBLE,
+        objectives={},
+        lower_bound=None,
+        solver="random",
+        seed=0,
+        runtime_s=0.0,
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(scenarios(), st.data())
+def test_what_is_written_reads_back_as_the_same_instance(
+    scenario: Scenario, data: st.DataObject
+) -> None:
+    problem = build_scenario(scenario)
+    instance = problem.instance
+    offsets = {job.name: data.draw(st.integers(0, job.period - 1)) for job in instance.jobs}
+    manifests = build_manifests(instance, claimed(instance, offsets), problem.deployment)
+
+    objects = Objects(GROUP)
+    for file, items in manifests.items():
+        objects.add((file, item) for item in items)
+    back = make_scenario(objects, Choices(slot_ms=SLOT_MS)).problem
+
+    def running(job: Job) -> Job:
+        return job.model_copy(update={"current_offset": offsets[job.name]})
+
+    assert set(back.instance.links) == set(instance.links)
+    assert {job.name: job for job in back.instance.jobs} == {
+        job.name: running(job) for job in instance.jobs
+    }
+    again = build_manifests(back.instance, claimed(back.instance, offsets), back.deployment)
+    assert [item["spec"] for item in again["claims.yaml"]] == [
+        item["spec"] for item in manifests["claims.yaml"]
+    ]
+    assert {item["metadata"]["name"] for item in again["claims.yaml"]} == {
+        item["metadata"]["name"] for item in manifests["claims.yaml"]
+    }
+    assert again["capacities.yaml"] == manifests["capacities.yaml"]
+    assert again.get("networktopology.yaml") == manifests.get("networktopology.yaml")

@@ -1,0 +1,284 @@
+"""Workloads of each kind: which pods are tasks, what they are called, what they need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt.documents import parse_yaml
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario, read_manifests
+from metronome_opt.scenario import Scenario, build_scenario
+from tests.kubernetes.reading.manifests import (
+    GROUP,
+    TRAFFIC,
+    Object,
+    claim,
+    imported,
+    job,
+    jobs_of,
+    machines,
+    metadata,
+    pod,
+    template,
+)
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "example-cluster"
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Object]:
+    objects = Objects(GROUP)
+    objects.add(read_manifests([EXAMPLE]))
+    return jobs_of(make_scenario(objects, Choices()))
+
+
+def pytorch(name: str = "train", **replicas: Any) -> Object:
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": metadata(name, annotations=TRAFFIC),
+        "spec": {"pytorchReplicaSpecs": replicas},
+    }
+
+
+def mpi(version: str, launcher_gpus: int) -> Object:
+    return {
+        "apiVersion": f"kubeflow.org/{version}",
+        "kind": "MPIJob",
+        "metadata": metadata("train", annotations=TRAFFIC),
+        "spec": {
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": template(launcher_gpus)},
+                "Worker": {"replicas": 2, "template": template()},
+            }
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "pods", "gpus", "cpu_millicores", "memory_mib"),
+    [
+        ("vgg19", ["vgg19-master-0", *(f"vgg19-worker-{i}" for i in range(3))], 2, 16_000, 131_072),
+        ("bert", [f"bert-worker-{i}" for i in range(4)], 2, 12_000, 98_304),
+        ("gpt", [f"gpt-worker-{i}" for i in range(3)], 4, 32_000, 262_144),
+        ("resnet50", [f"resnet50-workers-0-{i}" for i in range(2)], 2, 16_000, 65_536),
+        ("ablation", [f"ablation-{i}" for i in range(3)], 2, 8_000, 65_536),
+    ],
+)
+def test_the_example_has_one_job_of_each_kind(
+    example: dict[str, Object],
+    name: str,
+    pods: list[str],
+    gpus: int,
+    cpu_millicores: int,
+    memory_mib: int,
+) -> None:
+    read = example[name]
+    assert read["pods"] == pods
+    assert read["workers"] == len(pods)
+    needs = {"gpus": gpus, "cpu_millicores": cpu_millicores, "memory_mib": memory_mib}
+    assert read["each"] == needs
+
+
+def test_the_example_states_traffic_in_all_three_ways(example: dict[str, Object]) -> None:
+    assert (example["vgg19"]["model"], example["vgg19"]["batch"]) == ("VGG19", 64)
+    burst = {"start_ms": 180, "length_ms": 60, "rate_mbps": 25_000}
+    assert example["bert"]["traffic"] == {"period_ms": 240, "phases": [burst]}
+    burst = {"start_ms": 90, "length_ms": 20, "rate_mbps": 10_000}
+    assert example["resnet50"]["traffic"] == {"period_ms": 120, "phases": [burst]}
+
+
+def test_the_example_weighs_jobs_by_the_rank_of_their_classes(example: dict[str, Object]) -> None:
+    # best-effort, the default, is the class of resnet50 alone; then research, then production.
+    weights = {name: read["priority"] for name, read in example.items()}
+    assert weights == {"resnet50": 1, "ablation": 1, "bert": 2, "vgg19": 4, "gpt": 4}
+
+
+def test_the_pods_of_the_example_say_where_its_one_running_job_is(
+    example: dict[str, Object],
+) -> None:
+    assert example["vgg19"]["nodes"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]
+    assert [name for name, read in example.items() if "nodes" in read] == ["vgg19"]
+
+
+def test_a_missing_number_of_replicas_is_one() -> None:
+    both = pytorch(Master={"template": template()}, Worker={"template": template()})
+    read = jobs_of(imported(*machines(), both))["train"]
+    assert read["pods"] == ["train-master-0", "train-worker-0"]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
+@pytest.mark.parametrize(
+    ("gpus", "pods"),
+    [
+        (0, ["train-worker-0", "train-worker-1"]),
+        (1, ["train-launcher", "train-worker-0", "train-worker-1"]),
+    ],
+)
+def test_a_launcher_is_a_task_if_it_holds_gpus(version: str, gpus: int, pods: list[str]) -> None:
+    read = jobs_of(imported(*machines(), mpi(version, gpus)))["train"]
+    assert read["pods"] == pods
+
+
+def test_a_jobset_has_the_pods_of_all_its_jobs() -> None:
+    spec = {"parallelism": 2, "completions": 2, "template": template()}
+    jobset = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": metadata("set", annotations=TRAFFIC),
+        "spec": {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": spec}}]},
+    }
+    pods = [
+        pod("set-w-0-0-abcde", "n0"),
+        pod("set-w-0-1-fghij", "n0"),
+        pod("set-w-1-0-klmno", "n1"),
+        pod("set-w-1-1-pqrst", "n1"),
+    ]
+    owned = job("set-w-0", ownerReferences=[{"kind": "JobSet", "name": "set", "controller": True}])
+    read = jobs_of(imported(*machines(), jobset, owned, *pods))
+    assert list(read) == ["set"]  # the Jobs that it makes are not counted again
+    assert read["set"]["pods"] == [each["metadata"]["name"] for each in pods]
+    assert read["set"]["nodes"] == ["n0", "n0", "n1", "n1"]
+
+
+def test_pods_that_nobody_can_tell_apart_are_tasks_in_the_order_of_their_names() -> None:
+    plain = job(pods=2)
+    plain["spec"]["completionMode"] = "NonIndexed"
+    strange = pod(
+        "train-zzzzz", "n1", ownerReferences=[{"kind": "Job", "name": "other", "controller": True}]
+    )
+    read = jobs_of(
+        imported(*machines(), plain, pod("train-bbbbb", "n1"), pod("train-aaaaa", "n0"), strange)
+    )["train"]
+    assert read["pods"] == ["train-aaaaa", "train-bbbbb"]
+    assert read["nodes"] == ["n0", "n1"]
+
+
+def test_a_pod_that_ended_is_not_where_its_task_runs() -> None:
+    read = jobs_of(
+        imported(
+            *machines(),
+            job(),
+            pod("train-0-aaaaa", "n1", phase="Failed"),
+            pod("train-0-bbbbb", "n0"),
+            pod("train-1-ccccc", "n1"),
+        )
+    )["train"]
+    assert read["pods"] == ["train-0-bbbbb", "train-1-ccccc"]
+    assert read["nodes"] == ["n0", "n1"]
+
+
+def test_a_job_that_runs_in_part_is_placed_as_if_it_waited() -> None:
+    read = jobs_of(imported(*machines(), job(), pod("train-0-aaaaa", "n1")))["train"]
+    assert "nodes" not in read
+
+
+def test_no_more_pods_run_at_a_time_than_are_to_complete() -> None:
+    short = job(pods=5)
+    short["spec"]["completions"] = 2
+    assert jobs_of(imported(*machines(), short))["train"]["workers"] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"annotations": {}}, "1 left out, no traffic known: Job team/other"),
+        (
+            {"annotations": {f"{GROUP}/ignore": "true"}},
+            "1 left out, as their annotation says: Job team/other",
+        ),
+    ],
+)
+def test_what_is_left_out_is_told(change: dict[str, Any], told: str) -> None:
+    made = imported(*machines(), job(), job("other", **change))
+    assert list(jobs_of(made)) == ["train"]
+    assert told in made.notes
+
+
+def test_jobs_that_are_done_alone_or_without_gpus_are_left_out() -> None:
+    done = job("done")
+    done["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    unlike = pytorch("unlike", Master={"template": template(1)}, Worker={"template": template(2)})
+    made = imported(*machines(), job(), done, job("alone", pods=1), job("cpu", gpus=0), unlike)
+    assert list(jobs_of(made)) == ["train"]
+    assert set(made.notes) == {
+        "1 left out, done: Job team/done",
+        "1 left out, of a single pod, which sends nothing: Job team/alone",
+        "1 left out, without GPUs: Job team/cpu",
+        "1 left out, with unlike numbers of GPUs (Master 1, Worker 2): PyTorchJob team/unlike",
+    }
+
+
+def test_a_job_that_waits_and_finds_no_room_is_left_out() -> None:
+    made = imported(*machines(2, gpus=2), job(gpus=2), job("train-2", gpus=2))
+    assert list(jobs_of(made)) == ["train"]
+    assert "1 left out, waiting without room: Job team/train-2" in made.notes
+
+
+def test_nothing_left_is_refused_with_the_remedy() -> None:
+    with pytest.raises(InputError, match=r"no jobs: nothing is left .*/claim-template \(1 left"):
+        imported(*machines(), job(annotations={}))
+
+
+def test_names_that_several_jobs_have_get_what_tells_them_apart() -> None:
+    elsewhere = job()
+    elsewhere["metadata"]["namespace"] = "other"
+    volcano = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": metadata("train", annotations=TRAFFIC),
+        "spec": {"tasks": [{"name": "w", "replicas": 2, "template": template()}]},
+    }
+    names = set(jobs_of(imported(*machines(), job(), elsewhere, volcano, job("b"))))
+    assert names == {
+        "b",
+        "other/train",
+        "team/job.batch/train",
+        "team/job.batch.volcano.sh/train",
+    }
+
+
+def test_limits_stand_for_requests_and_the_first_container_counts_if_it_needs_more() -> None:
+    spec = template()["spec"]
+    spec["containers"].append({"name": "side", "resources": {"limits": {"cpu": "1"}}})
+    spec["initContainers"] = [{"name": "load", "resources": {"requests": {"memory": "2Gi"}}}]
+    plain = job()
+    plain["spec"]["template"] = {"spec": spec}
+    each = jobs_of(imported(*machines(), plain))["train"]["each"]
+    assert each == {"gpus": 1, "cpu_millicores": 1500, "memory_mib": 2048}
+
+
+def test_an_app_group_of_pods_is_a_job_if_no_workload_speaks_for_them() -> None:
+    def group(name: str, pods: list[str]) -> Object:
+        workloads = [{"workload": {"kind": "Pod", "name": pod, "selector": pod}} for pod in pods]
+        return {
+            "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
+            "kind": "AppGroup",
+            "metadata": metadata(name, annotations=TRAFFIC),
+            "spec": {
+                "numMembers": len(pods),
+                "topologySortingAlgorithm": "KahnSort",
+                "workloads": workloads,
+            },
+        }
+
+    made = imported(
+        *machines(),
+        job(),
+        group("same", ["train-0", "train-1"]),
+        group("own", ["p", "q"]),
+        pod("p", "n0", gpus=2),
+        pod("q", "n1", gpus=2),
+    )
+    assert set(jobs_of(made)) == {"train", "own"}
+    own = jobs_of(made)["own"]
+    assert (own["nodes"], own["each"]["gpus"]) == (["n0", "n1"], 2)
+
+
+def test_what_is_written_reads_back_as_the_same_scenario() -> None:
+    made = imported(*machines(), job(), claim("train-0", "train", 0, "n0", 40_000))
+    document = parse_yaml(made.text())
+    assert build_scenario(Scenario.from_dict(document)).instance == made.problem.instance

@@ -1,0 +1,215 @@
+"""Scenarios of machines by name, and of jobs that state their traffic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Link, Phase
+from metronome_opt.scenario import Problem, Scenario, build_scenario
+from metronome_opt.scheduling import ClusterSpec
+from metronome_opt.scheduling.request import gangs_of
+from metronome_opt.simulate import simulate
+from tests.scenario.examples import number
+
+TRAFFIC = {"period_ms": 100, "phases": [{"start_ms": 20, "length_ms": 30, "rate_mbps": 10_000}]}
+
+
+def cluster(**changes: Any) -> dict[str, Any]:
+    """Return two racks, the first of two nodes with an uplink, and a node on its own."""
+    return {
+        "topology": "listed",
+        "nodes": [
+            {"name": "x", "has": {"gpus": 4}, "interface": "x-nic", "rack": "r", "region": "n"},
+            {"name": "y", "has": {"gpus": 4}, "interface": "y-nic", "rack": "r", "region": "n"},
+            {"name": "z", "has": {"gpus": 2}, "interface": "z-nic", "rack": "s", "region": "m"},
+        ],
+        "racks": [{"name": "r", "uplink": "up"}, {"name": "s"}],
+        "links": [
+            {"name": "x-nic", "capacity": 50_000},
+            {"name": "y-nic", "capacity": 25_000},
+            {"name": "z-nic", "capacity": 10_000},
+            {"name": "up", "capacity": 40_000},
+        ],
+        "region_costs": [{"origin": "n", "destination": "m", "cost": 20}],
+        **changes,
+    }
+
+
+def job(**changes: Any) -> dict[str, Any]:
+    return {"name": "one", "traffic": TRAFFIC, "workers": 3, "nodes": ["x", "y", "z"], **changes}
+
+
+def scenario(*jobs: dict[str, Any], **changes: Any) -> Scenario:
+    name = {"format": "metronome-scenario/1", "name": "listed", "slot_ms": 10}
+    document = {**name, "cluster": cluster(), "jobs": list(jobs or [job()]), **changes}
+    return Scenario.from_dict(document)
+
+
+def built(*jobs: dict[str, Any], **changes: Any) -> Problem:
+    return build_scenario(scenario(*jobs, **changes))
+
+
+def test_an_instance_of_listed_machines_and_stated_traffic() -> None:
+    problem = built()
+    (read,) = problem.instance.jobs
+    assert problem.instance.links == tuple(
+        Link(name=name, capacity=capacity)
+        for name, capacity in (
+            ("x-nic", 50_000),
+            ("y-nic", 25_000),
+            ("z-nic", 10_000),
+            ("up", 40_000),
+        )
+    )
+    assert (read.period, read.phases) == (10, (Phase(start=2, length=3, rate=10_000),))
+    # Three nodes, two of them behind the uplink; the third rack has none.
+    assert dict(read.links) == {"x-nic": 1, "y-nic": 1, "z-nic": 1, "up": 2}
+    assert problem.deployment.rack_cost == {("r", "s"): 20}
+
+
+def test_tasks_are_called_like_their_pods() -> None:
+    problem = built(job(pods=["a", "b", "c"], namespace="team"))
+    assert [(task.pod, task.namespace) for task in problem.deployment.tasks] == [
+        ("a", "team"),
+        ("b", "team"),
+        ("c", "team"),
+    ]
+
+
+def test_workers_take_the_gpus_that_each_needs() -> None:
+    # x and y have room for two workers of two GPUs each, z for one.
+    wide = job(nodes=None, workers=5, each={"gpus": 2})
+    nodes = [task.node for task in built(wide).deployment.tasks]
+    assert nodes == ["x", "x", "y", "y", "z"]
+    with pytest.raises(InputError, match=r"workers: 6: only 10 GPUs .* 5 workers of 2 find room"):
+        built({**wide, "workers": 6})
+    with pytest.raises(InputError, match=r"jobs\[0\]\.nodes: z has 2 GPUs and more tasks"):
+        built(job(nodes=["x", "z", "z"], each={"gpus": 2}))
+
+
+def test_a_worker_of_several_gpus_sends_what_one_of_them_would() -> None:
+    gpu = {"name": "any", "sustained_tflops": number(20)}
+    by_model = {"name": "one", "model": "VGG16", "batch": 4, "nodes": ["x", "y"], "workers": 2}
+    with_gpu = cluster(gpu=gpu)
+    pods = built({**by_model, "each": {"gpus": 4}}, cluster=with_gpu).traffic[0]
+    ring = {**by_model, "workers": 8, "nodes": {"x": 4, "y": 4}}
+    flat = built(ring, cluster=with_gpu).traffic[0]
+    assert pods.exact.volume == flat.exact.volume
+    assert pods.exact.compute == flat.exact.compute
+    dlrm = {**by_model, "model": "DLRM", "each": {"gpus": 2}}
+    with pytest.raises(InputError, match=r"jobs\[0\]\.each\.gpus: 2: .* state the traffic"):
+        built(dlrm, cluster=with_gpu)
+    with pytest.raises(InputError, match=r"jobs\[0\]\.model: 'VGG16': .*how fast its GPUs are"):
+        built(by_model)
+
+
+def test_stated_times_are_exact_and_rounded_like_computed_ones() -> None:
+    # A pause of 24.9 ms goes to 20 ms, the burst of 30.1 ms to four slots at three quarters of its
+    # rate, the rest of 45.1 ms to 50 ms.
+    phases = [{"start_ms": 24.9, "length_ms": 30.1, "rate_mbps": 10_000}]
+    problem = built(job(traffic={"period_ms": 100.1, "phases": phases}))
+    (read,) = problem.instance.jobs
+    assert (read.period, read.phases) == (11, (Phase(start=2, length=4, rate=7525),))
+    entry = problem.traffic[0]
+    assert entry.exact.duration == Fraction("100.1")
+    assert entry.exact.rest == Fraction("45.1")
+    assert entry.rounded.volume_error == 0
+    assert problem.traffic_frame().loc["one", "traffic"] == "stated"
+
+
+@given(st.integers(1, 40), st.data())
+def test_what_lies_on_the_grid_stays_as_it_is(period: int, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, period - 1))
+    length = data.draw(st.integers(1, period - start))
+    rate = data.draw(st.integers(1, 100_000))
+    phase = {"start_ms": 10 * start, "length_ms": 10 * length, "rate_mbps": rate}
+    problem = built(job(traffic={"period_ms": 10 * period, "phases": [phase]}))
+    (read,) = problem.instance.jobs
+    assert (read.period, read.phases) == (
+        period,
+        (Phase(start=start, length=length, rate=rate),),
+    )
+
+
+def test_periods_become_divisors_of_the_hyperperiod() -> None:
+    assert built(hyperperiod_ms=240).instance.jobs[0].period == 12
+    with pytest.raises(InputError, match=r"jobs\[0\]\.traffic\.period_ms: 100: .* raise hyperp"):
+        built(hyperperiod_ms=90)
+
+
+def test_it_is_a_cluster_to_place_jobs_in() -> None:
+    read = scenario(job(each={"gpus": 2, "cpu_millicores": 500}))
+    spec = ClusterSpec.of_cluster("any", read.cluster, 10, 1000)
+    assert spec.links == built().instance.links
+    assert spec.hosts["z"].has.vector == (2, 0, 0)
+    ((gang, nodes, offset),) = gangs_of(read)
+    assert (gang.each.vector, nodes, offset) == ((2, 500, 0), ("x", "y", "z"), None)
+    assert list(spec.to_dict())[:4] == ["format", "name", "slot_ms", "hyperperiod"]
+    assert ClusterSpec.from_dict(spec.to_dict()) == spec
+
+
+@pytest.mark.parametrize("policy", ["default", "metronome", "proposal", "cassini", "exclusive"])
+def test_it_is_simulated(policy: str) -> None:
+    # Alone, 20 iterations of 100 ms take two seconds: its share of the uplink is 20 Gbit/s.
+    made = scenario(job(nodes=None, each={"gpus": 2}, iterations=20))
+    (row,) = simulate(made, policy=policy).jobs.to_dict("records")
+    assert row["end_s"] - row["start_s"] == pytest.approx(2, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"traffic": None}, "jobs[0].model: missing; name a workload, or state the traffic"),
+        ({"traffic": None, "model": "VGG16"}, "jobs[0].batch: missing; say how many samples"),
+        ({"model": "VGG16"}, "jobs[0].model: the job states its traffic; leave one of the two"),
+        ({"batch": 3}, "jobs[0].batch: the job states its traffic; leave one of the two out"),
+        ({"each": {"gpus": 0}}, "jobs[0].each.gpus: 0: a worker needs at least 1"),
+        ({"pods": ["a"]}, "jobs[0].pods: 1 pods are named, but workers is 3"),
+        ({"pods": ["a", "b", "a"]}, "jobs[0].pods[2]: 'a' is also jobs[0].pods[0]; a pod is one"),
+        ({"nodes": ["x", "y", "q"]}, "jobs[0].nodes: there is no node 'q'; there are x to z"),
+        ({"traffic": {"period_ms": 0, "phases": []}}, "jobs[0].traffic.period_ms: must be betw"),
+        ({"traffic": {"period_ms": 9, "phases": []}}, "jobs[0].traffic.phases: must have at lea"),
+    ],
+)
+def test_bad_jobs(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        scenario(job(**change))
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("phases", "message"),
+    [
+        ([(0, 50), (40, 10)], "phases[1].start_ms: 40: is before the end of the burst before it"),
+        ([(60, 41)], "phases[0].length_ms: 41: the burst ends at 101 ms, after the period of 100"),
+        ([(-1, 5)], "phases[0].start_ms: must be between 0.000001 and 1000000000, got -1"),
+        ([(0, 0)], "phases[0].length_ms: must be between 0.000001 and 1000000000, got 0"),
+    ],
+)
+def test_bad_traffic(phases: list[tuple[int, int]], message: str) -> None:
+    listed = [{"start_ms": start, "length_ms": length, "rate_mbps": 1} for start, length in phases]
+    with pytest.raises(InputError) as caught:
+        scenario(job(traffic={"period_ms": 100, "phases": listed}))
+    assert str(caught.value).startswith(f"jobs[0].traffic.{message}")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nodes": []}, "cluster.nodes: must have at least 1 in it"),
+        ({"gpus": 3}, "cluster.gpus: unknown field"),
+        ({"links": []}, "cluster.nodes[0].interface: there is no link 'x-nic'"),
+        ({"racks": []}, "cluster.links[3].name: 'up' is no node's interface and no rack's uplink"),
+        ({"region_costs": [{"origin": "n", "destination": "q", "cost": 1}]}, "cluster.region_co"),
+    ],
+)
+def test_bad_clusters(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        scenario(cluster=cluster(**change))
+    assert str(caught.value).startswith(message)
