@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import benchmarks.cluster
 import benchmarks.kernels
 import benchmarks.objectives
 import benchmarks.placement

@@ -298,7 +298,7 @@ def _parse_yaml(text: str, *, many: bool = False) -> Any:
     try:
         _check_events(text)
         if many:
-            return list(yaml.load_all(text, Loader=_Loader))  # noqa: S506 (as below)
+            return list(yaml.load_all(text, Loader=_Loader))
         return yaml.load(text, Loader=_Loader)  # noqa: S506 (derived from the safe loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark

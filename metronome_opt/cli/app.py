@@ -9,18 +9,22 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import bench, options
+from metronome_opt.cli.claims import app as claims_app
+from metronome_opt.cli.claims.write import note_missing_nodes
+from metronome_opt.cli.import_ import import_
 from metronome_opt.cli.monitor import monitor
 from metronome_opt.cli.pairs import read_names, read_pairs
 from metronome_opt.cli.pareto import pareto
 from metronome_opt.cli.place import place
 from metronome_opt.cli.profile import profile
+from metronome_opt.cli.report import report
 from metronome_opt.cli.simulate import simulate
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import solve as run_solver
 from metronome_opt.result import Result, Stop
-from metronome_opt.scenario import Problem, load
+from metronome_opt.scenario import load
 from metronome_opt.schedule import OBJECTIVES, Status, read_schedule, write_schedule
 from metronome_opt.solvers import SOLVERS
 from metronome_opt.verify import Evaluation
@@ -33,6 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(bench.app, name="bench")
+app.add_typer(claims_app, name="claims")
 
 _DEFAULT_OBJECTIVES = "contention"
 
@@ -153,15 +158,17 @@ def solve(
         export_claims(problem.instance, result.schedule, problem.deployment, claims)
         if not as_json:
             typer.echo(f"wrote {claims}")
-        _note_missing_nodes(problem)
+        note_missing_nodes(problem)
     return 130 if result.stop is Stop.INTERRUPTED else 0
 
 
+app.command("import")(import_)
 app.command()(pareto)
 app.command()(simulate)
 app.command()(place)
 app.command()(profile)
 app.command()(monitor)
+app.command()(report)
 
 
 @app.command()
@@ -192,33 +199,6 @@ def verify(
     for fault in faults:
         typer.echo(f"{schedule}: {fault}", err=True)
     return 1 if faults else 0
-
-
-@app.command()
-def claims(
-    instance: options.InstanceFile,
-    schedule: options.ScheduleFile,
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the manifests.")],
-    group: options.Group = options.GROUP,
-    namespace: options.Namespace = options.NAMESPACE,
-    hyperperiod_limit: options.Limit = options.LIMIT,
-) -> int:
-    """Write SCHEDULE as manifests for a cluster: definitions, capacities and claims."""
-    from metronome_opt.kubernetes import export_claims
-
-    problem = load(instance, hyperperiod_limit=hyperperiod_limit)
-    written = export_claims(
-        problem.instance,
-        read_schedule(schedule),
-        problem.deployment,
-        output,
-        group=group,
-        namespace=namespace,
-    )
-    for path in written:
-        typer.echo(str(path))
-    _note_missing_nodes(problem)
-    return 0
 
 
 @app.command()
@@ -256,14 +236,6 @@ def demo(
     from metronome_opt.cli.demo import run_demo
 
     return run_demo(output, time_limit=time_limit, seed=seed)
-
-
-def _note_missing_nodes(problem: Problem) -> None:
-    if not problem.traffic:
-        _note(
-            "an instance does not say where tasks run: every link is taken for a node of its own, "
-            "with a task for each flow; claims for a real cluster need the scenario"
-        )
 
 
 def _note(text: str) -> None:

@@ -55,6 +55,10 @@ def _describe_front(event: FrontEvent) -> str:
     return f"  {event.done} of {event.parts} parts, {event.points} points"
 
 
+def _describe_count(count: tuple[int, int]) -> str:
+    return f"  {count[0]} of {count[1]}"
+
+
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[Event], None] | None]:
     """Yield a callback of `solve` that keeps a live line, None where there is no terminal."""
@@ -67,6 +71,13 @@ def front_progress(title: str) -> Iterator[Callable[[FrontEvent], None] | None]:
     """Yield a callback of `pareto` that keeps a live line, None where there is no terminal."""
     with _live(_Line(title, _describe_front)) as line:
         yield line
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield what takes how many of how many are done, None where there is no terminal."""
+    with _live(_Line(what, _describe_count)) as line:
+        yield None if line is None else lambda done, of: line((done, of))
 
 
 @contextmanager

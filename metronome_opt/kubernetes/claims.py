@@ -90,6 +90,7 @@ def _claim(
         "kind": CLAIM,
         "metadata": naming.metadata(
             naming.task(task),
+            job=task.job,
             labels={f"{naming.group}/job": label},
             originals={"job": (task.job, label), "node": (task.node, node)},
         ),

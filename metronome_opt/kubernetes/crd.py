@@ -27,6 +27,8 @@ from metronome_opt.kubernetes.schema import (
 VERSION = "v1alpha1"
 CLAIM = "STBandwidthClaim"
 CAPACITY = "STBandwidthCapacity"
+CLAIMS = "stbandwidthclaims"
+CAPACITIES = "stbandwidthcapacities"
 
 _NAME_LENGTH = 253  # of a job or a link, as instances limit it
 _PHASES = 1024
@@ -39,7 +41,7 @@ def custom_resource_definitions(group: str) -> list[dict[str, Any]]:
         _definition(
             group,
             kind=CAPACITY,
-            plural="stbandwidthcapacities",
+            plural=CAPACITIES,
             short="stbcap",
             scope="Cluster",
             columns=[
@@ -52,7 +54,7 @@ def custom_resource_definitions(group: str) -> list[dict[str, Any]]:
         _definition(
             group,
             kind=CLAIM,
-            plural="stbandwidthclaims",
+            plural=CLAIMS,
             short="stbc",
             scope="Namespaced",
             columns=[
@@ -214,7 +216,7 @@ def _claim_schema() -> Schema:
                 "traffic": _traffic_schema(),
                 "allocation": _allocation_schema(),
             },
-            required=["job", "task", "traffic", "allocation"],
+            required=["job", "task", "traffic"],
         ),
         record(
             "What the cluster observes.",
@@ -257,7 +259,8 @@ def _traffic_schema() -> Schema:
 
 def _allocation_schema() -> Schema:
     return record(
-        "What was decided: where the pod runs and how its pattern is shifted.",
+        "What was decided: where the pod runs and how its pattern is shifted. Left out in a claim "
+        "that is a pattern for workloads to name.",
         {
             "node": text(
                 "The node, by the name of its STBandwidthCapacity.",

@@ -60,18 +60,19 @@ def app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> li
     for job, tasks in sorted(members.items(), key=lambda item: naming.jobs[item[0]]):
         label = naming.jobs[job]
         ring = [name for _, name in sorted(tasks)]
+        namespace = naming.namespace_of(job)
         following = dict(zip(ring, [*ring[1:], ring[0]], strict=True))
         peak = quantity(instance.job(job).peak)
         workloads = []
         for name in sorted(ring):
             dependency = {
-                "workload": _workload(following[name], naming),
+                "workload": _workload(following[name], namespace),
                 "minBandwidth": peak,
                 "maxNetworkCost": LARGEST_NETWORK_COST,
             }
             workloads.append(
                 {
-                    "workload": _workload(name, naming),
+                    "workload": _workload(name, namespace),
                     **({"dependencies": [dependency]} if len(ring) > 1 else {}),
                 }
             )
@@ -81,6 +82,7 @@ def app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> li
                 "kind": APPGROUP[1],
                 "metadata": naming.metadata(
                     label,
+                    job=job,
                     labels={f"{naming.group}/job": label},
                     originals={"job": (job, label)},
                 ),
@@ -94,13 +96,13 @@ def app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> li
     return groups
 
 
-def _workload(name: str, naming: Naming) -> dict[str, str]:
+def _workload(name: str, namespace: str) -> dict[str, str]:
     return {
         "kind": "Pod",
         "name": name,
         "selector": name,
         "apiVersion": "v1",
-        "namespace": naming.namespace,
+        "namespace": namespace,
     }
 
 

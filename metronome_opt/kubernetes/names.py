@@ -74,18 +74,22 @@ class Naming:
     group
         API group of the claims, also the prefix of labels and annotations.
     namespace
-        Namespace of every namespaced object.
+        Namespace of every namespaced object whose job names no other.
+    namespaces
+        Of the jobs that do.
     jobs, racks, regions
         Label of each original name.
     nodes
         What the cluster calls each node: its own name if a Node may have it, dots and all, else
         its label. A capacity is called like its node.
     tasks
-        Label of each task, by job name and index: the name of its pod and of its claim.
+        Label of each task, by job name and index: the name of its pod and of its claim. It is the
+        name that its pod has in the cluster where that is known and a label.
     """
 
     group: str
     namespace: str
+    namespaces: Mapping[str, str]
     jobs: Mapping[str, str]
     nodes: Mapping[str, str]
     racks: Mapping[str, str]
@@ -102,23 +106,23 @@ class Naming:
             If `group` is not a domain that a custom resource may use or `namespace` not a label.
         """
         _check_group(group)
-        if not is_label(namespace):
-            raise InputError(
-                f"namespace: {show(namespace)} is not a namespace; use lower-case letters, digits "
-                f"and dashes, at most {LABEL_LENGTH}"
-            )
         jobs = labels(task.job for task in deployment.tasks)
+        namespaces = {
+            task.job: task.namespace for task in deployment.tasks if task.namespace is not None
+        }
+        for each in (namespace, *namespaces.values()):
+            if not is_label(each):
+                raise InputError(
+                    f"namespace: {show(each)} is not a namespace; use lower-case letters, digits "
+                    f"and dashes, at most {LABEL_LENGTH}"
+                )
         racks = {node.rack for node in deployment.nodes if node.rack is not None}
         for pair in deployment.rack_cost:
             racks.update(pair)
-        # Job labels differ and an index has no dash, so no two tasks are called the same here.
-        plain = {
-            (task.job, task.index): f"{jobs[task.job]}-{task.index}" for task in deployment.tasks
-        }
-        short = labels(plain.values())
         return cls(
             group=group,
             namespace=namespace,
+            namespaces=namespaces,
             jobs=jobs,
             nodes={
                 name: name if is_subdomain(name) else label
@@ -126,18 +130,23 @@ class Naming:
             },
             racks=labels(racks),
             regions=labels(node.region for node in deployment.nodes if node.region is not None),
-            tasks={task: short[name] for task, name in plain.items()},
+            tasks=_tasks(deployment.tasks, jobs),
         )
 
     def task(self, task: Task) -> str:
         """Return the name of a task's pod, claim and workload."""
         return self.tasks[task.job, task.index]
 
+    def namespace_of(self, job: str) -> str:
+        """Return where the objects of a job live."""
+        return self.namespaces.get(job, self.namespace)
+
     def metadata(
         self,
         name: str,
         *,
         namespaced: bool = True,
+        job: str | None = None,
         labels: Mapping[str, str] | None = None,
         originals: Mapping[str, tuple[str | None, str | None]] | None = None,
     ) -> dict[str, Any]:
@@ -148,7 +157,9 @@ class Naming:
         name
             Name of the object.
         namespaced
-            Whether it lives in the namespace.
+            Whether it lives in a namespace.
+        job
+            The job that it belongs to; None if it belongs to no one.
         labels
             Labels beside ``app.kubernetes.io/managed-by``.
         originals
@@ -162,10 +173,28 @@ class Naming:
         }
         return {
             "name": name,
-            **({"namespace": self.namespace} if namespaced else {}),
+            **({"namespace": self.namespace_of(job or "")} if namespaced else {}),
             "labels": {"app.kubernetes.io/managed-by": MANAGER, **(labels or {})},
             **({"annotations": changed} if changed else {}),
         }
+
+
+def _tasks(tasks: Iterable[Task], jobs: Mapping[str, str]) -> dict[tuple[str, int], str]:
+    """Return the label of each task: the name of its pod, else its job's label and its index."""
+    given, plain = {}, {}
+    for task in tasks:
+        if task.pod is not None and is_label(task.pod):
+            given[task.job, task.index] = task.pod
+        else:
+            # Job labels differ and an index has no dash, so no two of these are the same.
+            plain[task.job, task.index] = f"{jobs[task.job]}-{task.index}"
+    short = labels(plain.values())
+    taken = set(given.values())
+    made = {
+        key: _derived(name, taken) if short[name] in taken else short[name]
+        for key, name in plain.items()
+    }
+    return {**given, **made}
 
 
 def _check_group(group: str) -> None:

@@ -1,11 +1,56 @@
-"""Bandwidths as Kubernetes writes quantities."""
+"""Quantities as Kubernetes writes them: bandwidths, cores, bytes, GPUs."""
 
 from __future__ import annotations
+
+import re
+from fractions import Fraction
 
 from metronome_opt.errors import InputError, show
 
 _SUFFIXES = ("M", "G", "T", "P", "E")
+_LONGEST = 100  # characters
 _LARGEST = 2**63 - 1  # Kubernetes caps a quantity at a signed 64-bit integer
+
+# The grammar of k8s.io/apimachinery, pkg/api/resource, without a minus sign.
+_GRAMMAR = re.compile(
+    r"\+?(?P<number>[0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})"
+    r"((?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]{1,2}))?"
+)
+_SCALES = {
+    **{suffix: Fraction(1, 1000**step) for step, suffix in enumerate("mun", start=1)},
+    **{suffix: Fraction(1000**step) for step, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{suffix}i": Fraction(1024**step) for step, suffix in enumerate("KMGTPE", start=1)},
+}
+
+
+def parse_quantity(value: object) -> Fraction:
+    """Return what a Kubernetes quantity says, exactly.
+
+    Parameters
+    ----------
+    value
+        Text such as ``50G``, ``64Gi``, ``500m``, ``1e3`` or ``.5``, or an integer.
+
+    Returns
+    -------
+    Fraction
+        In the unit of whatever it is a quantity of; not negative.
+
+    Raises
+    ------
+    InputError
+        If it is no quantity, is negative, or more than a quantity can hold.
+    """
+    text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
+    match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise InputError("must be a quantity that is not negative, such as 50G, 64Gi or 500m")
+    scale = _SCALES[match["suffix"]] if match["suffix"] else Fraction(1)
+    result = Fraction(f"0{match['number']}".rstrip(".")) * scale
+    result *= Fraction(10) ** int(match["exponent"] or 0)
+    if result > _LARGEST:
+        raise InputError(f"must be at most {_LARGEST}, which is what a quantity can hold")
+    return result
 
 
 def quantity(mbit_per_s: int) -> str:

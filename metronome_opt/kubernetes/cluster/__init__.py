@@ -1,0 +1,35 @@
+"""A real cluster: reading it, and applying claims to it through its API server.
+
+Needs the extra `cluster`.
+"""
+
+from __future__ import annotations
+
+from metronome_opt.errors import MissingBackendError
+
+try:
+    from metronome_opt.kubernetes.cluster.connect import ALL_NAMESPACES, Connection, connect
+except ModuleNotFoundError as error:
+    package = (error.name or "").partition(".")[0]
+    if package not in {"httpx2", "lightkube", "msgspec", "tenacity"}:
+        raise
+    raise MissingBackendError(
+        f"talking to a cluster needs {package}, which is not installed: "
+        "pip install 'metronome-opt[cluster]'"
+    ) from None
+from metronome_opt.kubernetes.cluster.failure import (
+    ClusterError,
+    ForbiddenError,
+    UnknownKindError,
+)
+from metronome_opt.kubernetes.cluster.kinds import Kind
+
+__all__ = [
+    "ALL_NAMESPACES",
+    "ClusterError",
+    "Connection",
+    "ForbiddenError",
+    "Kind",
+    "UnknownKindError",
+    "connect",
+]

@@ -1,0 +1,1 @@
+"""The paper's machinery: recorded results become macros, tables and figures."""

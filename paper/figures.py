@@ -1,0 +1,256 @@
+"""The figures of the paper: as wide as a column or the page, in its letters, without titles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from metronome_opt.bench.cases import MeasuredCase, median_time
+from metronome_opt.bench.evaluation.estimates import IDEAL
+from metronome_opt.bench.evaluation.marks import RIVAL, SUBJECT
+from metronome_opt.bench.figures import proving_solvers, strokes
+from metronome_opt.bench.growth import FLOOR_S
+from metronome_opt.bench.profiles import performance_profile
+from metronome_opt.bench.statistics import primal_gap
+from metronome_opt.plot import style
+from metronome_opt.plot.axes import dress
+from metronome_opt.plot.simulation import looks
+from paper.mixes import GAINS, gains
+from paper.solvers import Campaign
+from paper.studies import MEAN, StudyRuns, changed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
+
+    from metronome_opt.plot.picture import Picture
+
+COLUMN, PAGE = 3.31, 6.85  # inches, of the paper's columns
+TEXT, SMALL = 8.0, 7.0  # points
+_SHAPES = {"two": "o", "three": "^", "four": "s"}
+_MOMENTS = 200
+_MARGIN = 0.02  # inches
+
+
+@contextmanager
+def letters() -> Iterator[None]:
+    """Draw and save in letters like the paper's.
+
+    They come with matplotlib, so that a file does not hang on the fonts of a machine.
+    """
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcParams["font.family"] = "STIXGeneral"
+        matplotlib.rcParams["mathtext.fontset"] = "stix"
+        matplotlib.rcParams["axes.linewidth"] = 0.6
+        yield
+
+
+def profile(campaign: Campaign) -> Picture | None:
+    """Draw the performance profile of times to a proof on all instances."""
+    section = campaign.section
+    if section is None or not (solvers := proving_solvers(section)):
+        return None
+    times = {
+        solver: {problem: median_time(cases) for problem, cases in section.runs[solver].items()}
+        for solver in solvers
+    }
+    profiles = performance_profile(times, FLOOR_S)
+    right = 1.1 * max(2.0, *(ratio for points in profiles.values() for ratio, _ in points))
+    figure, axes = _single(2.3)
+    look = strokes(section.solvers)
+    for solver, points in profiles.items():
+        steps = [(1.0, 0.0), *points, (right, points[-1][1])]
+        axes.plot(
+            [ratio for ratio, _ in steps],
+            [share for _, share in steps],
+            drawstyle="steps-post",
+            label=solver,
+            **_thinner(look[solver].line(marked=False)),
+        )
+    axes.set_xlim(1.0, right)
+    _logarithmic(axes.xaxis)
+    axes.set_ylim(-0.02, 1.02)
+    _labels(axes, "ratio to the fastest solver's time", f"share of {len(section.problems)} proved")
+    return _finished(figure, axes, columns=3)
+
+
+def growth(campaign: Campaign) -> Picture | None:
+    """Draw the time of `auto` to a proof by number of jobs on `fabric`, with its power law."""
+    found = campaign.growth
+    if found is None:
+        return None
+    figure, axes = _single(2.1)
+    colour = looks.lines([SUBJECT])[SUBJECT]["color"]
+    dots: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 3.5, "color": colour}
+    axes.plot(*_apart(found.solved), **dots, label="proved")
+    if found.unsolved:
+        axes.plot(*_apart(found.unsolved), **dots, markerfacecolor="none", label="not proved")
+    if found.fit is not None:
+        ends = [found.solved[0][0], found.solved[-1][0]]
+        label = f"jobs to the power of {found.fit.exponent:.1f}"
+        axes.plot(ends, [found.fit.at(size) for size in ends], color=colour, label=label)
+    _logarithmic(axes.xaxis)
+    _logarithmic(axes.yaxis)
+    _labels(axes, "jobs", "seconds")
+    return _finished(figure, axes, columns=3)
+
+
+def gaps(campaign: Campaign) -> Picture | None:
+    """Draw the mean gap to the best known value over time on `dense`, by solver."""
+    section = campaign.part("Dense")
+    if section is None:
+        return None
+    limit = max(problem.setting.time_limit_s for problem in section.problems)
+    moments = [FLOOR_S * (limit / FLOOR_S) ** (step / _MOMENTS) for step in range(_MOMENTS + 1)]
+    figure, axes = _single(2.3)
+    look = strokes(section.solvers if campaign.section is None else campaign.section.solvers)
+    for solver in section.solvers:
+        cases = section.cases_of(solver)
+        means = [100 * sum(_gap_at(case, at) for case in cases) / len(cases) for at in moments]
+        line = _thinner(look[solver].line(marked=False))
+        axes.plot(moments, means, drawstyle="steps-post", label=solver, **line)
+    axes.set_xlim(FLOOR_S, limit)
+    axes.set_ylim(0, 100)
+    _logarithmic(axes.xaxis)
+    _labels(axes, "seconds", "mean gap to the best known (%)")
+    return _finished(figure, axes, columns=3)
+
+
+def snapshot(runs: StudyRuns | None) -> Picture | None:
+    """Draw by how much completion is shorter on one link against the best score of its jobs."""
+    if runs is None:
+        return None
+    found = gains(runs)
+    figure, axes = _single(2.3)
+    axes.axhline(0, color=style.INK, linewidth=0.6)
+    for policy in GAINS:
+        line = looks.lines([policy])[policy] | {"linewidth": 0.8}
+        for jobs, shape in _SHAPES.items():
+            known = {
+                score: by_policy[policy]
+                for (count, score), by_policy in found.items()
+                if count == jobs
+            }
+            points = [(score, -100 * each.mean) for score, each in sorted(known.items()) if each]
+            axes.plot(
+                *_apart(points),
+                **line,
+                marker=shape,
+                markersize=3.5,
+                markeredgewidth=0.8,
+                markerfacecolor=line["color"] if policy == SUBJECT else "none",
+                label=f"{policy}, {jobs}",
+            )
+    _labels(axes, "best score that shifts can reach", "completion shorter by (%)")
+    return _finished(figure, axes, columns=3)
+
+
+def drift(runs: StudyRuns | None) -> Picture | None:
+    """Draw the change of completion against jitter, with drifting clocks, a panel for each mix."""
+    if runs is None:
+        return None
+    mixes, jitters = runs.values("mix"), [float(each) for each in runs.values("jitter")]
+    drifting = max(float(each) for each in runs.values("drift_ppm"))
+    figure = style.new_figure(PAGE, 2.1)
+    grid = figure.subplots(1, len(mixes), sharey=True, squeeze=False)[0]
+    lines: Mapping[str, tuple[str, bool, Any]] = {
+        "metronome": (SUBJECT, True, "-"),
+        "metronome without cushions": (SUBJECT, False, (0, (4, 1.5))),
+        "metronome-greedy": ("metronome-greedy", True, "-"),
+        "cassini": (RIVAL, True, "-"),
+        "ideal": (IDEAL, True, (0, (1, 1.4))),
+    }
+    for axes, mix in zip(grid, mixes, strict=True):
+        _dress(axes)
+        axes.axhline(0, color=style.INK, linewidth=0.6)
+        for label, (policy, cushions, dashes) in lines.items():
+            points = [
+                (100 * jitter, 100 * found.mean)
+                for jitter in jitters
+                if (
+                    found := changed(
+                        runs.where(mix=mix, jitter=jitter, drift_ppm=drifting, cushions=cushions),
+                        policy,
+                        MEAN,
+                    )
+                )
+                is not None
+            ]
+            axes.plot(
+                *_apart(points),
+                color=looks.lines([policy])[policy]["color"],
+                linestyle=dashes,
+                linewidth=1.0,
+                marker="o",
+                markersize=2.5,
+                label=label,
+            )
+        axes.set_title(str(mix), fontsize=TEXT)
+        axes.set_xlabel("jitter of computing times (%)", fontsize=TEXT)
+    grid[0].set_ylabel("completion, change (%)", fontsize=TEXT)
+    return _finished(figure, grid[0], columns=5)
+
+
+# ------------------------------------------------------------------ parts
+
+
+def _single(height: float) -> tuple[Picture, Axes]:
+    figure = style.new_figure(COLUMN, height)
+    axes = figure.add_subplot()
+    _dress(axes)
+    return figure, axes
+
+
+def _dress(axes: Axes) -> None:
+    dress(axes)
+    axes.tick_params(labelsize=SMALL, width=0.6, length=2.5)
+
+
+def _labels(axes: Axes, x: str, y: str) -> None:
+    axes.set_xlabel(x, fontsize=TEXT)
+    axes.set_ylabel(y, fontsize=TEXT)
+
+
+def _logarithmic(axis: XAxis | YAxis) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _thinner(line: dict[str, Any]) -> dict[str, Any]:
+    return line | {"linewidth": 1.0}
+
+
+def _apart(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def _gap_at(case: MeasuredCase, moment: float) -> float:
+    """Return the gap of what a case had found until a moment; 1 before the first schedule."""
+    values = [value for elapsed, value in case.steps if elapsed <= moment]
+    return float(primal_gap(values[-1] if values else None, case.best))
+
+
+def _finished(figure: Picture, axes: Axes, *, columns: int) -> Picture:
+    entries, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        entries,
+        labels,
+        loc="outside lower center",
+        ncols=min(columns, len(entries)),
+        fontsize=SMALL,
+        frameon=False,
+        handlelength=2.0,
+        columnspacing=1.0,
+        labelspacing=0.3,
+    )
+    figure.set_layout_engine("constrained", w_pad=_MARGIN, h_pad=_MARGIN)
+    figure.settle()
+    return figure

@@ -1,0 +1,236 @@
+"""The campaign of solvers: its sections, and the numbers that the paper tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from benchmarks.best_known import HOME
+from metronome_opt.bench.cases import MeasuredCase, Problem, measured
+from metronome_opt.bench.growth import Growth, growth
+from metronome_opt.bench.pairwise import never_worse
+from metronome_opt.bench.records import Record
+from metronome_opt.bench.references import References, gather, read_best_known
+from metronome_opt.bench.results import SHIFT_S, speed_up
+from metronome_opt.bench.sections import Section, whole
+from metronome_opt.bench.statistics import primal_gap
+from paper.campaigns import COMPARED
+from paper.shown import Numbers, camel, digits, listed, percent
+from paper.shown import whole as integer
+
+FAMILIES = ("single", "paper", "fabric", "dense", "coprime", "weights")
+BEST_KNOWN = HOME / "best_known.json"
+SUBJECT = "auto"
+
+
+def size_of(problem: Problem) -> int:
+    """Return the size that the name of an instance of `fabric` or `dense` states."""
+    return int(problem.instance.split("-")[1])
+
+
+def _of(*suites: str) -> Callable[[Problem], bool]:
+    return lambda problem: problem.setting.suite in suites
+
+
+def _up_to(suite: str, most: int) -> Callable[[Problem], bool]:
+    return lambda problem: problem.setting.suite == suite and size_of(problem) <= most
+
+
+def _from(suite: str, least: int) -> Callable[[Problem], bool]:
+    return lambda problem: problem.setting.suite == suite and size_of(problem) >= least
+
+
+PARTS: Mapping[str, Callable[[Problem], bool]] = {
+    **{camel(family): _of(family) for family in FAMILIES},
+    "FabricSmall": _up_to("fabric", 256),
+    "FabricLarge": _from("fabric", 1024),
+    "DenseSmall": _up_to("dense", 30),
+    "DenseLarge": _from("dense", 100),
+    "SinglePaper": _of("single", "paper"),
+    "All": _of(*FAMILIES),
+}
+"""The parts of a campaign that have numbers of their own, by their names in macros."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """The recorded campaign, as far as it can be compared.
+
+    Attributes
+    ----------
+    records
+        All of them.
+    section
+        Those of the instances that every solver ran on; None if there are none.
+    references
+        What is known of the instances.
+    """
+
+    records: tuple[Record, ...]
+    section: Section | None
+    references: References
+
+    def part(self, name: str) -> Section | None:
+        """Return the section of a part; None if no instance of it is recorded."""
+        return None if self.section is None else _only(self.section, PARTS[name])
+
+    @cached_property
+    def growth(self) -> Growth | None:
+        """How the time of `auto` grows with the jobs on `fabric`."""
+        section = self.part("Fabric")
+        if section is None:
+            return None
+        found = growth(section, self.references.jobs)
+        return next((each for each in found if each.solver == SUBJECT), None)
+
+
+def read_campaign(records: Sequence[Record], best_known: Path = BEST_KNOWN) -> Campaign:
+    """Return the campaign of records.
+
+    Instances that a solver has still to run on, while it has run on others of the same suite, are
+    left out.
+
+    Raises
+    ------
+    InputError
+        If a case is there twice, or the file of best known values is wrong.
+    """
+    references = gather(records, read_best_known(best_known))
+    together = whole(measured(records, references))
+    ran = {(record.suite, record.solver) for record in records}
+    done = [
+        problem
+        for problem in together.problems
+        if all(
+            problem in together.runs[solver]
+            for solver in together.solvers
+            if (problem.setting.suite, solver) in ran
+        )
+    ]
+    ordered = replace(together, solvers=in_order(together.solvers))
+    return Campaign(tuple(records), ordered.only(done) if done else None, references)
+
+
+def in_order(solvers: Iterable[str]) -> tuple[str, ...]:
+    """Return solvers in the order in which the paper shows them, unknown ones last."""
+    known = list(COMPARED)
+    return tuple(
+        sorted(solvers, key=lambda name: (known.index(name) if name in known else len(known), name))
+    )
+
+
+def _only(section: Section, wanted: Callable[[Problem], bool]) -> Section | None:
+    problems = [problem for problem in section.problems if wanted(problem)]
+    return section.only(problems) if problems else None
+
+
+# ------------------------------------------------------------------ numbers
+
+
+def solver_numbers(campaign: Campaign) -> Numbers:
+    """Return the numbers of the parts of a campaign, by solver."""
+    found = _circumstances(campaign) | _growth(campaign.growth) | _never_worse(campaign.section)
+    for name in PARTS:
+        section = campaign.part(name)
+        problems = () if section is None else section.problems
+        found[f"instances{name}"] = integer(len(problems)) if problems else None
+        found[f"limit{name}"] = listed(f"{each.setting.time_limit_s:g}" for each in problems)
+        for solver in in_order({*COMPARED, *(section.solvers if section else ())}):
+            for macro, text in _of_solver(section, solver).items():
+                found[f"{macro}{name}{camel(solver)}"] = text
+    return found
+
+
+def _of_solver(section: Section | None, solver: str) -> Numbers:
+    if section is None or not _ran_on_all(section, {solver, SUBJECT}):
+        return dict.fromkeys(("solved", "time", "par", "primal", "gap", "worst", "faster"))
+    bounds = solver in section.bounding
+    return {
+        "solved": integer(solved(section, solver)),
+        "time": digits(section.geometric_time(solver, SHIFT_S)),
+        "par": digits(section.mean(solver, lambda case: case.penalised_s)),
+        "primal": percent(section.mean(solver, lambda case: case.primal_gap)),
+        "gap": percent(section.mean(solver, certified)) if bounds else None,
+        "worst": percent(section.worst(solver, certified)) if bounds else None,
+        "faster": digits(speed_up(section, SUBJECT, solver)),
+    }
+
+
+def _ran_on_all(section: Section, solvers: Collection[str]) -> bool:
+    return all(solver in section.solvers and section.complete(solver) for solver in solvers)
+
+
+def solved(section: Section, solver: str) -> int:
+    """Return how many instances a solver proved in time, with every seed."""
+    return sum(
+        all(case.solved_s is not None for case in cases) for cases in section.runs[solver].values()
+    )
+
+
+def certified(case: MeasuredCase) -> float:
+    """Return the certified gap of a case."""
+    return case.certified_gap
+
+
+def _circumstances(campaign: Campaign) -> Numbers:
+    records, section = campaign.records, campaign.section
+    names = (
+        *("campaignCases", "campaignInstances", "campaignSolvers", "campaignSeeds"),
+        *("campaignInvalid", "campaignCrashes", "campaignNone", "campaignWorkers"),
+        *("campaignProcessor", "campaignCores", "campaignCommit", "campaignDate"),
+        *("campaignPython", "campaignOrtools", "campaignNumba", "campaignLimit"),
+        "protocolMemory",
+    )
+    if section is None:
+        return dict.fromkeys(names)
+    kinds = [record.kind for record in records]
+    values = (
+        integer(len(section.cases)),
+        integer(len(section.problems)),
+        integer(len(section.solvers)),
+        integer(len({record.seed for record in records})),
+        integer(kinds.count("invalid")),
+        integer(kinds.count("crash") + kinds.count("out_of_memory")),
+        integer(kinds.count("no_schedule")),
+        listed(f"{record.workers}" for record in records),
+        listed(str(record.machine.get("processor") or "") for record in records),
+        listed(str(record.machine.get("cores") or "") for record in records),
+        listed(record.commit or "" for record in records),
+        min(record.started for record in records)[:10],
+        *(
+            listed(record.versions.get(package, "") for record in records)
+            for package in ("python", "ortools", "numba")
+        ),
+        listed(f"{record.time_limit_s:g}" for record in records),
+        listed(f"{record.memory_limit_mb:,}" for record in records if record.memory_limit_mb),
+    )
+    return dict(zip(names, values, strict=True))
+
+
+def _growth(found: Growth | None) -> Numbers:
+    names = ("Exponent", "Low", "High", "Solved", "Fewest", "Most")
+    if found is None or found.fit is None:
+        return {f"growth{name}": None for name in names}
+    sizes = [size for size, _ in (*found.solved, *found.unsolved)]
+    values = (
+        *(f"{value:.1f}" for value in (found.fit.exponent, found.fit.low, found.fit.high)),
+        *map(integer, (len(found.solved), min(sizes), max(sizes))),
+    )
+    return {f"growth{name}": value for name, value in zip(names, values, strict=True)}
+
+
+def _never_worse(section: Section | None) -> Numbers:
+    names = ("neverWorsePairs", "neverWorseViolations", "neverWorseMost")
+    if section is None or SUBJECT not in section.solvers:
+        return dict.fromkeys(names)
+    rivals = [solver for solver in section.solvers if solver != SUBJECT]
+    found = never_worse(section, SUBJECT, rivals)
+    most = max(
+        (float(primal_gap(mine.value, other.value)) for mine, other in found.violations),
+        default=0.0,
+    )
+    pairs = sum(found.compared.values())
+    values = integer(pairs), integer(len(found.violations)), percent(most)
+    return dict(zip(names, values, strict=True))

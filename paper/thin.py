@@ -1,0 +1,67 @@
+"""What is kept of records: what the paper and the notebooks need, by rules that are stated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from metronome_opt.bench.records import Moment, Record
+from metronome_opt.bench.simulations import SimulationRecord, Value
+
+CLOSE = 1.02
+"""Moments of a trajectory whose times differ by less than this factor are told once."""
+
+DIGITS = 9
+
+CASES_KEEP = (
+    "everything, but of several moments of a trajectory whose seconds are within 2 % of the first "
+    "of them the last one only, so that nothing is known earlier than it was"
+)
+SIMULATIONS_KEEP = (
+    "no samples over time; of jobs and links the columns that the paper's measures take; "
+    f"numbers to {DIGITS} digits"
+)
+FIGURES_KEEP = "everything"
+
+_JOBS = (
+    *("job", "model", "priority", "finished", "completion_s"),
+    *("iterations", "ideal_ms", "iteration_mean_ms"),
+)
+_LINKS = ("link", "capacity_mbps", "carried_gbit", "used_s")
+
+
+def thin_case(record: Record) -> Record:
+    """Return a record of a solver with a shorter trajectory; see `CASES_KEEP`."""
+    return replace(record, trajectory=_thin(record.trajectory))
+
+
+def thin_simulation(record: SimulationRecord) -> SimulationRecord:
+    """Return a record of a simulation with smaller tables; see `SIMULATIONS_KEEP`."""
+    return replace(
+        record,
+        jobs=None if record.jobs is None else _columns(record.jobs, _JOBS),
+        links=None if record.links is None else _columns(record.links, _LINKS),
+        samples=None,
+    )
+
+
+def _thin(moments: Sequence[Moment]) -> tuple[Moment, ...]:
+    kept: list[Moment] = []
+    begin = -1.0  # of the moments that the last one kept stands for
+    for moment in moments:
+        if kept and moment[0] <= CLOSE * begin:
+            kept[-1] = moment
+        else:
+            kept.append(moment)
+            begin = moment[0]
+    return tuple(kept)
+
+
+def _columns(
+    table: Mapping[str, Sequence[Value]], wanted: Sequence[str]
+) -> dict[str, tuple[Value, ...]]:
+    return {name: tuple(map(_rounded, table[name])) for name in wanted if name in table}
+
+
+def _rounded(value: Value) -> Value:
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value

@@ -1,0 +1,75 @@
+"""Fixtures of the tests marked `cluster`: a real API server, a fresh namespace."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.kubernetes.cluster import Connection, Kind, connect
+from metronome_opt.kubernetes.cluster.carryout import carry_out
+from metronome_opt.kubernetes.cluster.definitions import plan_definitions, wait_established
+from metronome_opt.kubernetes.crd import custom_resource_definitions
+from tests.kubernetes.cluster.exports import GROUP
+from tests.kubernetes.cluster.server import ApiServer, binaries
+
+NAMESPACES = Kind("v1", "Namespace", "namespaces", namespaced=False)
+
+
+@pytest.fixture(scope="session")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """Start a server for this session; tests may kill it if they start it again."""
+    if os.environ.get("METRONOME_TEST_APISERVER") != "1":
+        pytest.skip("needs an API server of its own: METRONOME_TEST_APISERVER=1 starts one")
+    programs = binaries()
+    if programs is None:
+        pytest.skip("etcd and kube-apiserver: neither on PATH nor in ~/.cache/kube-apiserver/bin")
+    server = ApiServer(tmp_path_factory.mktemp("api-server"), programs)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(request: pytest.FixtureRequest) -> Path:
+    """Return the kubeconfig of an administrator: the one in KUBECONFIG, else of our own server."""
+    given = os.environ.get("KUBECONFIG")
+    if given and os.environ.get("METRONOME_TEST_APISERVER") != "1":
+        return Path(given)
+    if os.environ.get("METRONOME_TEST_APISERVER") != "1":
+        pytest.skip("needs an API server: set KUBECONFIG, or METRONOME_TEST_APISERVER=1")
+    server: ApiServer = request.getfixturevalue("api_server")
+    return server.kubeconfig()
+
+
+@pytest.fixture
+def namespace(kubeconfig: Path) -> Iterator[str]:
+    """Return the name of a fresh namespace."""
+    # No two runs share a namespace: without controllers one that is deleted never goes away.
+    name = f"metronome-test-{secrets.token_hex(4)}"
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    with connect(kubeconfig) as connection:
+        connection.apply(NAMESPACES, manifest)
+        yield name
+        connection.delete(NAMESPACES, name)
+
+
+@pytest.fixture
+def cluster(kubeconfig: Path, namespace: str) -> Iterator[Connection]:
+    """Return an administrator's connection that looks at the fresh namespace."""
+    with connect(kubeconfig, namespace=namespace) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def definitions(kubeconfig: Path) -> None:
+    """Make the cluster know claims and capacities."""
+    with connect(kubeconfig) as connection:
+        wanted = custom_resource_definitions(GROUP)
+        assert not carry_out(connection, plan_definitions(connection, wanted)).failed
+        wait_established(connection, wanted, 60)

@@ -1,0 +1,71 @@
+"""Exports for the tests: the two jobs of the example, and as many jobs as wanted."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from metronome_opt.kubernetes import build_manifests, write_manifests
+from metronome_opt.kubernetes.check import Manifest
+from metronome_opt.kubernetes.cluster.desired import Desired, arrange
+from tests.kubernetes.example import two_jobs
+
+GROUP = "metronome.x-k8s.io"
+
+
+def two_jobs_export(folder: Path, namespace: str, offsets: Mapping[str, int] | None = None) -> Path:
+    """Write the example to a folder; `offsets` in slots of 5 ms."""
+    changes: dict[str, Any] = {} if offsets is None else {"offsets": dict(offsets)}
+    write_manifests(build_manifests(*two_jobs(**changes), namespace=namespace), folder)
+    return folder
+
+
+def claim(job: str, task: int, namespace: str = "default", offset: int = 0) -> Manifest:
+    """Return a claim with nothing special about it."""
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "STBandwidthClaim",
+        "metadata": {
+            "name": f"{job}-{task}",
+            "namespace": namespace,
+            "labels": {
+                "app.kubernetes.io/managed-by": "metronome-opt",
+                f"{GROUP}/job": job,
+            },
+        },
+        "spec": {
+            "job": job,
+            "task": task,
+            "traffic": {
+                "periodMicroseconds": 200_000,
+                "phases": [
+                    {"startMicroseconds": 0, "lengthMicroseconds": 60_000, "rate": "40G"},
+                ],
+                "priority": 1,
+            },
+            "allocation": {
+                "node": f"node-{task}",
+                "link": f"node-{task}",
+                "offsetMicroseconds": offset,
+                "stretchMicroseconds": 0,
+                "hyperperiodMicroseconds": 200_000,
+            },
+        },
+    }
+
+
+def capacity(node: str, rate: str = "50G") -> Manifest:
+    """Return the capacity of a node with one link."""
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "STBandwidthCapacity",
+        "metadata": {"name": node, "labels": {"app.kubernetes.io/managed-by": "metronome-opt"}},
+        "spec": {"links": [{"name": node, "capacity": rate, "scope": "Node"}]},
+    }
+
+
+def desired(*objects: Manifest) -> Desired:
+    """Return an export of these objects."""
+    return arrange(copy.deepcopy(list(objects)), GROUP)

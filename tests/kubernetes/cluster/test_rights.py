@@ -1,0 +1,235 @@
+"""The roles that are printed are enough, and nothing in them is too much."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from metronome_opt.__main__ import main
+from metronome_opt.kubernetes.check import Manifest
+from metronome_opt.kubernetes.cluster import Connection, ForbiddenError, Kind, connect
+from metronome_opt.kubernetes.cluster.kinds import capacities_of, claims_of
+from metronome_opt.kubernetes.cluster.rights import Subject, rbac_manifests, rights
+from metronome_opt.kubernetes.dump import dump_objects
+from tests.kubernetes.cluster.exports import GROUP, capacity, claim
+from tests.kubernetes.cluster.server import ORDINARY, ApiServer
+
+RBAC = "rbac.authorization.k8s.io/v1"
+KINDS = {
+    kind: Kind(RBAC, kind, f"{kind.lower()}s", namespaced=kind.startswith("Role"))
+    for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+}
+CLAIMS, CAPACITIES = claims_of(GROUP), capacities_of(GROUP)
+
+
+def test_the_roles_name_each_right_once_for_a_user_or_a_service_account(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["claims", "rbac", "--namespace", "team", "--user", "ann"]) == 0
+    objects = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert [item["kind"] for item in objects] == list(KINDS)
+    inside, across = rights(GROUP, definitions=False)
+    for role, granted in ((objects[0], inside), (objects[2], across)):
+        assert role["rules"] == [
+            {
+                "apiGroups": [right.kind.group],
+                "resources": [right.kind.plural],
+                "verbs": ["create", "delete", "list", "patch"],
+            }
+            for right in granted
+        ]
+    assert objects[0]["metadata"]["namespace"] == "team"
+    assert objects[1]["subjects"] == [
+        {"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}
+    ]
+    assert main(["claims", "rbac", "--serviceaccount", "ci:robot"]) == 0
+    bound = list(yaml.safe_load_all(capsys.readouterr().out))[3]
+    assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "robot", "namespace": "ci"}]
+    assert bound["roleRef"]["name"] == "metronome-opt"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--user", "a", "--serviceaccount", "b"], ["--serviceaccount", "A:b"], ["--namespace", "A"]],
+)
+def test_what_means_nobody_is_refused_in_one_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["claims", "rbac", *arguments]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+# ------------------------------------------------------------------ a real server
+
+
+@pytest.fixture
+def grant(cluster: Connection, namespace: str) -> Iterator[Callable[..., None]]:
+    """Return a way to give the ordinary user all rights but one."""
+    made: list[Manifest] = []
+
+    def call(without: tuple[str, str] | None = None) -> None:
+        for item in objects(namespace, without):
+            cluster.apply(KINDS[item["kind"]], item)
+            made.append(item)
+
+    yield call
+    for item in made:
+        metadata = item["metadata"]
+        cluster.delete(KINDS[item["kind"]], metadata["name"], metadata.get("namespace"))
+
+
+def objects(namespace: str, without: tuple[str, str] | None) -> list[Manifest]:
+    found = copy.deepcopy(rbac_manifests(GROUP, namespace, Subject("User", ORDINARY)))
+    for item in found:
+        if item["kind"].startswith("Cluster"):  # tests may run side by side
+            item["metadata"]["name"] = namespace
+        if item["kind"] == "ClusterRoleBinding":
+            item["roleRef"]["name"] = namespace
+        for rule in item.get("rules", ()):
+            if without is not None and rule["resources"] == [without[0]]:
+                rule["verbs"].remove(without[1])
+    for item in found[0], found[2]:  # by these the test sees when the server has taken notice
+        item["rules"].append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
+        item["rules"].append({"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]})
+    return found
+
+
+@pytest.fixture
+def ordinary(
+    api_server: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Return a way to run `metronome claims` as a user without rights of his own."""
+
+    def call(command: str, *arguments: str) -> tuple[int, str, str]:
+        path = str(api_server.kubeconfig(ORDINARY))
+        status = main(["claims", command, "--kubeconfig", path, *arguments])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+def wait_for_rights(server: ApiServer, namespace: str) -> None:
+    pods = Kind("v1", "Pod", "pods", namespaced=True)
+    nodes = Kind("v1", "Node", "nodes", namespaced=False)
+    deadline = time.monotonic() + 30
+    with connect(server.kubeconfig(ORDINARY), namespace=namespace) as connection:
+        while True:
+            try:
+                connection.list(pods)
+                connection.list(nodes)
+                return
+            except ForbiddenError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+
+def write(folder: Path, *items: Manifest) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "claims.yaml").write_text(dump_objects(items))
+    return str(folder)
+
+
+def export(folder: Path, namespace: str, tasks: int, offset: int = 0) -> str:
+    return write(
+        folder,
+        capacity(f"node-{namespace}", f"{offset + 1}G"),
+        *(claim("a", task, namespace, offset) for task in range(tasks)),
+    )
+
+
+def all_of(cluster: Connection) -> dict[str, Any]:
+    return {
+        item["metadata"]["name"]: item["metadata"]["resourceVersion"]
+        for kind in (CLAIMS, CAPACITIES)
+        for item in cluster.list(kind)
+    }
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("definitions")
+def test_an_ordinary_user_is_told_the_right_that_is_missing_and_nothing_is_applied(
+    ordinary: Callable[..., tuple[int, str, str]],
+    api_server: ApiServer,
+    cluster: Connection,
+    namespace: str,
+    tmp_path: Path,
+) -> None:
+    folder = export(tmp_path / "out", namespace, 2)
+    before = all_of(cluster)
+    for command in ("apply", "diff", "status", "delete"):
+        status, out, err = ordinary(command, folder)
+        assert (status, out) == (1, "")
+        assert err == (
+            f"metronome: error: {api_server.url}: user ordinary lacks the right to list "
+            f"stbandwidthclaims.{GROUP} in namespace {namespace}; an administrator can grant it, "
+            "metronome claims rbac prints how\n"
+        )
+    assert all_of(cluster) == before
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("definitions")
+def test_the_printed_roles_are_enough(
+    ordinary: Callable[..., tuple[int, str, str]],
+    grant: Callable[..., None],
+    api_server: ApiServer,
+    cluster: Connection,
+    namespace: str,
+    tmp_path: Path,
+) -> None:
+    grant()
+    wait_for_rights(api_server, namespace)
+    folder = export(tmp_path / "out", namespace, 3)
+    assert ordinary("apply", folder)[0] == 0
+    export(tmp_path / "out", namespace, 2, offset=5000)
+    assert ordinary("diff", folder)[0] == 1
+    assert ordinary("apply", folder)[0] == 0
+    assert ordinary("status", folder)[0] == 0
+    assert ordinary("delete", folder, "--capacities")[0] == 0
+    assert cluster.list(CLAIMS) == []
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("definitions")
+@pytest.mark.parametrize("verb", ["create", "delete", "list", "patch"])
+@pytest.mark.parametrize("kind", [CLAIMS, CAPACITIES], ids=lambda kind: kind.plural)
+def test_each_right_is_needed_and_told_if_it_is_missing(
+    kind: Kind,
+    verb: str,
+    ordinary: Callable[..., tuple[int, str, str]],
+    grant: Callable[..., None],
+    api_server: ApiServer,
+    cluster: Connection,
+    namespace: str,
+    tmp_path: Path,
+) -> None:
+    grant(without=(kind.plural, verb))
+    wait_for_rights(api_server, namespace)
+    first = export(tmp_path / "first", namespace, 2)
+    assert main(["claims", "apply", first, "--kubeconfig", str(api_server.kubeconfig())]) == 0
+    before = all_of(cluster)
+    # One object that is changed, one that is new, one that goes, of either kind.
+    changed = export(tmp_path / "changed", namespace, 1, offset=5000)
+    fresh = write(
+        tmp_path / "fresh",
+        capacity(f"node-{namespace}-new"),
+        claim("b", 0, namespace),
+    )
+    commands: dict[str, list[str]] = {
+        "create": ["apply", fresh],
+        "delete": ["delete", first, "--capacities"],
+        "list": ["apply", changed],
+        "patch": ["apply", changed],
+    }
+    status, _, err = ordinary(*commands[verb])
+    where = f"in namespace {namespace}" if kind.namespaced else "in the cluster"
+    assert status == 1
+    assert f" lacks the right to {verb} {kind.resource} {where};" in err
+    assert err.count("\n") == 1
+    assert all_of(cluster) == before

@@ -1,0 +1,34 @@
+"""``python -m paper`` does what it says, and tells a mistake in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from paper.__main__ import app
+from paper.prose import HOME
+
+
+def test_the_plan_is_told_without_running_anything() -> None:
+    told = CliRunner().invoke(app, ["results", "--plan"])
+    assert told.exit_code == 0
+    assert "metronome simulate snapshot --seeds 10" in told.stdout
+
+
+def test_a_mistake_is_one_line_and_exit_status_2(tmp_path: Path) -> None:
+    words = ["record", "solvers", str(tmp_path / "none.jsonl"), "--command", "c"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "paper", *words],
+        cwd=HOME.parent,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert (
+        ended.stderr == f"{tmp_path / 'none.jsonl'}: cannot be read (No such file or directory)\n"
+    )

@@ -1,0 +1,102 @@
+"""Macros, tables and figures are what the recorded results make."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.errors import InputError
+from paper.catalogue import FIGURES, TABLES, Recorded
+from paper.generate import FOLDER, Generated, differences, draw, generate, write_generated
+from paper.prose import HOME, Source, commands
+
+
+def text(*lines: str) -> list[Source]:
+    return [Source("results", "\n".join(lines))]
+
+
+def macros(found: Generated) -> dict[str, str]:
+    pattern = r"\\newcommand\{\\(\w+)\}\{(.*)\}"
+    matches = (re.fullmatch(pattern, line) for line in found.texts["macros.tex"].splitlines())
+    return {match[1]: match[2] for match in matches if match}
+
+
+def test_the_paper_is_up_to_date(generated: Generated) -> None:
+    # If this fails, run `python -m paper generate`.
+    assert list(differences(generated, HOME / FOLDER)) == []
+
+
+def test_macros_are_those_that_the_text_uses(sources: list[Source], generated: Generated) -> None:
+    assert set(macros(generated)) <= commands(sources)
+
+
+def test_only_what_is_used_is_generated(complete: Recorded) -> None:
+    found = generate(
+        text("\\solvedAllAuto{} of \\instancesAll, \\input{generated/tables/sizes}"), complete
+    )
+    assert set(macros(found)) == {"solvedAllAuto", "instancesAll"}
+    assert set(found.texts) == {"macros.tex", "tables/sizes.tex"}
+    assert found.missing == ()
+
+
+@pytest.mark.parametrize(
+    ("used", "told"),
+    [
+        ("\\solvedAllOracle", "\\\\solvedAllOracle"),
+        ("\\input{generated/tables/oracles}", "table oracles"),
+        ("\\includegraphics{generated/figures/oracles}", "figure oracles"),
+    ],
+)
+def test_what_there_is_not_is_refused(used: str, told: str, complete: Recorded) -> None:
+    with pytest.raises(InputError, match=f"uses {told}, which there is not"):
+        generate(text(used), complete)
+
+
+def test_what_is_not_recorded_stops_tex(tmp_path: Path) -> None:
+    used = "\\solvedAllAuto \\input{generated/tables/sizes}"
+    found = generate(text(used, "\\includegraphics{generated/figures/growth}"), Recorded(tmp_path))
+    assert found.missing == ("\\solvedAllAuto", "table sizes", "figure growth")
+    assert macros(found) == {"solvedAllAuto": "\\missing{solvedAllAuto}"}
+    assert found.texts["tables/sizes.tex"] == "\\missing{table sizes}\n"
+    assert "\\PackageError" in found.texts["macros.tex"]
+
+
+def test_all_tables_and_figures_can_be_made(complete: Recorded, tmp_path: Path) -> None:
+    used = [f"\\input{{generated/tables/{name}}}" for name in TABLES]
+    used += [f"\\includegraphics{{generated/figures/{name}}}" for name in FIGURES]
+    found = generate(text(*used), complete)
+    assert found.missing == ()
+    write_generated(found, complete, tmp_path)
+    assert {path.stem for path in (tmp_path / "figures").iterdir()} == set(FIGURES)
+    for name in TABLES:
+        table = (tmp_path / "tables" / f"{name}.tex").read_text()
+        assert table.startswith("% "), "a table says what it rests on"
+        rows = [
+            line for line in table.splitlines() if line.endswith("\\\\") and "multi" not in line
+        ]
+        assert len({line.count("&") for line in rows}) == 1, name
+
+
+def test_figures_have_the_same_bytes_each_time(complete: Recorded, tmp_path: Path) -> None:
+    for folder in ("one", "other"):
+        draw(["profile", "snapshot"], complete, tmp_path / folder)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes()
+
+
+def test_writing_removes_what_is_no_longer_used(complete: Recorded, tmp_path: Path) -> None:
+    write_generated(generate(text("\\input{generated/tables/sizes}"), complete), complete, tmp_path)
+    found = generate(text("\\input{generated/tables/families}"), complete)
+    assert list(differences(found, tmp_path)) == [
+        "tables/sizes.tex: is not used",
+        "tables/families.tex: is missing",
+    ]
+    write_generated(found, complete, tmp_path)
+    assert [path.name for path in (tmp_path / "tables").iterdir()] == ["families.tex"]
+    assert list(differences(found, tmp_path)) == []
+    (tmp_path / "macros.tex").write_text("changed")
+    assert list(differences(found, tmp_path)) == [
+        "macros.tex: is not what the recorded results make"
+    ]

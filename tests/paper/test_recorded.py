@@ -1,0 +1,195 @@
+"""What is recorded says where it is from, and nothing of it can change unseen."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.bench.records import dump_record
+from metronome_opt.errors import InputError
+from metronome_opt.journal import dump_line
+from paper.prose import HOME
+from paper.recorded import (
+    INDEX,
+    RESULTS,
+    SOLVERS,
+    benchmark_figures,
+    name_of,
+    read_index,
+    record_benchmarks,
+    record_solvers,
+    record_study,
+    simulation_records,
+    solver_records,
+)
+from paper.thin import CLOSE, thin_case, thin_simulation
+from tests.bench.report_examples import moments, record
+from tests.bench.simulation_examples import job, simulation
+from tests.paper.examples import benchmark_file
+
+MOST_BYTES = 5_000_000
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+# ------------------------------------------------------------------ the paper's
+
+
+def test_every_recorded_file_is_in_the_index_and_the_other_way_round() -> None:
+    present = {
+        path.relative_to(RESULTS).as_posix()
+        for path in RESULTS.rglob("*")
+        if path.is_file() and path.name != INDEX
+    }
+    assert {entry.file for entry in read_index().files} == present
+
+
+def test_every_recorded_file_names_its_command_commit_and_machine() -> None:
+    for entry in read_index().files:
+        assert all(entry.commands), entry.file
+        assert all(commit != "unknown" for commit in entry.commits), entry.file
+        assert all(machine != "unknown machine" for machine in entry.machines), entry.file
+        assert entry.first <= entry.last
+
+
+def test_recorded_files_are_whole_and_small() -> None:
+    for entry in read_index().files:
+        if entry.file == SOLVERS:
+            assert len(solver_records()) == entry.records
+        elif entry.file.startswith("studies/"):
+            assert len(simulation_records(name_of(entry.file))) == entry.records
+    assert sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()) <= MOST_BYTES
+
+
+def test_nothing_recorded_tells_of_places_on_the_machine() -> None:
+    assert "/" not in HOME.name
+    for entry in read_index().files:
+        assert not any("/" in command for command in entry.commands), entry.file
+
+
+# ------------------------------------------------------------------ recording
+
+
+def test_a_campaign_reads_back_as_it_was(tmp_path: Path) -> None:
+    records = [record("one", "auto", "1/3", lower_bound="1/3"), record("two", "auto")]
+    file = write(tmp_path / "records.jsonl", *map(dump_record, records))
+    entry = record_solvers([file], ["metronome bench run"], tmp_path / "results")
+    assert solver_records(tmp_path / "results") == records
+    assert entry.records == 2
+    assert entry.seconds == 21.0  # each took 10.5 s
+    assert entry.commits == ("abc1234",)
+    assert entry.machines == ("a chip, 2 cores",)
+
+
+def test_the_same_records_make_the_same_bytes(tmp_path: Path) -> None:
+    file = write(tmp_path / "records.jsonl", dump_record(record("one", "auto", 1)))
+    for name in ("a", "b"):
+        record_solvers([file], ["c"], tmp_path / name)
+    assert (tmp_path / "a" / SOLVERS).read_bytes() == (tmp_path / "b" / SOLVERS).read_bytes()
+    assert (tmp_path / "a" / INDEX).read_text() == (tmp_path / "b" / INDEX).read_text()
+
+
+def test_recording_again_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
+    for instance in ("one", "two"):
+        file = write(tmp_path / instance, dump_record(record(instance, "auto", 1)))
+        record_solvers([file], ["c"], tmp_path / "results")
+    assert [each.instance for each in solver_records(tmp_path / "results")] == ["two"]
+    assert len(read_index(tmp_path / "results").files) == 1
+
+
+def test_of_a_simulation_that_was_repeated_the_last_counts(tmp_path: Path) -> None:
+    runs = [simulation("default", kind="crash"), simulation("default")]
+    file = write(tmp_path / "simulations.jsonl", *map(dump_line, runs))
+    record_study("example", [file], ["metronome simulate example"], tmp_path / "results")
+    assert [run.kind for run in simulation_records("example", tmp_path / "results")] == ["done"]
+
+
+def test_figures_of_benchmarks_are_found_by_name(tmp_path: Path) -> None:
+    path = benchmark_file(tmp_path, "fronts", {"complete": 16, "median time": 1.5})
+    (entry,) = record_benchmarks(path, tmp_path / "results")
+    assert benchmark_figures(tmp_path / "results") == {
+        "fronts": {"complete": 16.0, "median time": 1.5}
+    }
+    assert entry.first == "2026-11-20T12:00:00Z"
+    assert entry.commands == ("python -m benchmarks run fronts",)
+
+
+def test_benchmarks_that_ran_together_are_recorded_apart(tmp_path: Path) -> None:
+    path = benchmark_file(tmp_path, "fronts", {"complete": 16})
+    document = json.loads(path.read_text())
+    document["figures"]["prediction"] = [{"name": "jobs", "value": 9, "unit": "", "bar": ""}]
+    path.write_text(json.dumps(document))
+    entries = record_benchmarks(path, tmp_path / "results")
+    assert [entry.file for entry in entries] == [
+        "benchmarks/fronts.json",
+        "benchmarks/prediction.json",
+    ]
+    assert benchmark_figures(tmp_path / "results") == {
+        "fronts": {"complete": 16.0},
+        "prediction": {"jobs": 9.0},
+    }
+
+
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "records.jsonl", dump_record(record("one", "auto", 1)))
+    record_solvers([file], ["c"], tmp_path)
+    (tmp_path / SOLVERS).write_bytes(lzma.compress(b""))
+    with pytest.raises(InputError, match="its checksum is"):
+        solver_records(tmp_path)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    file = write(tmp_path / "records.jsonl", dump_record(record("one", "auto", 1)))
+    record_solvers([file], ["c"], tmp_path)
+    (tmp_path / SOLVERS).unlink()
+    with pytest.raises(InputError, match="cannot be read"):
+        solver_records(tmp_path)
+
+
+def test_records_of_another_study_or_none_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "simulations.jsonl", dump_line(simulation("default")))
+    with pytest.raises(InputError, match="are of the study example, not of drift"):
+        record_study("drift", [file], ["c"], tmp_path / "results")
+    with pytest.raises(InputError, match="no records"):
+        record_solvers([write(tmp_path / "empty.jsonl")], ["c"], tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_file_that_is_no_benchmark_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x-20261120-120000.json", json.dumps({"figures": {}}))
+    with pytest.raises(InputError, match="has no 'machine'"):
+        record_benchmarks(path, tmp_path)
+    unnamed = benchmark_file(tmp_path, "fronts", {"complete": 16}).rename(tmp_path / "fronts.json")
+    with pytest.raises(InputError, match="does not end in a time"):
+        record_benchmarks(unnamed, tmp_path)
+
+
+# ------------------------------------------------------------------ thinning
+
+
+def test_moments_that_are_close_in_time_are_told_once_and_never_early() -> None:
+    steps = moments((0.0, 9), (0.0, 8), (1.0, 7), (1.01, 6), (1.02, 5), (1.03, 4), (2.0, 3))
+    kept = thin_case(record("one", "local", 3, trajectory=steps)).trajectory
+    assert kept == moments((0.0, 8), (1.02, 5), (1.03, 4), (2.0, 3))
+    assert Fraction(str(CLOSE)) == Fraction("1.02")
+
+
+def test_a_simulation_keeps_what_measures_take() -> None:
+    run = simulation("metronome", [job("a", completion_s=100.0 / 3)], samples=[{"time_s": 1.0}])
+    kept = thin_simulation(run)
+    assert kept.samples is None
+    assert kept.jobs is not None
+    assert kept.jobs["completion_s"] == (33.3333333,)
+    assert kept.jobs["finished"] == (True,)
+    assert "nodes" not in kept.jobs
+    assert thin_simulation(kept) == kept
+    failed = simulation("metronome", kind="crash")
+    assert thin_simulation(failed) == replace(failed, samples=None)

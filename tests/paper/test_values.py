@@ -1,0 +1,261 @@
+"""The numbers of the paper are right: small results whose every figure can be worked out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metronome_opt.bench.intervals import Interval
+from metronome_opt.bench.records import Record
+from metronome_opt.bench.simulations import SimulationRecord
+from paper.campaigns import plan, steps
+from paper.measured import benchmark_numbers
+from paper.mixes import mix_numbers
+from paper.recorded import read_index
+from paper.shown import (
+    camel,
+    change,
+    change_with_interval,
+    digits,
+    listed,
+    percent,
+)
+from paper.solvers import Campaign, read_campaign, solver_numbers
+from paper.studies import StudyRuns, read_study, study_numbers
+from tests.bench.report_examples import record
+from tests.bench.simulation_examples import job, link, simulation
+
+# ------------------------------------------------------------------ how numbers stand
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [
+        (0.0, "0"),
+        (0.00001, r"\ensuremath{<}0.01"),
+        (0.0002, "0.02"),
+        (0.138, "13.8"),
+        (1.0, "100.0"),
+        (-0.03, r"\ensuremath{-3.0}"),
+        (None, None),
+        (float("nan"), None),
+    ],
+)
+def test_percent(share: float | None, shown: str | None) -> None:
+    assert percent(share) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (0.001, r"\ensuremath{<}0.01"),
+        (0.9, "0.90"),
+        (9.996, "10.0"),
+        (45.26, "45.3"),
+        (1234.4, "1,234"),
+        (None, None),
+        (float("inf"), None),
+    ],
+)
+def test_digits(value: float | None, shown: str | None) -> None:
+    assert digits(value) == shown
+
+
+def test_changes_have_signs_and_intervals_where_there_are_some() -> None:
+    assert change(-0.195) == r"\ensuremath{-19.5}"
+    assert change(-0.0001) == r"\ensuremath{0.0}"
+    assert change(None) is None
+    assert change_with_interval(None) is None
+    assert change_with_interval(Interval(0.01, None, None, 1)) == "$+1.0$"
+    shown = change_with_interval(Interval(-0.2, -0.3, 0.1, 5))
+    assert shown == r"$-20.0$ {\scriptsize$[-30.0, +10.0]$}"
+
+
+def test_names_and_lists() -> None:
+    assert camel("cpsat-textbook") == "CpsatTextbook"
+    assert listed(["a", "", "b", "a"]) == "a and b"
+    assert listed([""]) is None
+
+
+# ------------------------------------------------------------------ solvers
+
+
+def campaign(*records: Record) -> Campaign:
+    return read_campaign(records)
+
+
+def solved(instance: str, solver: str, seconds: float, **changes: Any) -> Record:
+    return record(instance, solver, 8, lower_bound=8, runtime_s=seconds, suite="single", **changes)
+
+
+def open_case(instance: str, solver: str, value: int, bound: int | None) -> Record:
+    return record(instance, solver, value, lower_bound=bound, suite="single")
+
+
+def test_numbers_of_a_family() -> None:
+    numbers = solver_numbers(
+        campaign(
+            solved("single-2-test-0", "auto", 1.0),
+            solved("single-2-test-0", "cpsat", 3.0),
+            open_case("single-3-test-0", "auto", 10, 8),
+            open_case("single-3-test-0", "cpsat", 16, 4),
+        )
+    )
+    assert numbers["instancesSingle"] == "2"
+    assert numbers["solvedSingleAuto"] == "1"
+    # One failure counts twice the limit of 10 s: sqrt((1 + 1) (20 + 1)) - 1.
+    assert numbers["timeSingleAuto"] == "5.48"
+    assert numbers["timeSingleCpsat"] == "8.17"
+    assert numbers["fasterSingleCpsat"] == "1.49"  # sqrt(4 * 21) - 1 over the above
+    assert numbers["parSingleAuto"] == "10.5"
+    assert numbers["gapSingleAuto"] == "10.0"  # 0 and (10 - 8) / 10
+    assert numbers["worstSingleCpsat"] == "75.0"
+    assert numbers["primalSingleCpsat"] == "18.8"  # 0 and (16 - 10) / 16
+    assert numbers["neverWorsePairs"] == "2"
+    assert numbers["neverWorseViolations"] == "0"
+    assert numbers["instancesDense"] is None
+    assert numbers["solvedDenseAuto"] is None
+
+
+def test_instances_that_a_solver_has_still_to_run_on_are_left_out() -> None:
+    numbers = solver_numbers(
+        campaign(
+            solved("single-2-test-0", "auto", 1.0),
+            solved("single-2-test-0", "cpsat", 3.0),
+            solved("single-2-test-1", "auto", 1.0),
+        )
+    )
+    assert numbers["instancesSingle"] == "1"
+    assert numbers["campaignCases"] == "2"
+
+
+def test_a_solver_that_skips_a_suite_has_no_number_of_all() -> None:
+    numbers = solver_numbers(
+        campaign(
+            solved("single-2-test-0", "auto", 1.0),
+            solved("single-2-test-0", "elimination", 3.0),
+            replace(solved("dense-8-test-0", "auto", 1.0), suite="dense"),
+        )
+    )
+    assert numbers["solvedAllAuto"] == "2"
+    assert numbers["solvedSingleElimination"] == "1"
+    assert numbers["solvedAllElimination"] is None
+
+
+def test_a_rival_with_a_better_schedule_is_told() -> None:
+    numbers = solver_numbers(
+        campaign(
+            open_case("single-3-test-0", "auto", 10, 8),
+            open_case("single-3-test-0", "local", 8, None),
+        )
+    )
+    assert numbers["neverWorseViolations"] == "1"
+    assert numbers["neverWorseMost"] == "20.0"
+    assert numbers["gapSingleLocal"] is None, "who states no bound has no certified gap"
+
+
+# ------------------------------------------------------------------ studies
+
+
+def run(policy: str, seconds: float, **changes: Any) -> SimulationRecord:
+    jobs = [job("a", completion_s=seconds, end_s=seconds)]
+    return simulation(policy, jobs, [link()], **changes)
+
+
+def study(records: list[SimulationRecord]) -> StudyRuns:
+    found = read_study(records)
+    assert found is not None
+    return found
+
+
+def test_changes_over_cells_and_seeds() -> None:
+    times = {("default", "x"): 100, ("metronome", "x"): 70, ("default", "y"): 100}
+    times |= {("metronome", "y"): 90, ("cassini", "x"): 100, ("cassini", "y"): 100}
+    records = [
+        run(policy, seconds, cell={"mix": mix}, seed=seed)
+        for seed in range(3)
+        for (policy, mix), seconds in times.items()
+    ]
+    numbers = study_numbers({"dynamic-24": study(records)})
+    assert numbers["cellsDynamic"] == "2"
+    assert numbers["seedsDynamic"] == "3"
+    assert numbers["runsDynamic"] == "18"
+    assert numbers["changeDynamicMetronome"] == r"\ensuremath{-20.0}"
+    assert numbers["changeDynamicMetronomeLow"] == r"\ensuremath{-20.0}", "seeds are alike"
+    assert numbers["leastDynamicMetronome"] == r"\ensuremath{-30.0}"
+    assert numbers["mostDynamicMetronome"] == r"\ensuremath{-10.0}"
+    assert numbers["shorterDynamicMetronome"] == "2"
+    assert numbers["shorterDynamicCassini"] == "0"
+    assert numbers["rivalDynamic"] == r"\ensuremath{-20.0}"
+    assert numbers["headlineCellsDynamic"] == "1", "19.5 % less is reached in one cell"
+    assert numbers["changeDynamicIdeal"] is None
+    assert numbers["changeStaticMetronome"] is None
+
+
+def test_seeds_that_are_not_whole_do_not_count() -> None:
+    records = [
+        run(policy, 100, cell={"mix": mix}, seed=seed)
+        for seed in range(2)
+        for mix in ("x", "y")
+        for policy in ("default", "metronome")
+    ]
+    assert study(records[:-1]).seeds == 1
+    assert study(records).seeds == 2
+    assert read_study([]) is None
+
+
+def test_shares_of_what_can_be_gained() -> None:
+    gained = {"two-1.00": (80, 90), "four-1.00": (80, 84), "two-0.90": (80, 102)}
+    records = [
+        run(policy, seconds, cell={"mix": mix})
+        for mix, (ideal, mine) in gained.items()
+        for policy, seconds in (
+            *(("default", 100), ("ideal", ideal), ("metronome", mine), ("cassini", 103)),
+        )
+    ]
+    numbers = mix_numbers(study(records), None)
+    assert numbers["snapshotScores"] == "3"
+    assert numbers["snapshotCompatible"] == "65.0"  # of the gain of 20: 10 and 16
+    assert numbers["snapshotCompatibleLow"] == "50.0"
+    assert numbers["snapshotNearHigh"] == r"\ensuremath{-10.0}", "a loss is no gain of 0"
+    assert numbers["snapshotLossMetronome"] == "2.0"
+    assert numbers["snapshotLossCassini"] == "3.0"
+    assert numbers["controlOnce"] is None
+
+
+def test_control_is_told_with_true_and_with_wrong_claims() -> None:
+    times = {(0.0, "once"): 110, (0.0, "slots"): 95, (0.0, "monitor"): 90}
+    times |= {(0.2, "once"): 120, (0.2, "slots"): 105, (0.2, "monitor"): 91}
+    records = [
+        run(policy, seconds, cell={"mix": "two-1.00", "claim_error": error, "control": control})
+        for (error, control), mine in times.items()
+        for policy, seconds in (("default", 100), ("metronome", mine), ("ideal", 80))
+    ]
+    numbers = mix_numbers(None, study(records))
+    assert numbers["controlOnce"] == r"\ensuremath{+10.0}"
+    assert numbers["controlMonitor"] == r"\ensuremath{-10.0}"
+    assert numbers["controlWrongSlots"] == r"\ensuremath{+5.0}"
+    assert numbers["controlWrongIdeal"] == r"\ensuremath{-20.0}"
+    assert numbers["controlError"] == "20"
+
+
+# ------------------------------------------------------------------ benchmarks and the plan
+
+
+def test_what_no_benchmark_found_is_not_known() -> None:
+    assert set(benchmark_numbers({}).values()) == {None}
+    numbers = benchmark_numbers({"placement-gaps": {"tree: gap, mean": 0.0, "solved exactly": 100}})
+    assert numbers["placementTreeMean"] == "0"
+    assert numbers["placementSolved"] == "100.0"
+    assert numbers["placementGreedyMean"] is None
+
+
+def test_the_plan_names_every_command_and_what_is_not_known(tmp_path: Path) -> None:
+    lines = list(plan(read_index(tmp_path)))
+    assert len(lines) == len(list(steps())) + 1
+    assert all(line.endswith("not known how long") for line in lines[:-1])
+    assert lines[-1].endswith("0.0 h")

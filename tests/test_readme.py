@@ -1,0 +1,61 @@
+"""What README shows happens: its sessions print what they show, its commands work."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.__main__ import main
+from tests.transcripts import ROOT, agrees, commands, run, session
+
+ENVIRONMENT = {
+    **os.environ,
+    "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+    "COLUMNS": "100",
+}
+
+
+def test_the_quick_start_prints_what_it_shows(tmp_path: Path) -> None:
+    for command, expected in session("README.md", "Quick start"):
+        printed = run(command, tmp_path, ENVIRONMENT)
+        assert agrees(printed, expected), (command, printed)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert (tmp_path / "claims" / "claims.yaml").exists()
+
+
+def test_the_commands_work_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    shutil.copytree(ROOT / "benchmarks" / "studies", tmp_path / "benchmarks" / "studies")
+    monkeypatch.chdir(tmp_path)
+    for command in commands("README.md", "The commands"):
+        shorter = command.replace("--time-limit 10", "--time-limit 2").replace(
+            "--seeds 3", "--seeds 1"
+        )
+        program, *words = shorter.split()
+        assert program == "metronome"
+        monkeypatch.setattr(sys, "argv", [program, *words])
+        assert main() == 0, (command, capsys.readouterr().err)
+    for written in (
+        "picture.svg",
+        "claims",
+        "front",
+        "rotation.mps",
+        "simulation",
+        "scenario.yaml",
+    ):
+        assert (tmp_path / written).exists(), written
+
+
+def test_a_transcript_is_held_to_all_but_seconds() -> None:
+    shown = ["auto: optimal, 1,234.5 s (proved)", "...", "wrote a"]
+    assert agrees(["auto: optimal, 0.3 s (proved)", "more", "and more", "wrote a"], shown)
+    assert agrees(["auto: optimal, 7 s (proved)", "wrote a"], shown)
+    assert not agrees(["auto: feasible, 0.3 s (proved)", "wrote a"], shown)
+    assert not agrees(["auto: optimal, 0.3 s (proved)", "wrote b"], shown)
+    assert not agrees(["auto: optimal, 0.3 s (proved)"], shown)
