@@ -36,12 +36,10 @@ LARGE = tuple(name for name in COMPARED if name not in ("branch-bound", "elimina
 
 LIMIT_S = 10
 SEEDS = {
-    "snapshot": 10,
-    "dynamic-24": 10,
+    "snapshot": 5,
+    "dynamic-24": 5,
     "static-24": 3,
-    "priority": 3,
-    "drift": 3,
-    "control": 10,
+    "control": 3,
 }
 """How many seeds of each study are simulated."""
 

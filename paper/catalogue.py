@@ -66,9 +66,7 @@ TABLES: Mapping[str, Callable[[Recorded], str | None]] = {
     "families": lambda _: tables.families(),
     "workloads": lambda _: tables.workloads_table(),
     "solvers": lambda recorded: tables.solvers(recorded.campaign),
-    "sizes": lambda recorded: tables.sizes(recorded.campaign),
     "dynamic": lambda recorded: tables.cells(recorded.studies["dynamic-24"]),
-    "static": lambda recorded: tables.cells(recorded.studies["static-24"]),
     "tails": lambda recorded: tables.tails(recorded.studies),
     "control": lambda recorded: tables.control(recorded.studies["control"]),
     "placement": lambda recorded: tables.placement(recorded.figures),
@@ -81,6 +79,5 @@ FIGURES: Mapping[str, Callable[[Recorded], Picture | None]] = {
     "growth": lambda recorded: figures.growth(recorded.campaign),
     "gaps": lambda recorded: figures.gaps(recorded.campaign),
     "snapshot": lambda recorded: figures.snapshot(recorded.studies["snapshot"]),
-    "drift": lambda recorded: figures.drift(recorded.studies["drift"]),
 }
 """The figures likewise."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.bench.cases import MeasuredCase, median_time
-from metronome_opt.bench.evaluation.estimates import IDEAL
-from metronome_opt.bench.evaluation.marks import RIVAL, SUBJECT
+from metronome_opt.bench.evaluation.marks import SUBJECT
 from metronome_opt.bench.figures import proving_solvers, strokes
 from metronome_opt.bench.growth import FLOOR_S
 from metronome_opt.bench.profiles import performance_profile
@@ -18,7 +17,7 @@ from metronome_opt.plot.axes import dress
 from metronome_opt.plot.simulation import looks
 from paper.mixes import GAINS, gains
 from paper.solvers import Campaign
-from paper.studies import MEAN, StudyRuns, changed
+from paper.studies import StudyRuns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from metronome_opt.plot.picture import Picture
 
-COLUMN, PAGE = 3.31, 6.85  # inches, of the paper's columns
+COLUMN = 3.31  # inches, of the paper's columns
 TEXT, SMALL = 8.0, 7.0  # points
 _SHAPES = {"two": "o", "three": "^", "four": "s"}
 _MOMENTS = 200
@@ -146,52 +145,6 @@ def snapshot(runs: StudyRuns | None) -> Picture | None:
             )
     _labels(axes, "best score that shifts can reach", "completion shorter by (%)")
     return _finished(figure, axes, columns=3)
-
-
-def drift(runs: StudyRuns | None) -> Picture | None:
-    """Draw the change of completion against jitter, with drifting clocks, a panel for each mix."""
-    if runs is None:
-        return None
-    mixes, jitters = runs.values("mix"), [float(each) for each in runs.values("jitter")]
-    drifting = max(float(each) for each in runs.values("drift_ppm"))
-    figure = style.new_figure(PAGE, 2.1)
-    grid = figure.subplots(1, len(mixes), sharey=True, squeeze=False)[0]
-    lines: Mapping[str, tuple[str, bool, Any]] = {
-        "metronome": (SUBJECT, True, "-"),
-        "metronome without cushions": (SUBJECT, False, (0, (4, 1.5))),
-        "metronome-greedy": ("metronome-greedy", True, "-"),
-        "cassini": (RIVAL, True, "-"),
-        "ideal": (IDEAL, True, (0, (1, 1.4))),
-    }
-    for axes, mix in zip(grid, mixes, strict=True):
-        _dress(axes)
-        axes.axhline(0, color=style.INK, linewidth=0.6)
-        for label, (policy, cushions, dashes) in lines.items():
-            points = [
-                (100 * jitter, 100 * found.mean)
-                for jitter in jitters
-                if (
-                    found := changed(
-                        runs.where(mix=mix, jitter=jitter, drift_ppm=drifting, cushions=cushions),
-                        policy,
-                        MEAN,
-                    )
-                )
-                is not None
-            ]
-            axes.plot(
-                *_apart(points),
-                color=looks.lines([policy])[policy]["color"],
-                linestyle=dashes,
-                linewidth=1.0,
-                marker="o",
-                markersize=2.5,
-                label=label,
-            )
-        axes.set_title(str(mix), fontsize=TEXT)
-        axes.set_xlabel("jitter of computing times (%)", fontsize=TEXT)
-    grid[0].set_ylabel("completion, change (%)", fontsize=TEXT)
-    return _finished(figure, grid[0], columns=5)
 
 
 # ------------------------------------------------------------------ parts

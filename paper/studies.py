@@ -22,12 +22,7 @@ NAMES: Mapping[str, str] = {
     "dynamic-24": "Dynamic",
     "static-24": "Static",
     "snapshot": "Snapshot",
-    "priority": "Priority",
-    "drift": "Drift",
-    "wrong-profile": "WrongProfile",
     "control": "Control",
-    "fabric-256": "FabricStudy",
-    "fabric-1024": "FabricStudyLarge",
 }
 """The studies by their names in macros."""
 

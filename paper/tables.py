@@ -14,7 +14,7 @@ from paper.instances import stored_families, workloads
 from paper.measured import SEARCHES, Figures, benchmark_numbers
 from paper.mixes import CONTROLS, controlled
 from paper.shown import change_with_interval, digits, percent
-from paper.solvers import FAMILIES, Campaign, certified, size_of, solved
+from paper.solvers import FAMILIES, Campaign, certified, solved
 from paper.studies import MEAN, TAIL, StudyRuns, changed
 
 Row = Sequence[str | None]
@@ -99,35 +99,6 @@ def solvers(campaign: Campaign) -> str | None:
         groups.append(rows)
     headings = "", *(rf"\texttt{{{family}}}" for family in parts)
     return _tabular(f"Solvers: {_basis(together)}", headings, groups)
-
-
-def sizes(campaign: Campaign) -> str | None:
-    """Return what `auto` reached at each size of `fabric` and `dense`."""
-    groups = []
-    for family in ("fabric", "dense"):
-        section = campaign.part(family.capitalize())
-        if section is None or "auto" not in section.solvers:
-            continue
-        sizes_ = sorted({size_of(problem) for problem in section.problems})
-        groups.append([_of_size(section, family, size) for size in sizes_])
-    if not groups:
-        return None
-    headings = "family", "size", "instances", "proved", "time (s)", r"gap (\%)"
-    return _tabular(
-        "auto by size: shifted geometric mean time, mean certified gap", headings, groups
-    )
-
-
-def _of_size(section: Section, family: str, size: int) -> Row:
-    part = section.only([each for each in section.problems if size_of(each) == size], ["auto"])
-    return (
-        rf"\texttt{{{family}}}",
-        f"{size:,}",
-        f"{len(part.problems)}",
-        f"{solved(part, 'auto')}",
-        digits(part.geometric_time("auto", SHIFT_S)),
-        percent(part.mean("auto", certified)),
-    )
 
 
 def _basis(section: Section) -> str:

@@ -71,7 +71,6 @@ def studies() -> dict[str, list[SimulationRecord]]:
         "dynamic-24": grid(load=(0.8,), mix=("harmonic", "free")),
         "static-24": grid(placement=("given",), mix=("free",)),
         "snapshot": grid(mix=mixes),
-        "drift": grid(mix=mixes[:1], jitter=(0, 0.1), drift_ppm=(0, 100), cushions=(True, False)),
         "control": grid(mix=mixes[:1], claim_error=(0, 0.2), control=("once", "slots", "monitor")),
     }
     return {study: list(runs(study, cells)) for study, cells in grids.items()}

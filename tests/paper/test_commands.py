@@ -15,7 +15,7 @@ from paper.prose import HOME
 def test_the_plan_is_told_without_running_anything() -> None:
     told = CliRunner().invoke(app, ["results", "--plan"])
     assert told.exit_code == 0
-    assert "metronome simulate snapshot --seeds 10" in told.stdout
+    assert "metronome simulate snapshot --seeds 5" in told.stdout
 
 
 def test_a_mistake_is_one_line_and_exit_status_2(tmp_path: Path) -> None:

@@ -34,10 +34,10 @@ def test_macros_are_those_that_the_text_uses(sources: list[Source], generated: G
 
 def test_only_what_is_used_is_generated(complete: Recorded) -> None:
     found = generate(
-        text("\\solvedAllAuto{} of \\instancesAll, \\input{generated/tables/sizes}"), complete
+        text("\\solvedAllAuto{} of \\instancesAll, \\input{generated/tables/solvers}"), complete
     )
     assert set(macros(found)) == {"solvedAllAuto", "instancesAll"}
-    assert set(found.texts) == {"macros.tex", "tables/sizes.tex"}
+    assert set(found.texts) == {"macros.tex", "tables/solvers.tex"}
     assert found.missing == ()
 
 
@@ -55,11 +55,11 @@ def test_what_there_is_not_is_refused(used: str, told: str, complete: Recorded) 
 
 
 def test_what_is_not_recorded_stops_tex(tmp_path: Path) -> None:
-    used = "\\solvedAllAuto \\input{generated/tables/sizes}"
+    used = "\\solvedAllAuto \\input{generated/tables/solvers}"
     found = generate(text(used, "\\includegraphics{generated/figures/growth}"), Recorded(tmp_path))
-    assert found.missing == ("\\solvedAllAuto", "table sizes", "figure growth")
+    assert found.missing == ("\\solvedAllAuto", "table solvers", "figure growth")
     assert macros(found) == {"solvedAllAuto": "\\missing{solvedAllAuto}"}
-    assert found.texts["tables/sizes.tex"] == "\\missing{table sizes}\n"
+    assert found.texts["tables/solvers.tex"] == "\\missing{table solvers}\n"
     assert "\\PackageError" in found.texts["macros.tex"]
 
 
@@ -87,10 +87,10 @@ def test_figures_have_the_same_bytes_each_time(complete: Recorded, tmp_path: Pat
 
 
 def test_writing_removes_what_is_no_longer_used(complete: Recorded, tmp_path: Path) -> None:
-    write_generated(generate(text("\\input{generated/tables/sizes}"), complete), complete, tmp_path)
+    write_generated(generate(text("\\input{generated/tables/solvers}"), complete), complete, tmp_path)
     found = generate(text("\\input{generated/tables/families}"), complete)
     assert list(differences(found, tmp_path)) == [
-        "tables/sizes.tex: is not used",
+        "tables/solvers.tex: is not used",
         "tables/families.tex: is missing",
     ]
     write_generated(found, complete, tmp_path)
