@@ -2,8 +2,9 @@
 
 The optima of the links, each alone, add up to a lower bound. Two groups that share at least two
 jobs may cost more together than apart: branch and bound finds out, and uses what is known of the
-parts to bound the whole (see `kernels.bounding`). Groups that share one job add up exactly, since
-either can be turned until they agree. So groups are put together, the small ones first, as long as
+parts to bound the whole (see `kernels.bounding`). Groups that share one job add up exactly if at
+most one of them has fixed jobs, since the other can be turned until they agree; else the sum is a
+bound. So groups are put together, the small ones first, as long as
 the proofs succeed within a budget of nodes that grows from round to round. When everything is one
 group, its optimum is proved. Until then, pairs whose proof was left half done may still say more
 than their sum: the best matching of groups into such pairs counts.
