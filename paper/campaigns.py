@@ -37,9 +37,9 @@ LARGE = tuple(name for name in COMPARED if name not in ("branch-bound", "elimina
 LIMIT_S = 10
 SEEDS = {
     "snapshot": 5,
-    "dynamic-24": 5,
-    "static-24": 3,
-    "control": 3,
+    "dynamic-24": 3,
+    "static-24": 2,
+    "control": 2,
 }
 """How many seeds of each study are simulated."""
 

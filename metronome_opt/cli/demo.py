@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 from metronome_opt.cli.progress import progress
@@ -11,7 +12,7 @@ from metronome_opt.instance import write_instance
 from metronome_opt.report import JOBS_LEGEND, comparison_table, jobs_table, terminal
 from metronome_opt.result import Result, Stop
 from metronome_opt.scenario import Problem, load
-from metronome_opt.schedule import write_schedule
+from metronome_opt.schedule import Status, write_schedule
 from metronome_opt.solvers import solve
 from metronome_opt.verify import check, evaluate
 
@@ -41,7 +42,7 @@ def run_demo(folder: Path, *, time_limit: float, seed: int) -> int:
     console.print()
     console.print(comparison_table(results, failures))
     console.print()
-    best = min(results, key=lambda result: result.evaluation.contention)
+    best = min(results, key=_preference)
     console.print(f"The jobs under the best schedule ({best.schedule.solver}):")
     console.print(jobs_table(best, evaluate(instance, instance.unshifted)))
     console.print(JOBS_LEGEND)
@@ -74,6 +75,11 @@ def _compare(problem: Problem, time_limit: float, seed: int) -> tuple[list[Resul
         if results and results[-1].stop is Stop.INTERRUPTED:
             break
     return results, failures
+
+
+def _preference(result: Result) -> tuple[Fraction, bool]:
+    """Return what orders results: those that are proved first among equal ones."""
+    return result.evaluation.contention, result.status is not Status.OPTIMAL
 
 
 def _write(problem: Problem, best: Result, folder: Path) -> list[str]:
