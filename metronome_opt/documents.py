@@ -176,7 +176,7 @@ def _read_text(path: Path, most_bytes: int) -> str:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
     if len(raw) > most_bytes:
-        raise InputError(f"{path}: larger than {most_bytes} bytes, not an instance or a scenario")
+        raise InputError(f"{path}: larger than {most_bytes} bytes, the most that is read")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

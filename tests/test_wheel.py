@@ -112,7 +112,7 @@ def names(requirements: Iterable[str]) -> set[str]:
 
 
 # What others are made of and show, by the distribution that requires it.
-BROUGHT = {"lightkube": {"httpx2", "msgspec"}, "pydantic": {"pydantic-core"}}
+BROUGHT = {"pydantic": {"pydantic-core"}}
 
 
 def test_all_that_is_imported_is_declared() -> None:

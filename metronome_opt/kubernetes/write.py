@@ -19,6 +19,25 @@ OBJECT_FILES = (
 KUSTOMIZATION_FILE = "kustomization.yaml"
 SIGNATURE = "# Written by metronome-opt; the next export to this folder replaces all of it."
 
+_ABOUT = {
+    "crds.yaml": """\
+What the cluster has to know of STBandwidthCapacity and STBandwidthClaim; an administrator applies
+it once: kubectl apply -f crds.yaml""",
+    "capacities.yaml": """\
+What the links carry, bit/s: one STBandwidthCapacity for each node, called like it. A link of scope
+Node is the node's own interface; one of scope Shared is the uplink of several nodes.""",
+    "appgroups.yaml": """\
+Which pods belong together: one AppGroup for each job. Each pod depends on the next in a ring; the
+network-aware scheduler plugins, which define AppGroups, place pods by that.""",
+    "networktopology.yaml": """\
+What the ways between zones and between regions cost, for the network-aware scheduler plugins, which
+define NetworkTopology. A zone is a rack here.""",
+    "claims.yaml": """\
+When each pod may use the network: one STBandwidthClaim for each task, called like its pod.
+spec.traffic is what the pod sends in one iteration, the same for all pods of its job.
+spec.allocation is what was decided: the pattern starts at offsetMicroseconds on a clock that all
+pods of the cluster share, and again after every periodMicroseconds + stretchMicroseconds.""",
+}
 _HOW_TO = """\
 A cluster has to know the definitions before it takes objects of their kinds, so the first time:
   kubectl apply -f crds.yaml && kubectl wait --for=condition=Established -f crds.yaml
@@ -80,7 +99,9 @@ def _index(manifests: Manifests) -> Manifest:
 
 def _texts(manifests: Manifests) -> dict[str, str]:
     """Return what each file is to hold."""
-    texts = {name: dump_objects(objects) for name, objects in manifests.items()}
+    texts = {
+        name: dump_objects(objects, header=_ABOUT[name]) for name, objects in manifests.items()
+    }
     header = f"{SIGNATURE[2:]}\n\n{_HOW_TO}"
     texts[KUSTOMIZATION_FILE] = dump_objects([_index(manifests)], header=header)
     return texts

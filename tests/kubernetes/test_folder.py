@@ -13,6 +13,8 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import export_claims
+from metronome_opt.kubernetes.folder import Replaceable
+from metronome_opt.kubernetes.write import KUSTOMIZATION_FILE, SIGNATURE
 from tests.kubernetes.example import two_jobs
 
 CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")
@@ -87,28 +89,34 @@ def test_an_interrupted_export_leaves_the_previous_one_whole(
     assert [path.name for path in claims.parent.iterdir()] == ["claims"]
 
 
-def killed_export(directory: Path, number: int) -> None:
+def replace(directory: Path, content: str) -> None:
+    """Write an export of two files, without the objects that a real one checks first."""
+    texts = {"claims.yaml": content, KUSTOMIZATION_FILE: f"{SIGNATURE}\n{content}"}
+    Replaceable(directory, frozenset(texts), KUSTOMIZATION_FILE, SIGNATURE).replace(texts)
+
+
+def killed_replacement(directory: Path, number: int) -> None:
     fail_at(number, lambda: os._exit(9))
-    export(directory, "new")
+    replace(directory, "new")
 
 
 def test_a_killed_export_is_cleared_up_by_the_next_one(tmp_path: Path) -> None:
-    export(tmp_path / "claims", "new")
+    replace(tmp_path / "claims", "new")
     new = contents(tmp_path / "claims")
-    export(tmp_path / "claims", "old")
+    replace(tmp_path / "claims", "old")
     old = contents(tmp_path / "claims")
     former = tmp_path / ".claims.metronome-old"
     context = multiprocessing.get_context("fork")
     seen = set()
     for number in range(1, 200):
-        process = context.Process(target=killed_export, args=(tmp_path / "claims", number))
+        process = context.Process(target=killed_replacement, args=(tmp_path / "claims", number))
         process.start()
         process.join()
         whole = tmp_path / "claims" if (tmp_path / "claims").exists() else former
         found = contents(whole)
         assert found in (old, new)
         seen.add((whole.name, "old" if found == old else "new"))
-        export(tmp_path / "claims", "old")
+        replace(tmp_path / "claims", "old")
         assert contents(tmp_path / "claims") == old
         assert [path.name for path in tmp_path.iterdir()] == ["claims"]
         if process.exitcode == 0:

@@ -87,7 +87,9 @@ def test_figures_have_the_same_bytes_each_time(complete: Recorded, tmp_path: Pat
 
 
 def test_writing_removes_what_is_no_longer_used(complete: Recorded, tmp_path: Path) -> None:
-    write_generated(generate(text("\\input{generated/tables/solvers}"), complete), complete, tmp_path)
+    write_generated(
+        generate(text("\\input{generated/tables/solvers}"), complete), complete, tmp_path
+    )
     found = generate(text("\\input{generated/tables/families}"), complete)
     assert list(differences(found, tmp_path)) == [
         "tables/solvers.tex: is not used",

@@ -57,15 +57,17 @@ def _apply_definitions(
     dry_run: bool,
     as_json: bool,
 ) -> bool:
-    """Apply the definitions; return whether the cluster has them all."""
+    """Apply the definitions, ours if DIR has none; return whether the cluster has them all."""
     from metronome_opt.cli.claims.session import tell_plan
     from metronome_opt.kubernetes.cluster.carryout import carry_out
     from metronome_opt.kubernetes.cluster.definitions import plan_definitions, wait_established
     from metronome_opt.kubernetes.cluster.failure import ClusterError
     from metronome_opt.kubernetes.cluster.plan import Verb
     from metronome_opt.kubernetes.cluster.trial import try_out
+    from metronome_opt.kubernetes.crd import custom_resource_definitions
 
-    plan = plan_definitions(connection, desired.definitions)
+    wanted = desired.definitions or custom_resource_definitions(desired.group)
+    plan = plan_definitions(connection, wanted)
     trial = try_out(connection, plan, force=force)
     if trial.refusals:
         raise trial.refusals[0]
@@ -76,7 +78,7 @@ def _apply_definitions(
     outcome = carry_out(connection, trial.plan, force=force)
     if outcome.failed:
         raise ClusterError(outcome.failed[0][1])
-    wait_established(connection, desired.definitions, timeout)
+    wait_established(connection, wanted, timeout)
     return True
 
 

@@ -22,7 +22,7 @@ def delete(
         list[str] | None, typer.Option(metavar="NAME", help="Delete this job; may be repeated.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Delete all jobs of the namespace.")
+        bool, typer.Option("--all", help="Delete all jobs of the namespace, or of all (-A).")
     ] = False,
     capacities: Annotated[
         bool,
@@ -38,6 +38,7 @@ def delete(
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
     namespace: options.LookIn = None,
+    everywhere: options.Everywhere = False,
     timeout: options.Timeout = options.TIMEOUT,
     group: common.Group = common.GROUP,
     dry_run: options.DryRun = False,
@@ -65,8 +66,9 @@ def delete(
         raise InputError("claims delete: name a DIR, jobs with --job, or --all; one of them")
     if definitions and not (everything and capacities):
         raise InputError("--definitions: takes all objects along; give --all --capacities as well")
+    options.check_places(directory, namespace, everywhere)
     desired = read_desired(directory, namespace) if directory else None
-    removal = Removal(desired, job or None, capacities, definitions)
+    removal = Removal(desired, job or None, capacities, definitions, everywhere)
     interrupted = False
     with connect(kubeconfig, context, namespace, timeout_s=timeout) as connection:
         plan = plan_removal(connection, desired.group if desired else group, removal)

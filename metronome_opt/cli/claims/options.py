@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from metronome_opt.errors import InputError
+
 Folders = Annotated[
     list[Path],
     typer.Argument(metavar="DIR", help="Folders that an export wrote, or files of one."),
@@ -37,6 +39,7 @@ LookIn = Annotated[
         show_default="that of the manifests, else of the context",
     ),
 ]
+Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look in all namespaces.")]
 Timeout = Annotated[
     float,
     typer.Option(metavar="SECONDS", help="For one question to the server, repetitions included."),
@@ -52,3 +55,16 @@ DryRun = Annotated[
 ]
 
 TIMEOUT = 30.0
+
+
+def check_places(directory: list[Path] | None, namespace: str | None, everywhere: bool) -> None:
+    """Refuse to look everywhere and in certain namespaces at once.
+
+    Raises
+    ------
+    InputError
+        If a folder, whose manifests name their namespaces, or one namespace is given beside.
+    """
+    if everywhere and (directory or namespace is not None):
+        beside = "DIR names its namespaces" if directory else "--namespace names one"
+        raise InputError(f"--all-namespaces: {beside}; leave one of the two out")

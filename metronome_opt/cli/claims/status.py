@@ -26,6 +26,7 @@ def status(
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
     namespace: options.LookIn = None,
+    everywhere: options.Everywhere = False,
     timeout: options.Timeout = options.TIMEOUT,
     group: common.Group = common.GROUP,
     as_json: common.Json = False,
@@ -34,15 +35,17 @@ def status(
 
     Exit 1 if DIR is given and a job is not as it says.
     """
-    from metronome_opt.kubernetes.cluster import connect
+    from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, connect
     from metronome_opt.kubernetes.cluster.desired import read_desired
     from metronome_opt.kubernetes.cluster.status import Step, job_statuses
     from metronome_opt.kubernetes.cluster.survey import list_claims
     from metronome_opt.report import terminal
 
+    options.check_places(directory, namespace, everywhere)
     desired = read_desired(directory, namespace) if directory else None
     with connect(kubeconfig, context, namespace, timeout_s=timeout) as connection:
-        places = desired.namespaces if desired else [connection.namespace]
+        here = ALL_NAMESPACES if everywhere else connection.namespace
+        places = desired.namespaces if desired else [here]
         group = desired.group if desired else group
         live = list_claims(connection, group, places)
     rows = job_statuses(live, group, desired)
@@ -51,7 +54,7 @@ def status(
     elif rows:
         terminal().print(_table(rows))
     else:
-        typer.echo(f"no claims in {', '.join(places)}")
+        typer.echo(f"no claims in {'any namespace' if everywhere else ', '.join(places)}")
     apart = desired is not None and any(row.in_step is not Step.SAME for row in rows)
     return 1 if apart else 0
 

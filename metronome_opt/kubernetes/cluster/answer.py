@@ -196,8 +196,15 @@ def _broken(error: httpx2.HTTPError, asked: Asked) -> ClusterError:
         )
     if isinstance(error, httpx2.UnsupportedProtocol | httpx2.TooManyRedirects):
         return ClusterError(f"{asked.server}: is not the address of an API server")
+    if isinstance(error, httpx2.LocalProtocolError):
+        return ClusterError(
+            f"{asked.server}: cannot be asked with the credentials of the kubeconfig: a token or "
+            "password is empty or has a line break; mend it"
+        )
+    # Only what the operating system says is repeated: other errors quote requests and answers.
+    said = told(str(error)) if isinstance(error, httpx2.NetworkError) else ""
     return ClusterError(
-        f"{asked.server}: cannot be reached ({told(str(error)) or type(error).__name__}); "
+        f"{asked.server}: cannot be reached ({said or type(error).__name__}); "
         "is it up, is the address right?",
         passing=True,
     )

@@ -315,6 +315,11 @@ def connect(
     limits = httpx2.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s))
     try:
         client = Client(config=config, namespace=namespace, timeout=limits, transport=transport)
+    except (httpx2.InvalidURL, ImportError) as error:
+        raise InputError(
+            "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY: one of them cannot be used "
+            f"({type(error).__name__}); mend it, or name the server in NO_PROXY"
+        ) from None
     except (ConfigError, OSError, ValueError, LookupError, TypeError) as error:
         # Its text may quote what is in the file.
         reason = getattr(error, "strerror", None) or type(error).__name__

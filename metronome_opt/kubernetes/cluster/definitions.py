@@ -64,10 +64,13 @@ def wait_established(
 def deletable(connection: Connection, group: str, namespace: str) -> list[Manifest]:
     """Return the definitions of `group` that are there, if nothing of others goes with them.
 
+    Others are those whose objects lack our label or are in another namespace than `namespace`,
+    unless that is `ALL_NAMESPACES`.
+
     Raises
     ------
     InputError
-        If there are claims in other namespaces or objects of others: they would be deleted too.
+        If there are objects of others: they would be deleted too.
     """
     kinds = (claims_of(group), capacities_of(group))
     for kind in kinds:
@@ -76,8 +79,8 @@ def deletable(connection: Connection, group: str, namespace: str) -> list[Manife
         except UnknownKindError:
             continue
         for item in found:
-            elsewhere = kind.namespaced and item["metadata"]["namespace"] != namespace
-            if elsewhere or not is_ours(item):
+            elsewhere = item["metadata"].get("namespace") not in (None, namespace)
+            if (elsewhere and namespace != ALL_NAMESPACES) or not is_ours(item):
                 raise InputError(
                     f"--definitions: {title(item)} would be deleted with the definition of its "
                     "kind; delete it first, or leave the definitions"
@@ -89,7 +92,8 @@ def deletable(connection: Connection, group: str, namespace: str) -> list[Manife
 
 def _is_served(connection: Connection, definition: Manifest) -> bool:
     live = connection.get(DEFINITIONS, definition["metadata"]["name"])
-    conditions = (live or {}).get("status", {}).get("conditions", [])
+    # Until the server has looked at it, its status is missing or its conditions are null.
+    conditions = ((live or {}).get("status") or {}).get("conditions") or ()
     if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
         return False
     spec = definition["spec"]

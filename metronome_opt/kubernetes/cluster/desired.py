@@ -161,7 +161,9 @@ def _group(objects: Iterable[Manifest], where: str) -> str:
         for item in objects
         if item.get("kind") == CLAIM
     }
-    if len(groups) != 1:
-        named = " and ".join(show(group) for group in sorted(groups)) or "none"
+    if not groups:
+        raise InputError(f"{where}: no STBandwidthClaim there; name a folder that claims wrote")
+    if len(groups) > 1:
+        named = " and ".join(show(group) for group in sorted(groups))
         raise InputError(f"{where}: claims have to be of one API group, these are of {named}")
     return groups.pop()

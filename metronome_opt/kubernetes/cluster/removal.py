@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from metronome_opt.kubernetes.check import Manifest
-from metronome_opt.kubernetes.cluster.connect import Connection
+from metronome_opt.kubernetes.cluster.connect import ALL_NAMESPACES, Connection
 from metronome_opt.kubernetes.cluster.definitions import deletable
 from metronome_opt.kubernetes.cluster.desired import Desired, JobKey, job_of
 from metronome_opt.kubernetes.cluster.failure import MissingDefinitionError
@@ -38,12 +38,15 @@ class Removal:
         Capacities and topologies as well: those of the export, else all.
     definitions
         The definitions as well.
+    everywhere
+        Jobs and topologies of all namespaces.
     """
 
     desired: Desired | None = None
     names: Collection[str] | None = None
     capacities: bool = False
     definitions: bool = False
+    everywhere: bool = False
 
 
 def plan_removal(connection: Connection, group: str, removal: Removal) -> Plan:
@@ -52,7 +55,7 @@ def plan_removal(connection: Connection, group: str, removal: Removal) -> Plan:
     Parameters
     ----------
     connection
-        Where; its namespace counts where no export names one.
+        Where; its namespace counts where no export names one and not all are meant.
     group
         API group of the claims.
     removal
@@ -66,7 +69,8 @@ def plan_removal(connection: Connection, group: str, removal: Removal) -> Plan:
         If the server cannot be asked or refuses the user.
     """
     desired = removal.desired
-    places = desired.namespaces if desired else [connection.namespace]
+    here = ALL_NAMESPACES if removal.everywhere else connection.namespace
+    places = desired.namespaces if desired else [here]
     try:
         live = survey(connection, group, places, capacities=removal.capacities).live
     except MissingDefinitionError:
@@ -79,7 +83,7 @@ def plan_removal(connection: Connection, group: str, removal: Removal) -> Plan:
     plan = plan_delete(live, group, jobs=_jobs(live, group, removal), shared=shared)
     if not removal.definitions:
         return plan
-    return _with_definitions(connection, group, plan)
+    return _with_definitions(connection, group, plan, here)
 
 
 def _jobs(live: Collection[Manifest], group: str, removal: Removal) -> Collection[JobKey] | None:
@@ -95,9 +99,9 @@ def _jobs(live: Collection[Manifest], group: str, removal: Removal) -> Collectio
     return found
 
 
-def _with_definitions(connection: Connection, group: str, plan: Plan) -> Plan:
+def _with_definitions(connection: Connection, group: str, plan: Plan, namespace: str) -> Plan:
     """Return a plan that deletes the definitions last."""
-    found = deletable(connection, group, connection.namespace)
+    found = deletable(connection, group, namespace)
     actions = tuple(Action(Verb.DELETE, DEFINITIONS, None, item) for item in found if is_ours(item))
     if not actions:
         return plan

@@ -17,7 +17,7 @@ from metronome_opt.kubernetes.cluster.kinds import (
     capacities_of,
     claims_of,
 )
-from metronome_opt.kubernetes.names import MANAGER, is_label
+from metronome_opt.kubernetes.names import MANAGER, is_label, labels
 
 _RBAC = "rbac.authorization.k8s.io"
 # Applying on the server's side is a patch, which also has to be a right to create where it does.
@@ -48,6 +48,13 @@ class Subject:
     kind: str
     name: str
     namespace: str | None = None
+
+    @property
+    def title(self) -> str:
+        """A part of names that is nobody else's; users may be called anything."""
+        if self.namespace is None:
+            return f"user:{labels([self.name])[self.name]}"
+        return f"serviceaccount:{self.namespace}:{self.name}"
 
     def to_dict(self) -> dict[str, str]:
         """Return the subject of a binding."""
@@ -108,16 +115,18 @@ def rbac_manifests(
         Whether definitions are to be applied and deleted too.
     """
     inside, across = rights(group, definitions=definitions)
-    # A cluster has one role for all namespaces, and a binding for each of them.
+    bound = f"{MANAGER}:{subject.title}"  # so that who comes later takes nothing from others
+    # A cluster has one role for all namespaces, and bindings for each of them.
+    role = f"{MANAGER}-definitions" if definitions else MANAGER
     return [
         _role("Role", MANAGER, namespace, inside),
-        _binding("RoleBinding", MANAGER, "Role", MANAGER, namespace, subject),
-        _role("ClusterRole", f"{MANAGER}-definitions" if definitions else MANAGER, None, across),
+        _binding("RoleBinding", bound, "Role", MANAGER, namespace, subject),
+        _role("ClusterRole", role, None, across),
         _binding(
             "ClusterRoleBinding",
-            f"{MANAGER}-{namespace}{'-definitions' if definitions else ''}",
+            f"{role}:{namespace}:{subject.title}",
             "ClusterRole",
-            f"{MANAGER}-definitions" if definitions else MANAGER,
+            role,
             None,
             subject,
         ),

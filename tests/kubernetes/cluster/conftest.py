@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Iterator
@@ -9,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.kubernetes.cluster import Connection, Kind, connect
+from metronome_opt.kubernetes.cluster import Connection, Kind, UnknownKindError, connect
 from metronome_opt.kubernetes.cluster.carryout import carry_out
 from metronome_opt.kubernetes.cluster.definitions import plan_definitions, wait_established
+from metronome_opt.kubernetes.cluster.kinds import claims_of
+from metronome_opt.kubernetes.cluster.several import each
 from metronome_opt.kubernetes.crd import custom_resource_definitions
 from tests.kubernetes.cluster.exports import GROUP
 from tests.kubernetes.cluster.server import ApiServer, binaries
 
+CLAIMS = claims_of(GROUP)
 NAMESPACES = Kind("v1", "Namespace", "namespaces", namespaced=False)
 
 
@@ -50,12 +54,16 @@ def kubeconfig(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def namespace(kubeconfig: Path) -> Iterator[str]:
     """Return the name of a fresh namespace."""
-    # No two runs share a namespace: without controllers one that is deleted never goes away.
+    # No two runs share a namespace: without controllers one that is deleted never goes away, nor do
+    # the claims in it, which tests that read all namespaces would find.
     name = f"metronome-test-{secrets.token_hex(4)}"
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     with connect(kubeconfig) as connection:
         connection.apply(NAMESPACES, manifest)
         yield name
+        with contextlib.suppress(UnknownKindError):
+            claims = connection.list(CLAIMS, name)
+            each(lambda item: connection.delete(CLAIMS, item["metadata"]["name"], name), claims)
         connection.delete(NAMESPACES, name)
 
 

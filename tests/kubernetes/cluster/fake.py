@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from metronome_opt.kubernetes.check import Manifest
+from metronome_opt.kubernetes.cluster import ALL_NAMESPACES
 from metronome_opt.kubernetes.cluster.failure import ClusterError
 from metronome_opt.kubernetes.cluster.kinds import Kind
 
@@ -55,8 +56,11 @@ class FakeCluster:
         return [
             copy.deepcopy(item)
             for key, item in self.objects.items()
-            if key[:2] == (kind, place) and name in (None, key[2])
+            if key[0] == kind and place in (key[1], ALL_NAMESPACES) and name in (None, key[2])
         ]
+
+    def get(self, kind: Kind, name: str, namespace: str | None = None) -> Manifest | None:
+        return next(iter(self.list(kind, namespace, name=name)), None)
 
     def apply(
         self, kind: Kind, manifest: Manifest, *, force: bool = False, dry_run: bool = False

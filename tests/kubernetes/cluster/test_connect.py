@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -240,6 +241,7 @@ def test_without_the_extra_a_line_says_what_to_install() -> None:
         httpx2.Response(400, text=f"Authorization: Bearer {TOKEN}"),
         httpx2.Response(200, text=f"Authorization: Bearer {TOKEN}"),
         httpx2.ConnectError("refused"),
+        httpx2.RemoteProtocolError(f"illegal status line: Authorization: Bearer {TOKEN}"),
     ],
 )
 def test_a_token_that_a_server_repeats_is_not_shown(talk: Talk, reply: Reply) -> None:
@@ -250,6 +252,28 @@ def test_a_token_that_a_server_repeats_is_not_shown(talk: Talk, reply: Reply) ->
     assert TOKEN not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
+
+
+def test_a_token_that_no_request_can_carry_is_not_shown(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, token=f"{TOKEN}\nmore")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        path.write_text(path.read_text().replace("https://host:6443", address))
+        with connect(path) as connection, pytest.raises(ClusterError) as caught:
+            connection.list(CLAIMS)
+    assert "a token or password is empty or has a line break" in str(caught.value)
+    assert TOKEN not in str(caught.value)
+
+
+@pytest.mark.parametrize("proxy", [f"http://user:{TOKEN}@:port", f"socks5://user:{TOKEN}@host:1"])
+def test_a_proxy_of_the_environment_that_cannot_be_used_is_one_line(
+    proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(InputError, match="ALL_PROXY: one of them cannot be used") as caught:
+        connect(kubeconfig(tmp_path))
+    assert TOKEN not in str(caught.value)
 
 
 BROKEN: dict[str, str] = {

@@ -6,7 +6,7 @@ import copy
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.kubernetes.check import Manifest
@@ -158,6 +158,7 @@ def differing(item: Manifest) -> Manifest:
     return item
 
 
+@settings(max_examples=50)
 @given(exports(), exports())
 def test_afterwards_the_cluster_holds_what_is_desired_and_a_second_run_does_nothing(
     before: list[Manifest], after: list[Manifest]
@@ -170,6 +171,7 @@ def test_afterwards_the_cluster_holds_what_is_desired_and_a_second_run_does_noth
     assert plan_apply(desired(*after), live(cluster), prune=True).parts == ()
 
 
+@settings(max_examples=50)
 @given(exports(), exports(), st.integers(0, 12), st.booleans(), st.booleans())
 def test_whichever_request_fails_each_job_is_as_it_was_or_as_desired(
     before: list[Manifest], after: list[Manifest], number: int, passing: bool, late: bool
@@ -188,6 +190,7 @@ def test_whichever_request_fails_each_job_is_as_it_was_or_as_desired(
         assert untouched or plain(now) == plain(of_job(after, job))
 
 
+@settings(max_examples=50)
 @given(exports(), exports(), st.integers(0, 12), st.booleans())
 def test_after_any_failure_the_next_run_completes(
     before: list[Manifest], after: list[Manifest], number: int, late: bool

@@ -97,6 +97,8 @@ def example(api_server: ApiServer, definitions: None) -> Iterator[Connection]:
         for item in items:
             put(connection, item)
         yield connection
+        for item in wanted:  # other tests have definitions of their own, or none
+            connection.delete(DEFINITIONS, item["metadata"]["name"])
 
 
 def run(*arguments: object) -> int:

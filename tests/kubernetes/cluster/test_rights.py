@@ -54,6 +54,24 @@ def test_the_roles_name_each_right_once_for_a_user_or_a_service_account(
     assert bound["roleRef"]["name"] == "metronome-opt"
 
 
+def test_who_is_granted_rights_takes_none_from_others() -> None:
+    subjects = [
+        *(Subject("User", name) for name in ("ann", "Ann", "ci:robot", "a/b%c", "ann@example.org")),
+        *(Subject("ServiceAccount", "robot", space) for space in ("ci", "default")),
+    ]
+    bindings = [
+        (item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"])
+        for subject in subjects
+        for namespace in ("default", "team")
+        for definitions in (False, True)
+        for item in rbac_manifests(GROUP, namespace, subject, definitions=definitions)
+        if item["kind"].endswith("Binding")
+    ]
+    # With definitions or without, what is granted in the namespace is the same.
+    assert len(set(bindings)) == len(subjects) * 2 * (1 + 2)
+    assert not any(set("/%") & set(name) for _, _, name in bindings)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--user", "a", "--serviceaccount", "b"], ["--serviceaccount", "A:b"], ["--namespace", "A"]],

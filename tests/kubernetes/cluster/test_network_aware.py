@@ -1,0 +1,268 @@
+"""Whole exports, AppGroups and topology too, by a user who has no rights but those printed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from metronome_opt.__main__ import main
+from metronome_opt.kubernetes import build_manifests, write_manifests
+from metronome_opt.kubernetes.check import Manifest
+from metronome_opt.kubernetes.cluster import (
+    ALL_NAMESPACES,
+    Connection,
+    ForbiddenError,
+    Kind,
+    connect,
+)
+from metronome_opt.kubernetes.cluster.carryout import carry_out
+from metronome_opt.kubernetes.cluster.definitions import plan_definitions, wait_established
+from metronome_opt.kubernetes.cluster.kinds import (
+    APP_GROUPS,
+    DEFINITIONS,
+    TOPOLOGIES,
+    capacities_of,
+    claims_of,
+)
+from metronome_opt.kubernetes.crd import custom_resource_definitions
+from tests.kubernetes.cluster import network_aware
+from tests.kubernetes.cluster.server import ORDINARY, ApiServer
+from tests.kubernetes.example import two_jobs
+
+pytestmark = pytest.mark.cluster
+
+RBAC = "rbac.authorization.k8s.io/v1"
+GROUP = "claims.example"  # of this file alone, so that nothing is there that other tests left
+CLAIMS, CAPACITIES = claims_of(GROUP), capacities_of(GROUP)
+Run = Callable[..., tuple[int, str, str]]
+
+
+@contextmanager
+def known(cluster: Connection, definitions: Iterable[Manifest]) -> Iterator[None]:
+    """Have a cluster know these definitions for a while."""
+    wanted = list(definitions)
+    assert not carry_out(cluster, plan_definitions(cluster, wanted)).failed
+    wait_established(cluster, wanted, 60)
+    yield
+    for item in wanted:
+        cluster.delete(DEFINITIONS, item["metadata"]["name"])
+    wait_for(lambda: not any(is_there(cluster, item["metadata"]["name"]) for item in wanted))
+
+
+def is_there(cluster: Connection, definition: str) -> bool:
+    return cluster.get(DEFINITIONS, definition) is not None
+
+
+@pytest.fixture
+def plugins(api_server: ApiServer, cluster: Connection) -> Iterator[None]:
+    """Have our own server, none of somebody else, know what the scheduler plugins define."""
+    del api_server
+    with known(cluster, network_aware.DEFINITIONS):
+        yield
+
+
+@pytest.fixture
+def claims_too(plugins: None, cluster: Connection) -> Iterator[None]:
+    """Have it know claims and capacities as well."""
+    del plugins
+    with known(cluster, custom_resource_definitions(GROUP)):
+        yield
+
+
+@pytest.fixture
+def run(api_server: ApiServer, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a way to run `metronome claims` as a user who may do what he is granted."""
+
+    def call(command: str, *arguments: str) -> tuple[int, str, str]:
+        path = str(api_server.kubeconfig(ORDINARY))
+        status = main(["claims", command, "--kubeconfig", path, *arguments])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def granted(
+    api_server: ApiServer,
+    cluster: Connection,
+    namespace: str,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Callable[..., None]]:
+    """Return a way to apply what `metronome claims rbac` prints; it is deleted in the end."""
+    made: list[Manifest] = []
+
+    def call(*arguments: str, seen: tuple[Kind, ...]) -> None:
+        options = ["--namespace", namespace, "--user", ORDINARY, "--group", GROUP, *arguments]
+        assert main(["claims", "rbac", *options]) == 0
+        for item in yaml.safe_load_all(capsys.readouterr().out):
+            cluster.apply(kind_of(item), item)
+            made.append(item)
+        with connect(api_server.kubeconfig(ORDINARY), namespace=namespace) as connection:
+            wait_for(lambda: all(may_list(connection, kind) for kind in seen))
+
+    yield call
+    for item in made:
+        metadata = item["metadata"]
+        cluster.delete(kind_of(item), metadata["name"], metadata.get("namespace"))
+
+
+def kind_of(item: Manifest) -> Kind:
+    kind = item["kind"]
+    return Kind(RBAC, kind, f"{kind.lower()}s", namespaced=kind.startswith("Role"))
+
+
+def may_list(connection: Connection, kind: Kind) -> bool:
+    try:
+        connection.list(kind)
+    except ForbiddenError:
+        return False
+    return True
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def export(folder: Path, namespace: str, **changes: Any) -> Path:
+    files = build_manifests(*two_jobs(**changes), group=GROUP, namespace=namespace)
+    write_manifests(files, folder)
+    return folder
+
+
+def objects(folder: Path) -> dict[tuple[str, str], Any]:
+    return {
+        (item["kind"], item["metadata"]["name"]): item["spec"]
+        for file in folder.iterdir()
+        if file.name not in ("crds.yaml", "kustomization.yaml")
+        for item in yaml.safe_load_all(file.read_text())
+    }
+
+
+def held(cluster: Connection) -> dict[tuple[str, str], Any]:
+    kinds = (CLAIMS, CAPACITIES, APP_GROUPS, TOPOLOGIES)
+    return {
+        (kind.kind, item["metadata"]["name"]): item["spec"]
+        for kind in kinds
+        for item in cluster.list(kind)
+    }
+
+
+@pytest.mark.usefixtures("claims_too")
+def test_a_whole_export_is_applied_changed_and_deleted_with_the_rights_that_are_printed(
+    run: Run,
+    granted: Callable[..., None],
+    cluster: Connection,
+    namespace: str,
+    tmp_path: Path,
+) -> None:
+    granted(seen=(CLAIMS, APP_GROUPS, TOPOLOGIES, CAPACITIES))
+    folder = export(tmp_path / "out", namespace)
+    status, out, err = run("apply", str(folder))
+    assert (status, err) == (0, "")
+    assert out.splitlines() == [
+        "what jobs share: 3 created",
+        f"job {namespace}/resnet50-0: 3 created",
+        f"job {namespace}/vgg19-0-eb4e1677: 3 created",
+        "in all 9 created",
+    ]
+    assert held(cluster) == objects(folder)
+    assert run("apply", str(folder))[:2] == (0, "nothing to do: 9 objects are so already\n")
+    assert run("status", str(folder))[0] == 0
+
+    export(folder, namespace, offsets={"VGG19_0": 0, "resnet50-0": 24})
+    status, out, _ = run("apply", str(folder))
+    # One job is turned; how far it is from the other, their cushion, changes in the claims of both.
+    assert out.splitlines()[-1] == "in all 4 changed; 5 objects are so already"
+    assert held(cluster) == objects(folder)
+
+    assert run("delete", str(folder))[0] == 0
+    assert {kind for kind, _ in held(cluster)} == {"STBandwidthCapacity", "NetworkTopology"}
+    assert run("delete", str(folder), "--capacities")[0] == 0
+    assert held(cluster) == {}
+
+
+@pytest.mark.usefixtures("claims_too")
+def test_of_a_job_whose_claim_fails_the_app_group_is_taken_back(
+    cluster: Connection, namespace: str, tmp_path: Path, kubeconfig: Path
+) -> None:
+    folder = export(tmp_path / "out", namespace)
+    quotas = Kind("v1", "ResourceQuota", "resourcequotas", namespaced=True)
+    hard = {f"count/{CLAIMS.resource}": "1"}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": namespace},
+        "spec": {"hard": hard},
+    }
+    cluster.apply(quotas, quota)
+    used = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
+    cluster.merge(quotas, "q/status", namespace, used)
+    reach = ["--kubeconfig", str(kubeconfig)]
+    assert main(["claims", "apply", str(folder), *reach]) == 1
+    assert {kind for kind, _ in held(cluster)} == {"STBandwidthCapacity", "NetworkTopology"}
+    assert main(["claims", "delete", str(folder), "--capacities", *reach]) == 0
+
+
+@pytest.mark.usefixtures("claims_too")
+def test_jobs_of_all_namespaces_are_shown_and_deleted(
+    cluster: Connection,
+    namespace: str,
+    tmp_path: Path,
+    kubeconfig: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reach = ["--kubeconfig", str(kubeconfig), "--group", GROUP]
+    for place in (namespace, "default"):
+        folder = export(tmp_path / place, place)
+        assert main(["claims", "apply", str(folder), *reach[:2]]) == 0
+    capsys.readouterr()
+    assert main(["claims", "status", "-A", "--json", *reach]) == 0
+    jobs = ["resnet50-0", "vgg19-0-eb4e1677"]
+    found = [(row["namespace"], row["job"]) for row in json.loads(capsys.readouterr().out)]
+    assert found == [(place, job) for place in ("default", namespace) for job in jobs]
+    assert main(["claims", "delete", "-A", "--job", jobs[0], *reach]) == 0
+    assert {item["metadata"]["namespace"] for item in cluster.list(CLAIMS, ALL_NAMESPACES)} == {
+        "default",
+        namespace,
+    }
+    assert main(["claims", "delete", "-A", "--all", "--capacities", *reach]) == 0
+    for kind in (CLAIMS, CAPACITIES, APP_GROUPS, TOPOLOGIES):
+        assert cluster.list(kind, ALL_NAMESPACES) == []
+    capsys.readouterr()
+    assert main(["claims", "status", "-A", *reach]) == 0
+    assert capsys.readouterr().out == "no claims in any namespace\n"
+
+
+@pytest.mark.usefixtures("plugins")
+def test_definitions_are_applied_and_deleted_with_the_rights_that_are_printed(
+    run: Run,
+    granted: Callable[..., None],
+    cluster: Connection,
+    namespace: str,
+    tmp_path: Path,
+) -> None:
+    folder = str(export(tmp_path / "out", namespace))
+    granted("--definitions", seen=(APP_GROUPS, TOPOLOGIES))
+    wait_for(lambda: run("apply", folder, "--definitions", "--dry-run")[0] == 0)
+    assert not is_there(cluster, CLAIMS.resource)
+    (tmp_path / "out" / "crds.yaml").unlink()  # then they are those of this version
+    assert run("apply", folder, "--definitions")[0] == 0
+    assert held(cluster) == objects(tmp_path / "out")
+    status, out, _ = run("apply", folder, "--definitions")
+    assert (status, out) == (0, "nothing to do: 9 objects are so already\n")
+
+    there = ("--namespace", namespace, "--group", GROUP)
+    assert run("delete", "--all", "--capacities", "--definitions", *there)[0] == 0
+    names = [kind.resource for kind in (CLAIMS, CAPACITIES)]
+    wait_for(lambda: not any(is_there(cluster, name) for name in names))
+    assert cluster.list(APP_GROUPS) == cluster.list(TOPOLOGIES) == []
