@@ -17,7 +17,7 @@ from metronome_opt.kubernetes.cluster.kinds import (
     capacities_of,
     claims_of,
 )
-from metronome_opt.kubernetes.names import MANAGER, is_label, labels
+from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, is_label, labels
 
 _RBAC = "rbac.authorization.k8s.io"
 # Applying on the server's side is a patch, which also has to be a right to create where it does.
@@ -115,12 +115,13 @@ def rbac_manifests(
         Whether definitions are to be applied and deleted too.
     """
     inside, across = rights(group, definitions=definitions)
-    bound = f"{MANAGER}:{subject.title}"  # so that who comes later takes nothing from others
+    # Names tell groups and subjects apart, so that who comes later takes nothing from others.
+    own = MANAGER if group == DEFAULT_GROUP else f"{MANAGER}:{group}"
     # A cluster has one role for all namespaces, and bindings for each of them.
-    role = f"{MANAGER}-definitions" if definitions else MANAGER
+    role = f"{own}-definitions" if definitions else own
     return [
-        _role("Role", MANAGER, namespace, inside),
-        _binding("RoleBinding", bound, "Role", MANAGER, namespace, subject),
+        _role("Role", own, namespace, inside),
+        _binding("RoleBinding", f"{own}:{subject.title}", "Role", own, namespace, subject),
         _role("ClusterRole", role, None, across),
         _binding(
             "ClusterRoleBinding",

@@ -72,6 +72,15 @@ def test_who_is_granted_rights_takes_none_from_others() -> None:
     assert not any(set("/%") & set(name) for _, _, name in bindings)
 
 
+def test_the_roles_of_two_groups_stand_beside_each_other() -> None:
+    ann = Subject("User", "ann")
+    named = [
+        {(item["kind"], item["metadata"]["name"]) for item in rbac_manifests(group, "team", ann)}
+        for group in (GROUP, "claims.example.org")
+    ]
+    assert not named[0] & named[1]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--user", "a", "--serviceaccount", "b"], ["--serviceaccount", "A:b"], ["--namespace", "A"]],
