@@ -221,6 +221,7 @@ def export(
         typer.echo(text, nl=False)
     else:
         write_text(output, text)
+        typer.echo(f"wrote {output}")
     return 0
 
 

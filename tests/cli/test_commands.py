@@ -113,8 +113,16 @@ def test_export_writes_a_file_or_prints(
     path = tmp_path / f"model.{format_}"
     arguments = ["export", str(instance_file), "--format", format_]
     assert main([*arguments, "--output", str(path)]) == 0
+    assert capsys.readouterr().out == f"wrote {path}\n"
     assert main(arguments) == 0
     assert capsys.readouterr().out == path.read_text()
+
+
+def test_a_misspelt_command_of_claims_is_told(capsys: Captured) -> None:
+    assert main(["claims", "aply", "manifests"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "did you mean apply?" in told
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -12,6 +15,7 @@ from metronome_opt.cli.claims.diff import diff
 from metronome_opt.cli.claims.rbac import rbac
 from metronome_opt.cli.claims.status import status
 from metronome_opt.cli.claims.write import write
+from metronome_opt.errors import InputError, show
 
 _HELP = """Write claims as manifests, and apply them to a cluster.
 
@@ -30,8 +34,19 @@ class _WriteUnlessNamed(typer.core.TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put `write` before arguments that do not begin with a command."""
         if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
+            if args:
+                _refuse_misspelt(args[0], self.commands)
             args = ["write", *args]
         return super().parse_args(ctx, args)
+
+
+def _refuse_misspelt(word: str, commands: Iterable[str]) -> None:
+    near = get_close_matches(word, commands, n=1)
+    if near and not Path(word).exists():
+        raise InputError(
+            f"claims: there is no command {show(word)}, nor a file of that name; "
+            f"did you mean {near[0]}?"
+        )
 
 
 app = typer.Typer(cls=_WriteUnlessNamed, help=_HELP, add_completion=False)

@@ -55,7 +55,7 @@ def status(
         terminal().print(_table(rows))
     else:
         typer.echo(f"no claims in {'any namespace' if everywhere else ', '.join(places)}")
-    apart = desired is not None and any(row.in_step is not Step.SAME for row in rows)
+    apart = desired is not None and any(row.as_exported is not Step.SAME for row in rows)
     return 1 if apart else 0
 
 
@@ -64,7 +64,7 @@ def _table(rows: Iterable[JobStatus]) -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("job", "tasks", "nodes", "offset ms", "period ms", "observed", "in step"):
+    for heading in ("job", "tasks", "nodes", "offset ms", "period ms", "observed", "as exported"):
         numeric = heading in ("tasks", "offset ms", "period ms")
         table.add_column(heading, justify="right" if numeric else "left")
     for row in rows:
@@ -75,7 +75,7 @@ def _table(rows: Iterable[JobStatus]) -> Table:
             _milliseconds(row.offsets_us),
             _milliseconds(row.periods_us),
             _observed(row),
-            "" if row.in_step is None else row.in_step.value,
+            "" if row.as_exported is None else row.as_exported.value,
         )
     return table
 

@@ -42,7 +42,7 @@ class JobStatus:
         For each condition that the cluster observes, on how many claims it is true.
     observed_offsets_us, observed_periods_us
         What the cluster measured, microseconds; empty where nothing was.
-    in_step
+    as_exported
         How it compares with an export; None if there was none to compare with.
     """
 
@@ -54,7 +54,7 @@ class JobStatus:
     conditions: Mapping[str, int]
     observed_offsets_us: tuple[int, ...]
     observed_periods_us: tuple[int, ...]
-    in_step: Step | None
+    as_exported: Step | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status as plain values."""
@@ -68,7 +68,7 @@ class JobStatus:
             "conditions": dict(self.conditions),
             "observed_offsets_us": list(self.observed_offsets_us),
             "observed_periods_us": list(self.observed_periods_us),
-            "in_step": None if self.in_step is None else self.in_step.value,
+            "as_exported": None if self.as_exported is None else self.as_exported.value,
         }
 
 
@@ -112,7 +112,7 @@ def _steps(objects: list[Manifest], desired: Desired, present: set[JobKey]) -> d
     return steps
 
 
-def _status(job: JobKey, claims: list[Manifest], in_step: Step | None) -> JobStatus:
+def _status(job: JobKey, claims: list[Manifest], as_exported: Step | None) -> JobStatus:
     allocations = [claim["spec"]["allocation"] for claim in claims]
     observed = [claim.get("status") or {} for claim in claims]
     conditions = Counter(
@@ -135,7 +135,7 @@ def _status(job: JobKey, claims: list[Manifest], in_step: Step | None) -> JobSta
         conditions=dict(sorted(conditions.items())),
         observed_offsets_us=_different(one.get("observedOffsetMicroseconds") for one in observed),
         observed_periods_us=_different(one.get("observedPeriodMicroseconds") for one in observed),
-        in_step=in_step,
+        as_exported=as_exported,
     )
 
 

@@ -22,7 +22,7 @@ def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Document]
     """
     for path in _files(paths):
         documents = read_documents(path)
-        for index, document in enumerate(documents):
+        for index, document in enumerate(documents, start=1):
             place = f": document {index}" if len(documents) > 1 else ""
             yield f"{path}{place}", document
 

@@ -340,7 +340,7 @@ def allow(cluster: Connection, namespace: str, most: int) -> None:
 # ------------------------------------------------------------------ status, delete
 
 
-def test_status_shows_what_is_there_what_is_observed_and_whether_it_is_in_step(
+def test_status_shows_what_is_there_what_is_observed_and_whether_it_is_as_exported(
     run: Run, cluster: Connection, namespace: str, tmp_path: Path
 ) -> None:
     folder = write(tmp_path / "a", claim("a", 0, namespace), claim("a", 1, namespace))
@@ -367,14 +367,14 @@ def test_status_shows_what_is_there_what_is_observed_and_whether_it_is_in_step(
             "conditions": {"Shifted": 1},
             "observed_offsets_us": [],
             "observed_periods_us": [201_000],
-            "in_step": "yes",
+            "as_exported": "yes",
         }
     ]
     assert run("apply", folder)[1] == "nothing to do: 2 objects are so already\n"
     write(tmp_path / "a", claim("a", 0, namespace), claim("b", 0, namespace))
     status, out, _ = run("status", folder, "--json")
     assert status == 1
-    assert {row["job"]: row["in_step"] for row in json.loads(out)} == {
+    assert {row["job"]: row["as_exported"] for row in json.loads(out)} == {
         "a": "differs",
         "b": "not in the cluster",
     }
