@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import resource
 import sys
 import tempfile
 import time
@@ -17,6 +17,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kubernetes import build_manifests, write_manifests
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from metronome_opt.schedule import Schedule, Status
+from tests.kubernetes.cluster.measured import run_measured
 from tests.kubernetes.cluster.server import ApiServer, binaries
 
 _TASKS = 8
@@ -72,21 +73,14 @@ class _Run:
 
 
 def _apply(server: ApiServer, folder: Path) -> _Run:
-    command = [sys.executable, "-m", "metronome_opt", "claims", "apply", str(folder)]
-    options = ["--definitions", "--kubeconfig", str(server.kubeconfig())]
+    arguments = ["claims", "apply", str(folder), "--definitions"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen([*command, *options], stdout=said, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        seconds = time.perf_counter() - start
-        said.seek(0)
-        run = _Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, said.read())
-        if process.returncode:
-            raise RuntimeError(
-                f"metronome claims apply ended with {process.returncode}: {run.said}"
-            )
-        return run
+    lines, peak = run_measured([*arguments, "--kubeconfig", str(server.kubeconfig())])
+    seconds = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return _Run(seconds, busy, peak / 1024, "\n".join(lines))
 
 
 def _export(folder: Path, claims: int, name: str) -> None:

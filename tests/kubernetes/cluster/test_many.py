@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ from metronome_opt.kubernetes.cluster import Connection
 from metronome_opt.kubernetes.cluster.kinds import claims_of
 from metronome_opt.kubernetes.dump import dump_objects
 from tests.kubernetes.cluster.exports import GROUP, claim
+from tests.kubernetes.cluster.measured import run_measured
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
 
@@ -28,17 +26,8 @@ def export(folder: Path, namespace: str, jobs: int) -> Path:
 
 def apply(folder: Path, kubeconfig: Path) -> tuple[str, int]:
     """Apply an export in a process of its own; return its last line and its peak memory in KiB."""
-    command = [sys.executable, "-m", "metronome_opt", "claims", "apply", str(folder)]
-    process = subprocess.Popen(
-        [*command, "--kubeconfig", str(kubeconfig)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    with process.stdout as stream:
-        said = stream.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return said.splitlines()[-1], usage.ru_maxrss
+    lines, peak = run_measured(["claims", "apply", str(folder), "--kubeconfig", str(kubeconfig)])
+    return lines[-1], peak
 
 
 def test_memory_hardly_grows_with_the_claims_that_are_applied(
