@@ -61,3 +61,10 @@ def place(path: Sequence[str | int]) -> str:
 def _container(value: dict[object, object] | list[object] | tuple[object, ...]) -> str:
     kind = "a mapping" if isinstance(value, dict) else "a list"
     return f"{kind} of {len(value)}"
+
+
+def told(text: str, most: int) -> str:
+    """Return what somebody else said as it may stand in a line: printable ASCII, at most `most`."""
+    clean = " ".join(text.encode("ascii", "backslashreplace").decode().split())
+    printable = "".join(letter if letter.isprintable() else "?" for letter in clean)
+    return printable if len(printable) <= most else printable[: most - 3] + "..."

@@ -50,11 +50,15 @@ def correlation(value: float | None) -> str | None:
     return rf"\ensuremath{{{value:.2f}}}"
 
 
+def _instances(family: str) -> str | None:
+    """Return how many stored test instances a family has."""
+    entries = read_suite(SUITES / family).index.instances
+    return whole(sum(entry.split == "test" for entry in entries))
+
+
 def _fronts(found: Mapping[str, float]) -> Numbers:
-    size = read_suite(SUITES / "paper").index
-    known = whole(sum(entry.split == "test" for entry in size.instances)) if found else None
     return {
-        "frontsInstances": known,
+        "frontsInstances": _instances("paper") if found else None,
         "frontsComplete": whole(found.get("complete")),
         "frontsInTime": whole(found.get("complete within 60 s")),
         "frontsMedian": digits(found.get("median time")),
@@ -79,10 +83,8 @@ def _stretch(found: Mapping[str, float]) -> Numbers:
 
 
 def _strict(found: Mapping[str, float]) -> Numbers:
-    size = read_suite(SUITES / "weights").index
-    known = whole(sum(entry.split == "test" for entry in size.instances)) if found else None
     return {
-        "strictInstances": known,
+        "strictInstances": _instances("weights") if found else None,
         "strictProved": whole(found.get("least unserved of the heaviest proved")),
         "strictZero": whole(found.get("of these, it is 0")),
         "strictKept": whole(found.get("there least contention serves them in full too")),

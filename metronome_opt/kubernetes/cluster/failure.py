@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from metronome_opt import errors
 from metronome_opt.errors import MetronomeError
 
 _SHOWN = 300
@@ -68,6 +69,4 @@ def told(text: str, secret: str = "") -> str:
     """Return what somebody else said as it may stand in a line: printable, short, no `secret`."""
     if secret:
         text = text.replace(secret, "***")
-    clean = " ".join(text.encode("ascii", "backslashreplace").decode().split())
-    printable = "".join(letter if letter.isprintable() else "?" for letter in clean)
-    return printable if len(printable) <= _SHOWN else printable[: _SHOWN - 3] + "..."
+    return errors.told(text, _SHOWN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from metronome_opt import errors
 from metronome_opt.errors import MetronomeError
 
 _SHOWN = 200
@@ -28,6 +29,4 @@ class PrometheusError(MetronomeError):
 
 def told(text: str) -> str:
     """Return what a server said as it may stand in a line: printable and short."""
-    clean = " ".join(text.encode("ascii", "backslashreplace").decode().split())
-    printable = "".join(letter if letter.isprintable() else "?" for letter in clean)
-    return printable if len(printable) <= _SHOWN else printable[: _SHOWN - 3] + "..."
+    return errors.told(text, _SHOWN)
