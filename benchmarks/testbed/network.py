@@ -1,0 +1,228 @@
+"""Racks of nodes on this machine: network namespaces, veth pairs, bridges, and shaped uplinks.
+
+A namespace belongs to a process that reads from a pipe which only this process holds open. If this
+process ends, however it ends, the pipe closes, the process ends, and the kernel takes the namespace
+away with all devices in it. No namespace has a name, so nothing is left to clean up.
+
+A shaped device has a token bucket with a queue of 20 ms for data, and a class of its own for
+acknowledgements. In one queue (`tbf`) those of one direction would wait behind the data of the
+other: a burst of 180 ms that had the network to itself then took cubic 193 to 243 ms.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from metronome_opt.errors import InputError
+
+GOODPUT = 0.964
+"""What a burst of TCP carries of the rate of a link, as measured on shaped devices."""
+
+_TOOLS = ("ip", "tc", "nsenter", "unshare")
+_QUEUE_MS = 20
+_DATA, _SMALL = "1:1", "1:2"  # classes; small are packets of less than 128 bytes
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a network is to look like.
+
+    Attributes
+    ----------
+    nodes
+        How many nodes each rack has, shape (racks,).
+    uplink_mbps
+        Rate of each rack's uplink, both ways, shape (racks,); None where nothing limits it.
+    interface_mbps
+        Rate of each node's interface, both ways; None where nothing limits it.
+    """
+
+    nodes: tuple[int, ...]
+    uplink_mbps: tuple[int | None, ...]
+    interface_mbps: int | None = None
+
+
+class Network:
+    """Namespaces of a layout, for as long as they are needed.
+
+    Raises
+    ------
+    InputError
+        If this user or this machine cannot make network namespaces.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        check_machine()
+        self._layout = layout
+        self._stack = ExitStack()
+        self._nodes: dict[tuple[int, int], int] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self._build()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def address(self, rack: int, node: int) -> str:
+        """Return the address of a node."""
+        return f"10.98.{rack}.{node + 1}"
+
+    def popen(
+        self, rack: int, node: int, command: Sequence[str], **options: Any
+    ) -> subprocess.Popen[str]:
+        """Start a program on a node."""
+        return subprocess.Popen(
+            [*_inside(self._nodes[rack, node]), *command], text=True, **options
+        )
+
+    def shape(self, rack: int, mbps: int) -> None:
+        """Let the uplink of a rack carry so much from now on, both ways."""
+        for namespace, device in ((self._racks[rack], "uplink"), (self._core, f"r{rack}")):
+            _tc(namespace, [f"class change {_data_class(device, mbps)}"])
+
+    def _build(self) -> None:
+        layout = self._layout
+        self._core = self._hold()
+        self._racks = [self._hold() for _ in layout.nodes]
+        core = ["link set lo up", "link add name switch type bridge", "link set switch up"]
+        core_queues = []
+        for rack, (namespace, rate) in enumerate(
+            zip(self._racks, layout.uplink_mbps, strict=True)
+        ):
+            _ip(self._core, [f"link add r{rack} type veth peer name uplink netns {namespace}"])
+            core += [f"link set r{rack} master switch up"]
+            lines = ["link set lo up", "link add name switch type bridge", "link set switch up"]
+            lines += ["link set uplink master switch up"]
+            queues = []
+            if rate is not None:
+                core_queues += _shape(f"r{rack}", rate)
+                queues += _shape("uplink", rate)
+            _ip(namespace, lines)
+            for node in range(layout.nodes[rack]):
+                queues += self._add_node(rack, node)
+            _tc(namespace, queues)
+        _ip(self._core, core)
+        _tc(self._core, core_queues)
+
+    def _add_node(self, rack: int, node: int) -> list[str]:
+        """Join a node to its rack; return how the rack's port towards it is shaped."""
+        namespace = self._nodes[rack, node] = self._hold()
+        _ip(self._racks[rack], [f"link add n{node} type veth peer name eth0 netns {namespace}"])
+        _ip(self._racks[rack], [f"link set n{node} master switch up"])
+        _ip(
+            namespace,
+            [
+                "link set lo up",
+                f"address add {self.address(rack, node)}/16 dev eth0",
+                "link set eth0 up",
+            ],
+        )
+        rate = self._layout.interface_mbps
+        if rate is None:
+            return []
+        _tc(namespace, _shape("eth0", rate))
+        return _shape(f"n{node}", rate)
+
+    def _hold(self) -> int:
+        """Make a namespace; return the process that it belongs to."""
+        holder = subprocess.Popen(
+            ["unshare", "--net", "sh", "-c", "echo; exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._stack.callback(_release, holder)
+        assert holder.stdout is not None
+        if not holder.stdout.read(1):
+            raise InputError("unshare: no network namespace could be made; run this as root")
+        return holder.pid
+
+
+def check_machine() -> None:
+    """Refuse a machine without the tools or the rights that namespaces need.
+
+    Raises
+    ------
+    InputError
+        In one line, with the remedy.
+    """
+    reason = missing()
+    if reason is not None:
+        raise InputError(reason)
+
+
+def missing() -> str | None:
+    """Return what this machine lacks for a test bed and how to get it; None for nothing."""
+    lacking = [tool for tool in _TOOLS if shutil.which(tool) is None]
+    if lacking:
+        return f"{lacking[0]}: not found; on Debian: apt install iproute2 util-linux"
+    if os.geteuid() != 0:
+        return "network namespaces need root; run this as root"
+    made = subprocess.run(
+        ["unshare", "--net", "true"], check=False, capture_output=True, text=True
+    )
+    if made.returncode:
+        return f"network namespaces cannot be made here ({made.stderr.strip()})"
+    return None
+
+
+def _shape(device: str, mbps: int) -> list[str]:
+    """Return what `tc` is told to limit a device to a rate."""
+    return [
+        f"qdisc add dev {device} root handle 1: htb default 1",
+        f"class add {_data_class(device, mbps)}",
+        f"class add dev {device} parent 1: classid {_SMALL} htb rate 1gbit quantum 60000",
+        f"qdisc add dev {device} parent {_DATA} bfifo limit {mbps * 125 * _QUEUE_MS}",
+        f"filter add dev {device} parent 1: protocol ip u32 "
+        f"match u16 0x0000 0xff80 at 2 flowid {_SMALL}",
+    ]
+
+
+def _data_class(device: str, mbps: int) -> str:
+    bucket = "burst 16kb cburst 16kb quantum 60000"
+    return f"dev {device} parent 1: classid {_DATA} htb rate {mbps}mbit {bucket}"
+
+
+def _release(holder: subprocess.Popen[bytes]) -> None:
+    assert holder.stdin is not None and holder.stdout is not None
+    holder.stdin.close()
+    holder.stdout.close()
+    holder.wait()
+
+
+def _inside(process: int) -> list[str]:
+    return ["nsenter", f"--net=/proc/{process}/ns/net"]
+
+
+def _ip(namespace: int, lines: Sequence[str]) -> None:
+    _batch([*_inside(namespace), "ip", "-batch", "-"], lines)
+
+
+def _tc(namespace: int, lines: Sequence[str]) -> None:
+    if lines:
+        _batch([*_inside(namespace), "tc", "-batch", "-"], lines)
+
+
+def _batch(command: Sequence[str], lines: Sequence[str]) -> None:
+    done = subprocess.run(
+        command, input="\n".join(lines) + "\n", check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        fault = (done.stderr or done.stdout).strip().splitlines()
+        raise InputError(f"{' '.join(command[2:3])}: {fault[0] if fault else 'failed'}")

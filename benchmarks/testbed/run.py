@@ -1,0 +1,245 @@
+"""One case on the network: start the ranks, wait for them, and take down what happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from benchmarks.testbed.cases import BedJob, Case
+from benchmarks.testbed.network import Network
+from metronome_opt.errors import MetronomeError
+from metronome_opt.multiobjective import solve
+from metronome_opt.records import FrozenMap, Record
+
+Mode = Literal["free", "gated", "gated-2", "gated-4"]
+STRETCH: Mapping[Mode, float] = {"free": 0.0, "gated": 0.0, "gated-2": 0.02, "gated-4": 0.04}
+"""Idle time that a mode adds to every period, as a share of it."""
+
+_ROOT = Path(__file__).parent.parent.parent
+_READY_S = 30.0
+_SPARE_S = 25.0  # beyond the time that a run is to take
+_LEAD_S = 0.3  # from the order to start to the start
+_BUSY_P95_MS, _BUSY_MAX_MS, _STEAL = 1.0, 10.0, 0.01
+
+Times = Annotated[tuple[float, ...], Field(strict=False)]
+Burst = Annotated[tuple[float, float, float], Field(strict=False)]
+
+
+class JobRun(Record):
+    """What a job did; times in ms since the start of the run.
+
+    Parameters
+    ----------
+    begins_ms
+        Beginnings of its iterations, and the end of the last one.
+    bursts_ms
+        When each burst was ready, began and ended.
+    ended
+        Why it ended before its time; None if it did not.
+    """
+
+    begins_ms: Times
+    bursts_ms: Annotated[tuple[Burst, ...], Field(strict=False)]
+    ended: str | None = None
+
+
+class BedRun(Record):
+    """One case, run once.
+
+    Parameters
+    ----------
+    offsets
+        Of the gated jobs, in ms.
+    busy
+        Whether something else on this machine disturbed the run.
+    late_p95_ms, late_max_ms
+        How late sleeping ranks woke up.
+    idle, steal
+        Shares of the processors' time.
+    real_time
+        Whether ranks ran before all else on the machine.
+    jobs
+        By name.
+    """
+
+    case: str
+    mode: Mode
+    repeat: int
+    congestion: str
+    offsets: FrozenMap[str, int] | None
+    kernel: str
+    busy: bool
+    late_p95_ms: float
+    late_max_ms: float
+    idle: float
+    steal: float
+    real_time: bool
+    jobs: FrozenMap[str, JobRun]
+
+
+class BedError(MetronomeError):
+    """A run of the test bed that came to nothing."""
+
+
+def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> dict[str, int] | None:
+    """Return the offsets of the gated jobs in ms; None if nobody is gated."""
+    if mode == "free":
+        return None
+    result = solve(case.instance(STRETCH[mode]), time_limit=time_limit, seed=0, workers=2)
+    assert result.schedule is not None  # a limit above 0 gives one
+    return dict(result.schedule.offsets)
+
+
+def run_case(case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | None) -> BedRun:
+    """Run a case once.
+
+    Raises
+    ------
+    BedError
+        If a rank does not start, or does not end in time.
+    """
+    with Network(case.layout) as network:
+        ranks: dict[tuple[str, int], subprocess.Popen[str]] = {}
+        try:
+            for job, tasks in _tasks(case, mode, offsets, network).items():
+                for rank, (place, task) in enumerate(tasks):
+                    ranks[job, rank] = _start(network, place, task)
+            for name, rank in ranks.items():
+                _expect_ready(name, rank)
+            before = _processor_times()
+            _begin(ranks)
+            seen = {name: _finish(name, rank, case.seconds) for name, rank in ranks.items()}
+            idle, steal = _shares(before, _processor_times())
+        finally:
+            for rank in ranks.values():
+                rank.kill()
+                rank.communicate()
+    late_p95 = max(each["late_p95_ms"] for each in seen.values())
+    late_max = max(each["late_max_ms"] for each in seen.values())
+    return BedRun(
+        case=case.name,
+        mode=mode,
+        repeat=repeat,
+        congestion=case.congestion,
+        offsets=offsets,
+        kernel=platform.release(),
+        busy=late_p95 > _BUSY_P95_MS or late_max > _BUSY_MAX_MS or steal > _STEAL,
+        late_p95_ms=late_p95,
+        late_max_ms=late_max,
+        idle=round(idle, 3),
+        steal=round(steal, 3),
+        real_time=all(each["real_time"] for each in seen.values()),
+        jobs={
+            job: JobRun(
+                begins_ms=seen[job, 0]["begins_ms"],
+                bursts_ms=seen[job, 0]["bursts_ms"],
+                ended=seen[job, 0]["ended"],
+            )
+            for job in case.job_names
+        },
+    )
+
+
+def _tasks(
+    case: Case, mode: Mode, offsets: Mapping[str, int] | None, network: Network
+) -> dict[str, list[tuple[tuple[int, int], dict[str, Any]]]]:
+    """Return for each job the node of each rank, and what the rank is to do."""
+    periods = case.periods(STRETCH[mode])
+    taken = [0] * len(case.layout.nodes)
+    tasks = {}
+    for name, job in zip(case.job_names, case.jobs, strict=True):
+        places = []
+        for rack in case.racks(job):
+            places.append((rack, taken[rack]))
+            taken[rack] += 1
+        claim = offsets and {
+            "offset_ms": offsets[name],
+            "period_ms": periods[name],
+            "starts_ms": [start for start, _ in job.bursts],
+        }
+        task = {
+            "addresses": [network.address(*place) for place in places],
+            "congestion": case.congestion,
+            "begin_ms": job.begin,
+            "end_ms": job.end or 1000 * case.seconds,
+            "iterations": None,
+            "claim": claim,
+            **_work(case, job),
+        }
+        tasks[name] = [(place, {**task, "rank": rank}) for rank, place in enumerate(places)]
+    return tasks
+
+
+def _work(case: Case, job: BedJob) -> dict[str, Any]:
+    """Return what a rank computes and sends in an iteration."""
+    bursts, reached = [], 0
+    for start, length in job.bursts:
+        size = round(length * case.rate_mbps * 1000 / 8)
+        bursts.append((start - reached, size))
+        reached = start + length
+    return {"bursts": bursts, "rest_ms": job.period - reached}
+
+
+def _start(network: Network, place: tuple[int, int], task: dict[str, Any]) -> Any:
+    rank = network.popen(
+        *place,
+        [sys.executable, "-S", "-m", "benchmarks.testbed.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+    )
+    rank.stdin.write(json.dumps(task) + "\n")
+    rank.stdin.flush()
+    return rank
+
+
+def _expect_ready(name: tuple[str, int], rank: Any) -> None:
+    readable, _, _ = select.select([rank.stdout], [], [], _READY_S)
+    if not readable or rank.stdout.readline() != "ready\n":
+        raise BedError(f"job {name[0]}, rank {name[1]}: did not start: {_last_words(rank)}")
+
+
+def _begin(ranks: Mapping[Any, Any]) -> None:
+    """Let all ranks start at one moment, from which offsets count."""
+    start = time.time_ns() + int(_LEAD_S * 1e9)
+    for rank in ranks.values():
+        rank.stdin.write(f"{start}\n")
+        rank.stdin.flush()
+
+
+def _finish(name: tuple[str, int], rank: Any, seconds: int) -> dict[str, Any]:
+    readable, _, _ = select.select([rank.stdout], [], [], seconds + _SPARE_S)
+    line = rank.stdout.readline() if readable else ""
+    if not line:
+        raise BedError(f"job {name[0]}, rank {name[1]}: gave no result: {_last_words(rank)}")
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def _last_words(rank: Any) -> str:
+    rank.kill()
+    words = rank.communicate()[1].strip().splitlines()
+    return words[-1] if words else "it said nothing"
+
+
+def _processor_times() -> list[int]:
+    return [int(each) for each in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+
+
+def _shares(before: list[int], after: list[int]) -> tuple[float, float]:
+    """Return which shares of the processors' time were idle and stolen."""
+    spent = [late - early for early, late in zip(before, after, strict=True)]
+    total = max(1, sum(spent))
+    return (spent[3] + spent[4]) / total, spent[7] / total

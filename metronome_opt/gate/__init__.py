@@ -1,0 +1,17 @@
+"""The gate of a training loop: bursts wait for the slots that their job was given.
+
+>>> from metronome_opt.gate import Gate
+>>> gate = Gate.from_environment()
+>>> with gate.burst():
+...     all_reduce(gradients)
+
+Only the standard library is needed, so that a training image can have it without what solvers need.
+"""
+
+from __future__ import annotations
+
+from metronome_opt.gate.burst import Burst
+from metronome_opt.gate.gate import Gate
+from metronome_opt.gate.plan import STALL, Claim
+
+__all__ = ["STALL", "Burst", "Claim", "Gate"]

@@ -1,0 +1,137 @@
+"""A communication hook of PyTorch's DistributedDataParallel whose all-reduces wait for their slot.
+
+>>> from metronome_opt.gate import Gate, ddp
+>>> ddp.register(model, Gate.from_environment())
+
+What it computes is bit for bit what the built-in hook ``allreduce_hook`` does. It was tested with
+gloo on CPUs; the lines for accelerators follow PyTorch's documentation and were not run on one.
+"""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+if TYPE_CHECKING:
+    from metronome_opt.gate.burst import Burst
+    from metronome_opt.gate.gate import Gate
+
+
+def register(
+    model: Any, gate: Gate, *, first_buckets: tuple[int, ...] = (0,), process_group: Any = None
+) -> None:
+    """Let all gradients of a model go through a gate.
+
+    Parameters
+    ----------
+    model
+        A DistributedDataParallel that has no communication hook yet.
+    gate
+        Its claim has as many bursts in an iteration as there are first buckets.
+    first_buckets
+        The buckets with which bursts begin, by index; the first one of all is 0.
+    process_group
+        Whose processes reduce; None for all.
+    """
+    paced = _Paced(gate, frozenset(first_buckets), process_group)
+    # DDP wants annotations that are these very types, or none.
+    model.register_comm_hook(paced, lambda state, bucket: state.reduce(bucket))
+
+
+class _Bucket(NamedTuple):
+    tensor: Any
+    number: int
+    is_last: bool
+    ready: Any  # an event of an accelerator, None on a CPU
+    reduced: Any  # the future
+
+
+class _Paced:
+    """Buckets in the order in which DDP hands them over, the same on all processes.
+
+    One thread takes them, waits for slots and launches reductions, so that backward goes on
+    meanwhile, and buckets that follow one another are under way together.
+    """
+
+    def __init__(self, gate: Gate, first: frozenset[int], group: Any) -> None:
+        self._gate, self._first = gate, first
+        self._group = group if group is not None else dist.group.WORLD
+        self._size = dist.get_world_size(self._group)
+        self._queue: SimpleQueue[_Bucket] = SimpleQueue()
+        self._burst: Burst | None = None
+        self._sent = 0
+        self._works: list[Any] = []
+        threading.Thread(target=self._run, name="metronome-gate-ddp", daemon=True).start()
+
+    def reduce(self, bucket: Any) -> Any:
+        """Return a future of the mean over all processes; called by backward."""
+        tensor = bucket.buffer()
+        tensor.div_(self._size)  # before it is reduced, as allreduce_hook does
+        ready, devices = None, []
+        if tensor.is_cuda:
+            ready = torch.cuda.Event()
+            ready.record(torch.cuda.current_stream(tensor.device))
+            devices = [tensor.device]
+        reduced = torch.futures.Future(devices=devices)
+        self._queue.put(_Bucket(tensor, bucket.index(), bucket.is_last(), ready, reduced))
+        return reduced.then(lambda done: done.value())  # a future that can fail, as `reduced` not
+
+    def _run(self) -> None:
+        while True:
+            bucket = self._queue.get()
+            try:
+                self._launch(bucket)
+            except Exception as error:
+                bucket.reduced.set_exception(error)
+            if bucket.is_last:
+                self._close(bucket.tensor)
+
+    def _launch(self, bucket: _Bucket) -> None:
+        """Begin to reduce a bucket, in its slot if a burst begins with it."""
+        if bucket.ready is not None:
+            torch.cuda.set_device(bucket.tensor.device)
+            bucket.ready.synchronize()
+        if bucket.number in self._first:
+            self._close(bucket.tensor)
+            self._burst = self._gate.burst()
+            self._burst.begin()
+            self._check()
+        work = dist.all_reduce(bucket.tensor, group=self._group, async_op=True)
+        self._works.append(work)
+        size = bucket.tensor.numel() * bucket.tensor.element_size()
+        self._sent += 2 * (self._size - 1) * size // self._size  # a ring
+
+        def settle(done: Any) -> None:
+            try:
+                bucket.reduced.set_result(done.value()[0])
+            except Exception as error:
+                bucket.reduced.set_exception(error)
+
+        work.get_future().add_done_callback(settle)
+
+    def _check(self) -> None:
+        claim = self._gate.claim
+        if claim is not None and len(claim.starts_ns) != len(self._first):
+            self._gate.warn(
+                f"the claim has {len(claim.starts_ns)} bursts in an iteration, the hook "
+                f"{len(self._first)}; name as many first_buckets"
+            )
+
+    def _close(self, tensor: Any) -> None:
+        """End the burst when all that it holds is reduced."""
+        works, self._works = self._works, []
+        try:
+            for work in works:
+                work.wait()
+            if tensor.is_cuda:
+                torch.cuda.current_stream(tensor.device).synchronize()
+        except Exception as error:  # backward has it from the future
+            self._gate.warn(f"a bucket was not reduced: {error}")
+        if self._burst is not None:
+            self._burst.sent_bytes = self._sent
+            self._burst.end()
+        self._burst, self._sent = None, 0

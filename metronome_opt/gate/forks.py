@@ -1,0 +1,21 @@
+"""Gates in forked processes: workers that load data must neither record nor answer scrapes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from metronome_opt.gate.gate import Gate
+
+GATES: WeakSet[Gate] = WeakSet()
+"""All gates of the process."""
+
+
+def _forget() -> None:
+    for gate in list(GATES):
+        gate.forget()
+
+
+os.register_at_fork(after_in_child=_forget)
