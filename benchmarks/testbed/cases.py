@@ -39,6 +39,8 @@ class BedJob(Record):
         Where its ranks are, one in each; all racks if it is empty.
     begin, end
         When it arrives, and when it leaves; None for the end of the run.
+    iterations
+        How many it runs, if it does not go on until then.
     """
 
     period: Positive
@@ -46,6 +48,7 @@ class BedJob(Record):
     racks: Annotated[tuple[NonNegative, ...], Field(strict=False)] = ()
     begin: NonNegative = 0
     end: Positive | None = None
+    iterations: Positive | None = None
 
     @model_validator(mode="after")
     def _check(self) -> BedJob:
@@ -76,6 +79,9 @@ class Case(Record):
         Congestion control of all connections.
     seconds
         How long it runs.
+    program
+        What ranks do: a ring all-reduce of as many bytes as a burst is long, or a step of PyTorch's
+        DistributedDataParallel over gloo, whose gradients have about as many.
     jobs
         Called a, b, c and so on.
     """
@@ -87,6 +93,7 @@ class Case(Record):
     interface_mbps: Positive | None = None
     congestion: Congestion = "cubic"
     seconds: Positive = 12
+    program: Literal["ring", "ddp"] = "ring"
     jobs: Annotated[tuple[BedJob, ...], Field(min_length=1, max_length=26, strict=False)]
 
     @model_validator(mode="after")
@@ -98,6 +105,8 @@ class Case(Record):
                     f"jobs[{index}].racks",
                     f"must be two or more of the {RACKS[self.network]} racks, each once",
                 )
+            if self.program == "ddp" and (job.iterations is None or len(job.bursts) > 1):
+                refuse(f"jobs[{index}]", "a job of DDP states iterations and has one burst")
         return self
 
     def racks(self, job: BedJob) -> tuple[int, ...]:

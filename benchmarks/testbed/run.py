@@ -26,6 +26,10 @@ STRETCH: Mapping[Mode, float] = {"free": 0.0, "gated": 0.0, "gated-2": 0.02, "ga
 """Idle time that a mode adds to every period, as a share of it."""
 
 _ROOT = Path(__file__).parent.parent.parent
+_PROGRAMS = {
+    "ring": [sys.executable, "-S", "-m", "benchmarks.testbed.worker"],
+    "ddp": [os.environ.get("TORCH_PYTHON", "/usr/bin/python3"), "-m", "benchmarks.testbed.training"],
+}
 _READY_S = 30.0
 _SPARE_S = 25.0  # beyond the time that a run is to take
 _LEAD_S = 0.3  # from the order to start to the start
@@ -44,12 +48,15 @@ class JobRun(Record):
         Beginnings of its iterations, and the end of the last one.
     bursts_ms
         When each burst was ready, began and ended.
+    losses
+        Of each iteration on the first rank, of a job that really trains.
     ended
         Why it ended before its time; None if it did not.
     """
 
     begins_ms: Times
     bursts_ms: Annotated[tuple[Burst, ...], Field(strict=False)]
+    losses: Times | None = None
     ended: str | None = None
 
 
@@ -113,7 +120,7 @@ def run_case(case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | N
         try:
             for job, tasks in _tasks(case, mode, offsets, network).items():
                 for rank, (place, task) in enumerate(tasks):
-                    ranks[job, rank] = _start(network, place, task)
+                    ranks[job, rank] = _start(network, place, case.program, task)
             for name, rank in ranks.items():
                 _expect_ready(name, rank)
             before = _processor_times()
@@ -143,6 +150,7 @@ def run_case(case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | N
             job: JobRun(
                 begins_ms=seen[job, 0]["begins_ms"],
                 bursts_ms=seen[job, 0]["bursts_ms"],
+                losses=seen[job, 0].get("losses"),
                 ended=seen[job, 0]["ended"],
             )
             for job in case.job_names
@@ -172,7 +180,7 @@ def _tasks(
             "congestion": case.congestion,
             "begin_ms": job.begin,
             "end_ms": job.end or 1000 * case.seconds,
-            "iterations": None,
+            "iterations": job.iterations,
             "claim": claim,
             **_work(case, job),
         }
@@ -190,15 +198,15 @@ def _work(case: Case, job: BedJob) -> dict[str, Any]:
     return {"bursts": bursts, "rest_ms": job.period - reached}
 
 
-def _start(network: Network, place: tuple[int, int], task: dict[str, Any]) -> Any:
+def _start(network: Network, place: tuple[int, int], program: str, task: dict[str, Any]) -> Any:
     rank = network.popen(
         *place,
-        [sys.executable, "-S", "-m", "benchmarks.testbed.worker"],
+        _PROGRAMS[program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=_ROOT,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        env={**os.environ, "PYTHONPATH": str(_ROOT), "GLOO_SOCKET_IFNAME": "eth0"},
     )
     rank.stdin.write(json.dumps(task) + "\n")
     rank.stdin.flush()

@@ -28,13 +28,13 @@ _PRIORITY = 10
 def main() -> None:
     """Run one rank."""
     task = json.loads(sys.stdin.readline())
-    real_time = _take_precedence()
+    real_time = take_precedence()
     to, origin = connect(task)
     for _ in range(2 * (len(task["addresses"]) - 1)):
         exchange(to, origin, WARM_UP)
     print("ready", flush=True)
     start_ns = int(sys.stdin.readline())
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    threading.Thread(target=end_with_input, daemon=True).start()
     rank = Rank(task, to, origin, start_ns)
     rank.run()
     print(json.dumps({**rank.seen(), "real_time": real_time}), flush=True)
@@ -87,7 +87,7 @@ class Rank:
     ) -> None:
         self._task, self._to, self._origin, self._start_ns = task, to, origin, start_ns
         self._steps = 2 * (len(task["addresses"]) - 1)
-        self._gate = Gate(_claim(task["claim"], start_ns)) if task["claim"] else None
+        self._gate = Gate(claim_of(task["claim"], start_ns)) if task["claim"] else None
         self._begins: list[float] = []
         self._bursts: list[tuple[float, float, float]] = []
         self._late: list[float] = []
@@ -179,7 +179,7 @@ def exchange(to: socket.socket, origin: socket.socket, size: int) -> None:
             incoming -= received
 
 
-def _claim(stated: dict[str, Any], start_ns: int) -> Claim:
+def claim_of(stated: dict[str, Any], start_ns: int) -> Claim:
     """Return a claim whose offset counts from the start."""
     period_ns = stated["period_ms"] * 1_000_000
     return Claim(
@@ -190,7 +190,7 @@ def _claim(stated: dict[str, Any], start_ns: int) -> Claim:
     )
 
 
-def _take_precedence() -> bool:
+def take_precedence() -> bool:
     """Run before whatever else this machine does, where that is allowed."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
@@ -199,7 +199,7 @@ def _take_precedence() -> bool:
     return True
 
 
-def _end_with_input() -> None:
+def end_with_input() -> None:
     """End as soon as whoever started this is gone."""
     while os.read(0, 1):
         pass

@@ -15,13 +15,11 @@ class Burst:
 
     Attributes
     ----------
-    sent_bytes
-        What it sends; may be told at any time before it ends. None if nobody said.
     phase, iteration
         Which burst it is of which iteration, both from 0.
     ready, begins, began, ended
         When it could begin, was to begin, began and ended, by the steady clock, in nanoseconds;
-        `began` is 0 as long as it has not.
+        `began` is -1 as long as it has not.
     ready_at, slot_at
         When it could begin, and its slot, nanoseconds since the Unix epoch; no slot if it was let
         through without a claim.
@@ -34,6 +32,7 @@ class Burst:
     __slots__ = (
         "_gate",
         "_inside",
+        "_sent",
         "began",
         "begins",
         "cushion",
@@ -43,20 +42,29 @@ class Burst:
         "phase",
         "ready",
         "ready_at",
-        "sent_bytes",
         "slot_at",
     )
 
     def __init__(self, gate: Gate, sent_bytes: int | None = None) -> None:
         self._gate = gate
         self._inside = False
-        self.sent_bytes = sent_bytes
+        self._sent = gate.bytes_told(sent_bytes)
         self.phase = self.iteration = 0
-        self.ready = self.begins = self.began = self.ended = 0
+        self.ready = self.begins = self.ended = 0
+        self.began = -1
         self.ready_at = 0
         self.slot_at: int | None = None
         self.cushion = 0
         self.iteration_ns: int | None = None
+
+    @property
+    def sent_bytes(self) -> int | None:
+        """What it sends, None if nobody said; to be told at any time before it ends."""
+        return self._sent
+
+    @sent_bytes.setter
+    def sent_bytes(self, told: int | None) -> None:
+        self._sent = self._gate.bytes_told(told)
 
     @property
     def began_at(self) -> int:

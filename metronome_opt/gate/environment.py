@@ -53,7 +53,7 @@ def settings(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[st
         try:
             asked["claim"] = _claim(given, asked["job"])
         except ClaimError as fault:
-            faults.append(f"{fault}; bursts do not wait")
+            asked["claim"] = fault
     return asked, faults
 
 

@@ -30,13 +30,14 @@ class Gate:
     wrong is a warning of the logger ``metronome_opt.gate``, each once.
 
     Bursts come one at a time. One that begins while another is open, in the same thread or in
-    another one, is a part of it: it begins with it, and what it sends counts there. A process that
-    was forked keeps the slots, but records nothing and answers no scrapes.
+    another one, is a part of it: it begins with it, and what it sends counts there. Threads that
+    burst independently need a gate each. A process that was forked keeps the slots, but records
+    nothing and answers no scrapes.
 
     Parameters
     ----------
     claim
-        What the job was given, if it does not stand in a file.
+        What the job was given, if it does not stand in a file; or why that cannot be told.
     file
         A file of claims, see `metronome_opt.gate.files`. It is looked at between iterations and
         read again when it has changed; the gate goes over to the new claim in small steps. While
@@ -55,7 +56,7 @@ class Gate:
 
     def __init__(
         self,
-        claim: Claim | None = None,
+        claim: Claim | ClaimError | None = None,
         *,
         file: str | os.PathLike[str] | None = None,
         job: str = "",
@@ -130,9 +131,11 @@ class Gate:
         """The claim that is obeyed; None while nothing waits."""
         return self._claim
 
-    def follow(self, claim: Claim) -> None:
+    def follow(self, claim: Claim | ClaimError) -> None:
         """Go over to another claim, in small steps from the next iteration on."""
         try:
+            if isinstance(claim, ClaimError):
+                raise claim
             self._claim = checked(claim)
         except ClaimError as fault:
             self._claim = None
@@ -193,28 +196,44 @@ class Gate:
                 self._decide(burst)
             current = self._current
         begins = burst.begins if current is None else current.begins
-        now = self._steady()
+        came = now = self._steady()
         while now < begins:
             self._sleep(min(_PIECE_S, (begins - now) / 1e9))
             now = self._steady()
         if current is burst:
             with self._lock:
                 self.measured.begin(burst, now)
+        else:
+            burst.ready, burst.began = came, now
 
     def leave(self, burst: Burst) -> None:
         """End a burst; what it was is measured as soon as no other one is open."""
         with self._lock:
             self._inside = max(0, self._inside - 1)
-            self._sent = self._with(burst.sent_bytes)
+            if burst.sent_bytes is not None:
+                self._sent = (self._sent or 0) + burst.sent_bytes
             if self._inside:
                 return
             current, self._current = self._current, None
-            if current is None or not current.began:
+            if current is None or current.began < 0:
                 return  # interrupted while it waited
             now = self._steady()
             self.measured.end(current, now, self._sent)
             for sink in self._sinks:
                 sink.add(current, now)
+
+    def bytes_told(self, told: Any) -> int | None:
+        """Return what a burst is said to send, as a number; None if it is none."""
+        if told is None:
+            return None
+        try:
+            number = int(told)
+        except (TypeError, ValueError, OverflowError):
+            number = -1
+        if number >= 0:
+            return number
+        self.warn(f"sent_bytes: {show(told)}: must be a number, at least 0; it is not counted")
+        return None
 
     def give_up(self, error: Exception) -> None:
         """Let everything through from now on, after an error that should not have been."""
@@ -237,7 +256,9 @@ class Gate:
         now, steady = self._wall(), self._steady()
         jumped = self._jumped(now, steady)
         claim = self._claim
-        if claim is not None:
+        if claim is None:
+            self._free = True
+        elif not jumped:
             self._go_over(claim, now)
         plan = self._plan
         burst.phase = 0 if plan is None else plan.phase
@@ -249,41 +270,24 @@ class Gate:
         burst.slot_at = None
         if plan is not None:
             begin, slot = plan.take(now - self._moved)
-            if claim is not None and not jumped:
+            if claim is not None and not (jumped or self._free):
                 burst.begins = steady + begin - (now - self._moved)
                 burst.slot_at = slot + self._moved
                 burst.cushion = claim.cushion_ns
-        self._free = claim is None
-
-    def _with(self, told: object) -> int | None:
-        """Return what was sent, together with what was told just now."""
-        if told is None:
-            return self._sent
-        try:
-            more: int = int(told)  # type: ignore[call-overload]
-        except (TypeError, ValueError, OverflowError):
-            more = -1
-        if more < 0:
-            self.warn(f"sent_bytes: {show(told)}: must be a number, at least 0; it is not counted")
-            return self._sent
-        return (self._sent or 0) + more
-
     def _go_over(self, claim: Claim, now: int) -> None:
         """Make the plan that of the claim, if it is not, between two iterations."""
         plan = self._plan
         if plan is None:
             plan = self._plan = Plan(claim)
-            if self._iteration < 0:
-                self._free = False
-                return  # the first burst of all takes the first slot
-            plan.take(now)
-        slot = plan.slot
-        if plan.phase != 0 and not self._free:
+            if self._iteration >= 0:  # only the first burst of all takes the first slot
+                plan.take(now)
+        elif plan.phase:
             return
+        slot = plan.slot
         if slot is not None and (self._free or self._moved or plan.claim != claim):
             # Whoever went without a claim has lost the slots: they begin where the job is.
             plan.follow(claim, now - slot if self._free else self._moved)
-            self._moved = 0
+        self._free, self._moved = False, 0
 
     def _look(self) -> None:
         """Look at the file of claims."""

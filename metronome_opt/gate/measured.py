@@ -90,7 +90,7 @@ class Measured:
             By the steady clock.
         """
         sent = self._totals["sent_bytes"]
-        if current is not None and current.began:
+        if current is not None and current.began >= 0:
             sent += self._so_far(current, now)
         self._shown = max(self._shown, sent)
         values = {**self._totals, "sent_bytes": self._shown}

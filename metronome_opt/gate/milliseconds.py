@@ -33,11 +33,11 @@ def nanoseconds(value: Any, name: str) -> int:
         number = Decimal(str(value).strip())
     except (InvalidOperation, ValueError):
         raise wrong from None
-    if not number.is_finite() or abs(number) >= _LARGEST:
+    if not number.is_finite() or number.copy_abs() >= _LARGEST:
         raise wrong
     if number == 0:
         return 0
-    if abs(number) >= _FINEST:
+    if number.copy_abs() >= _FINEST:
         whole, part = number.as_integer_ratio()
         exact, rest = divmod(whole * 10**6, part)
         if not rest:

@@ -52,7 +52,7 @@ def claim_in(content: bytes, job: str, task: int | None) -> Claim:
     for claim, (place, _) in zip(claims, mine or own, strict=True):
         if claim[:3] != first[:3]:
             raise ClaimError(
-                f"{place}is not of the same slots as the first claim of its job; export anew"
+                f"{_at(place)}not the slots of the first claim of its job; export all anew"
             )
     return first._replace(cushion_ns=min(claim.cushion_ns for claim in claims))
 
@@ -61,7 +61,7 @@ def _claims(content: bytes, job: str) -> Iterator[tuple[str, str, dict[str, Any]
     """Yield whose each claim is, where it stands, and what it is."""
     for place, document in _objects(content, job):
         if not isinstance(document, dict):
-            raise ClaimError(f"{place}{show(document)}: is no object")
+            raise ClaimError(f"{_at(place)}{show(document)}: is no object")
         if _PLAIN & set(document):
             whose = document.get("job", "")
         elif document.get("kind") == _KIND:
@@ -113,7 +113,8 @@ def _yaml(text: str, job: str) -> list[Any]:
             "(kubectl get -o json)"
         ) from None
     pieces = re.split(r"(?m)^---\s*$", text)
-    named = [piece if job in piece else "" for piece in pieces]
+    of_job = re.compile(rf"""(?m)^\s*job:\s*(["']?){re.escape(job)}\1\s*$""")
+    named = [piece if not job or of_job.search(piece) else "" for piece in pieces]
     needed = named if any(named) else pieces
     if sum(map(len, needed)) > _MOST_YAML:  # it would hold up training for seconds
         raise ClaimError(
@@ -126,6 +127,11 @@ def _yaml(text: str, job: str) -> list[Any]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         said = " ".join(str(error).split())[:_SAID]
         raise ClaimError(f"is not YAML ({said}); write it in one go") from None
+
+
+def _at(place: str) -> str:
+    """Return a place of which nothing in particular is said."""
+    return f"{place.rstrip(': .')}: " if place else ""
 
 
 def _part(document: dict[str, Any], name: str, place: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from metronome_opt.simulate.pattern import Pattern
 
 
 class Manner(IntEnum):
-    """What a job does that is late beyond its cushion; `kernels.fluid.slots` says how."""
+    """What a job does that is late, mostly beyond its cushion; `kernels.fluid.slots` says how."""
 
     SLIDE = world.SLIDE
     HOLD = world.HOLD
@@ -55,7 +55,8 @@ class Slot:
     period_ms
         From one beginning to the next.
     cushion_ms
-        How far off it may be without being re-phased.
+        How far off it may be without being re-phased. If bursts have slots and it yields, only how
+        far off its clock may be without being set.
     bursts_ms
         When each burst is due, from the beginning of the iteration: then bursts wait for their
         times, and iterations begin at once. Empty for iterations that wait, and bursts that do not.

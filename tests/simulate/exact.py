@@ -1,7 +1,12 @@
-"""A simulation in exact arithmetic, for small systems: all rates anew at every event."""
+"""A simulation in exact arithmetic, for small systems: all rates anew at every event.
+
+Jobs that keep slots are one group that holds, without a cushion: whoever is late shifts the slots
+of all. What happens at one moment goes in the order that `docs/model.md` gives under Ties.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,33 +16,61 @@ from tests.simulate.systems import Loop, System, classes
 
 def exact_ends(system: System) -> dict[str, list[Fraction]]:
     """Return for each job when its iterations end, in ms."""
-    runners = [_Runner(loop) for loop in system.loops]
+    return {runner.loop.name: runner.ends for runner in _run(system)}
+
+
+def exact_times(system: System) -> dict[str, list[Fraction]]:
+    """Return how long the iterations of each job last, each until the next one begins, in ms."""
+    return {
+        runner.loop.name: [
+            after - before
+            for before, after in itertools.pairwise([*runner.begins, runner.ends[-1]])
+        ]
+        for runner in _run(system)
+    }
+
+
+def _run(system: System) -> list[_Runner]:
+    group = _Group()
+    runners = [_Runner(loop, group, system.periods.get(loop.name)) for loop in system.loops]
     now = Fraction(0)
     while any(not runner.done for runner in runners):
-        sending = {runner.loop.name: runner.rate for runner in runners if runner.sends(now)}
+        sending = {runner.loop.name: runner.rate for runner in runners if runner.rate}
         rates = exact_rates(system, sending)
         for runner in runners:
-            runner.speed = Fraction(
-                0 if now < runner.loop.start else rates.get(runner.loop.name, Fraction(1))
-            )
-        step = min(runner.next_event(now) for runner in runners if not runner.done)
+            runner.speed = rates.get(runner.loop.name, Fraction(1))
+        step = min(runner.next_event for runner in runners if not runner.done)
         now += step
-        for runner in runners:
-            runner.advance(step, now)
-    return {runner.loop.name: runner.ends for runner in runners}
+        over = [runner for runner in runners if runner.advance(step)]
+        for runner in sorted(over, key=lambda runner: not runner.rate):  # bursts that end go first
+            runner.go_on(now)
+    return runners
+
+
+@dataclass
+class _Group:
+    """Jobs that keep in step: by how much their slots have been shifted, in ms."""
+
+    shift: Fraction = Fraction(0)
 
 
 @dataclass
 class _Runner:
-    """Where a loop is: what is left of its segment, in ms of computing or in volume."""
+    """Where a loop is: what is left of its segment, in ms of computing or in volume.
+
+    A job whose iteration has not begun yet is in segment -1, and what is left is the time to wait.
+    """
 
     loop: Loop
-    segment: int = 0
+    group: _Group
+    period: Fraction | None
+    segment: int = -1
     speed: Fraction = Fraction(0)
+    begins: list[Fraction] = field(default_factory=list)
     ends: list[Fraction] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.left = self._whole()
+        self.left = self.loop.start
 
     @property
     def done(self) -> bool:
@@ -45,33 +78,47 @@ class _Runner:
 
     @property
     def rate(self) -> int:
-        return self.loop.segments[self.segment].rate
+        """The rate at which it would send; 0 if it does not."""
+        return 0 if self.done or self.segment < 0 else self.loop.segments[self.segment].rate
 
-    def sends(self, now: Fraction) -> bool:
-        return not self.done and now >= self.loop.start and self.rate > 0
-
-    def next_event(self, now: Fraction) -> Fraction:
-        """Return in how many ms the segment ends or the loop starts."""
-        if now < self.loop.start:
-            return self.loop.start - now
+    @property
+    def next_event(self) -> Fraction:
+        """In how many ms the segment ends."""
         # Starved for now: the event of another job will change that.
         return self.left / self.speed if self.speed else Fraction(10**12)
 
-    def advance(self, step: Fraction, now: Fraction) -> None:
-        if self.done:
-            return
+    def advance(self, step: Fraction) -> bool:
+        """Return whether the segment is over after a step."""
         self.left -= step * self.speed
-        if self.left > 0:
-            return
-        self.segment += 1
-        if self.segment == len(self.loop.segments):
-            self.segment = 0
-            self.ends.append(now)
-        self.left = self._whole()
+        return not self.done and self.left <= 0
 
-    def _whole(self) -> Fraction:
+    def go_on(self, now: Fraction) -> None:
+        """Go on to the next segment, or to the next iteration."""
+        if self.segment >= 0:
+            self.segment += 1
+            if self.segment < len(self.loop.segments):
+                self._begin_segment()
+                return
+            self.ends.append(now)
+            if self.done:
+                return
+        planned = self._planned(now)
+        if planned > now:
+            self.segment, self.left = -1, planned - now
+            return
+        self.group.shift += now - planned
+        self.segment = 0
+        self.begins.append(now)
+        self._begin_segment()
+
+    def _planned(self, now: Fraction) -> Fraction:
+        if self.period is None:
+            return now
+        return self.loop.start + len(self.ends) * self.period + self.group.shift
+
+    def _begin_segment(self) -> None:
         segment = self.loop.segments[self.segment]
-        return segment.volume if segment.rate else segment.length
+        self.left = segment.volume if segment.rate else segment.length
 
 
 def exact_rates(system: System, sending: Mapping[str, int]) -> dict[str, Fraction]:

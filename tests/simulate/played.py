@@ -15,7 +15,7 @@ from metronome_opt.simulate.conditions import Conditions, Sharing
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Run
 from metronome_opt.simulate.pattern import Pattern
-from metronome_opt.simulate.runner import Runner
+from metronome_opt.simulate.runner import Runner, Slot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FreeRun:
-    """What came of jobs that nobody held to their slots.
+    """What came of jobs without a policy.
 
     Attributes
     ----------
@@ -52,8 +52,12 @@ def free_run(
     sharing: str = "fair",
     conditions: Conditions | None = None,
     seed: int = 0,
+    stretch: Mapping[str, int] | None = None,
 ) -> FreeRun:
-    """Let jobs run from their offsets on, a number of iterations each."""
+    """Let jobs run from their offsets on, a number of iterations each.
+
+    They keep slots, all in step, if it is said how far each is stretched.
+    """
     engine = Engine(
         {link.name: link.capacity for link in instance.links},
         [
@@ -72,7 +76,10 @@ def free_run(
         watched=[link.name for link in instance.links],
     )
     for index, job in enumerate(instance.jobs):
-        engine.enter(index, job.links, at=float(offsets[job.name] * instance.slot_ms))
+        slot = None
+        if stretch is not None:
+            slot = Slot(float((job.period + stretch[job.name]) * instance.slot_ms))
+        engine.enter(index, job.links, at=float(offsets[job.name] * instance.slot_ms), slot=slot)
     ends = {}
     for _ in instance.jobs:
         finished = engine.run(math.inf)

@@ -6,7 +6,7 @@ Times are in ms, bandwidths in Mbit/s, volumes in Mbit/s * ms and per flow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from metronome_opt.instance import Instance, Job
@@ -39,17 +39,28 @@ class Loop:
 
 @dataclass(frozen=True)
 class System:
-    """Loops over links; `sharing` is fair, strict or weighted."""
+    """Loops over links; `sharing` is fair, strict or weighted.
+
+    Those that keep slots have a period in `periods`, and keep in step.
+    """
 
     capacities: Mapping[str, int]
     loops: tuple[Loop, ...]
     sharing: str
+    periods: Mapping[str, Fraction] = field(default_factory=dict)
 
 
 def system(
-    instance: Instance, offsets: Mapping[str, int], iterations: int, sharing: str = "fair"
+    instance: Instance,
+    offsets: Mapping[str, int],
+    iterations: int,
+    sharing: str = "fair",
+    stretch: Mapping[str, int] | None = None,
 ) -> System:
-    """Return an instance whose jobs start at their offsets, `iterations` each."""
+    """Return an instance whose jobs start at their offsets, `iterations` each.
+
+    They keep slots if it is said how far each is stretched.
+    """
     return System(
         {link.name: link.capacity for link in instance.links},
         tuple(
@@ -64,6 +75,12 @@ def system(
             for job in instance.jobs
         ),
         sharing,
+        {}
+        if stretch is None
+        else {
+            job.name: Fraction((job.period + stretch[job.name]) * instance.slot_ms)
+            for job in instance.jobs
+        },
     )
 
 

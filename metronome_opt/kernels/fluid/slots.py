@@ -13,7 +13,11 @@ is set, and it waits. If it is late by more, it is re-phased in one of three man
 A *paced* job computes as soon as it can, and its bursts wait, each for its own planned time. So
 what computing takes less or more at one time does not come between the slot and the burst. If a
 burst is late beyond the cushion, it begins at once, and plans move by no more than what is beyond:
-its own, that of its group, or, if it yields, none, so that nobody waits for it.
+its own or that of its group. One that yields moves no plan, whatever its cushion: it begins at
+once, and idle time lets it catch up. Only if it is late by more than half a period it takes the
+slot of a later iteration, the first that is near enough, and waits if that is still to come; all
+slots after it are those of later iterations then, too. `metronome_opt.gate.plan` has the same rule
+for jobs that run.
 """
 
 from __future__ import annotations
@@ -71,20 +75,35 @@ def burst_start(world: World, job: int, at: float) -> float:
     _take_part(world, job, at)
     if abs(row.due - row.planned) > row.cushion:
         row.due = row.planned
+    if row.manner == YIELD:
+        _take_near_slot(world, job, at)
     start: float = max(now, row.due + at)
     late = start - (row.planned + at) - row.cushion
-    if late <= 0.0:
+    if late <= 0.0 or row.manner == YIELD:
         return start
-    if row.manner == YIELD:
-        row.planned += math.floor(late / row.period) * row.period
-        row.due = row.planned
-    else:
-        if row.manner == HOLD:
-            world.shifts[row.group] += late
-            row.seen = world.shifts[row.group]
-        row.planned += late
-        row.due = row.planned
+    if row.manner == HOLD:
+        world.shifts[row.group] += late
+        row.seen = world.shifts[row.group]
+    row.planned += late
+    row.due = row.planned
     return start
+
+
+@njit(cache=True, nogil=True)
+def _take_near_slot(world: World, job: int, at: float) -> None:
+    """Move the plan of a job on by whole periods until it is late by no more than half of one.
+
+    It sees by its own clock how late it is. If it has to wait after that, it is re-phased.
+    """
+    row = world.jobs[job]
+    late = world.clock[0].now - (row.due + at)
+    missed = math.ceil(late / row.period - 0.5)
+    if missed <= 0:
+        return
+    row.planned += missed * row.period
+    row.due += missed * row.period / row.speed
+    if row.due + at > world.clock[0].now:
+        row.rephasings += 1
 
 
 @njit(cache=True, nogil=True)

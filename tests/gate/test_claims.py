@@ -1,0 +1,300 @@
+"""What stands in a file of claims, and what is said of files that cannot be obeyed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from metronome_opt.gate import Claim, Gate
+from metronome_opt.gate.checks import ClaimError
+from metronome_opt.gate.files import LARGEST, ClaimFile
+from metronome_opt.kubernetes.dump import dump_objects
+from tests.gate.clock import MS, Clock
+
+OBJECT: dict[str, Any] = {
+    "apiVersion": "metronome.x-k8s.io/v1alpha1",
+    "kind": "STBandwidthClaim",
+    "metadata": {"name": "bert-0"},
+    "spec": {
+        "job": "bert",
+        "task": 0,
+        "traffic": {
+            "periodMicroseconds": 240_000,
+            "phases": [
+                {"startMicroseconds": 10_000, "lengthMicroseconds": 50_000, "rate": "10G"},
+                {"startMicroseconds": 130_000, "lengthMicroseconds": 20_000, "rate": "10G"},
+            ],
+            "priority": 4,
+        },
+        "allocation": {
+            "node": "gpu-0",
+            "offsetMicroseconds": 65_000,
+            "stretchMicroseconds": 60_000,
+            "cushionMicroseconds": 5000,
+            "hyperperiodMicroseconds": 1_200_000,
+        },
+    },
+}
+READ = Claim(65 * MS, 300 * MS, (10 * MS, 130 * MS), 5 * MS, "bert")
+
+
+def changed(path: str, value: Any = None, base: dict[str, Any] = OBJECT) -> dict[str, Any]:
+    """Return the object with another value at a place; None takes it away."""
+    document = copy.deepcopy(base)
+    *way, last = path.split(".")
+    part: Any = document
+    for name in way:
+        part = part[int(name)] if isinstance(part, list) else part[name]
+    if value is None:
+        del part[last]
+    else:
+        part[last] = value
+    return document
+
+
+def read(tmp_path: Path, text: str | bytes, job: str = "", task: int | None = None) -> Claim:
+    path = tmp_path / "claims"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return ClaimFile(path, job, task).look()
+
+
+OTHER = changed("spec.job", "gpt")
+SECOND = changed("spec.allocation.cushionMicroseconds", 3000, changed("spec.task", 1))
+WITHOUT_CUSHION = changed("spec.allocation.cushionMicroseconds")
+
+
+@pytest.mark.parametrize(
+    ("text", "job", "task", "expected"),
+    [
+        (json.dumps(OBJECT), "", None, READ),
+        (json.dumps(OBJECT), "bert", 0, READ),
+        ("\ufeff" + json.dumps(OBJECT), "bert", None, READ),
+        (json.dumps({"kind": "List", "items": [OTHER, OBJECT]}), "bert", None, READ),
+        (json.dumps([OTHER, OBJECT]), "bert", None, READ),
+        (yaml.dump(OBJECT), "bert", 0, READ),
+        (yaml.dump({"kind": "List", "items": [OTHER, OBJECT]}), "bert", 7, READ),
+        (dump_objects([OTHER, OBJECT, {"kind": "Pod"}], "claims of bert"), "bert", None, READ),
+        (json.dumps([OBJECT, SECOND]), "bert", None, READ._replace(cushion_ns=3 * MS)),
+        (json.dumps([OBJECT, SECOND]), "bert", 0, READ),
+        (json.dumps(WITHOUT_CUSHION), "", None, READ._replace(cushion_ns=0)),
+        ('{"offset_ms": 1.000001, "period_ms": 0.1e3}', "x", None, Claim(1_000_001, 100 * MS)),
+        (
+            json.dumps({"offset_ms": 0, "period_ms": 9, "starts_ms": [1, 2.5], "job": "a"}),
+            "a",
+            None,
+            Claim(0, 9 * MS, (MS, 2_500_000), 0, "a"),
+        ),
+        (
+            "offset_ms: 0.1\nperiod_ms: 0.3\ncushion_ms: 1e-3",
+            "",
+            None,
+            Claim(100_000, 300_000, (0,), 1000),
+        ),
+    ],
+)
+def test_claims_are_read(
+    tmp_path: Path, text: str, job: str, task: int | None, expected: Claim
+) -> None:
+    assert read(tmp_path, text, job, task) == expected
+
+
+TRAFFIC, ALLOCATION = "spec.traffic.", "spec.allocation."
+BAD = [
+    ("", "is empty; write claims to it"),
+    (" \n", "is empty; write claims to it"),
+    ("\xff".encode("latin-1"), "is not UTF-8; write it anew"),
+    (json.dumps(OBJECT)[:200], "is not JSON (Unterminated string starting at"),
+    (json.dumps(OBJECT)[:-1], "is not JSON (Expecting ',' delimiter"),
+    ("[" * 100_000, "is not JSON (maximum recursion depth exceeded"),
+    ('{"offset_ms": ' + "9" * 5000 + "}", "is not JSON (Exceeds the limit"),
+    ("a: [", "is not YAML (while parsing a flow node"),
+    ("a: 1\n b: 2", "is not YAML (mapping values are not allowed in this context"),
+    ("just words", "'just words': is no object"),
+    ("a: 1\n---\n- 7\n", "document 2: items[0]: 7: is no object"),
+    ("null", "holds no STBandwidthClaim; write one with metronome claims or kubectl get"),
+    ("kind: Pod", "holds no STBandwidthClaim"),
+    (json.dumps(OTHER), "holds no claim of job 'bert', only of 'gpt'"),
+    (
+        json.dumps([changed("spec.job", f"job-{number}") for number in range(6)]),
+        "holds no claim of job 'bert', only of 'job-0', 'job-1', 'job-2' and 3 more",
+    ),
+    (dump_objects([OTHER]), "holds no claim of job 'bert', only of 'gpt'"),
+    (changed("spec"), "spec: None: must be an object"),
+    (changed("spec.job", 7), "spec.job: 7: must be the name of a job"),
+    (changed("spec.traffic"), "spec.traffic: None: must be an object"),
+    (
+        changed("spec.allocation"),
+        "spec.allocation: is missing: no offset was decided; schedule the job",
+    ),
+    (changed("spec.allocation", 3), "spec.allocation: 3: must be an object"),
+    (
+        changed(ALLOCATION + "offsetMicroseconds", 300_000),
+        "spec.allocation.offsetMicroseconds: 300000: must be from 0 to below the period, 300000",
+    ),
+    (
+        changed(ALLOCATION + "offsetMicroseconds", -1),
+        "spec.allocation.offsetMicroseconds: -1: must be from 0 to below the period, 300000",
+    ),
+    (
+        changed(ALLOCATION + "offsetMicroseconds", 1.5),
+        "spec.allocation.offsetMicroseconds: 1.5: must be a whole number",
+    ),
+    (
+        changed(ALLOCATION + "offsetMicroseconds", float("nan")),
+        "spec.allocation.offsetMicroseconds: nan: must be a whole number",
+    ),
+    (
+        changed(ALLOCATION + "offsetMicroseconds"),
+        "spec.allocation.offsetMicroseconds: None: must be a whole number",
+    ),
+    (
+        changed(ALLOCATION + "stretchMicroseconds", -60_000),
+        "spec.allocation.stretchMicroseconds: -60000: must be at least 0",
+    ),
+    (
+        changed(ALLOCATION + "cushionMicroseconds", True),
+        "spec.allocation.cushionMicroseconds: True: must be a whole number",
+    ),
+    (
+        changed(ALLOCATION + "cushionMicroseconds", -1),
+        "spec.allocation.cushionMicroseconds: -1: must be at least 0",
+    ),
+    (
+        changed(TRAFFIC + "periodMicroseconds", 0),
+        "spec.traffic.periodMicroseconds: 0: must be positive",
+    ),
+    (
+        changed(TRAFFIC + "periodMicroseconds", -5),
+        "spec.traffic.periodMicroseconds: -5: must be positive",
+    ),
+    (
+        changed(TRAFFIC + "periodMicroseconds", 3_600_000_000),
+        "spec.traffic.periodMicroseconds: 3600060000: longer than an hour; check the unit",
+    ),
+    (changed(TRAFFIC + "phases", []), "spec.traffic.phases.startMicroseconds: 0 bursts: must be"),
+    (changed(TRAFFIC + "phases", 5), "spec.traffic.phases: 5: must be a list of bursts"),
+    (changed(TRAFFIC + "phases", [5]), "spec.traffic.phases: list of 1: must be a list of bursts"),
+    (
+        changed(TRAFFIC + "phases.1.startMicroseconds", 300_000),
+        "spec.traffic.phases.startMicroseconds: 300000: must be from 0 to below the period",
+    ),
+    (
+        changed(TRAFFIC + "phases.1.startMicroseconds", 10_000),
+        "spec.traffic.phases.startMicroseconds: 10000: must be after the one before",
+    ),
+    (
+        [OBJECT, changed(ALLOCATION + "offsetMicroseconds", 1)],
+        "items[1].spec: not the slots of the first claim of its job; export all anew",
+    ),
+    ({"offset_ms": 1}, "period_ms: None: must be a number of milliseconds, such as 12.5"),
+    ({"offset_ms": "x", "period_ms": 2}, "offset_ms: 'x': must be a number of milliseconds"),
+    ({"offset_ms": 2, "period_ms": 2}, "offset_ms: 2: must be from 0 to below the period, 2"),
+    ({"offset_ms": 0, "period_ms": -0.5}, "period_ms: -0.5: must be positive"),
+    ({"offset_ms": 0, "period_ms": float("nan")}, "period_ms: nan: must be a number of"),
+    ({"offset_ms": 0, "period_ms": float("inf")}, "period_ms: inf: must be a number of"),
+    ({"offset_ms": 0, "period_ms": True}, "period_ms: True: must be a number of milliseconds"),
+    ({"offset_ms": 0, "period_ms": 1e300}, "period_ms: 1E+300: must be a number of milliseconds"),
+    ({"offset_ms": 0, "period_ms": 1e-300}, "period_ms: 1E-300: finer than a nanosecond"),
+    (
+        {"offset_ms": 0, "period_ms": 1.0000001},
+        "period_ms: 1.0000001: finer than a nanosecond; give at most 6 decimals",
+    ),
+    ({"offset_ms": 0, "period_ms": 5, "starts_ms": 1}, "starts_ms: 1: must be a list"),
+    ({"offset_ms": 0, "period_ms": 5, "starts_ms": []}, "starts_ms: 0 bursts: must be from 1 to"),
+    ({"offset_ms": 0, "period_ms": 5, "starts_ms": [5]}, "starts_ms: 5: must be from 0 to below"),
+    ({"offset_ms": 0, "period_ms": 5, "cushion": 1}, "'cushion': is not known; there are ["),
+    ({"offset_ms": 0, "period_ms": 5, "job": []}, "job: list of 0: must be the name of a job"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), BAD)
+def test_what_cannot_be_obeyed_is_one_line(tmp_path: Path, content: Any, said: str) -> None:
+    text = content if isinstance(content, (str, bytes)) else json.dumps(content)
+    with pytest.raises(ClaimError) as caught:
+        read(tmp_path, text, "bert")
+    line = str(caught.value)
+    assert line.startswith(f"{tmp_path / 'claims'}: {said}")
+    assert "\n" not in line
+    assert len(line) < len(str(tmp_path)) + 250
+
+
+def test_claims_of_several_jobs_want_a_name(tmp_path: Path) -> None:
+    with pytest.raises(ClaimError, match="holds claims of 'bert', 'gpt'; say in METRONOME_JOB"):
+        read(tmp_path, json.dumps([OBJECT, OTHER]))
+
+
+def test_a_broken_claim_of_another_job_is_none_of_ours(tmp_path: Path) -> None:
+    broken = changed("spec.allocation", base=OTHER)
+    assert read(tmp_path, json.dumps([broken, OBJECT]), "bert") == READ
+
+
+def test_a_directory_a_pipe_and_nothing_are_no_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, said in [
+        ("", "is no file; name one that holds claims"),
+        ("pipe", "is no file; name one that holds claims"),
+        ("missing", "cannot be read (No such file or directory)"),
+        ("missing\0", "cannot be read (embedded null byte)"),
+        ("a" * 5000, "cannot be read (File name too long)"),
+    ]:
+        with pytest.raises(ClaimError) as caught:
+            ClaimFile(f"{tmp_path}/{name}", "", None).look()
+        assert str(caught.value).endswith(said)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "claims"
+    path.write_text(json.dumps(OBJECT))
+    path.chmod(0)
+    with pytest.raises(ClaimError, match=r"cannot be read \(Permission denied\)"):
+        ClaimFile(path, "", None).look()
+
+
+def test_large_files_are_refused_before_they_take_long(tmp_path: Path) -> None:
+    text = json.dumps(OBJECT)
+    assert read(tmp_path, text + " " * (LARGEST - len(text))) == READ
+    with pytest.raises(ClaimError, match="has more than 16 MiB; give a file of one job"):
+        read(tmp_path, text + " " * (LARGEST - len(text) + 1))
+    one = dump_objects([OBJECT])
+    many = "".join(one.replace("job: bert", f"job: job-{number}") for number in range(2500))
+    assert read(tmp_path, many + dump_objects([OBJECT]), "bert") == READ
+    with pytest.raises(ClaimError, match="more than 1 MiB of YAML to read for job 'gpt'; give JS"):
+        read(tmp_path, many, "gpt")
+
+
+def test_without_pyyaml_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert read(tmp_path, json.dumps(OBJECT)) == READ
+    with pytest.raises(ClaimError, match="there is no PyYAML; install pyyaml, or write JSON"):
+        read(tmp_path, yaml.dump(OBJECT))
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (Claim(0, 0), "period_ns: 0: must be positive"),
+        (Claim(-1, 5), "offset_ns: -1: must be from 0 to below the period, 5"),
+        (Claim(0, 5, ()), "starts_ns: 0 bursts: must be from 1 to 1024"),
+        (Claim(0, 5, (3, 1)), "starts_ns: 1: must be after the one before; state them in order"),
+        (Claim(0.5, 5), "offset_ns: 0.5: must be a whole number"),  # type: ignore[arg-type]
+        (Claim(0, 10**90), "period_ns: an integer of 299 bits: longer than an hour"),
+    ],
+)
+def test_a_broken_claim_of_a_program_is_told_and_lets_bursts_through(
+    claim: Claim, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    gate = Gate(claim, wall=clock.wall, steady=clock.steady, sleep=clock.sleep)
+    with gate.burst():
+        assert clock.now == 0
+    (record,) = caplog.records
+    assert record.getMessage().startswith(said)
+    assert record.getMessage().endswith("; bursts do not wait")

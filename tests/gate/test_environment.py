@@ -1,0 +1,118 @@
+"""What the variables of a process make of a gate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.gate import Claim, Gate
+from tests.gate.clock import MS
+
+OFFSET, PERIOD = "METRONOME_OFFSET_MS", "METRONOME_PERIOD_MS"
+STARTS, CUSHION = "METRONOME_STARTS_MS", "METRONOME_CUSHION_MS"
+TASK = "METRONOME_TASK"
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({OFFSET: "40", PERIOD: "240"}, Claim(40 * MS, 240 * MS)),
+        ({OFFSET: " 0.1 ", PERIOD: "333.333333"}, Claim(100_000, 333_333_333)),
+        (
+            {OFFSET: "0", PERIOD: "1e2", STARTS: "0, 50.5", CUSHION: "5", "METRONOME_JOB": "a"},
+            Claim(0, 100 * MS, (0, 50_500_000), 5 * MS, "a"),
+        ),
+        ({OFFSET: "1", PERIOD: "2", STARTS: "", CUSHION: " "}, Claim(MS, 2 * MS)),
+    ],
+)
+def test_numbers_are_taken_exactly(
+    environ: dict[str, str], expected: Claim, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert Gate.from_environment(environ).claim == expected
+    assert said(caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({}, "no claim: set METRONOME_CLAIM, say"),
+        ({"OTHER": "1"}, "no claim: set METRONOME_CLAIM, say"),
+        ({OFFSET: "4"}, f"{PERIOD}: not set, though {OFFSET} is; set it as well"),
+        ({PERIOD: "4"}, f"{OFFSET}: not set, though {PERIOD} is; set it as well"),
+        ({CUSHION: "4"}, f"{OFFSET}: not set, though {CUSHION} is; set it as well"),
+        (
+            {OFFSET: "x", PERIOD: "4"},
+            f"{OFFSET}: 'x': must be a number of milliseconds, such as 12.5",
+        ),
+        ({OFFSET: "4", PERIOD: "4"}, f"{OFFSET}: 4: must be from 0 to below the period, 4"),
+        ({OFFSET: "0", PERIOD: "-4.5"}, f"{PERIOD}: -4.5: must be positive"),
+        ({OFFSET: "0", PERIOD: "NaN"}, f"{PERIOD}: 'NaN': must be a number of milliseconds, such"),
+        (
+            {OFFSET: "0", PERIOD: "sNaN"},
+            f"{PERIOD}: 'sNaN': must be a number of milliseconds, such",
+        ),
+        ({OFFSET: "0", PERIOD: "1e999999999"}, f"{PERIOD}: '1e999999999': must be a number of"),
+        ({OFFSET: "0", PERIOD: "1e-999999999"}, f"{PERIOD}: '1e-999999999': finer than a"),
+        (
+            {OFFSET: "0", PERIOD: "3600001"},
+            f"{PERIOD}: 3600001: longer than an hour; check the unit",
+        ),
+        ({OFFSET: "0", PERIOD: "9", STARTS: "1,,2"}, f"{STARTS}: '': must be a number of"),
+        ({OFFSET: "0", PERIOD: "9", STARTS: "2,1"}, f"{STARTS}: 1: must be after the one before"),
+        ({OFFSET: "0", PERIOD: "9", CUSHION: "-1"}, f"{CUSHION}: -1: must be at least 0"),
+        ({"METRONOME_CLAIM": "/nowhere"}, "/nowhere: cannot be read (No such file or directory)"),
+    ],
+)
+def test_what_is_wrong_is_one_warning(
+    environ: dict[str, str], message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = Gate.from_environment(environ)
+    with gate.burst() as burst:
+        pass
+    assert burst.slot_at is None
+    assert gate.claim is None
+    (line,) = said(caplog)
+    assert line.startswith(message)
+    assert line.endswith("; bursts do not wait")
+
+
+def test_everything_that_can_be_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "claim").write_text(json.dumps({"offset_ms": 0, "period_ms": 1, "job": "bert"}))
+    for name, value in {
+        "METRONOME_CLAIM": str(tmp_path / "claim"),
+        OFFSET: "nothing that counts",
+        "METRONOME_JOB": "bert",
+        TASK: "7",
+        "METRONOME_RECORD": str(tmp_path / "gate.jsonl"),
+        "METRONOME_METRICS": str(tmp_path / "gate.prom"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    gate = Gate.from_environment()
+    with gate.burst():
+        pass
+    gate.close()
+    (line,) = (tmp_path / "gate.jsonl").read_text().splitlines()
+    assert (json.loads(line)["job"], json.loads(line)["task"]) == ("bert", 7)
+    assert 'job="bert",task="7"' in (tmp_path / "gate.prom").read_text()
+    assert said(caplog) == []
+
+
+def test_arguments_go_before_variables() -> None:
+    environ = {OFFSET: "0", PERIOD: "1", "METRONOME_JOB": "a"}
+    assert Gate.from_environment(environ, job="b").measured.job == "b"
+
+
+@pytest.mark.parametrize("task", ["x", "-1", "1.5", "9" * 11, "²"])
+def test_a_task_that_is_no_number_is_left_out(task: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert Gate.from_environment({OFFSET: "0", PERIOD: "1", TASK: task}).measured.task is None
+    (line,) = said(caplog)
+    assert line.startswith("METRONOME_TASK: ")
+    assert line.endswith(": must be a number from 0; it is left out")

@@ -1,0 +1,254 @@
+"""Claims that change, vanish and come back, and clocks that are set: step by step, and no stall."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.gate import STALL, Gate
+from tests.gate.clock import EPOCH, MS, Clock, began_ms, claim, run
+
+PERIOD = 100
+STEPS = math.ceil(1 / STALL) + 1
+
+
+class File:
+    """A file of claims as a program of one's own writes it: a new one in the place of the old."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "claim.json"
+        self.fresh = folder / "fresh"
+
+    def says(self, text: str) -> None:
+        self.fresh.write_text(text)
+        self.fresh.replace(self.path)
+
+    def gives(self, offset_ms: int, period_ms: int = PERIOD, **more: object) -> None:
+        self.says(json.dumps({"offset_ms": offset_ms, "period_ms": period_ms, **more}))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> File:
+    return File(tmp_path)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    assert {record.name for record in caplog.records} <= {"metronome_opt.gate"}
+    return [record.getMessage() for record in caplog.records]
+
+
+def lengths_ms(begun: list[float]) -> list[float]:
+    return [later - earlier for earlier, later in itertools.pairwise(begun)]
+
+
+@pytest.mark.parametrize("offset", [0, 1, 20, 25, 26, 50, 75, 99])
+@pytest.mark.parametrize("computing", [15, 60, 90])
+def test_a_new_claim_is_followed_in_small_steps(file: File, offset: int, computing: int) -> None:
+    clock = Clock()
+    file.gives(20)
+    gate = clock.gate(file=file.path)
+    before = run(clock, gate, 10, 0, computing)
+    file.gives(offset)
+    after = run(clock, gate, 10, *[computing] * STEPS)
+    begun = began_ms(before + after)
+    assert begun[:2] == [20, 120]
+    assert max(lengths_ms(begun)) <= PERIOD * (1 + STALL)
+    assert begun[-1] % PERIOD == offset
+
+
+def test_the_steps_are_those_worked_out_by_hand(file: File) -> None:
+    clock = Clock()
+    file.gives(20)
+    gate = clock.gate(file=file.path)
+    run(clock, gate, 10, 0)
+    file.gives(0)  # 80 later: 25, 25, 25, 5
+    assert began_ms(run(clock, gate, 10, *[60] * 5)) == [145, 270, 395, 500, 600]
+    assert gate.claim == claim(0, 100)._replace(job="")
+
+
+def test_another_period_and_other_bursts_are_followed(file: File) -> None:
+    clock = Clock()
+    file.gives(0, starts_ms=[0, 50])
+    gate = clock.gate(file=file.path)
+    assert began_ms(run(clock, gate, 5, 0)) == [0]
+    file.gives(0, 80, starts_ms=[0])  # in the middle of an iteration
+    assert began_ms(run(clock, gate, 5, 5)) == [50]
+    # The next slot would be 100; 160 is the first of the new ones, and a quarter of 80 is 20.
+    assert began_ms(run(clock, gate, 5, *[50] * 5)) == [120, 220, 320, 400, 480]
+
+
+def swap_by_symlink(file: File, offset: int, version: list[int]) -> None:
+    """Change a file as Kubernetes changes that of a ConfigMap."""
+    version[0] += 1
+    folder = file.path.parent / f"..{version[0]}"
+    folder.mkdir()
+    (folder / "claim.json").write_text(json.dumps({"offset_ms": offset, "period_ms": PERIOD}))
+    fresh = file.path.parent / "..fresh"
+    fresh.symlink_to(folder.name)
+    fresh.replace(file.path.parent / "..data")
+    if not file.path.is_symlink():
+        file.path.symlink_to("..data/claim.json")
+
+
+def test_a_file_behind_a_symbolic_link_is_followed(file: File) -> None:
+    clock, version = Clock(), [0]
+    swap_by_symlink(file, 20, version)
+    gate = clock.gate(file=file.path)
+    assert began_ms(run(clock, gate, 10, 0)) == [20]
+    swap_by_symlink(file, 40, version)
+    assert began_ms(run(clock, gate, 10, 60)) == [140]
+
+
+def test_a_file_written_in_place_twice_at_once_is_read_twice(file: File) -> None:
+    clock = Clock()
+    gate: Gate | None = None
+    for offset in (20, 40, 60):  # the same size, and within a tick of the file system's clock
+        file.path.write_text(json.dumps({"offset_ms": offset, "period_ms": PERIOD}))
+        gate = gate or clock.gate(file=file.path)
+        run(clock, gate, 10, 0)
+        assert gate.claim is not None
+        assert gate.claim.offset_ns == offset * MS
+
+
+def test_a_file_that_stays_is_read_once(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.gives(20)
+    os.utime(file.path, (1, 1))
+    clock = Clock()
+    gate = clock.gate(file=file.path)
+    monkeypatch.setattr("builtins.open", lambda *_: pytest.fail("read again"))
+    assert began_ms(run(clock, gate, 10, 0, 0, 0)) == [20, 120, 220]
+
+
+def remove(file: File) -> None:
+    file.path.unlink()
+
+
+def half_written(file: File) -> None:
+    file.says('{"offset_ms": 20, "per')
+
+
+def make_a_folder(file: File) -> None:
+    file.path.unlink()
+    file.path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("breaks", "said"),
+    [
+        (remove, "cannot be read (No such file or directory)"),
+        (half_written, "is not JSON (Unterminated string"),
+        (make_a_folder, "is no file"),
+    ],
+)
+def test_a_file_that_breaks_lets_bursts_through_until_it_is_good_again(
+    file: File, breaks: Callable[[File], None], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    file.gives(20)
+    gate = clock.gate(file=file.path)
+    assert began_ms(run(clock, gate, 10, 0, 60)) == [20, 120]
+    breaks(file)
+    free = run(clock, gate, 10, *[60] * 5)
+    assert began_ms(free) == [190, 260, 330, 400, 470]
+    assert [burst.late_ns for burst in free] == [None] * 5
+    assert gate.claim is None
+    (warning,) = warnings(caplog)
+    assert warning.startswith(f"{file.path}: {said}")
+    assert warning.endswith("; bursts do not wait")
+    if file.path.is_dir():
+        file.path.rmdir()
+    file.gives(20)
+    # Ready at 540, the next slot is 620: 25, 50 and 75 later, then there.
+    assert began_ms(run(clock, gate, 10, *[60] * 5)) == [565, 690, 815, 920, 1020]
+    assert len(warnings(caplog)) == 1
+
+
+def test_a_file_that_comes_late_is_followed_in_small_steps(
+    file: File, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    gate = clock.gate(file=file.path)
+    assert began_ms(run(clock, gate, 10, 5, 60)) == [5, 75]
+    file.gives(40)
+    # Ready at 145, the next slot is 240: 25, 50 and 75 later, then there.
+    assert began_ms(run(clock, gate, 10, *[60] * 4)) == [170, 295, 420, 540]
+    assert len(warnings(caplog)) == 1
+
+
+def test_a_claim_given_by_the_program_is_followed_in_small_steps(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(20, 100))
+    assert began_ms(run(clock, gate, 10, 0)) == [20]
+    gate.follow(claim(60, 100))
+    assert began_ms(run(clock, gate, 10, 60, 60, 60)) == [145, 260, 360]
+    gate.follow(claim(60, 0))
+    assert began_ms(run(clock, gate, 10, 60)) == [430]
+    assert warnings(caplog) == ["period_ns: 0: must be positive; bursts do not wait"]
+
+
+@pytest.mark.parametrize("jump", [-3_600_000, -130, -70, -5, 5, 30, 170, 10_000, 3_600_000])
+def test_a_clock_that_is_set_costs_no_stall(jump: int, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(20, 100, cushion_ms=2))
+    before = run(clock, gate, 10, 0, 80)
+    clock.set_by += jump * MS
+    (at_once,) = run(clock, gate, 10, 80)
+    assert at_once.waited_ns == 0
+    assert at_once.slot_at is None
+    after = run(clock, gate, 10, *[80] * STEPS)
+    begun = began_ms([*before, at_once, *after])
+    assert max(lengths_ms(begun)) <= PERIOD * (1 + STALL) + 10  # the 10 that it was early
+    assert (begun[-1] + clock.set_by / MS - 20) % PERIOD == 0
+    assert warnings(caplog) == [
+        "the clock was set by more than the cushion; slots are taken up step by step"
+    ]
+
+
+def test_a_clock_set_within_an_iteration_waits_for_the_next_one() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100, 0, 50))
+    assert began_ms(run(clock, gate, 5, 0)) == [0]
+    clock.set_by += 30 * MS
+    (second,) = run(clock, gate, 5, 5)
+    assert (second.began / MS, second.phase) == (10, 1)
+    # The slot of the next iteration was 100, 130 by the new clock, and 200 is the next that there
+    # is: 70 later, 25 and 25 and 20, and all of it 30 earlier by the steady clock.
+    bursts = run(clock, gate, 5, *[40, 5] * 3)
+    assert [burst.phase for burst in bursts] == [0, 1] * 3
+    assert began_ms(bursts) == [125, 175, 250, 300, 370, 420]
+
+
+@pytest.mark.parametrize(
+    ("jump_ms", "elapsed_ms"), [(1.9, 60), (-1.9, 60), (9.9, 8060), (-9, 8060)]
+)
+def test_a_clock_that_runs_a_little_otherwise_is_followed_silently(
+    jump_ms: float, elapsed_ms: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100, cushion_ms=2))
+    run(clock, gate, 10, 0)
+    clock.set_by += round(jump_ms * MS)
+    (burst,) = run(clock, gate, 10, elapsed_ms)
+    assert (clock.set_by + burst.began - EPOCH) % (100 * MS) <= 2 * MS
+    assert warnings(caplog) == []
+
+
+def test_a_claim_that_comes_within_an_iteration_waits_for_the_next_one() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100, 0, 50))
+    run(clock, gate, 5, 0, 5)
+    gate.follow(claim(0, 0))
+    run(clock, gate, 5, 5)
+    gate.follow(claim(0, 100, 0, 50))
+    (second,) = run(clock, gate, 5, 5)
+    assert (second.phase, second.waited_ns, second.late_ns) == (1, 0, None)
+    # Ready at 115, the next slot is 200.
+    assert began_ms(run(clock, gate, 5, 40, 5)) == [140, 190]

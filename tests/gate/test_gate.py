@@ -1,0 +1,145 @@
+"""A loop that goes through a gate: who waits, and for how long."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from metronome_opt.gate import Burst, Gate
+from tests.gate.clock import MS, Clock, began_ms, claim, run, total
+
+
+def test_bursts_wait_for_their_slots() -> None:
+    clock = Clock()
+    bursts = run(clock, clock.gate(claim(40, 100)), 10, 0, 60, 60, 60)
+    assert began_ms(bursts) == [40, 140, 240, 340]
+    assert [burst.waited_ns for burst in bursts] == [40 * MS, 30 * MS, 30 * MS, 30 * MS]
+    assert [burst.late_ns for burst in bursts] == [0, 0, 0, 0]
+    assert max(clock.slept) <= 0.1  # seconds, so that Ctrl-C has its turn
+
+
+def test_who_is_late_begins_at_once_and_catches_up() -> None:
+    clock = Clock()
+    bursts = run(clock, clock.gate(claim(40, 100)), 10, 0, 120, 60, 60)
+    assert began_ms(bursts) == [40, 170, 240, 340]
+    assert [burst.late_ns for burst in bursts] == [0, 30 * MS, 0, 0]
+
+
+def test_each_burst_of_an_iteration_has_a_slot() -> None:
+    clock = Clock()
+    bursts = run(clock, clock.gate(claim(10, 100, 0, 50)), 5, 0, 5, 5, 80, 5)
+    assert began_ms(bursts) == [10, 60, 110, 195, 210]
+    assert [(burst.iteration, burst.phase) for burst in bursts] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+        (2, 0),
+    ]
+    assert bursts[3].late_ns == 35 * MS
+
+
+def test_the_clock_of_the_epoch_counts() -> None:
+    clock = Clock()
+    clock.set_by += 7 * MS
+    assert began_ms(run(clock, clock.gate(claim(40, 100)), 10, 0, 60)) == [33, 133]
+
+
+def test_the_block_s_own_exceptions_pass_and_the_burst_is_over() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100))
+    with pytest.raises(ZeroDivisionError), gate.burst():
+        clock.passes(10 / 0)
+    assert total(gate, "bursts") == 1
+    assert began_ms(run(clock, gate, 10, 10)) == [100]
+
+
+def test_ctrl_c_while_it_waits_leaves_the_gate_in_order() -> None:
+    clock = Clock()
+
+    def interrupt(seconds: float) -> None:
+        clock.sleep(seconds / 2)
+        raise KeyboardInterrupt
+
+    gate = Gate(claim(40, 100), wall=clock.wall, steady=clock.steady, sleep=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        gate.burst().begin()
+    assert clock.now == 20 * MS
+    clock.passes(120)  # 140, the second slot: no need to wait
+    assert began_ms(run(clock, gate, 10, 0)) == [140]
+    assert total(gate, "bursts") == 1
+
+
+def test_a_burst_within_another_is_a_part_of_it() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100))
+    with gate.burst(1000) as outer:
+        clock.passes(10)
+        with gate.burst(500) as inner:
+            clock.passes(10)
+    assert inner.waited_ns == 0
+    assert outer.sent_bytes == 1500
+    assert total(gate, "bursts") == 1
+    assert total(gate, "sent_bytes") == 1500
+    assert began_ms(run(clock, gate, 10, 0)) == [100]
+
+
+def test_a_burst_of_another_thread_joins_the_open_one_without_a_deadlock() -> None:
+    gate = Gate(claim(0, 100))
+    begun: list[int] = []
+
+    def loop() -> None:
+        for _ in range(5):
+            with gate.burst(1):
+                begun.append(time.monotonic_ns())
+                time.sleep(0.002)
+
+    threads = [threading.Thread(target=loop) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(begun) == 15
+    assert total(gate, "sent_bytes") == 15
+    assert 1 <= total(gate, "bursts") <= 15
+
+
+def test_a_decorated_function_is_a_burst_each_time() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(40, 100))
+
+    @gate.paced
+    def reduce(left: int, *, right: int) -> int:
+        """Add."""
+        clock.passes(5)
+        return left + right
+
+    assert [reduce(1, right=2), reduce(3, right=4)] == [3, 7]
+    assert clock.now == 145 * MS
+    assert (reduce.__name__, reduce.__doc__) == ("reduce", "Add.")
+
+
+def test_beginning_and_ending_by_hand_twice_is_once() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(40, 100))
+    burst = gate.burst()
+    burst.end()
+    burst.begin()
+    burst.begin()
+    assert clock.now == 40 * MS
+    clock.passes(1)
+    burst.sent_bytes = 70
+    burst.end()
+    burst.end()
+    assert (total(gate, "bursts"), total(gate, "sent_bytes")) == (1, 70)
+
+
+def test_real_sleep_ends_at_the_slot() -> None:
+    gate = Gate(claim(0, 50))
+    for _ in range(5):
+        with gate.burst() as burst:
+            assert 0 <= time.time_ns() % (50 * MS) < 40 * MS
+        assert isinstance(burst, Burst)
+        assert burst.waited_ns <= 60 * MS

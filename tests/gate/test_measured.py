@@ -1,0 +1,264 @@
+"""What a gate tells of its bursts: lines of JSON, counters, and answers to scrapes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from metronome_opt.gate import Gate
+from tests.gate.clock import MS, Clock, claim, run
+
+
+@pytest.fixture(autouse=True)
+def _no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOSTNAME", raising=False)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def series(text: str) -> dict[str, float]:
+    """Read metrics as Prometheus does."""
+    return {
+        sample.name.removeprefix("metronome_gate_"): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_lines_of_a_record_are_those_worked_out_by_hand(tmp_path: Path) -> None:
+    clock = Clock()
+    path = tmp_path / "gate.jsonl"
+    gate = clock.gate(claim(40, 100, 0, 30), record=path, job='a"b', task=3)
+    with gate.burst(sent_bytes=1000):
+        clock.passes(12.5)
+    clock.passes(20)
+    with gate.burst() as burst:
+        clock.passes(5)
+        burst.sent_bytes = 70
+    run(clock, gate, 10, 60)
+    gate.follow(claim(0, 0))
+    run(clock, gate, 10, 60)
+    gate.close()
+    who = {"job": 'a"b', "task": 3}
+    at = 1_700_000_000
+    assert lines(path) == [
+        {
+            "at": at + 0.04,
+            "iteration": 0,
+            "phase": 0,
+            "waited_ms": 40,
+            "late_ms": 0,
+            "burst_ms": 12.5,
+            "iteration_ms": None,
+            "sent_bytes": 1000,
+            **who,
+        },
+        {
+            "at": at + 0.0725,
+            "iteration": 0,
+            "phase": 1,
+            "waited_ms": 0,
+            "late_ms": 2.5,
+            "burst_ms": 5,
+            "iteration_ms": None,
+            "sent_bytes": 70,
+            **who,
+        },
+        {
+            "at": at + 0.14,
+            "iteration": 1,
+            "phase": 0,
+            "waited_ms": 2.5,
+            "late_ms": 0,
+            "burst_ms": 10,
+            "iteration_ms": 100,
+            "sent_bytes": None,
+            **who,
+        },
+        {
+            "at": at + 0.21,
+            "iteration": 1,
+            "phase": 1,
+            "waited_ms": 0,
+            "late_ms": None,
+            "burst_ms": 10,
+            "iteration_ms": None,
+            "sent_bytes": None,
+            **who,
+        },
+    ]
+
+
+def test_lines_are_written_once_a_second_and_at_the_end(tmp_path: Path) -> None:
+    clock = Clock()
+    path = tmp_path / "gate.jsonl"
+    gate = clock.gate(claim(0, 100), record=path)
+    clock.passes(5000)
+    written = []
+    for _ in range(25):
+        run(clock, gate, 10, 60)
+        written.append(len(lines(path)))
+    # Bursts end at 5110, 5210 and so on; the first line is due, then those of a second.
+    assert written == [1] * 10 + [11] * 10 + [21] * 5
+    gate.close()
+    gate.close()
+    assert len(lines(path)) == 25
+
+
+def test_a_record_goes_on_after_a_line_that_broke_off(tmp_path: Path) -> None:
+    path = tmp_path / "gate.jsonl"
+    path.write_text('{"at": 1}\n{"at": 2, "itera')
+    clock = Clock()
+    gate = clock.gate(claim(0, 100), record=path)
+    run(clock, gate, 10, 0)
+    gate.close()
+    first, broken, ours = path.read_text().splitlines()
+    assert (first, broken) == ('{"at": 1}', '{"at": 2, "itera')
+    assert json.loads(ours)["job"] == "bert"
+
+
+def test_counters_are_those_worked_out_by_hand() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(40, 100, cushion_ms=5), job="bert", task=2)
+    # Ready at 0, 110, 246, 353: the second is in time, the third late by 6, the fourth by 13.
+    for computing, sent in ((0, 100), (60, 200), (96, 300), (97, 400)):
+        clock.passes(computing)
+        with gate.burst(sent):
+            clock.passes(10)
+    assert series(gate.metrics()) == {
+        "sent_bytes_total": 1000,
+        "bursts_total": 4,
+        "waited_seconds_total": 0.04 + 0.03,
+        "late_seconds_total": 0.006 + 0.013,
+        "late_bursts_total": 2,
+        "burst_seconds_total": 0.04,
+        "iterations_total": 3,
+        "iteration_seconds_total": 0.313,
+        "period_seconds": 0.1,
+        "offset_seconds": 0.04,
+        "following": 1,
+    }
+    gate.follow(claim(0, 0))
+    gone = series(gate.metrics())
+    assert gone["following"] == 0
+    assert "period_seconds" not in gone
+
+
+def test_labels_say_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTNAME", "bert-0")
+    gate = Clock().gate(claim(0, 100), job='b"e\\r\nt', task=0)
+    (family,) = (
+        family
+        for family in text_string_to_metric_families(gate.metrics())
+        if family.name == "metronome_gate_bursts"
+    )
+    assert family.type == "counter"
+    assert family.samples[0].labels == {"job": 'b"e\\r\nt', "task": "0", "pod": "bert-0"}
+    assert "{" not in Clock().gate().metrics().replace('{pod="bert-0"}', "")
+
+
+def test_the_counter_of_bytes_grows_within_a_burst() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100))
+
+    def sent() -> float:
+        return series(gate.metrics())["sent_bytes_total"]
+
+    def seen(burst_ms: list[float], told: int | None, at_end: int | None = None) -> list[float]:
+        values = []
+        with gate.burst(told) as burst:
+            for ms in burst_ms:
+                clock.passes(ms)
+                values.append(sent())
+            burst.sent_bytes = at_end if told is None else told
+        return [*values, sent()]
+
+    assert seen([10, 10], 1000) == [0, 0, 1000]  # nobody knows how long the first one is
+    assert seen([5, 10, 10], 1000) == [1250, 1750, 2000, 2000]
+    assert seen([5], 2000) == [2400, 4000]  # 25 long was the last one
+    assert seen([1, 2, 9], None, 500) == [4400, 5200, 6000, 6000]  # 2000 in 5, as the last one
+    assert seen([6], None, 1500) == [6000, 6000]  # the total: 4500 before, 4750 within, then 6000
+    assert seen([3], None) == [6750, 6750]  # nobody said what it sent: never back
+
+
+def ask(gate: Gate, path: str = "/metrics") -> tuple[str, str]:
+    assert gate.address is not None
+    host, port = gate.address
+    where = f"[{host}]" if ":" in host else host
+    with urllib.request.urlopen(f"http://{where}:{port}{path}", timeout=10) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
+def test_scrapes_are_answered_until_it_is_closed(host: str) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100), metrics=f"{host}:0")
+    if gate.address is None:
+        pytest.skip(f"no {host} here")
+    run(clock, gate, 10, 0)
+    kind, text = ask(gate)
+    assert kind == "text/plain; version=0.0.4; charset=utf-8"
+    assert series(text)["bursts_total"] == 1
+    assert text == gate.metrics() == ask(gate, "/")[1]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        ask(gate, "/other")
+    gate.close()
+    assert gate.address is None
+
+
+def test_a_file_of_metrics_is_written_anew_once_a_second(tmp_path: Path) -> None:
+    clock = Clock()
+    path = tmp_path / "gate.prom"
+    gate = clock.gate(claim(0, 100), metrics=path)
+    written = []
+    for _ in range(12):
+        run(clock, gate, 10, 60)
+        written.append(series(path.read_text())["bursts_total"])
+    assert written == [1] * 10 + [11] * 2
+    gate.close()
+    assert series(path.read_text())["bursts_total"] == 12
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_forked_process_neither_records_nor_answers(tmp_path: Path) -> None:
+    clock = Clock()
+    path = tmp_path / "gate.jsonl"
+    gate = clock.gate(claim(0, 100), record=path, metrics="127.0.0.1:0")
+    run(clock, gate, 10, 0, 60)
+    child = os.fork()
+    if child == 0:
+        try:
+            bursts = run(clock, gate, 10, *[60] * 40)
+            gate.close()
+            os._exit(0 if gate.address is None and bursts[-1].waited_ns == 30 * MS else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    run(clock, gate, 10, 60)
+    assert series(ask(gate)[1])["bursts_total"] == 3
+    gate.close()
+    assert [line["iteration"] for line in lines(path)] == [0, 1, 2]
+
+
+def test_times_have_all_their_digits(tmp_path: Path) -> None:
+    clock = Clock()
+    clock.now = 3
+    path = tmp_path / "gate.jsonl"
+    gate = clock.gate(None, record=path)
+    run(clock, gate, 0.000001, 0)
+    gate.close()
+    text = path.read_text()
+    assert re.search(r'"at": 1700000000\.000000003,', text)
+    assert re.search(r'"burst_ms": 0\.000001,', text)

@@ -1,0 +1,205 @@
+"""What a gate never does: wait longer than a period, raise, or keep a loop from ending."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.gate import STALL, Claim, Gate
+from tests.gate.clock import MS, Clock, claim, run
+
+
+@st.composite
+def claims(draw: st.DrawFn) -> Claim:
+    """Draw a claim, which may be broken."""
+    period = draw(st.integers(-1, 300))
+    starts = draw(st.lists(st.integers(-1, 300), max_size=3, unique=True))
+    ordered = tuple(sorted(starts)) if draw(st.booleans()) else tuple(starts)
+    return Claim(draw(st.integers(-1, 300)), period, ordered, draw(st.integers(-1, 400)))
+
+
+STEP = st.one_of(
+    st.tuples(st.just("compute"), st.integers(0, 1000)),
+    st.tuples(st.just("set"), st.integers(-(10**7), 10**7)),
+    st.tuples(st.just("follow"), claims()),
+)
+
+
+@given(claims(), st.lists(STEP, max_size=40))
+def test_nobody_waits_longer_than_a_period(first: Claim, steps: list[tuple[str, object]]) -> None:
+    clock = Clock()
+    gate = clock.gate(first)
+    for what, how in steps:
+        if isinstance(how, Claim):
+            gate.follow(how)
+        elif what == "set":
+            assert isinstance(how, int)
+            clock.set_by += how
+        else:
+            assert isinstance(how, int)
+            clock.now += how
+        periods = [0 if gate.claim is None else gate.claim.period_ns]
+        if gate._plan is not None:  # the one before still counts within an iteration
+            periods.append(gate._plan.claim.period_ns)
+        with gate.burst() as burst:
+            clock.now += 7
+        assert 0 <= burst.waited_ns <= max(periods)
+        if gate.claim is None:
+            assert burst.waited_ns == 0
+
+
+@given(
+    st.integers(0, 99),
+    st.integers(0, 99),
+    st.integers(25, 99),
+    st.integers(-(10**6), 10**6),
+    st.booleans(),
+)
+def test_nobody_is_delayed_by_more_than_a_share_of_the_period(
+    before: int, after: int, busy: int, jump: int, lost: bool
+) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(before, 100))
+    last = run(clock, gate, 5, 0, *[busy - 5] * 3)[-1]
+    if lost:
+        gate.follow(claim(0, 0))
+        last = run(clock, gate, 5, *[busy - 5] * 3)[-1]
+    gate.follow(claim(after, 100))
+    bursts = run(clock, gate, 5, *[busy - 5] * 6)
+    for burst in bursts:
+        assert burst.began - last.began <= 100 * MS * (1 + STALL)
+        last = burst
+    assert (last.began_at - after * MS) % (100 * MS) == 0
+    clock.set_by += jump * MS  # one burst goes at once; after it nobody is later than in steps
+    for number, burst in enumerate(run(clock, gate, 5, *[busy - 5] * 8), start=1):
+        assert burst.began - last.began <= 100 * MS * (1 + STALL) * number
+    if busy >= 50:
+        assert (burst.began_at - after * MS) % (100 * MS) == 0
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ("/dev/full", "/dev/full: No space left on device; bursts are not recorded any more"),
+        ("/", "/: Is a directory; bursts are not recorded"),
+        (
+            "/nowhere/r.jsonl",
+            "/nowhere/r.jsonl: No such file or directory; bursts are not recorded",
+        ),
+        ("r\0", "r\0: embedded null byte; bursts are not recorded"),
+    ],
+)
+def test_a_record_that_cannot_be_written_is_one_warning(
+    record: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100), record=record)
+    run(clock, gate, 10, *[2000] * 5)
+    gate.close()
+    assert messages(caplog) == [said]
+
+
+def test_a_pipe_that_nobody_reads_does_not_hold_up_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    clock = Clock()
+    gate = clock.gate(claim(0, 100), record=tmp_path / "pipe")
+    run(clock, gate, 10, *[2000] * 500)
+    gate.close()
+    (said,) = messages(caplog)
+    assert said.endswith("pipe: Resource temporarily unavailable; bursts are not recorded any more")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ("/nowhere/x.prom", "No such file or directory; no metrics are written any more"),
+        ("9100", "must be HOST:PORT, or a path that ends in .prom; no metrics are given"),
+        ("127.0.0.1:x", "must be HOST:PORT, or a path that ends in .prom; no metrics are given"),
+        ("127.0.0.1:99999", "no metrics are given"),
+        ("192.0.2.1:0", "Cannot assign requested address; no metrics are given"),
+    ],
+)
+def test_metrics_that_cannot_be_given_are_one_warning(
+    metrics: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100), metrics=metrics)
+    run(clock, gate, 10, *[2000] * 5)
+    gate.close()
+    (line,) = messages(caplog)
+    assert line.startswith(f"{metrics}: ")
+    assert line.endswith(said)
+
+
+def test_a_port_in_use_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        gate = Clock().gate(claim(0, 100), metrics=f"127.0.0.1:{port}")
+        assert gate.address is None
+    assert messages(caplog) == [f"127.0.0.1:{port}: Address already in use; no metrics are given"]
+
+
+@pytest.mark.parametrize("told", ["many", -5, float("nan"), float("inf"), object(), [1]])
+def test_bytes_that_are_none_are_not_counted(
+    told: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100), metrics="127.0.0.1:0")
+    with gate.burst(7) as first:
+        clock.passes(10)
+    with gate.burst() as burst:
+        burst.sent_bytes = told  # type: ignore[assignment]
+        clock.passes(10)
+        assert "metronome_gate_sent_bytes_total" in gate.metrics()
+    gate.close()
+    assert (first.sent_bytes, burst.sent_bytes) == (7, None)
+    (line,) = messages(caplog)
+    assert line.endswith("must be a number, at least 0; it is not counted")
+
+
+def test_a_gate_that_breaks_lets_everything_through(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+
+    def broken(seconds: float) -> None:
+        raise OverflowError(f"{seconds} s")
+
+    gate = Gate(claim(50, 100), wall=clock.wall, steady=clock.steady, sleep=broken)
+    run(clock, gate, 10, 0, 0, 0)
+    assert clock.now == 30 * MS
+    assert messages(caplog) == ["OverflowError: 0.05 s; bursts do not wait any more, report this"]
+
+
+def test_a_log_handler_that_fails_is_not_the_training_s_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(logging.Logger, "warning", fails)
+    with Clock().gate().burst():
+        pass
+
+
+def test_a_process_ends_although_a_gate_serves(tmp_path: Path) -> None:
+    code = (
+        "from metronome_opt.gate import Claim, Gate\n"
+        f"gate = Gate(Claim(0, 10**6), metrics='127.0.0.1:0', record={str(tmp_path / 'r')!r})\n"
+        "for _ in range(3):\n"
+        "    with gate.burst(): pass\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    assert len((tmp_path / "r").read_text().splitlines()) == 3

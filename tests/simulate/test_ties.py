@@ -1,0 +1,222 @@
+"""What happens at one moment, and in which order, as `docs/model.md` says under Ties."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.instance import Instance
+from metronome_opt.simulate import play
+from metronome_opt.simulate.engine import Engine
+from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Manner, Runner, Slot
+from tests.builders import job
+from tests.simulate.cases import links
+from tests.simulate.exact import exact_times
+from tests.simulate.played import column, free_run
+from tests.simulate.systems import system
+from tests.simulate.whole import meeting
+
+
+class Member(NamedTuple):
+    """A job of a group that holds, on a link of its own; times in units of 10 ms."""
+
+    start: int
+    length: int  # of an iteration, half of it a burst
+    period: int
+    iterations: int
+    computes_last: bool = True
+
+
+class Told(NamedTuple):
+    """What came of a member; times in ms."""
+
+    first: float  # when it began
+    times: list[float]
+    rephasings: int
+
+
+def held(*members: Member, cushion: float = 0.0) -> list[Told]:
+    """Let members run, in their order."""
+    runners = [
+        Runner(str(index), _pattern(member), 1, member.iterations, 1)
+        for index, member in enumerate(members)
+    ]
+    engine = Engine({runner.name: 100 for runner in runners}, runners)
+    for index, member in enumerate(members):
+        slot = Slot(10.0 * member.period, cushion, Manner.HOLD, 1)
+        engine.enter(index, {str(index): 1}, at=10.0 * member.start, slot=slot)
+    ends = {engine.run(math.inf): engine.now for _ in members}
+    return [
+        Told(
+            ends[index] - float(engine.times(index).sum()),
+            [float(time) for time in engine.times(index)],
+            engine.rephasings(index),
+        )
+        for index in range(len(members))
+    ]
+
+
+def _pattern(member: Member) -> Pattern:
+    half = member.length // 2
+    burst = (0 if member.computes_last else half, half, 100)
+    return Pattern.of_job(job("a", member.length, burst), 10)
+
+
+# ------------------------------------------------------------------ one is late, another is due
+
+LATE = Member(0, 12, 10, 2)  # 20 ms late at 120
+DUE = Member(0, 4, 12, 3)  # to begin its second iteration at 120
+
+
+def test_who_is_to_begin_when_another_is_late_waits_if_its_turn_is_later() -> None:
+    assert held(LATE, DUE)[1] == Told(0, [140, 120, 40], 1)
+
+
+def test_who_is_to_begin_when_another_is_late_begins_if_its_turn_is_earlier() -> None:
+    """It has to wait one time later: for its third, until 260."""
+    assert held(DUE, LATE)[0] == Told(0, [120, 140, 40], 1)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_whose_burst_ends_late_goes_first_whatever_the_order(first: bool) -> None:
+    late = LATE._replace(computes_last=False)
+    told = held(late, DUE)[1] if first else held(DUE, late)[0]
+    assert told == Told(0, [140, 120, 40], 1)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_first_iteration_waits_like_any_other(first: bool) -> None:
+    """It is to begin at 120."""
+    due = Member(12, 4, 12, 2)
+    told = held(LATE, due)[1] if first else held(due, LATE)[0]
+    assert told == (Told(140, [120, 40], 1) if first else Told(120, [140, 40], 1))
+
+
+def test_a_last_iteration_is_never_late() -> None:
+    assert held(LATE._replace(iterations=1), DUE)[1] == Told(0, [120, 120, 40], 0)
+
+
+def test_within_the_cushion_nothing_is_shifted() -> None:
+    assert held(LATE, DUE, cushion=20.0)[1] == Told(0, [120, 120, 40], 0)
+    assert held(LATE, DUE, cushion=19.0)[1] == Told(0, [140, 120, 40], 1)
+
+
+# ------------------------------------------------------------------ two are late
+
+LESS = Member(0, 12, 10, 2)  # 20 ms late at 120
+MORE = Member(4, 8, 5, 2)  # 30 ms late at 120
+OTHER = Member(0, 4, 20, 2)  # to begin its second iteration at 200
+
+
+@pytest.mark.parametrize(
+    ("members", "ends", "times"),
+    [
+        # Shifts by 20, then by the 10 that remain of 30: both begin at once.
+        ((LESS, MORE), (True, True), (120, 80)),
+        # Shifts by 30: the other one is 10 early after that.
+        ((MORE, LESS), (True, True), (80, 130)),
+        ((LESS, MORE), (False, False), (120, 80)),
+        ((MORE, LESS), (False, False), (80, 130)),
+        # Whose burst ends goes first.
+        ((LESS, MORE), (True, False), (130, 80)),
+        ((LESS, MORE), (False, True), (120, 80)),
+        ((MORE, LESS), (True, False), (80, 120)),
+        ((MORE, LESS), (False, True), (80, 130)),
+    ],
+)
+def test_of_two_that_are_late_the_second_adds_what_remains(
+    members: Sequence[Member], ends: Sequence[bool], times: Sequence[float]
+) -> None:
+    """Whatever the order, the third is shifted by 30."""
+    late = [member._replace(computes_last=last) for member, last in zip(members, ends, strict=True)]
+    told = held(*late, OTHER)
+    assert [each.times[0] for each in told] == [*times, 230]
+    assert told[2].rephasings == 1
+
+
+def test_who_is_just_in_time_has_to_wait_for_who_went_first() -> None:
+    on_time = Member(0, 12, 12, 2)
+    assert held(MORE, on_time)[1].times == [150, 120]
+    assert held(on_time, MORE)[0].times == [120, 120]
+
+
+@pytest.mark.parametrize(("order", "times"), [((0, 1), (100, 106)), ((1, 0), (100, 100))])
+def test_bursts_that_are_ready_together_have_their_turns_too(
+    order: Sequence[int], times: Sequence[float]
+) -> None:
+    """Both are ready at 60, one of them 10 after its slot, of which 4 are allowed."""
+    late, due = (Slot(130.0, 4.0, Manner.HOLD, 1, (at,)) for at in (50.0, 60.0))
+    pattern = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)
+    runners = [Runner(name, pattern, 1, 1, 1) for name in "ab"]
+    engine = Engine({"a": 100, "b": 100}, runners)
+    for index, which in enumerate(order):
+        engine.enter(index, {"ab"[index]: 1}, at=0.0, slot=(late, due)[which])
+    ends = {engine.run(math.inf): engine.now for _ in order}
+    assert tuple(ends[order.index(which)] for which in (0, 1)) == times
+
+
+# ------------------------------------------------------------------ within a turn, and all in all
+
+
+def test_what_takes_no_time_happens_in_the_same_turn() -> None:
+    """a's second burst follows its first without computing, before b's ends at that moment."""
+    first, second = job("a", 3, (0, 1, 50), (1, 2, 100)), job("b", 2, (0, 1, 50))
+    runners = [Runner(each.name, Pattern.of_job(each, 10), 1, 1, 1) for each in (first, second)]
+    engine = Engine({"link": 100}, runners, watched=["link"])
+    for index in range(2):
+        engine.enter(index, {"link": 1}, at=0.0)
+    engine.run(15.0)
+    trace = engine.trace()
+    assert list(zip(trace["time_ms"], trace["job"], trace["rate_mbps"], strict=True)) == [
+        (0, "a", 50),
+        (0, "b", 50),
+        (10, "a", 0),
+        (10, "a", 50),
+        (10, "b", 0),
+        (10, "a", 100),
+    ]
+
+
+def test_the_order_of_jobs_matters() -> None:
+    """Without it a simulation is no other's: these need 5 slots on average, or 7."""
+    jobs = [job("a", 4, (0, 1, 100)), job("b", 4, (2, 2, 100)), job("c", 4, (1, 2, 100))]
+    offsets = {"a": 3, "b": 3, "c": 2}
+    told = [
+        column(play(links(*order), offsets, iterations=50), "iteration_mean_ms")
+        for order in (jobs, jobs[::-1])
+    ]
+    assert told[0] == pytest.approx({"a": 49.8, "b": 50.0, "c": 50.2})
+    assert told[1] == pytest.approx({"a": 69.4, "b": 69.2, "c": 69.6})
+
+
+# ------------------------------------------------------------------ all of it
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> tuple[Instance, dict[str, int], dict[str, int]]:
+    instance = draw(meeting())
+    stretch = {each.name: draw(st.integers(0, each.max_stretch)) for each in instance.jobs}
+    offsets = {
+        each.name: draw(st.integers(0, each.period + stretch[each.name] - 1))
+        for each in instance.jobs
+    }
+    return instance, offsets, stretch
+
+
+@settings(max_examples=300)
+@given(schedules(), st.integers(2, 6))
+def test_jobs_in_step_run_as_the_document_says(
+    drawn: tuple[Instance, dict[str, int], dict[str, int]], iterations: int
+) -> None:
+    """The other simulation was written from it. All times are whole, so most events are ties."""
+    instance, offsets, stretch = drawn
+    exact = exact_times(system(instance, offsets, iterations, stretch=stretch))
+    assume(all(time.denominator == 1 for times in exact.values() for time in times))
+    run = free_run(instance, offsets, iterations, stretch=stretch)
+    assert {name: list(times) for name, times in run.times.items()} == exact
