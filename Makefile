@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(VENV)/.compiled
 
-.PHONY: demo test check lint types tests test-slow test-cluster bench paper paper-results wheel lock format clean
+.PHONY: demo test check lint types tests test-slow test-cluster test-netns bench paper paper-results wheel lock format clean
 
 demo: $(KERNELS)
 	$(BIN)/metronome demo
@@ -49,6 +49,10 @@ test-slow: $(KERNELS)
 # Against the cluster in KUBECONFIG, or with METRONOME_TEST_APISERVER=1 against a server of its own.
 test-cluster: $(KERNELS)
 	$(BIN)/pytest -m cluster
+
+# Jobs on real networks of this machine; needs Linux, root and iproute2.
+test-netns: $(KERNELS)
+	$(BIN)/pytest -m netns
 
 bench: $(KERNELS)
 	$(BIN)/python -m benchmarks run

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import benchmarks.cluster
+import benchmarks.gate
 import benchmarks.kernels
 import benchmarks.objectives
 import benchmarks.placement

@@ -7,6 +7,7 @@ end and is left out; whatever else is not a record is an error that names the li
 from __future__ import annotations
 
 import fcntl
+import lzma
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +28,8 @@ def read_journal(paths: Iterable[str | Path], kind: type[R]) -> list[R]:
 
     Parameters
     ----------
+    paths
+        The files; those whose names end in ``.xz`` are compressed.
     kind
         The class of the records, one that pydantic can validate.
 
@@ -39,8 +42,12 @@ def read_journal(paths: Iterable[str | Path], kind: type[R]) -> list[R]:
     for path in map(Path, paths):
         try:
             raw = path.read_bytes()
+            if path.suffix == ".xz":
+                raw = lzma.decompress(raw)
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        except (lzma.LZMAError, EOFError) as error:
+            raise InputError(f"{path}: is not compressed by xz, or not whole ({error})") from None
         records += _parse(raw, path, kind)
     return records
 
@@ -74,6 +81,8 @@ class Journal(Generic[R]):
     def __init__(self, path: str | Path, kind: type[R], *, resume: bool) -> None:
         path = Path(path)
         check_targets([], [path])
+        if path.suffix == ".xz":
+            raise InputError(f"{path}: is compressed, and is only read; unpack it, or name another")
         try:
             self._stream = path.open("a+b")
         except OSError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import lzma
 import math
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,7 +95,7 @@ def solver_records(folder: Path = RESULTS) -> list[SolverRecord]:
     return [
         record
         for path in _listed(folder, lambda file: file == SOLVERS)
-        for record in _read(path, SolverRecord)
+        for record in read_journal([path], SolverRecord)
     ]
 
 
@@ -105,7 +104,7 @@ def simulation_records(study: str, folder: Path = RESULTS) -> list[SimulationRec
     return [
         record
         for path in _listed(folder, lambda file: file == study_file(study))
-        for record in _read(path, SimulationRecord)
+        for record in read_journal([path], SimulationRecord)
     ]
 
 
@@ -260,13 +259,6 @@ def _listed(folder: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
                 "restore the file or record it anew"
             )
         yield path
-
-
-def _read(path: Path, kind: type[Any]) -> list[Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder) / path.stem
-        plain.write_bytes(lzma.decompress(path.read_bytes()))
-        return read_journal([plain], kind)
 
 
 def _moment(path: Path) -> str:

@@ -25,6 +25,7 @@ DOCUMENTS = [
     "ARCHITECTURE.md",
     "docs/model.md",
     "docs/cluster.md",
+    "docs/gate.md",
     "docs/kubernetes.md",
     "docs/report.md",
     "paper/README.md",

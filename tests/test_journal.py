@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import resource
 from pathlib import Path
 
@@ -43,6 +44,19 @@ def test_what_is_cleared_is_gone(tmp_path: Path) -> None:
         assert (journal.records, path.read_bytes()) == ((), b"")
         journal.append(TWO)
     assert read_journal([path], Line) == [TWO]
+
+
+def test_what_is_compressed_is_read_and_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl.xz"
+    whole = lzma.compress((dump_line(ONE) + dump_line(TWO)).encode())
+    path.write_bytes(whole)
+    assert read_journal([path], Line) == [ONE, TWO]
+    with pytest.raises(InputError, match=r"j\.jsonl\.xz: is compressed, and is only read; unpack"):
+        Journal(path, Line, resume=True)
+    for broken in (whole[:-9], b"plain"):
+        path.write_bytes(broken)
+        with pytest.raises(InputError, match=r"j\.jsonl\.xz: is not compressed by xz, or not whole"):
+            read_journal([path], Line)
 
 
 @pytest.mark.parametrize("torn", [b"{", dump_line(TWO).encode()[:-1], b"\0" * 100, b"\xff\xfe"])

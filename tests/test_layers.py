@@ -35,7 +35,7 @@ FLOORS = [
     ["journal"],
     ["records"],
     ["documents"],
-    ["errors"],
+    ["errors", "gate"],
 ]
 HEIGHT = {name: -depth for depth, names in enumerate(FLOORS) for name in names}
 
@@ -99,3 +99,26 @@ def test_the_face_of_the_package_names_what_exists() -> None:
 def test_back_ends_load_only_when_they_are_used() -> None:
     heavy = {"ortools", "pulp", "highspy", "matplotlib"}
     assert not heavy & loaded_by("import metronome_opt.solvers, metronome_opt.plot")
+
+
+def test_a_training_loop_needs_nothing_but_the_standard_library() -> None:
+    loaded = loaded_by("import metronome_opt.gate")
+    ours = {module for module in loaded if module.partition(".")[0] == "metronome_opt"}
+    assert {part_of(module) for module in ours} == {None, "gate"}
+    code = "import sys; print(*sys.modules)"
+    before = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    others = {module.partition(".")[0] for module in loaded - ours - set(before.stdout.split())}
+    assert others <= sys.stdlib_module_names
+    slow = {"asyncio", "dataclasses", "http", "inspect", "json", "logging", "socket", "decimal"}
+    assert not slow & loaded
+
+
+def test_what_a_gate_imports_later_is_no_other_part_of_the_package() -> None:
+    found = set()
+    for path in (PACKAGE / "gate").glob("*.py"):
+        found |= imports(path)
+    assert {part_of(module) for module in found} == {None, "gate"}
+    others = {module.partition(".")[0] for module in found} - sys.stdlib_module_names
+    assert others == {"metronome_opt", "torch", "yaml"}

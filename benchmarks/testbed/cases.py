@@ -18,6 +18,9 @@ from metronome_opt.records import Name, NonNegative, Positive, Record, build, re
 FORMAT = "metronome-testbed/1"
 STORED = Path(__file__).parent / "cases.yaml"
 
+CUSHION_MS = 2
+"""By how much a gated job may be late for its very first slot."""
+
 Kind = Literal["bottleneck", "two-racks", "four-racks"]
 Congestion = Literal["cubic", "reno", "bbr"]
 
@@ -59,6 +62,8 @@ class BedJob(Record):
             reached = start + length
         if reached > self.period:
             refuse("bursts", f"end at {reached}, after the period of {self.period}")
+        if self.end is not None and self.end <= self.begin:
+            refuse("end", f"at {self.end}, not after the beginning at {self.begin}")
         return self
 
 
@@ -107,6 +112,8 @@ class Case(Record):
                 )
             if self.program == "ddp" and (job.iterations is None or len(job.bursts) > 1):
                 refuse(f"jobs[{index}]", "a job of DDP states iterations and has one burst")
+            if max(job.begin + 1, job.end or 0) > 1000 * self.seconds:
+                refuse(f"jobs[{index}]", f"is there after the end of the run, {self.seconds} s")
         return self
 
     def racks(self, job: BedJob) -> tuple[int, ...]:

@@ -88,9 +88,7 @@ class Network:
         self, rack: int, node: int, command: Sequence[str], **options: Any
     ) -> subprocess.Popen[str]:
         """Start a program on a node."""
-        return subprocess.Popen(
-            [*_inside(self._nodes[rack, node]), *command], text=True, **options
-        )
+        return subprocess.Popen([*_inside(self._nodes[rack, node]), *command], text=True, **options)
 
     def shape(self, rack: int, mbps: int) -> None:
         """Let the uplink of a rack carry so much from now on, both ways."""
@@ -103,9 +101,7 @@ class Network:
         self._racks = [self._hold() for _ in layout.nodes]
         core = ["link set lo up", "link add name switch type bridge", "link set switch up"]
         core_queues = []
-        for rack, (namespace, rate) in enumerate(
-            zip(self._racks, layout.uplink_mbps, strict=True)
-        ):
+        for rack, (namespace, rate) in enumerate(zip(self._racks, layout.uplink_mbps, strict=True)):
             _ip(self._core, [f"link add r{rack} type veth peer name uplink netns {namespace}"])
             core += [f"link set r{rack} master switch up"]
             lines = ["link set lo up", "link add name switch type bridge", "link set switch up"]
@@ -174,9 +170,7 @@ def missing() -> str | None:
         return f"{lacking[0]}: not found; on Debian: apt install iproute2 util-linux"
     if os.geteuid() != 0:
         return "network namespaces need root; run this as root"
-    made = subprocess.run(
-        ["unshare", "--net", "true"], check=False, capture_output=True, text=True
-    )
+    made = subprocess.run(["unshare", "--net", "true"], check=False, capture_output=True, text=True)
     if made.returncode:
         return f"network namespaces cannot be made here ({made.stderr.strip()})"
     return None
@@ -184,13 +178,13 @@ def missing() -> str | None:
 
 def _shape(device: str, mbps: int) -> list[str]:
     """Return what `tc` is told to limit a device to a rate."""
+    small = f"u32 match u16 0x0000 0xff80 at 2 flowid {_SMALL}"
     return [
         f"qdisc add dev {device} root handle 1: htb default 1",
         f"class add {_data_class(device, mbps)}",
         f"class add dev {device} parent 1: classid {_SMALL} htb rate 1gbit quantum 60000",
         f"qdisc add dev {device} parent {_DATA} bfifo limit {mbps * 125 * _QUEUE_MS}",
-        f"filter add dev {device} parent 1: protocol ip u32 "
-        f"match u16 0x0000 0xff80 at 2 flowid {_SMALL}",
+        f"filter add dev {device} parent 1: protocol ip {small}",
     ]
 
 
@@ -200,7 +194,8 @@ def _data_class(device: str, mbps: int) -> str:
 
 
 def _release(holder: subprocess.Popen[bytes]) -> None:
-    assert holder.stdin is not None and holder.stdout is not None
+    assert holder.stdin is not None
+    assert holder.stdout is not None
     holder.stdin.close()
     holder.stdout.close()
     holder.wait()

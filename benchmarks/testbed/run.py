@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from benchmarks.testbed.cases import BedJob, Case
+from benchmarks.testbed.cases import CUSHION_MS, BedJob, Case
 from benchmarks.testbed.network import Network
 from metronome_opt.errors import MetronomeError
 from metronome_opt.multiobjective import solve
@@ -26,9 +26,10 @@ STRETCH: Mapping[Mode, float] = {"free": 0.0, "gated": 0.0, "gated-2": 0.02, "ga
 """Idle time that a mode adds to every period, as a share of it."""
 
 _ROOT = Path(__file__).parent.parent.parent
+_TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "/usr/bin/python3")
 _PROGRAMS = {
     "ring": [sys.executable, "-S", "-m", "benchmarks.testbed.worker"],
-    "ddp": [os.environ.get("TORCH_PYTHON", "/usr/bin/python3"), "-m", "benchmarks.testbed.training"],
+    "ddp": [_TORCH_PYTHON, "-m", "benchmarks.testbed.training"],
 }
 _READY_S = 30.0
 _SPARE_S = 25.0  # beyond the time that a run is to take
@@ -113,7 +114,7 @@ def run_case(case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | N
     Raises
     ------
     BedError
-        If a rank does not start, or does not end in time.
+        If a rank does not start, or none gives a result. A job that loses a rank has `ended`.
     """
     with Network(case.layout) as network:
         ranks: dict[tuple[str, int], subprocess.Popen[str]] = {}
@@ -121,18 +122,22 @@ def run_case(case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | N
             for job, tasks in _tasks(case, mode, offsets, network).items():
                 for rank, (place, task) in enumerate(tasks):
                     ranks[job, rank] = _start(network, place, case.program, task)
-            for name, rank in ranks.items():
-                _expect_ready(name, rank)
+            for name, process in ranks.items():
+                _expect_ready(name, process)
             before = _processor_times()
             _begin(ranks)
-            seen = {name: _finish(name, rank, case.seconds) for name, rank in ranks.items()}
+            until = time.monotonic() + _LEAD_S + case.seconds + _SPARE_S
+            seen = {name: _finish(process, until) for name, process in ranks.items()}
             idle, steal = _shares(before, _processor_times())
         finally:
-            for rank in ranks.values():
-                rank.kill()
-                rank.communicate()
-    late_p95 = max(each["late_p95_ms"] for each in seen.values())
-    late_max = max(each["late_max_ms"] for each in seen.values())
+            for process in ranks.values():
+                process.kill()
+                process.communicate()
+    results = [each for each in seen.values() if "begins_ms" in each]
+    if not results:
+        raise BedError(f"job a, rank 0: {seen['a', 0]['ended']}")
+    late_p95 = max(each["late_p95_ms"] for each in results)
+    late_max = max(each["late_max_ms"] for each in results)
     return BedRun(
         case=case.name,
         mode=mode,
@@ -145,16 +150,21 @@ def run_case(case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | N
         late_max_ms=late_max,
         idle=round(idle, 3),
         steal=round(steal, 3),
-        real_time=all(each["real_time"] for each in seen.values()),
-        jobs={
-            job: JobRun(
-                begins_ms=seen[job, 0]["begins_ms"],
-                bursts_ms=seen[job, 0]["bursts_ms"],
-                losses=seen[job, 0].get("losses"),
-                ended=seen[job, 0]["ended"],
-            )
-            for job in case.job_names
-        },
+        real_time=all(each["real_time"] for each in results),
+        jobs={job: _job_run(job, seen) for job in case.job_names},
+    )
+
+
+def _job_run(name: str, seen: Mapping[tuple[str, int], dict[str, Any]]) -> JobRun:
+    """Return what the first rank of a job says, or the first that is left, and who was lost."""
+    mine = {rank: each for (job, rank), each in seen.items() if job == name}
+    first = next((each for each in mine.values() if "begins_ms" in each), {})
+    lost = [f"rank {rank}: {each['ended']}" for rank, each in mine.items() if len(each) == 1]
+    return JobRun(
+        begins_ms=first.get("begins_ms", ()),
+        bursts_ms=first.get("bursts_ms", ()),
+        losses=first.get("losses"),
+        ended=lost[0] if lost else first["ended"],
     )
 
 
@@ -170,11 +180,14 @@ def _tasks(
         for rack in case.racks(job):
             places.append((rack, taken[rack]))
             taken[rack] += 1
-        claim = offsets and {
-            "offset_ms": offsets[name],
-            "period_ms": periods[name],
-            "starts_ms": [start for start, _ in job.bursts],
-        }
+        claim = None
+        if offsets is not None:
+            claim = {
+                "offset_ms": offsets[name],
+                "period_ms": periods[name],
+                "starts_ms": [start for start, _ in job.bursts],
+                "cushion_ms": CUSHION_MS,
+            }
         task = {
             "addresses": [network.address(*place) for place in places],
             "congestion": case.congestion,
@@ -199,7 +212,7 @@ def _work(case: Case, job: BedJob) -> dict[str, Any]:
 
 
 def _start(network: Network, place: tuple[int, int], program: str, task: dict[str, Any]) -> Any:
-    rank = network.popen(
+    rank: Any = network.popen(
         *place,
         _PROGRAMS[program],
         stdin=subprocess.PIPE,
@@ -227,11 +240,16 @@ def _begin(ranks: Mapping[Any, Any]) -> None:
         rank.stdin.flush()
 
 
-def _finish(name: tuple[str, int], rank: Any, seconds: int) -> dict[str, Any]:
-    readable, _, _ = select.select([rank.stdout], [], [], seconds + _SPARE_S)
-    line = rank.stdout.readline() if readable else ""
-    if not line:
-        raise BedError(f"job {name[0]}, rank {name[1]}: gave no result: {_last_words(rank)}")
+def _finish(rank: Any, until: float) -> dict[str, Any]:
+    """Return what a rank says at its end; of one that gives no result only why it `ended`."""
+    left = max(0.0, until - time.monotonic())
+    readable, _, _ = select.select([rank.stdout], [], [], left)
+    if not readable:
+        rank.kill()
+        return {"ended": "did not end in time"}
+    line = rank.stdout.readline()
+    if not line.endswith("\n"):
+        return {"ended": f"gave no result: {_last_words(rank)}"}
     found: dict[str, Any] = json.loads(line)
     return found
 
@@ -239,7 +257,7 @@ def _finish(name: tuple[str, int], rank: Any, seconds: int) -> dict[str, Any]:
 def _last_words(rank: Any) -> str:
     rank.kill()
     words = rank.communicate()[1].strip().splitlines()
-    return words[-1] if words else "it said nothing"
+    return words[-1] if words else f"it said nothing (status {rank.returncode})"
 
 
 def _processor_times() -> list[int]:

@@ -123,9 +123,10 @@ class Rank:
 
     def _is_over(self) -> bool:
         task = self._task
-        return task["rank"] == 0 and (
-            self._now_ms() >= task["end_ms"] or len(self._begins) == task["iterations"]
-        )
+        if task["rank"]:
+            return False
+        late: bool = self._now_ms() >= task["end_ms"]
+        return late or len(self._begins) == task["iterations"]
 
     def _compute(self, length_ms: float) -> None:
         if length_ms:
@@ -186,7 +187,7 @@ def claim_of(stated: dict[str, Any], start_ns: int) -> Claim:
         offset_ns=(start_ns + stated["offset_ms"] * 1_000_000) % period_ns,
         period_ns=period_ns,
         starts_ns=tuple(1_000_000 * start for start in stated["starts_ms"]),
-        cushion_ns=2_000_000,
+        cushion_ns=stated["cushion_ms"] * 1_000_000,
     )
 
 

@@ -11,6 +11,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.documents import check_targets
+from metronome_opt.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +25,10 @@ _NOT_PERIODIC = 1
 def profile(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="CSV: times in the first column, then throughput."),
+        typer.Argument(
+            metavar="FILE",
+            help="CSV: times in the first column, then throughput. Or .jsonl: a gate's record.",
+        ),
     ],
     column: Annotated[
         str | None,
@@ -59,12 +63,19 @@ def profile(
     """
     from metronome_opt.plot.save import check_suffix
     from metronome_opt.profiles import profile as measure
-    from metronome_opt.profiles import read_csv
+    from metronome_opt.profiles import read_csv, read_gate
 
     if plot is not None:
         check_suffix(plot)
     check_targets([file], [plot])
-    samples = read_csv(file, column=column, counter=counter, unit=unit)
+    if file.suffix != ".jsonl":
+        samples = read_csv(file, column=column, counter=counter, unit=unit)
+    elif counter or column is not None or unit is not None:
+        raise InputError(
+            f"{file}: is a gate's record, which --column, --counter, --unit do not suit"
+        )
+    else:
+        samples = read_gate(file)
     found = measure(samples)
     phases = found.phases(slot_ms) if slot_ms and found.period_ms is not None else None
     if plot is not None:

@@ -137,7 +137,7 @@ class Gate:
             if isinstance(claim, ClaimError):
                 raise claim
             self._claim = checked(claim)
-        except ClaimError as fault:
+        except (ClaimError, AttributeError, TypeError) as fault:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")
 
@@ -228,11 +228,12 @@ class Gate:
             return None
         try:
             number = int(told)
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # whatever converting a tensor, say, may raise
             number = -1
         if number >= 0:
             return number
-        self.warn(f"sent_bytes: {show(told)}: must be a number, at least 0; it is not counted")
+        shown = show(told) if isinstance(told, (int, float, str)) else type(told).__name__
+        self.warn(f"sent_bytes: {shown}: must be a number, at least 0; it is not counted")
         return None
 
     def give_up(self, error: Exception) -> None:
@@ -274,6 +275,7 @@ class Gate:
                 burst.begins = steady + begin - (now - self._moved)
                 burst.slot_at = slot + self._moved
                 burst.cushion = claim.cushion_ns
+
     def _go_over(self, claim: Claim, now: int) -> None:
         """Make the plan that of the claim, if it is not, between two iterations."""
         plan = self._plan

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from metronome_opt.profiles.bursts import Burst
 from metronome_opt.profiles.csvfile import read_csv
+from metronome_opt.profiles.gatefile import read_gate
 from metronome_opt.profiles.profile import Profile, profile
 from metronome_opt.profiles.samples import UNITS, Samples, from_series
 
-__all__ = ["UNITS", "Burst", "Profile", "Samples", "from_series", "profile", "read_csv"]
+__all__ = [
+    "UNITS",
+    "Burst",
+    "Profile",
+    "Samples",
+    "from_series",
+    "profile",
+    "read_csv",
+    "read_gate",
+]

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
 from metronome_opt.records import Record
 
-Sharing = Literal["fair", "strict", "weighted"]
+Sharing = Literal["fair", "strict", "weighted", "tcp"]
 Control = Literal["once", "slots", "monitor"]
 
 Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+
+
+class TcpShares(NamedTuple):
+    """What the shares of bursts over TCP are like.
+
+    Attributes
+    ----------
+    spread
+        Standard deviation of the logarithm of a burst's share.
+    newcomer
+        How many times as large the share of a burst is that meets another one when it begins.
+    """
+
+    spread: float
+    newcomer: float
+
+
+TCP = TcpShares(spread=0.4, newcomer=0.6)
+"""As fitted to bursts of real connections, see benchmarks/testbed/README.md."""
 
 
 class Conditions(Record):
@@ -33,8 +52,8 @@ class Conditions(Record):
     background
         Mean share of every link's capacity that other traffic takes, in bursts.
     sharing
-        How links are shared: max-min ``fair``, ``strict`` priority, or ``weighted`` by priority;
-        None for what the policy asks of the network.
+        How links are shared: max-min ``fair``, ``strict`` priority, ``weighted`` by priority, or by
+        chance as bursts over ``tcp`` share them; None for what the policy asks of the network.
     cushions
         Whether policies that reserve cushions against jitter do so.
     control

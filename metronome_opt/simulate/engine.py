@@ -12,7 +12,7 @@ import numpy as np
 from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.fluid import bursts, loop, world
 from metronome_opt.kernels.fluid.world import Floats, Rows
-from metronome_opt.simulate.conditions import Conditions, Sharing
+from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
 from metronome_opt.simulate.pattern import Pattern
 from metronome_opt.simulate.runner import Runner, Seen, Slot
 
@@ -47,6 +47,8 @@ class Engine:
         Whether links carry no more than their capacity; otherwise nobody ever holds up anybody.
     observed
         Whether what jobs do is taken down, to be looked at by `look`.
+    tcp
+        What shares are like where they are those of TCP.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Engine:
         watched: Sequence[str] = (),
         contends: bool = True,
         observed: bool = False,
+        tcp: TcpShares = TCP,
     ) -> None:
         conditions = conditions or Conditions()
         self.runners = tuple(runners)
@@ -72,8 +75,9 @@ class Engine:
         self._world.links["capacity"] = self.capacities if contends else math.inf
         self._nominal = self._world.links["capacity"].copy()
         self._world.links["watched"] = [name in set(watched) for name in capacities]
-        self._set_chance(len(everybody), conditions, seed)
-        self._set_classes(everybody, sharing)
+        if conditions.random or sharing == "tcp":
+            self._set_chance(len(everybody), conditions, seed)
+        self._set_classes(everybody, sharing, tcp)
         self._world.clock["observed"] = observed
         self._groups = 0
         self._traces: list[Rows] = []
@@ -146,6 +150,11 @@ class Engine:
         row["seen"] = self._world.shifts[slot.group]
         if waits:
             loop.wait_for(self._world, job, max(self.now, start))
+
+    def end(self, job: int) -> None:
+        """Let a job leave with the end of the iteration that it is in, or waits for."""
+        row = self._world.jobs[job]
+        row["total"] = row["done"] + 1
 
     def plan(self, job: int) -> float:
         """Return when the iteration that a job is in, or waits for, was planned to begin, in ms."""
@@ -355,16 +364,15 @@ class Engine:
         clock["jitter"] = conditions.jitter
         clock["stragglers"] = conditions.stragglers
         clock["straggling"] = conditions.straggling
-        if not conditions.random:
-            return
         for job in range(count):
             draw = np.random.SeedSequence([seed, job])
             jobs[job]["chance"] = draw.generate_state(1, np.uint64)[0]
             wrong = np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
             jobs[job]["speed"] = 1.0 + 1e-6 * conditions.drift_ppm * wrong
 
-    def _set_classes(self, everybody: Sequence[Runner], sharing: Sharing) -> None:
-        jobs = self._world.jobs
+    def _set_classes(self, everybody: Sequence[Runner], sharing: Sharing, tcp: TcpShares) -> None:
+        jobs, clock = self._world.jobs, self._world.clock
+        clock["tcp"], clock["spread"], clock["newcomer"] = sharing == "tcp", *tcp
         weights = [runner.weight for runner in everybody]
         jobs["rank"], jobs["share"] = 0, 1.0
         if sharing == "strict":

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -153,7 +154,12 @@ def test_a_port_in_use_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert messages(caplog) == [f"127.0.0.1:{port}: Address already in use; no metrics are given"]
 
 
-@pytest.mark.parametrize("told", ["many", -5, float("nan"), float("inf"), object(), [1]])
+class Unwilling:
+    def __int__(self) -> int:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("told", ["many", -5, float("nan"), float("inf"), Unwilling(), [1]])
 def test_bytes_that_are_none_are_not_counted(
     told: object, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -169,6 +175,17 @@ def test_bytes_that_are_none_are_not_counted(
     assert (first.sent_bytes, burst.sent_bytes) == (7, None)
     (line,) = messages(caplog)
     assert line.endswith("must be a number, at least 0; it is not counted")
+
+
+@pytest.mark.parametrize("wrong", [None, "claim", Claim(0, 5, 3)])  # type: ignore[arg-type]
+def test_what_is_no_claim_is_one_warning(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(50, 100))
+    gate.follow(wrong)
+    run(clock, gate, 10, 0, 0)
+    assert clock.now == 20 * MS
+    (line,) = messages(caplog)
+    assert line.endswith("; bursts do not wait")
 
 
 def test_a_gate_that_breaks_lets_everything_through(caplog: pytest.LogCaptureFixture) -> None:

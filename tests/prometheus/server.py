@@ -24,20 +24,25 @@ _READY_S = 60
 
 @contextmanager
 def prometheus(
-    folder: Path, *, history: str | None = None, scrape: str = "", prefix: str = ""
+    folder: Path,
+    *,
+    history: str | None = None,
+    scrape: str = "",
+    interval_ms: int = 200,
+    prefix: str = "",
 ) -> Iterator[str]:
     """Start a server in an empty folder and yield its address.
 
-    `history` is OpenMetrics text, `scrape` a HOST:PORT to be scraped five times a second, `prefix`
-    the path below which everything is.
+    `history` is OpenMetrics text, `scrape` a HOST:PORT to be scraped at `interval_ms`, whose own
+    labels are kept, `prefix` the path below which everything is.
     """
     data = folder / "data"
     if history is not None:
         (folder / "history.txt").write_text(history)
         command = ["promtool", "tsdb", "create-blocks-from", "openmetrics"]
         subprocess.run([*command, folder / "history.txt", data], check=True, capture_output=True)
-    (folder / "prometheus.yml").write_text(_configuration(scrape))
-    address = f"127.0.0.1:{_free_port()}"
+    (folder / "prometheus.yml").write_text(_configuration(scrape, interval_ms))
+    address = f"127.0.0.1:{free_port()}"
     command = [
         "prometheus",
         f"--config.file={folder / 'prometheus.yml'}",
@@ -60,15 +65,18 @@ def prometheus(
                 process.wait()
 
 
-def _configuration(scrape: str) -> str:
-    text = "global: {scrape_interval: 200ms, scrape_timeout: 200ms}\n"
+def _configuration(scrape: str, interval_ms: int) -> str:
+    interval = f"{interval_ms}ms"
+    text = f"global: {{scrape_interval: {interval}, scrape_timeout: {interval}}}\n"
     if scrape:
         text += "scrape_configs:\n"
-        text += f"  - {{job_name: monitor, static_configs: [{{targets: ['{scrape}']}}]}}\n"
+        text += "  - {job_name: monitor, honor_labels: true, "
+        text += f"static_configs: [{{targets: ['{scrape}']}}]}}\n"
     return text
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

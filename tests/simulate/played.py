@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.instance import Instance
-from metronome_opt.simulate.conditions import Conditions, Sharing
+from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Run
 from metronome_opt.simulate.pattern import Pattern
@@ -53,6 +53,7 @@ def free_run(
     conditions: Conditions | None = None,
     seed: int = 0,
     stretch: Mapping[str, int] | None = None,
+    tcp: TcpShares = TCP,
 ) -> FreeRun:
     """Let jobs run from their offsets on, a number of iterations each.
 
@@ -74,6 +75,7 @@ def free_run(
         conditions=conditions,
         seed=seed,
         watched=[link.name for link in instance.links],
+        tcp=tcp,
     )
     for index, job in enumerate(instance.jobs):
         slot = None

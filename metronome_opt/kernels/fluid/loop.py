@@ -10,6 +10,7 @@ from metronome_opt.kernels.fluid.bursts import begin_burst, end_burst
 from metronome_opt.kernels.fluid.chance import exponential, mix, slowness
 from metronome_opt.kernels.fluid.rates import is_over, own_rate, set_rate
 from metronome_opt.kernels.fluid.slots import burst_start, next_start, postponed
+from metronome_opt.kernels.fluid.tcp import share_of_burst
 from metronome_opt.kernels.fluid.world import (
     AWAY,
     BURSTING,
@@ -144,6 +145,8 @@ def _send(world: World, job: int) -> None:
     world.segments[segment].since = world.clock[0].now
     world.segments[segment].began = world.clock[0].now
     if row.uses > 0:
+        if world.clock[0].tcp:
+            row.share = share_of_burst(world, job, _draw(row))
         begin_burst(world, job)
     else:
         set_rate(world, job, own_rate(world, job))

@@ -126,6 +126,9 @@ CLOCK = np.dtype(
         ("jitter", _F),
         ("stragglers", _F),
         ("straggling", _F),
+        ("tcp", _I),  # whether every burst has a share of its own
+        ("spread", _F),  # of these shares: standard deviation of their logarithms
+        ("newcomer", _F),  # how many times as large that of a burst is that meets another one
     ]
 )
 

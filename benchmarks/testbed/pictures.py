@@ -1,0 +1,103 @@
+"""Bursts as they were sent, and simulated against real iteration times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from metronome_opt.plot import style
+from metronome_opt.plot.axes import dress
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from metronome_opt.plot.picture import Picture
+
+Bursts = Mapping[str, Sequence[tuple[float, float]]]
+"""By job: beginnings and ends, ms."""
+
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
+_MARKS = {"cubic": "o", "reno": "s", "bbr": "^"}
+_WIDTH, _ROW = 10.0, 0.22  # inches
+
+
+def draw_bursts(panels: Mapping[str, Bursts], *, title: str, until_ms: float) -> Picture:
+    """Draw bursts over time, a panel for each run and a row for each job; overlaps are black.
+
+    Parameters
+    ----------
+    panels
+        By heading.
+    """
+    rows = sum(len(bursts) + 1.6 for bursts in panels.values())
+    figure = style.new_figure(_WIDTH, _ROW * rows + 0.9)
+    figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
+    heights = [len(bursts) + 1 for bursts in panels.values()]
+    grid = figure.subplots(
+        len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
+    )
+    for axes, (heading, bursts) in zip(grid[:, 0], panels.items(), strict=True):
+        _draw_rows(axes, bursts)
+        axes.set_title(heading, fontsize=style.TEXT, loc="left", parse_math=False)
+        axes.set_xlim(0, until_ms)
+    grid[-1, 0].set_xlabel("time (ms)", fontsize=style.TEXT)
+    figure.settle()
+    return figure
+
+
+def _draw_rows(axes: Axes, bursts: Bursts) -> None:
+    for row, (job, mine) in enumerate(bursts.items()):
+        colour = _COLOURS[row % len(_COLOURS)]
+        axes.broken_barh([(a, b - a) for a, b in mine], (row - 0.4, 0.8), facecolors=colour)
+        met = [
+            (max(a, c), min(b, d))
+            for a, b in mine
+            for other, theirs in bursts.items()
+            if other != job
+            for c, d in theirs
+            if c < b and a < d
+        ]
+        axes.broken_barh([(a, b - a) for a, b in met], (row - 0.4, 0.8), facecolors="black")
+    axes.set_yticks(range(len(bursts)), list(bursts))
+    axes.set_ylim(len(bursts) - 0.5, -0.5)
+    axes.tick_params(labelsize=style.SMALL)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Picture:
+    """Draw simulated against real mean iteration times over the period, a panel for each table.
+
+    Parameters
+    ----------
+    tables
+        Of `benchmarks.testbed.agreement.compare`, by way of sharing.
+    """
+    figure = style.new_figure(_WIDTH, 5.0)
+    figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
+    panels = figure.subplots(1, len(tables), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (sharing, table) in zip(panels, tables.items(), strict=True):
+        dress(axes)
+        real, simulated = (table[name] / table["period_ms"] for name in ("real_ms", "simulated_ms"))
+        ends = [0.97, 1.03 * max(real.max(), simulated.max())]
+        axes.plot(ends, ends, color=style.INK, linewidth=0.8)
+        for sign in (0.9, 1.1):
+            axes.plot(ends, [sign * end for end in ends], color="#999999", linewidth=0.6)
+        for (congestion, free), group in table.groupby(["congestion", table["mode"] == "free"]):
+            axes.scatter(
+                real[group.index],
+                simulated[group.index],
+                s=18,
+                marker=_MARKS[str(congestion)],
+                facecolors="#D55E00" if free else "none",
+                edgecolors="#D55E00" if free else "#0072B2",
+                linewidths=0.8,
+                label=f"{congestion}, {'free' if free else 'gated'}",
+            )
+        axes.set_title(f"sharing {sharing}", fontsize=style.TEXT)
+        axes.set_xlabel("on the network: mean iteration / period", fontsize=style.TEXT)
+    panels[0].set_ylabel("simulated", fontsize=style.TEXT)
+    panels[-1].legend(fontsize=style.SMALL, frameon=False, loc="upper left")
+    figure.settle()
+    return figure

@@ -1,0 +1,121 @@
+"""A case as the simulator has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benchmarks.testbed.cases import CUSHION_MS, Case
+from benchmarks.testbed.run import STRETCH, Mode
+from metronome_opt.kernels.fluid.world import Floats
+from metronome_opt.simulate.conditions import TCP, Sharing, TcpShares
+from metronome_opt.simulate.engine import Engine
+from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Manner, Runner, Slot
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a job did in a simulation.
+
+    Attributes
+    ----------
+    times_ms
+        Of its iterations, from one beginning to the next, shape (iterations,).
+    bursts_ms
+        Beginning and end of each burst; empty unless asked for.
+    """
+
+    times_ms: Floats
+    bursts_ms: tuple[tuple[float, float], ...] = ()
+
+
+def play_case(
+    case: Case,
+    mode: Mode,
+    offsets: Mapping[str, int] | None,
+    sharing: Sharing,
+    seed: int,
+    *,
+    tcp: TcpShares = TCP,
+    bursts: bool = False,
+) -> dict[str, Played]:
+    """Return what each job does in a simulation of a case, by name.
+
+    Parameters
+    ----------
+    offsets
+        Of the gated jobs, in ms; None if nobody is gated.
+    tcp
+        What shares are like where sharing is ``tcp``.
+    bursts
+        Whether to return bursts as well.
+    """
+    instance = case.instance()
+    runners = [
+        Runner(
+            job.name,
+            Pattern.of_job(job, instance.slot_ms),
+            job.weight,
+            stated.iterations,
+            len(job.links),
+        )
+        for job, stated in zip(instance.jobs, case.jobs, strict=True)
+    ]
+    capacities = {link.name: float(link.capacity) for link in instance.links}
+    watched = tuple(capacities) if bursts else ()
+    engine = Engine(capacities, runners, sharing=sharing, seed=seed, watched=watched, tcp=tcp)
+    held = {}
+    for index, (job, stated) in enumerate(zip(instance.jobs, case.jobs, strict=True)):
+        engine.enter(index, job.links, at=float(stated.begin))
+        if offsets is not None:
+            slot = Slot(
+                period_ms=float(case.periods(STRETCH[mode])[job.name]),
+                cushion_ms=float(CUSHION_MS),
+                manner=Manner.YIELD,
+                bursts_ms=tuple(float(start) for start, _ in stated.bursts),
+            )
+            first = _first_slot(stated.begin, offsets[job.name], slot)
+            engine.assign(index, slot, first)
+            held[index] = max(0.0, first - stated.begin)  # it may be late by a cushion
+    _run_to_the_end(engine, case)
+    times = {job.name: engine.times(index) for index, job in enumerate(instance.jobs)}
+    for index, wait in held.items():
+        # A gated job begins at once, and its first burst waits; here it begins later.
+        times[instance.jobs[index].name][0] += wait
+    seen = _bursts(engine) if bursts else {}
+    return {name: Played(times[name], seen.get(name, ())) for name in times}
+
+
+def _bursts(engine: Engine) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Return beginning and end of each burst, as seen on the first link of its job."""
+    found = {}
+    for job, changes in engine.trace().groupby("job"):
+        mine = changes[changes["link"] == changes["link"].iloc[0]]
+        begins, begin = [], None
+        for time, rate in zip(mine["time_ms"], mine["rate_mbps"], strict=True):
+            if rate and begin is None:
+                begin = float(time)
+            elif not rate and begin is not None:
+                begins.append((begin, float(time)))
+                begin = None
+        found[str(job)] = tuple(begins)
+    return found
+
+
+def _first_slot(begin: int, offset: int, slot: Slot) -> float:
+    """Return the planned beginning of the first iteration, for which nobody is late."""
+    return offset + math.ceil((begin - slot.cushion_ms - offset) / slot.period_ms) * slot.period_ms
+
+
+def _run_to_the_end(engine: Engine, case: Case) -> None:
+    """Let every job leave with the iteration in which its time is over."""
+    ends = sorted((job.end or 1000 * case.seconds, index) for index, job in enumerate(case.jobs))
+    for end, index in ends:
+        # Who ends an iteration at this very moment begins no other one.
+        while engine.run(math.nextafter(end, 0.0)) is not None:
+            pass
+        engine.end(index)
+    for _ in ends:
+        engine.run(math.inf)

@@ -1,0 +1,70 @@
+"""Small cases, and what is recorded of them, made by hand."""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.testbed.cases import Case
+from benchmarks.testbed.run import BedRun, JobRun
+from metronome_opt.journal import dump_line
+
+
+def bed_job(period: int, *bursts: tuple[int, int], **fields: Any) -> dict[str, Any]:
+    """Return a job as a file of cases states it."""
+    return {"period": period, "bursts": bursts, **fields}
+
+
+def bed_case(*jobs: dict[str, Any], **fields: Any) -> Case:
+    """Return a case of 1 s on two racks."""
+    stated = {"name": "case", "split": "test", "seconds": 1, **fields}
+    return Case.model_validate({**stated, "jobs": jobs})
+
+
+def bed_run(case: str, mode: str, begins: Mapping[str, Sequence[float]], **fields: Any) -> BedRun:
+    """Return a record of a run in which iterations began then, on a quiet machine."""
+    stated = {
+        "case": case,
+        "mode": mode,
+        "repeat": 0,
+        "congestion": "cubic",
+        "offsets": None,
+        "kernel": "6.1",
+        "busy": False,
+        "late_p95_ms": 0.1,
+        "late_max_ms": 0.2,
+        "idle": 0.9,
+        "steal": 0.0,
+        "real_time": True,
+        "jobs": {
+            name: JobRun(begins_ms=tuple(map(float, times)), bursts_ms=())
+            for name, times in begins.items()
+        },
+    }
+    return BedRun.model_validate({**stated, **fields})
+
+
+def begins(*times: float, start: float = 0.0) -> list[float]:
+    """Return beginnings of iterations that take so long, and the end of the last one."""
+    found = [start]
+    for time in times:
+        found.append(found[-1] + time)
+    return found
+
+
+def stored(path: Path, *runs: BedRun) -> Path:
+    """Write records, compressed if the name says so."""
+    text = "".join(map(dump_line, runs)).encode()
+    path.write_bytes(lzma.compress(text) if path.suffix == ".xz" else text)
+    return path
+
+
+def refused(outcome: tuple[int, str, str]) -> str:
+    """Return the one line of a refusal."""
+    status, printed, said = outcome
+    assert (status, printed) == (2, "")
+    assert said.endswith("\n")
+    assert said.count("\n") == 1
+    return said

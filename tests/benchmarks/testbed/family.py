@@ -1,0 +1,62 @@
+"""The processes of a test bed, and the network namespaces that they are in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import psutil
+
+PATIENCE_S = 60.0
+_WORKER = "benchmarks.testbed.worker"
+
+
+def wait_until(reached: Callable[[], bool], patience_s: float = PATIENCE_S) -> float:
+    """Wait until something is true; return for how long that took, in seconds."""
+    begin = time.monotonic()
+    while not reached():
+        assert time.monotonic() - begin < patience_s
+        time.sleep(0.05)
+    return time.monotonic() - begin
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """Return all processes that a process has started, and those that they have."""
+    return psutil.Process(pid).children(recursive=True)
+
+
+def ranks(pid: int) -> list[psutil.Process]:
+    """Return the ranks that a process has started, in that order."""
+    found = []
+    for process in family(pid):
+        try:
+            if _WORKER in process.cmdline():
+                found.append((process.create_time(), process.pid, process))
+        except psutil.NoSuchProcess:
+            continue
+    return [process for _, _, process in sorted(found)]
+
+
+def is_there(process: psutil.Process) -> bool:
+    """Whether a process has not ended; one that nobody has asked about yet has."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def all_namespaces() -> set[str]:
+    """Return the network namespaces of all processes."""
+    return namespaces_of(psutil.process_iter())
+
+
+def namespaces_of(processes: Iterable[psutil.Process]) -> set[str]:
+    """Return the network namespaces of some processes."""
+    found = set()
+    for process in processes:
+        try:
+            found.add(str(Path(f"/proc/{process.pid}/ns/net").readlink()))
+        except OSError:  # it has ended
+            continue
+    return found

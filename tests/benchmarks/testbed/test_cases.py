@@ -1,0 +1,227 @@
+"""Cases say what they seem to say, as instances too, and what is wrong with them in one line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.testbed.cases import STORED, Case, read_cases
+from benchmarks.testbed.network import Layout
+from benchmarks.testbed.run import STRETCH
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+
+GOOD = """\
+format: metronome-testbed/1
+cases:
+- name: pair
+  split: test
+  jobs:
+  - {period: 400, bursts: [[0, 100], [200, 50]]}
+  - {period: 300, bursts: [[0, 90]], racks: [1, 0]}
+"""
+
+
+def stored(name: str) -> Case:
+    (case,) = read_cases(STORED, [name])
+    return case
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "cases.yaml"
+    path.write_text(text)
+    return path
+
+
+def told(instance: Instance) -> dict[str, tuple[int, list[tuple[int, int, int]], set[str]]]:
+    """Return period, bursts (start, length, rate) and links of each job."""
+    for job in instance.jobs:
+        assert set(job.links.values()) == {1}
+    return {
+        job.name: (
+            job.period,
+            [(phase.start, phase.length, phase.rate) for phase in job.phases],
+            set(job.links),
+        )
+        for job in instance.jobs
+    }
+
+
+# ------------------------------------------------------------------ what is stored
+
+
+def test_both_splits_have_every_kind_of_congestion_control_and_one_to_five_jobs() -> None:
+    cases = read_cases(STORED)
+    assert len(cases) >= 60
+    for split in ("tuning", "test"):
+        mine = [case for case in cases if case.split == split]
+        assert len(mine) == len(cases) / 2
+        kinds = Counter(case.congestion for case in mine)
+        assert set(kinds) == {"cubic", "reno", "bbr"}
+        assert min(kinds.values()) >= 5
+        assert {len(case.jobs) for case in mine} == {1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize("stretch", sorted(set(STRETCH.values())))
+def test_every_case_is_an_instance_in_which_bursts_are_as_long_as_stated(stretch: float) -> None:
+    for case in read_cases(STORED):
+        instance = case.instance(stretch)
+        assert (instance.name, instance.slot_ms) == (case.name, 1)
+        assert [job.name for job in instance.jobs] == case.job_names
+        capacity = {link.name: link.capacity for link in instance.links}
+        for job, stated in zip(instance.jobs, case.jobs, strict=True):
+            bursts = tuple((phase.start, phase.length) for phase in job.phases)
+            assert bursts == stated.bursts
+            assert stated.period <= job.period <= 1.05 * stated.period
+            # Nothing but other jobs makes a burst longer.
+            assert all(phase.rate <= capacity[link] for phase in job.phases for link in job.links)
+
+
+def test_modes_stretch_by_nothing_two_and_four_hundredths() -> None:
+    assert STRETCH == {"free": 0, "gated": 0, "gated-2": 0.02, "gated-4": 0.04}
+
+
+# ------------------------------------------------------------------ worked out by hand
+
+
+def test_several_bursts_of_a_job_become_phases() -> None:
+    """200 Mbit/s carry 192.8 of TCP: 193."""
+    instance = stored("phases-over-3").instance()
+    assert [(link.name, link.capacity) for link in instance.links] == [
+        ("uplink-0", 193),
+        ("uplink-1", 193),
+    ]
+    both = {"uplink-0", "uplink-1"}
+    assert told(instance) == {
+        "a": (500, [(50, 120, 193), (300, 120, 193)], both),
+        "b": (250, [(0, 100, 193)], both),
+    }
+
+
+def test_idle_time_is_added_to_periods_alone() -> None:
+    both = {"uplink-0", "uplink-1"}
+    assert told(stored("phases-over-3").instance(0.04)) == {
+        "a": (520, [(50, 120, 193), (300, 120, 193)], both),
+        "b": (260, [(0, 100, 193)], both),
+    }
+
+
+def test_periods_with_idle_time_are_the_next_whole_milliseconds() -> None:
+    jobs = [{"period": period, "bursts": [[0, 10]]} for period in (50, 100, 75, 350)]
+    case = Case.model_validate({"name": "case", "split": "test", "jobs": jobs})
+    assert case.periods(0.02) == {"a": 51, "b": 102, "c": 77, "d": 357}
+    assert case.periods(0.04) == {"a": 52, "b": 104, "c": 78, "d": 364}
+
+
+def test_a_job_crosses_the_uplinks_of_its_racks() -> None:
+    case = stored("wide-and-narrow")
+    every = {f"uplink-{rack}" for rack in range(4)}
+    assert told(case.instance()) == {
+        "a": (400, [(0, 130, 193)], every),
+        "b": (400, [(0, 140, 193)], {"uplink-0", "uplink-1"}),
+        "c": (400, [(0, 150, 193)], {"uplink-2", "uplink-3"}),
+    }
+    assert case.layout == Layout((2, 2, 2, 2), (200, 200, 200, 200))
+
+
+def test_of_a_bottleneck_only_one_uplink_is_limited() -> None:
+    case = stored("bottleneck-pair-300-100-180")
+    instance = case.instance()
+    assert [link.name for link in instance.links] == ["uplink-0"]
+    assert [set(job.links) for job in instance.jobs] == [{"uplink-0"}, {"uplink-0"}]
+    assert case.layout == Layout((2, 2), (200, None))
+
+
+def test_narrow_interfaces_limit_the_rate_of_bursts() -> None:
+    """100 Mbit/s carry 96.4: 96 of the 193 of the uplinks, so two bursts fit side by side."""
+    case = stored("narrow-fit")
+    assert case.rate_mbps == pytest.approx(96.4)
+    assert [link.capacity for link in case.instance().links] == [193, 193]
+    assert {job.peak for job in case.instance().jobs} == {96}
+    assert case.layout == Layout((3, 3), (200, 200), 100)
+
+
+def test_cases_come_in_the_order_in_which_they_are_named() -> None:
+    names = ["three-80-24", "one"]
+    assert [case.name for case in read_cases(STORED, names)] == names
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def test_what_the_bad_files_are_variations_of_is_good(tmp_path: Path) -> None:
+    (case,) = read_cases(written(tmp_path, GOOD))
+    assert case.racks(case.jobs[0]) == (0, 1)
+    assert case.racks(case.jobs[1]) == (1, 0)
+
+
+ALL = GOOD.partition("cases:\n")[2]
+JOBS = GOOD.partition("  jobs:\n")[2]
+BAD = [
+    ("[200, 50]", "[99, 50]", "cases[0].jobs[0].bursts[1]: begins at 99, before 100"),
+    ("[200, 50]", "[351, 50]", "cases[0].jobs[0].bursts: end at 401, after the period of 400"),
+    ("[0, 90]", "[0, 0]", "cases[0].jobs[1].bursts[0][1]: must be at least 1, got 0"),
+    ("[0, 90]", "[-1, 90]", "cases[0].jobs[1].bursts[0][0]: must be at least 0, got -1"),
+    ("[0, 90]", "[0.5, 90]", "cases[0].jobs[1].bursts[0][0]: must be an integer, got 0.5"),
+    ("[0, 90]", "[0, 90, 1]", "cases[0].jobs[1].bursts[0]: must have at most 2 in it"),
+    ("[[0, 90]]", "[]", "cases[0].jobs[1].bursts: must have at least 1 in it"),
+    ("[1, 0]", "[1, 2]", "cases[0].jobs[1].racks: must be two or more of the 2 racks, each once"),
+    ("[1, 0]", "[1]", "cases[0].jobs[1].racks: must be two or more of the 2 racks, each once"),
+    ("[1, 0]", "[1, 1]", "cases[0].jobs[1].racks: must be two or more of the 2 racks, each once"),
+    ("racks", "rack", "cases[0].jobs[1].rack: unknown field, got a list of 2"),
+    ("racks", "end: 60, begin: 60, racks", "jobs[1].end: at 60, not after the beginning at 60"),
+    ("racks", "end: 12001, racks", "jobs[1]: is there after the end of the run, 12 s"),
+    ("racks", "begin: 12000, racks", "jobs[1]: is there after the end of the run, 12 s"),
+    ("test\n", "tset\n", "cases[0].split: must be 'tuning' or 'test', got 'tset'"),
+    ("test\n", "test\n  congestion: vegas\n", "must be 'cubic', 'reno' or 'bbr', got 'vegas'"),
+    ("test\n", "test\n  network: star\n", "cases[0].network: must be 'bottleneck', 'two-racks'"),
+    ("test\n", "test\n  seconds: 0\n", "cases[0].seconds: must be at least 1, got 0"),
+    ("test\n", "test\n  program: ddp\n", "jobs[0]: a job of DDP states iterations and has one"),
+    ("  jobs:\n" + JOBS, "  jobs: []\n", "cases[0].jobs: must have at least 1 in it"),
+    (ALL, ALL + ALL, "cases: 'pair' is there 2 times"),
+    ("testbed/1", "testbed/2", "must be 'metronome-testbed/1', got 'metronome-testbed/2'"),
+    ("jobs:\n", "jobs: [\n", "not YAML"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), BAD, ids=lambda text: text[:24].strip())
+def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in GOOD
+    path = written(tmp_path, GOOD.replace(old, new, 1))
+    with pytest.raises(InputError) as caught:
+        read_cases(path)
+    line = str(caught.value)
+    assert line.startswith(f"{path}: ")
+    assert said in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("iterations", ["", ", iterations: 3"])
+def test_a_job_of_ddp_states_how_long_it_trains(tmp_path: Path, iterations: str) -> None:
+    text = GOOD.replace("[0, 100], [200, 50]]", f"[0, 100]]{iterations}")
+    text = text.replace("[1, 0]", "[1, 0], iterations: 3").replace(
+        "test\n", "test\n  program: ddp\n"
+    )
+    path = written(tmp_path, text)
+    if iterations:
+        assert read_cases(path)[0].jobs[0].iterations == 3
+    else:
+        with pytest.raises(InputError, match=r"cases\[0\]\.jobs\[0\]: a job of DDP states"):
+            read_cases(path)
+
+
+def test_a_case_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD)
+    with pytest.raises(InputError) as caught:
+        read_cases(path, ["pair", "pear"])
+    assert str(caught.value) == f"{path}: has no case 'pear'"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read_cases(tmp_path / "none.yaml")
+    assert (
+        str(caught.value) == f"{tmp_path / 'none.yaml'}: cannot be read (No such file or directory)"
+    )

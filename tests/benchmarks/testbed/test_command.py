@@ -1,0 +1,182 @@
+"""What the command line prints of records, and mistakes in one line."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.journal import dump_line
+from tests.benchmarks.testbed.bed import bed_run, begins, refused, stored
+from tests.benchmarks.testbed.conftest import Command
+
+SLOTS = {"a": 0, "b": 40}
+
+
+def table_rows(text: str) -> dict[str, list[float]]:
+    """Return the rows of the tables of figures by their labels."""
+    rows = [line.split() for line in text.splitlines()]
+    return {row[0]: [float(each) for each in row[1:]] for row in rows if len(row) == 5}
+
+
+# ------------------------------------------------------------------ compare
+
+RUNS = (
+    bed_run("alone", "free", {"a": begins(110, 110)}),
+    bed_run("alone", "gated", {"a": begins(100, 100)}, offsets={"a": 0}),
+    bed_run("alike", "free", {"a": begins(125)}),
+    bed_run("alike", "gated", {"a": begins(500)}, offsets={"a": 0}, busy=True),
+    bed_run("tuned", "free", {"a": begins(400)}),
+)
+
+
+@pytest.mark.parametrize("name", ["runs.jsonl", "runs.jsonl.xz"])
+def test_compare_tells_how_far_off_the_simulator_is(
+    name: str, command: Command, cases: Path, tmp_path: Path
+) -> None:
+    """Simulated 100, seen 110, 100 and 125: off by an eleventh, nothing and a fifth."""
+    status, printed, said = command("compare", stored(tmp_path / name, *RUNS), "--cases", cases)
+    assert (status, said) == (0, "")
+    fair, tcp = printed.split("sharing tcp")
+    assert "fair: how far mean iteration times are off (test cases)" in fair
+    for part in (fair, tcp.partition("the worst")[0]):
+        lines = [line for line in part.splitlines() if line.split()[:1] != ["jobs"]]
+        found = table_rows("\n".join(lines))
+        assert found["free"] == [2, 0.1455, 0.1891, 0.2]
+        assert found["gated"] == [1, 0, 0, 0]
+        assert found["bbr"] == [1, 0.2, 0.2, 0.2]
+        assert found["cubic"] == [2, 0.0455, 0.0818, 0.0909]
+        assert "   3  0.0909       0.1782      0.2" in part
+    worst = [line.split() for line in tcp.partition("the worst:\n")[2].splitlines()[1:4]]
+    assert [(row[0], row[3], float(row[-1])) for row in worst] == [
+        ("alike", "free", -0.2),
+        ("alone", "free", -0.091),
+        ("alone", "gated", 0),
+    ]
+    assert "come apart" not in printed  # nobody was alone with another job
+
+
+def test_compare_writes_tables_and_pictures(command: Command, cases: Path, tmp_path: Path) -> None:
+    free = {"a": begins(140, 106, *[100] * 5), "b": begins(150, 110, *[100] * 5)}
+    records = stored(
+        tmp_path / "runs.jsonl",
+        bed_run("pair", "free", free),
+        bed_run("pair", "gated", {"a": begins(100), "b": begins(140)}, offsets=SLOTS),
+    )
+    folder = tmp_path / "new" / "folder"
+    status, printed, _ = command(
+        "compare", records, "--cases", cases, "--split", "tuning", "--output", folder
+    )
+    assert status == 0
+    assert printed.endswith(f"wrote {folder}\n")
+    assert {path.name for path in folder.iterdir()} == {
+        *("fair.csv", "tcp.csv", "apart.csv", "agreement.svg"),
+        *("pair-free.svg", "pair-gated.svg"),
+    }
+    fair = [line.split(",") for line in (folder / "fair.csv").read_text().splitlines()]
+    assert fair[1][:5] == ["pair", "tuning", "cubic", "free", "a"]
+    assert dict(zip(fair[0], fair[1], strict=True))["simulated_ms"] == "140.0000"
+    (row,) = (folder / "apart.csv").read_text().splitlines()[1:]
+    assert row.startswith("pair,tuning,cubic,2,")  # after the second iteration of a and of b
+
+
+# ------------------------------------------------------------------ table
+
+
+def test_table_shows_slowdowns_of_recorded_runs(command: Command, tmp_path: Path) -> None:
+    """Three bursts of 120 in 400 take 360 if they meet under fair sharing: 640, for ever."""
+    slots = {"a": 0, "b": 120, "c": 240}
+    records = stored(
+        tmp_path / "runs.jsonl",
+        bed_run("three-80-24", "free", dict.fromkeys("abc", begins(640, 440, 400))),
+        bed_run("three-80-24", "gated", dict.fromkeys("abc", begins(400, 404)), offsets=slots),
+        bed_run("three-80-24", "gated-2", dict.fromkeys("abc", begins(400, 408)), offsets=slots),
+    )
+    picture = tmp_path / "bursts.svg"
+    status, printed, _ = command("table", "--records", records, "--picture", picture)
+    assert status == 0
+    free, gated = [line.split() for line in printed.splitlines() if "%" in line]
+    assert (free[:3], free[4]) == (["three-80-24", "free", "+60.0%"], "+5.0%")
+    assert gated == ["gated", "+0.0%", "+0.0%", "+1.0%"]
+    assert printed.endswith(f"wrote {picture}\n")
+    assert picture.read_text().startswith("<?xml")
+
+
+# ------------------------------------------------------------------ refusals
+
+GOOD = bed_run("alone", "free", {"a": begins(100)})
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "fault"),
+    [
+        ("runs.jsonl", b"nothing\n", "line 1: "),
+        ("runs.jsonl", dump_line(GOOD).encode() + b"{}\n", "line 2: case: missing"),
+        ("runs.jsonl", b'{"case": 3}\n', "line 1: case: must be text, got 3"),
+        ("runs.jsonl", b"", "has no undisturbed run of any of the 2 cases"),
+        ("runs.jsonl.xz", lzma.compress(dump_line(GOOD).encode())[:-9], "not whole"),
+        ("runs.jsonl.xz", dump_line(GOOD).encode(), "is not compressed by xz"),
+        ("runs.jsonl.xz", lzma.compress(b"{}\n"), "line 1: case: missing"),
+    ],
+)
+def test_bad_records_are_one_line(
+    name: str, raw: bytes, fault: str, command: Command, cases: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(raw)
+    line = refused(command("compare", path, "--cases", cases))
+    assert line.startswith(f"{path}: ")
+    assert fault in line
+    assert refused(command("table", "--records", path)).startswith(f"{path}: ")
+
+
+def test_records_that_are_of_no_use_are_one_line(
+    command: Command, cases: Path, tmp_path: Path
+) -> None:
+    none = tmp_path / "none.jsonl"
+    assert "cannot be read (No such file" in refused(command("compare", none, "--cases", cases))
+    busy = bed_run("alone", "free", {"a": begins(100)}, busy=True)
+    path = stored(tmp_path / "busy.jsonl", busy, RUNS[-1])
+    line = refused(command("compare", path, "--cases", cases))
+    assert line == f"{path}: has no undisturbed run of any of the 2 cases\n"
+    other = bed_run("alone", "free", {"a": begins(100), "b": begins(100)})
+    path = stored(tmp_path / "other.jsonl", other)
+    line = refused(command("compare", path, "--cases", cases))
+    assert line == f"{path}: 'alone' is another case there, with other jobs\n"
+
+
+def test_a_picture_of_what_was_not_run_is_one_line(command: Command, tmp_path: Path) -> None:
+    pair = {"a": begins(400, 400), "b": begins(400, 400)}
+    records = stored(tmp_path / "runs.jsonl", bed_run("pair-80-36-38", "free", pair))
+    picture = tmp_path / "bursts.svg"
+    status, _, said = command("table", "--records", records, "--picture", picture)
+    assert status == 2
+    assert said == "there is no undisturbed run of 'three-80-24', free, to draw\n"
+    assert not picture.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["walk"], "No such command 'walk'"),
+        (["run", "--walk"], "No such option: --walk"),
+        (["run", "--repeats", "0"], "--repeats"),
+        (["run", "--side-by-side", "two"], "--side-by-side"),
+        (["run", "--modes", "free,slow"], "--modes: slow: choose from free, gated, gated-2, gat"),
+        (["run", "--modes", ""], "--modes: : choose from free"),
+        (["run", "nobody"], "cases.yaml: has no case 'nobody'"),
+        (["run", "--cases", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
+        (["compare", "--split", "both"], "--split"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(
+    arguments: list[str],
+    fault: str,
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert fault in refused(command(*arguments))
+    assert list(tmp_path.iterdir()) == []

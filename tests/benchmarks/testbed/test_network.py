@@ -1,0 +1,210 @@
+"""Jobs on real networks: gated ones keep their periods, free ones meet, and all is recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median
+
+import pytest
+
+from benchmarks.testbed.agreement import times_of
+from benchmarks.testbed.cases import Case
+from benchmarks.testbed.network import GOODPUT, Layout, Network
+from benchmarks.testbed.run import BedRun, Mode, plan, run_case
+from metronome_opt.journal import dump_line, read_journal
+from tests.benchmarks.testbed.bed import bed_case, bed_job
+from tests.benchmarks.testbed.conftest import Command
+
+pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.usefixtures("namespaces")]
+
+TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "/usr/bin/python3")
+PAIR = bed_case(bed_job(200, (0, 80)), bed_job(200, (0, 90)), name="pair", seconds=3)
+SLOTS = {"a": 0, "b": 95}
+
+
+def assert_complete(run: BedRun, case: Case, mode: Mode) -> None:
+    """Check that a record has all that happened, in order."""
+    assert (run.case, run.mode, run.repeat, run.congestion) == (case.name, mode, 7, case.congestion)
+    assert run.kernel == os.uname().release
+    assert 0 <= run.idle <= 1
+    assert 0 <= run.late_p95_ms <= run.late_max_ms
+    assert sorted(run.jobs) == case.job_names
+    for name, stated in zip(case.job_names, case.jobs, strict=True):
+        job = run.jobs[name]
+        assert job.ended is None
+        assert stated.begin <= job.begins_ms[0] < stated.begin + 20
+        assert job.begins_ms[-2] < 1000 * case.seconds <= job.begins_ms[-1]
+        assert len(job.bursts_ms) == (len(job.begins_ms) - 1) * len(stated.bursts)
+        assert min(times_of(job)) > 0.95 * stated.period
+        moments = [moment for burst in job.bursts_ms for moment in burst]
+        assert moments == sorted(moments)
+    assert BedRun.model_validate_json(dump_line(run)) == run
+
+
+# ------------------------------------------------------------------ free and gated
+
+
+def test_gated_jobs_that_fit_keep_their_periods_and_their_slots() -> None:
+    run = run_case(PAIR, "gated", 7, SLOTS)
+    assert_complete(run, PAIR, "gated")
+    assert run.offsets == SLOTS
+    for name, offset in SLOTS.items():
+        job = run.jobs[name]
+        assert median(times_of(job)[1:]) == pytest.approx(200, rel=0.03)
+        begins = [begin for _, begin, _ in job.bursts_ms]
+        assert median((begin - offset + 100) % 200 - 100 for begin in begins) < 10
+        # Only the first burst waits for long: computing and sending take a period without it.
+        assert max(begin - ready for ready, begin, _ in job.bursts_ms[1:]) < 100
+    assert times_of(run.jobs["b"])[0] == pytest.approx(295, abs=20)
+
+
+def test_free_jobs_that_begin_together_hold_each_other_up() -> None:
+    run = run_case(PAIR, "free", 7, None)
+    assert_complete(run, PAIR, "free")
+    assert run.offsets is None
+    first = [times_of(job)[0] for job in run.jobs.values()]
+    assert max(first) > 240  # if links are shared alike, 270 and 280
+    assert sum(first) == pytest.approx(550, abs=120)
+    for job in run.jobs.values():
+        assert all(begin - ready < 5 for ready, begin, _ in job.bursts_ms)
+
+
+@pytest.mark.parametrize("congestion", ["cubic", "reno", "bbr"])
+def test_a_free_job_alone_takes_a_period_for_every_iteration(congestion: str) -> None:
+    case = bed_case(bed_job(200, (0, 60), (100, 40)), seconds=2, congestion=congestion)
+    run = run_case(case, "free", 7, None)
+    assert_complete(run, case, "free")
+    assert median(times_of(run.jobs["a"])[1:]) == pytest.approx(200, rel=0.03)
+    lengths = [end - begin for _, begin, end in run.jobs["a"].bursts_ms]
+    assert median(lengths[::2]) == pytest.approx(60, abs=6)
+    assert median(lengths[1::2]) == pytest.approx(40, abs=6)
+
+
+def test_jobs_have_ranks_in_all_their_racks_and_come_and_go() -> None:
+    """Two that share no rack, one of them there from 500 to 1000 ms."""
+    case = bed_case(
+        bed_job(200, (0, 80), racks=(3, 1, 0)),
+        bed_job(100, (20, 30), begin=500, end=1000, racks=(2, 1)),
+        network="four-racks",
+        interface_mbps=150,
+        seconds=2,
+    )
+    run = run_case(case, "free", 7, None)
+    job = run.jobs["b"]
+    assert job.ended is None
+    assert 500 <= job.begins_ms[0] < 520
+    assert job.begins_ms[-2] < 1000 <= job.begins_ms[-1] < 1200
+    assert run.jobs["a"].begins_ms[-1] >= 2000
+    for each, period in zip(run.jobs.values(), (200, 100), strict=True):
+        assert median(times_of(each)) == pytest.approx(period, rel=0.05)
+
+
+def test_offsets_are_planned_so_that_nobody_meets() -> None:
+    assert plan(PAIR, "free") is None
+    offsets = plan(PAIR, "gated")
+    assert offsets is not None
+    assert 80 <= (offsets["b"] - offsets["a"]) % 200 <= 110
+
+
+# ------------------------------------------------------------------ links
+
+RECEIVER = """
+import socket, sys, time
+with socket.create_server(("0.0.0.0", 5000)) as server:
+    print("ready", flush=True)
+    taken, _ = server.accept()
+received, begin = [], time.monotonic()
+while data := taken.recv(1 << 16):
+    slot = int(10 * (time.monotonic() - begin))
+    received += [0] * (slot + 1 - len(received))
+    received[slot] += len(data)
+    if slot > 20:
+        break
+import json
+print(json.dumps(received), flush=True)
+"""
+SENDER = """
+import socket, sys
+to = socket.create_connection((sys.argv[1], 5000))
+print("sends", flush=True)
+while True:
+    to.sendall(bytes(1 << 16))
+"""
+
+
+@pytest.mark.parametrize(("origin", "target"), [(0, 1), (1, 0)])
+def test_the_rate_of_an_uplink_changes_in_the_middle_both_ways(origin: int, target: int) -> None:
+    """50 Mbit/s for a second, then 20; what carries TCP is a little less."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with Network(Layout((1, 1), (50, None))) as network:
+        receiver = network.popen(target, 0, [sys.executable, "-c", RECEIVER], **options)
+        assert receiver.stdout is not None
+        receiver.stdout.readline()
+        words = [sys.executable, "-c", SENDER, network.address(target, 0)]
+        sender = network.popen(origin, 0, words, **options)
+        assert sender.stdout is not None
+        sender.stdout.readline()
+        time.sleep(1.0)
+        network.shape(0, 20)
+        received = json.loads(receiver.stdout.readline())
+        for process in (sender, receiver):
+            process.kill()
+            process.communicate()
+    rates = [8 * size / 1e5 for size in received]  # Mbit/s, of every tenth of a second
+    assert mean(rates[2:9]) == pytest.approx(50 * GOODPUT, rel=0.1)
+    assert mean(rates[13:20]) == pytest.approx(20 * GOODPUT, rel=0.1)
+
+
+# ------------------------------------------------------------------ the command
+
+
+def test_what_is_resumed_goes_on_and_repeats_what_was_disturbed(
+    command: Command, cases: Path, tmp_path: Path
+) -> None:
+    records = tmp_path / "runs.jsonl"
+    options = ["--cases", cases, "--repeats", "1", "--output", records]
+    status, printed, _ = command("run", "alone", "pair", *options, "--modes", "free")
+    assert status == 0
+    assert f"{records}: 2 runs, " in printed
+    seen = [run.model_copy(update={"busy": False}) for run in read_journal([records], BedRun)]
+    assert [(run.case, run.mode) for run in seen] == [("alone", "free"), ("pair", "free")]
+    busy = seen[0].model_copy(update={"busy": True})
+    records.write_text(dump_line(busy) + dump_line(seen[1]) + '{"case"')
+    status, _, _ = command("run", "alone", "pair", *options, "--modes", "free,gated", "--resume")
+    assert status == 0
+    found = read_journal([records], BedRun)
+    assert found[:2] == [busy, seen[1]]
+    assert sorted((run.case, run.mode) for run in found[2:]) == [
+        ("alone", "free"),
+        ("alone", "gated"),
+        ("pair", "gated"),
+    ]
+
+
+# ------------------------------------------------------------------ a real training
+
+
+def has_torch() -> bool:
+    asked = [TORCH_PYTHON, "-c", "import sys, torch; assert sys.version_info >= (3, 11)"]
+    return Path(TORCH_PYTHON).exists() and not subprocess.run(asked, capture_output=True).returncode
+
+
+@pytest.mark.skipif("not has_torch()", reason="torch is not installed (Debian: python3-torch)")
+def test_gates_change_when_gradients_go_and_not_what_is_learnt() -> None:
+    case = bed_case(bed_job(250, (150, 40), iterations=6), program="ddp", seconds=4)
+    free = run_case(case, "free", 0, None).jobs["a"]
+    gated = run_case(case, "gated", 0, {"a": 100}).jobs["a"]
+    assert free.losses is not None
+    assert len(free.losses) == 6
+    assert len(set(free.losses)) == 6
+    assert gated.losses == free.losses
+    for job in (free, gated):
+        assert job.ended is None
+        assert len(job.begins_ms) == 7
+        assert all(begin < end for begin, end in pairwise(job.begins_ms))

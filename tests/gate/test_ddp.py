@@ -1,0 +1,96 @@
+"""Real trainings of two ranks with gloo: the hook changes when gradients go, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.prometheus.server import free_port
+
+ROOT = Path(__file__).parents[2]
+PERIOD_MS = 100
+
+
+@cache
+def python() -> str | None:
+    """Return an interpreter that has torch; None if there is none."""
+    for candidate in (sys.executable, "/usr/bin/python3"):
+        asked = [candidate, "-c", "import sys, torch; assert sys.version_info >= (3, 11)"]
+        if Path(candidate).exists() and not subprocess.run(asked, capture_output=True).returncode:
+            return candidate
+    return None
+
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(python() is None, reason="torch is not installed (Debian: python3-torch)"),
+]
+
+
+def train(folder: Path, mode: str) -> list[subprocess.Popen[bytes]]:
+    """Start both ranks."""
+    port = str(free_port())
+    interpreter = python()
+    assert interpreter is not None
+    ranks = []
+    for rank in range(2):
+        environ = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "METRONOME_OFFSET_MS": "40",
+            "METRONOME_PERIOD_MS": str(PERIOD_MS),
+            "METRONOME_TASK": str(rank),
+            "METRONOME_RECORD": str(folder / f"{mode}-{rank}.jsonl"),
+        }
+        words = [interpreter, "-m", "tests.gate.rank", mode, str(rank), port]
+        ranks.append(
+            subprocess.Popen(
+                [*words, str(folder / f"{mode}-{rank}.json")],
+                cwd=ROOT,
+                env=environ,
+                stderr=subprocess.PIPE,
+            )
+        )
+    return ranks
+
+
+def results(folder: Path, mode: str) -> list[dict[str, Any]]:
+    for process in train(folder, mode):
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors.decode()
+    return [json.loads((folder / f"{mode}-{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_losses_are_the_same_to_the_last_bit_and_bursts_in_their_slots(tmp_path: Path) -> None:
+    free, gated = results(tmp_path, "free"), results(tmp_path, "gated")
+    assert [rank["losses"] for rank in gated] == [rank["losses"] for rank in free]
+    for rank in range(2):
+        lines = (tmp_path / f"gated-{rank}.jsonl").read_text().splitlines()
+        bursts = [json.loads(line) for line in lines]
+        assert len(bursts) == 12
+        early = [burst for burst in bursts if burst["waited_ms"] > 1]
+        assert len(early) >= 8
+        for burst in early:
+            assert 1000 * burst["at"] % PERIOD_MS - 40 == pytest.approx(burst["late_ms"], abs=0.01)
+            assert burst["late_ms"] < 20
+        # A ring of two: each byte of the gradients once. The slots are waited for while backward
+        # goes on, so its last gradient is there long before the buckets are.
+        assert {burst["sent_bytes"] for burst in bursts} == {4 * (8 * (128 * 128 + 128) + 128 + 1)}
+        assert sorted(gated[rank]["waited_ms"])[6] > 30
+
+
+def test_a_rank_that_dies_is_an_error_of_the_other_and_no_hang(tmp_path: Path) -> None:
+    alive, dead = train(tmp_path, "dies")
+    _, errors = alive.communicate(timeout=120)
+    dead.communicate(timeout=120)
+    assert dead.returncode == 3
+    assert alive.returncode == 1
+    assert b"Connection closed by peer" in errors
+    assert b"a bucket was not reduced" in errors

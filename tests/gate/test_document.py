@@ -1,0 +1,32 @@
+"""docs/gate.md names every variable, and its examples are read by what reads them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from metronome_opt.gate import Claim, Gate, environment
+from metronome_opt.gate.files import ClaimFile
+from metronome_opt.profiles import read_gate
+from tests.gate.clock import MS
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
+
+
+def test_every_variable_and_series_is_named() -> None:
+    source = Path(environment.__file__).read_text(encoding="utf-8")
+    names = set(re.findall(r"METRONOME_[A-Z]+(?:_MS)?\b", source)) | {"METRONOME_METRICS"}
+    assert len(names) >= 8
+    assert {name for name in names if f"`{name}`" not in TEXT} == set()
+    series = re.findall(r"# TYPE metronome_gate_(\w+)", Gate(Claim(0, 1)).metrics())
+    assert {name for name in series if f"`{name}`" not in TEXT} == set()
+
+
+def test_the_claim_and_the_line_shown_are_read(tmp_path: Path) -> None:
+    claim, line = re.findall(r"^    (\{.*\})$", TEXT, re.MULTILINE)
+    (tmp_path / "claim").write_text(claim)
+    expected = Claim(65 * MS, 240 * MS, (0, 130 * MS), 5 * MS)
+    assert ClaimFile(tmp_path / "claim", "", None).look() == expected
+    (tmp_path / "gate.jsonl").write_text(line + "\n" + line.replace("0.14", "0.24") + "\n")
+    assert len(read_gate(tmp_path / "gate.jsonl")) > 50
