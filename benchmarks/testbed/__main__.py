@@ -215,18 +215,15 @@ def main() -> int:
     """Run a command; a user's mistake is one line and status 2."""
     usage_error: Any = typer.BadParameter.__base__
     try:
-        app(standalone_mode=False)
+        return int(app(standalone_mode=False) or 0)
     except usage_error as error:
         typer.echo(" ".join(error.format_message().split()), err=True)
         return 2
     except MetronomeError as error:
         typer.echo(str(error), err=True)
         return error.exit_status
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return 130
-    except KeyboardInterrupt:
-        return 130
-    return 0
 
 
 if __name__ == "__main__":

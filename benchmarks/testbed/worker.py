@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+from queue import SimpleQueue
 from typing import Any
 
 from metronome_opt.gate import Claim, Gate
@@ -28,13 +29,13 @@ _PRIORITY = 10
 def main() -> None:
     """Run one rank."""
     task = json.loads(sys.stdin.readline())
+    starts = hear_starts()
     real_time = take_precedence()
     to, origin = connect(task)
     for _ in range(2 * (len(task["addresses"]) - 1)):
         exchange(to, origin, WARM_UP)
     print("ready", flush=True)
-    start_ns = int(sys.stdin.readline())
-    threading.Thread(target=end_with_input, daemon=True).start()
+    start_ns = starts.get()
     rank = Rank(task, to, origin, start_ns)
     rank.run()
     print(json.dumps({**rank.seen(), "real_time": real_time}), flush=True)
@@ -200,11 +201,24 @@ def take_precedence() -> bool:
     return True
 
 
-def end_with_input() -> None:
-    """End as soon as whoever started this is gone."""
-    while os.read(0, 1):
-        pass
-    os._exit(1)
+def hear_starts() -> SimpleQueue[int]:
+    """Return where moments to start will be; end as soon as whoever is to tell them is gone.
+
+    The network goes at the same time, and connecting to a node that is not there takes minutes.
+    """
+    starts: SimpleQueue[int] = SimpleQueue()
+
+    def hear() -> None:
+        line = b""
+        while letter := os.read(0, 1):
+            line += letter
+            if letter == b"\n":
+                starts.put(int(line))
+                line = b""
+        os._exit(1)
+
+    threading.Thread(target=hear, daemon=True).start()
+    return starts
 
 
 if __name__ == "__main__":

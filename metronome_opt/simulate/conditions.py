@@ -29,7 +29,7 @@ class TcpShares(NamedTuple):
     newcomer: float
 
 
-TCP = TcpShares(spread=0.4, newcomer=0.6)
+TCP = TcpShares(spread=0.2, newcomer=0.7)
 """As fitted to bursts of real connections, see benchmarks/testbed/README.md."""
 
 

@@ -157,6 +157,11 @@ def test_what_the_bad_files_are_variations_of_is_good(tmp_path: Path) -> None:
     assert case.racks(case.jobs[1]) == (1, 0)
 
 
+def test_bursts_may_touch_and_reach_the_end_of_the_period(tmp_path: Path) -> None:
+    (case,) = read_cases(written(tmp_path, GOOD.replace("[200, 50]", "[100, 300]")))
+    assert case.jobs[0].bursts == ((0, 100), (100, 300))
+
+
 ALL = GOOD.partition("cases:\n")[2]
 JOBS = GOOD.partition("  jobs:\n")[2]
 BAD = [
