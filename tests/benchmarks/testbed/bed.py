@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.run import BedRun, JobRun
+from benchmarks.testbed.run import BedRun, JobRun, Mode, run_case
 from metronome_opt.journal import dump_line
 
 
@@ -68,3 +70,14 @@ def refused(outcome: tuple[int, str, str]) -> str:
     assert said.endswith("\n")
     assert said.count("\n") == 1
     return said
+
+
+def quiet_run(
+    case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | None = None
+) -> BedRun:
+    """Run a case on the network until nothing else on the machine disturbs it; skip if it does."""
+    for _ in range(4):
+        run = run_case(case, mode, repeat, offsets)
+        if not run.busy:
+            return run
+    pytest.skip("something else on this machine disturbs every run; times mean nothing")

@@ -79,6 +79,13 @@ def test_every_case_is_an_instance_in_which_bursts_are_as_long_as_stated(stretch
             assert all(phase.rate <= capacity[link] for phase in job.phases for link in job.links)
 
 
+def test_cases_of_ddp_are_read_and_are_instances_too() -> None:
+    cases = read_cases(STORED.with_name("ddp.yaml"))
+    assert {case.program for case in cases} == {"ddp"}
+    for case in cases:
+        assert [job.name for job in case.instance().jobs] == case.job_names
+
+
 def test_modes_stretch_by_nothing_two_and_four_hundredths() -> None:
     assert STRETCH == {"free": 0, "gated": 0, "gated-2": 0.02, "gated-4": 0.04}
 

@@ -123,3 +123,21 @@ def test_a_run_that_came_to_nothing_is_told_and_the_others_go_on(
     assert played == [(name, "free", each) for each in (0, 1) for name in ("tuned", "alone")]
     found = [(run.case, run.repeat) for run in read_journal([records], BedRun)]
     assert found == [("tuned", 0), ("alone", 0), ("alone", 1)]
+
+
+@pytest.mark.usefixtures("played")
+def test_ctrl_c_is_status_130_and_what_was_recorded_stays(
+    command: Command, cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_case(case: Case, mode: str, repeat: int, _: object) -> BedRun:
+        if repeat == 2:
+            raise KeyboardInterrupt
+        return bed_run(case.name, mode, {"a": begins(100)}, repeat=repeat)
+
+    monkeypatch.setattr(bed, "run_case", run_case)
+    records = tmp_path / "runs.jsonl"
+    options = ["--cases", cases, "--modes", "free", "--repeats", "9", "--output", records]
+    status, _, said = command("run", "alone", *options)
+    assert status == 130
+    assert "Traceback" not in said
+    assert {0, 1} >= {run.repeat for run in read_journal([records], BedRun)}
