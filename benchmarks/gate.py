@@ -16,9 +16,10 @@ from benchmarks.registry import Figure, benchmark
 from metronome_opt.gate import Claim, Gate
 
 _BURSTS = 2000
-_SLEEPING = 500
+_SLEEPING = 300
 _PERIOD_NS = 20_000_000
-_WORK_S = 0.005
+_SEND_S, _WAIT_S = 0.005, 0.006
+_TURN_S = 0.014  # computing and sending; two turns and one wait are between one slot and the next
 _CPU_BAR, _IMPORT_BAR = "<= 50", "<= 30"
 
 
@@ -31,10 +32,15 @@ def gate(small: bool) -> Iterator[Figure]:
         everything = _everything(folder)
         yield Figure("a late burst", _late(bursts), "us of CPU", _CPU_BAR)
         yield Figure("a late burst, all on", _late(bursts, **everything), "us of CPU", _CPU_BAR)
-        costs, late = _waiting(sleeping, **everything)
-        # Whatever runs after a sleep finds cold caches; this is no matter of the gate's alone.
-        yield Figure("a burst that waits, all on", costs, "us of CPU")
-        yield Figure("a sleep alone", _sleep_alone(sleeping), "us of CPU")
+        plain, busy = Gate(Claim(0, _PERIOD_NS)), Gate(**everything)
+        # Whatever runs after a sleep finds cold caches, the end of a burst that sleeps as well.
+        for send_s, what, bar in ((0.0, "", _CPU_BAR), (_SEND_S, " and sleeps", "")):
+            alone, costs, late = _waiting(sleeping, send_s, plain, busy)
+            yield Figure(f"its sleep alone{what and ', twice'}", alone, "us of CPU")
+            yield Figure(f"a burst that waits{what}, besides", costs[plain], "us of CPU", bar)
+            yield Figure(f"a burst that waits{what}, all on", costs[busy], "us of CPU", bar)
+        plain.close()
+        busy.close()
     centiles = statistics.quantiles(late, n=100)
     yield Figure("late after waiting, median", centiles[49], "us")
     yield Figure("late after waiting, 99 %", centiles[98], "us")
@@ -85,35 +91,44 @@ class _Clock:
         self._now += round(seconds * 1e9)
 
 
-def _waiting(bursts: int, **options: Any) -> tuple[float, list[float]]:
-    """Return the processor time of a burst that waits, and by how much each began late, in us."""
-    gate = Gate(**options)
+def _waiting(
+    bursts: int, send_s: float, *gates: Gate
+) -> tuple[float, dict[Gate, float], list[float]]:
+    """Return what bursts that wait and then send cost, by gate, besides what they sleep.
+
+    Bursts of each gate take turns with sleeps of the same lengths, so that both find caches as cold
+    as sleeping leaves them. Who is ready `_WAIT_S`
+    before a slot waits for it; bursts that come later do not count.
+
+    Returns
+    -------
+    tuple
+        The processor time of the sleeps, what a burst takes more, and by how much each burst began
+        late, all in microseconds.
+    """
     late: list[float] = []
-    cost = 0
+    costs: dict[Gate, list[int]] = {gate: [] for gate in gates}
+    sleeps: list[int] = []
     for _ in range(bursts):
-        begin = time.thread_time_ns()
-        burst = gate.burst(1000)
-        burst.begin()
-        cost += time.thread_time_ns() - begin
-        time.sleep(_WORK_S)
-        begin = time.thread_time_ns()
-        burst.end()
-        cost += time.thread_time_ns() - begin
-        if burst.waited_ns and burst.late_ns is not None:
-            late.append(burst.late_ns / 1000)
-    gate.close()
-    return cost / bursts / 1000, late
-
-
-def _sleep_alone(times: int) -> float:
-    """Return the processor time of a sleep, and of reading the clock, in microseconds."""
-    cost = 0
-    for _ in range(times):
-        time.sleep(_WORK_S)
-        begin = time.thread_time_ns()
-        time.sleep(_PERIOD_NS / 1e9 - _WORK_S)
-        cost += time.thread_time_ns() - begin
-    return cost / times / 1000
+        for gate in gates:
+            time.sleep(_TURN_S - send_s)
+            begin = time.process_time_ns()
+            with gate.burst(1000) as burst:
+                if send_s:
+                    time.sleep(send_s)
+            cost = time.process_time_ns() - begin
+            time.sleep(_TURN_S - send_s)
+            begin = time.process_time_ns()
+            time.sleep(_WAIT_S)
+            if send_s:
+                time.sleep(send_s)
+            sleep = time.process_time_ns() - begin
+            if burst.late_ns is not None and burst.waited_ns > _WAIT_S * 0.5e9:
+                late.append(burst.late_ns / 1000)
+                costs[gate].append(cost - sleep)
+                sleeps.append(sleep)
+    besides = {gate: statistics.fmean(each) / 1000 for gate, each in costs.items()}
+    return statistics.fmean(sleeps) / 1000, besides, late
 
 
 def _import_ms(times: int) -> float:

@@ -9,9 +9,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # to type checkers it is true; importing typing takes as long as the gate
 if TYPE_CHECKING:
+    from typing import Any
+
     from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, SolverError
     from metronome_opt.instance import (
         Instance,

@@ -13,26 +13,26 @@ import typer
 from rich.progress import Progress, track
 
 from benchmarks.testbed import agreement
-from benchmarks.testbed.agreement import come_apart, figures, slowdowns, usable
-from benchmarks.testbed.cases import STORED, Case, read_cases
+from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, usable
+from benchmarks.testbed.cases import STORED, TABLE, Case, Congestion, read_cases
 from benchmarks.testbed.network import check_machine
-from benchmarks.testbed.pictures import Bursts, draw_agreement, draw_bursts
+from benchmarks.testbed.pictures import draw_agreement, draw_case
 from benchmarks.testbed.run import BedError, BedRun, Mode, plan, run_case
-from benchmarks.testbed.simulated import play_case
 from metronome_opt.documents import make_folder
 from metronome_opt.errors import InputError, MetronomeError, show
 from metronome_opt.journal import Journal, read_journal
 from metronome_opt.plot.save import save_figure
-from metronome_opt.simulate.conditions import Sharing
+from metronome_opt.simulate.conditions import Sharing, TcpShares
 
 if TYPE_CHECKING:
-    from metronome_opt.plot.picture import Picture
+    pass
 
 RECORDS = Path(__file__).parent / "records.jsonl.xz"
 
 _SHARING: tuple[Sharing, ...] = ("fair", "tcp")
 _WORST = 8
-_TABLE = ("pair-80-36-38", "three-80-24", "mixed-60-60-120", "over-60-60-120-120")
+_SPREADS = (0.1, 0.2, 0.3, 0.4)
+_NEWCOMERS = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0)
 _TABLE_MODES: tuple[Mode, ...] = ("free", "gated")
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -136,8 +136,8 @@ def compare(
         title = f"Mean iteration times of {split} cases"
         save_figure(draw_agreement(tables, title=title), output / "agreement.svg")
         for name, mode in dict.fromkeys(zip(worst["case"], worst["mode"], strict=True)):
-            figure = _draw_case(chosen, runs, name, [mode])
-            save_figure(figure, output / f"{name}-{mode}.svg")
+            case = next(case for case in chosen if case.name == name)
+            save_figure(draw_case(case, runs, [mode]), output / f"{name}-{mode}.svg")
         typer.echo(f"wrote {output}")
 
 
@@ -146,25 +146,54 @@ def table(
     records: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Of `run`; otherwise the cases are run.")
     ] = None,
+    congestion: Annotated[
+        Congestion | None, typer.Option(help="Of all cases, in a run.", show_default="their own")
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the bursts of one case.")
     ] = None,
 ) -> None:
     """Show what gates bring on a network and what the simulator says, for four cases."""
-    chosen = read_cases(STORED, list(_TABLE))
-    if records is None:
-        check_machine()
-        runs = [
-            run_case(case, mode, 0, plan(case, mode))
-            for case, mode in track([*product(chosen, _TABLE_MODES)], description="runs")
-        ]
-    else:
-        runs = _usable_runs(records, chosen, _TABLE_MODES)
+    chosen = read_cases(STORED, list(TABLE))
+    if records is not None and congestion is not None:
+        raise InputError("--congestion: is for runs, and --records names some that are done")
+    if congestion is not None:
+        chosen = [case.model_copy(update={"congestion": congestion}) for case in chosen]
+    runs = _table_runs(chosen) if records is None else _usable_runs(records, chosen, _TABLE_MODES)
     shown = slowdowns(chosen, runs)
     typer.echo(shown.map(lambda value: f"{value:+.1%}").to_string())
     if picture is not None:
-        save_figure(_draw_case(chosen, runs, _TABLE[1], _TABLE_MODES), picture)
+        save_figure(draw_case(chosen[1], runs, _TABLE_MODES), picture)
         typer.echo(f"wrote {picture}")
+
+
+def _table_runs(cases: Sequence[Case]) -> list[BedRun]:
+    """Run each case free and gated, once more if the machine was busy; say what came of it."""
+    check_machine()
+    runs = []
+    for case, mode in track([*product(cases, _TABLE_MODES)], description="runs"):
+        offsets = plan(case, mode)
+        run = run_case(case, mode, 0, offsets)
+        runs.append(run_case(case, mode, 1, offsets) if run.busy else run)
+        if runs[-1].busy:
+            typer.echo(f"note: {case.name}, {mode}: disturbed by something else", err=True)
+    kept = [run for run in runs if run.complete]
+    if not kept:
+        raise BedError("no run went to its end")
+    return kept
+
+
+@app.command()
+def fit(
+    records: Annotated[Path, typer.Argument(help="Of `run`; may be compressed (.xz).")] = RECORDS,
+    cases: Annotated[Path, typer.Option(metavar="FILE", help="Where the cases stand.")] = STORED,
+) -> None:
+    """Show how near `tcp` sharing comes on the tuning cases for a grid of its two numbers."""
+    chosen = [case for case in read_cases(cases) if case.split == "tuning"]
+    runs = _usable_runs(records, chosen, get_args(Mode))
+    grid = [TcpShares(*pair) for pair in product(_SPREADS, _NEWCOMERS)]
+    rows = [quality(chosen, runs, tcp) for tcp in track(grid, description="grid")]
+    typer.echo(pd.DataFrame(rows).round(4).to_string(index=False))
 
 
 def _usable_runs(records: Path, cases: Sequence[Case], modes: Sequence[Mode]) -> list[BedRun]:
@@ -181,26 +210,6 @@ def _usable_runs(records: Path, cases: Sequence[Case], modes: Sequence[Mode]) ->
         if sorted(run.jobs) != jobs[run.case]:
             raise InputError(f"{records}: {show(run.case)} is another case there, with other jobs")
     return runs
-
-
-def _draw_case(
-    cases: Sequence[Case], runs: Sequence[BedRun], name: str, modes: Sequence[Mode]
-) -> Picture:
-    """Draw the bursts of one run of a case in each mode, as sent and as simulated."""
-    case = next(case for case in cases if case.name == name)
-    panels: dict[str, Bursts] = {}
-    for mode in modes:
-        run = next((run for run in runs if (run.case, run.mode) == (name, mode)), None)
-        if run is None:
-            raise InputError(f"there is no undisturbed run of {show(name)}, {mode}, to draw")
-        panels[f"{mode}, on the network"] = {
-            job: [(begin, end) for _, begin, end in seen.bursts_ms]
-            for job, seen in run.jobs.items()
-        }
-        played = play_case(case, mode, run.offsets, "tcp", 0, bursts=True)
-        panels[f"{mode}, simulated"] = {job: seen.bursts_ms for job, seen in played.items()}
-    until = 12 * max(job.period for job in case.jobs)
-    return draw_bursts(panels, title=f"{name}, {case.congestion}", until_ms=until)
 
 
 def _modes(text: str) -> list[Mode]:

@@ -28,12 +28,7 @@ def times_of(run: JobRun) -> Floats:
 
 def usable(runs: Iterable[BedRun]) -> list[BedRun]:
     """Return the runs that nothing disturbed and in which every job ran to its end."""
-    return [
-        run
-        for run in runs
-        if not run.busy
-        and all(job.ended is None and len(job.begins_ms) > 1 for job in run.jobs.values())
-    ]
+    return [run for run in runs if run.complete and not run.busy]
 
 
 def compare(
@@ -160,6 +155,25 @@ def come_apart(
         )
     table = pd.DataFrame(rows, columns=["case", "split", "congestion", "real", "simulated"])
     return table.assign(factor=table["simulated"] / table["real"])
+
+
+def quality(cases: Sequence[Case], runs: Sequence[BedRun], tcp: TcpShares) -> dict[str, float]:
+    """Return how near two numbers come: errors of mean iteration times, and when jobs come apart.
+
+    Shares of cases within a factor of two are of those that come apart on the network.
+    """
+    errors = compare(cases, runs, "tcp", tcp=tcp)
+    off, free = errors["error"].abs(), errors["mode"] == "free"
+    apart = come_apart(cases, runs, tcp=tcp)
+    return {
+        **tcp._asdict(),
+        "mean error": float(off.mean()),
+        "nine of ten": float(off.quantile(0.9)),
+        "free: median": float(off[free].median()),
+        "free: nine of ten": float(off[free].quantile(0.9)),
+        "apart, within two": float(apart["factor"].between(0.5, 2.0).sum()),
+        "of": float(apart["real"].notna().sum()),
+    }
 
 
 def _fits(case: Case, offsets: Mapping[str, int] | None) -> bool:

@@ -18,6 +18,9 @@ from metronome_opt.records import Name, NonNegative, Positive, Record, build, re
 FORMAT = "metronome-testbed/1"
 STORED = Path(__file__).parent / "cases.yaml"
 
+TABLE = ("pair-80-36-38", "three-80-24", "mixed-60-60-120", "over-60-60-120-120")
+"""The cases that say in short what a gate brings."""
+
 CUSHION_MS = 2
 """By how much a gated job may be late for its very first slot."""
 

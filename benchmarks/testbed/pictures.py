@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from benchmarks.testbed.cases import Case
+from benchmarks.testbed.run import BedRun, Mode
+from benchmarks.testbed.simulated import play_case
+from metronome_opt.errors import InputError, show
 from metronome_opt.plot import style
 from metronome_opt.plot.axes import dress
 
@@ -45,6 +49,36 @@ def draw_bursts(panels: Mapping[str, Bursts], *, title: str, until_ms: float) ->
     grid[-1, 0].set_xlabel("time (ms)", fontsize=style.TEXT)
     figure.settle()
     return figure
+
+
+def draw_case(
+    case: Case, runs: Sequence[BedRun], modes: Sequence[Mode], *, periods: int = 12
+) -> Picture:
+    """Draw the bursts of one run of a case in each mode, as sent and as simulated.
+
+    Parameters
+    ----------
+    periods
+        How many of the longest period are shown.
+
+    Raises
+    ------
+    InputError
+        If there is no run of the case in one of the modes.
+    """
+    panels: dict[str, Bursts] = {}
+    for mode in modes:
+        run = next((run for run in runs if (run.case, run.mode) == (case.name, mode)), None)
+        if run is None:
+            raise InputError(f"there is no undisturbed run of {show(case.name)}, {mode}, to draw")
+        panels[f"{mode}, on the network"] = {
+            job: [(begin, end) for _, begin, end in seen.bursts_ms]
+            for job, seen in run.jobs.items()
+        }
+        played = play_case(case, mode, run.offsets, "tcp", 0, bursts=True)
+        panels[f"{mode}, simulated"] = {job: seen.bursts_ms for job, seen in played.items()}
+    until = periods * max(job.period for job in case.jobs)
+    return draw_bursts(panels, title=f"{case.name}, {case.congestion}", until_ms=until)
 
 
 def _draw_rows(axes: Axes, bursts: Bursts) -> None:

@@ -94,6 +94,11 @@ class BedRun(Record):
     real_time: bool
     jobs: FrozenMap[str, JobRun]
 
+    @property
+    def complete(self) -> bool:
+        """Whether every job ran to its end."""
+        return all(job.ended is None and len(job.begins_ms) > 1 for job in self.jobs.values())
+
 
 class BedError(MetronomeError):
     """A run of the test bed that came to nothing."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Burst:
-    """A burst, which waits for its slot when it is entered.
+    """A burst, which waits for its slot when it is entered; made by `Gate.burst`.
 
     Attributes
     ----------
@@ -27,44 +26,36 @@ class Burst:
         By how much it may be late and still count as on time.
     iteration_ns
         Since the iteration before began, for its first burst; None where that is not known.
+    asked
+        Which burst of its iteration it is said to be; None for the next one.
+    opening
+        Which opening of the gate it belongs to, see `Gate.enter`.
+    gate, told
+        Where it belongs, and what it is said to send, as the gate takes it.
     """
 
-    __slots__ = (
-        "_gate",
-        "_inside",
-        "_sent",
-        "began",
-        "begins",
-        "cushion",
-        "ended",
-        "iteration",
-        "iteration_ns",
-        "phase",
-        "ready",
-        "ready_at",
-        "slot_at",
-    )
-
-    def __init__(self, gate: Gate, sent_bytes: int | None = None) -> None:
-        self._gate = gate
-        self._inside = False
-        self._sent = gate.bytes_told(sent_bytes)
-        self.phase = self.iteration = 0
-        self.ready = self.begins = self.ended = 0
-        self.began = -1
-        self.ready_at = 0
-        self.slot_at: int | None = None
-        self.cushion = 0
-        self.iteration_ns: int | None = None
+    # It has neither a constructor nor slots, and the gate reads attributes rather than properties:
+    # with the cold caches of a loop that has slept each of these costs some microseconds.
+    gate: Gate
+    asked: int | None = None
+    phase = iteration = opening = 0
+    ready = begins = ended = ready_at = cushion = 0
+    began = -1
+    slot_at: int | None = None
+    iteration_ns: int | None = None
+    _inside = False
+    told: int | None = None
 
     @property
     def sent_bytes(self) -> int | None:
         """What it sends, None if nobody said; to be told at any time before it ends."""
-        return self._sent
+        return self.told
 
     @sent_bytes.setter
     def sent_bytes(self, told: int | None) -> None:
-        self._sent = self._gate.bytes_told(told)
+        if self.ended:
+            self.gate.settle()  # it is too late for what was
+        self.told = self.gate.bytes_told(told)
 
     @property
     def began_at(self) -> int:
@@ -85,11 +76,13 @@ class Burst:
         """Wait for the slot, as ``with`` does."""
         if self._inside:
             return
+        if self.began >= 0:
+            self._anew()
         self._inside = True
         try:
-            self._gate.enter(self)
+            self.gate.enter(self)
         except Exception as error:
-            self._gate.give_up(error)
+            self.gate.give_up(error)
         except BaseException:  # Ctrl-C while it waits
             self.end()
             raise
@@ -100,9 +93,16 @@ class Burst:
             return
         self._inside = False
         try:
-            self._gate.leave(self)
+            self.gate.leave(self)
         except Exception as error:
-            self._gate.give_up(error)
+            self.gate.give_up(error)
+
+    def _anew(self) -> None:
+        """Be a burst that has not begun, after one that has ended."""
+        self.gate.settle()
+        self.phase = self.cushion = 0
+        self.began = -1
+        self.slot_at = self.iteration_ns = None
 
     def __enter__(self) -> Burst:
         self.begin()

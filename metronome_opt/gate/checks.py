@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from metronome_opt.gate.plan import Claim
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 LONGEST_NS = 3600 * 10**9
 """The longest period that anybody waits for; a longer one is a mistake in the unit."""
@@ -22,17 +24,15 @@ class ClaimError(Exception):
         super().__init__(" ".join(message.split()))
 
 
-class Names(NamedTuple):
+class Names:
     """What the values of a claim are called where it comes from, and their unit in nanoseconds."""
 
-    offset: str = "offset_ns"
-    period: str = "period_ns"
-    starts: str = "starts_ns"
-    cushion: str = "cushion_ns"
-    unit: int = 1
+    def __init__(self, offset: str, period: str, starts: str, cushion: str, unit: int) -> None:
+        self.offset, self.period, self.starts, self.cushion = offset, period, starts, cushion
+        self.unit = unit
 
 
-_NANOSECONDS = Names()
+_NANOSECONDS = Names("offset_ns", "period_ns", "starts_ns", "cushion_ns", 1)
 
 
 def show(value: object) -> str:

@@ -58,7 +58,8 @@ class _Paced:
     """
 
     def __init__(self, gate: Gate, first: frozenset[int], group: Any) -> None:
-        self._gate, self._first = gate, first
+        self._gate = gate
+        self._first = {number: phase for phase, number in enumerate(sorted(first))}
         self._group = group if group is not None else dist.group.WORLD
         self._size = dist.get_world_size(self._group)
         self._queue: SimpleQueue[_Bucket] = SimpleQueue()
@@ -97,7 +98,7 @@ class _Paced:
             bucket.ready.synchronize()
         if bucket.number in self._first:
             self._close(bucket.tensor)
-            self._burst = self._gate.burst()
+            self._burst = self._gate.burst(phase=self._first[bucket.number])
             self._burst.begin()
             self._check()
         work = dist.all_reduce(bucket.tensor, group=self._group, async_op=True)

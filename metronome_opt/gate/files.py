@@ -18,6 +18,7 @@ from metronome_opt.gate.plan import Claim
 LARGEST = 16 * 2**20
 """Bytes that a file may have."""
 
+_SAID = 100  # characters of what a parser says
 _UNSURE_NS = 20_000_000  # two changes within a tick of the file system's clock look like one
 
 
@@ -35,8 +36,8 @@ class ClaimFile:
     def __init__(self, path: str | os.PathLike[str], job: str, task: int | None) -> None:
         self._path = os.fspath(path)
         self._job, self._task = job, task
-        self._seen: tuple[int, int, int] | None = None
-        self._found: Claim | ClaimError | None = None
+        self._changed = self._inode = self._size = -1  # when it was read
+        self._found: Claim | ClaimError = ClaimError("not read yet")
 
     def look(self) -> Claim:
         """Return the claim that stands in the file now.
@@ -47,16 +48,15 @@ class ClaimFile:
             If there is none that can be obeyed.
         """
         try:
-            found = os.stat(self._path)  # noqa: PTH116 (one call, no more)
-            if not stat.S_ISREG(found.st_mode):
-                raise ClaimError(f"{self._path}: is no file; name one that holds claims")
-            state = (found.st_mtime_ns, found.st_ino, found.st_size)
-            if state != self._seen or self._found is None:
-                sure = not 0 <= time.time_ns() - found.st_mtime_ns < _UNSURE_NS
-                self._found = self._read()
-                self._seen = state if sure else None
+            now = os.stat(self._path)  # noqa: PTH116 (one call, no more)
+            if (
+                now.st_mtime_ns != self._changed
+                or now.st_ino != self._inode
+                or now.st_size != self._size
+            ):
+                self._read_anew(now)
         except OSError as error:
-            self._seen = None
+            self._inode = -1
             why = error.strerror or type(error).__name__
             raise ClaimError(f"{self._path}: cannot be read ({why})") from None
         except ValueError as error:  # a path with a zero in it
@@ -64,6 +64,15 @@ class ClaimFile:
         if isinstance(self._found, ClaimError):
             raise self._found
         return self._found
+
+    def _read_anew(self, now: os.stat_result) -> None:
+        self._inode = -1
+        if not stat.S_ISREG(now.st_mode):
+            raise ClaimError(f"{self._path}: is no file; name one that holds claims")
+        sure = not 0 <= time.time_ns() - now.st_mtime_ns < _UNSURE_NS
+        self._found = self._read()
+        self._changed, self._size = now.st_mtime_ns, now.st_size
+        self._inode = now.st_ino if sure else -1
 
     def _read(self) -> Claim | ClaimError:
         with open(self._path, "rb") as stream:  # noqa: PTH123
@@ -76,3 +85,6 @@ class ClaimFile:
             return claim_in(content, self._job, self._task)
         except ClaimError as fault:
             return ClaimError(f"{self._path}: {fault}")
+        except Exception as error:  # parsers raise more than they say
+            said = f"{type(error).__name__}: {error}"[:_SAID]
+            return ClaimError(f"{self._path}: cannot be understood ({said}); write it anew")

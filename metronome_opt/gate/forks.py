@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from metronome_opt.gate.gate import Gate
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
 
 from metronome_opt.gate.burst import Burst
 from metronome_opt.gate.checks import ClaimError, checked, show
@@ -14,12 +12,21 @@ from metronome_opt.gate.forks import GATES
 from metronome_opt.gate.measured import Measured
 from metronome_opt.gate.plan import Claim, Plan
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
 _PIECE_S = 0.1  # of sleep, after which signal handlers have had their turn
 _STEADY = 1000  # the clocks of a machine differ by less than one part in this
 _UNCLEAR_NS = 1_000_000
+_WRITE_NS = 10**9
+_FORGOTTEN_NS = 10 * 10**9  # for which a burst may be open, or for two periods
+_SUSPENDED = 0x2A0  # flags of the code of generators and coroutines
+_WATCHED, _MUCH = 16, 0.4  # bursts between two looks at how long they waited, and too long
 _FREE = "bursts do not wait"
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Gate:
@@ -75,11 +82,17 @@ class Gate:
         self._plan: Plan | None = None
         self._free = True  # whether the burst before went without a claim
         self._moved = 0  # by how much the clock was set since the plan was made
-        self._clocks: tuple[int, int] | None = None
+        self._before = 0  # when the burst before was ready, by the steady clock
+        self._apart = 0  # the clocks, then
         self._iteration = -1
+        self._iteration_began: int | None = None
         self._inside = 0  # bursts that are open
+        self._opening = 0  # how often they were forgotten, and open no more
+        self._waits = (0, 0, 0)  # bursts since the last look, since when, how long they waited
         self._current: Burst | None = None
         self._sent: int | None = None
+        self._ended: list[Burst] = []  # not counted yet
+        self._due = steady()  # when sinks write
         if file is not None:
             from metronome_opt.gate.files import ClaimFile
 
@@ -91,7 +104,7 @@ class Gate:
             self.warn(f"no claim: set METRONOME_CLAIM, say; {_FREE}")
         if self._claim is not None:
             job = job or self._claim.job
-        self.measured = Measured(job, task)
+        self.measured = Measured(str(job), task)
         self._sinks: list[Any] = []
         if record is not None or metrics is not None:
             from metronome_opt.gate.sinks import open_sinks
@@ -141,19 +154,31 @@ class Gate:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")
 
-    def burst(self, sent_bytes: int | None = None) -> Burst:
+    def burst(self, sent_bytes: int | None = None, phase: int | None = None) -> Burst:
         """Return the next burst, to be entered with ``with``.
 
         Parameters
         ----------
         sent_bytes
             What it sends, if that is known; else it may be told to the burst before it ends.
+        phase
+            Which burst of its iteration it is, from 0. If nobody says it bursts are counted, and
+            then a loop that leaves one out is out of step with its claim for good.
         """
-        return Burst(self, sent_bytes)
+        burst = Burst()
+        burst.gate = self
+        burst.asked = phase
+        if sent_bytes is not None:
+            burst.told = self.bytes_told(sent_bytes)
+        return burst
 
     def paced(self, function: Function) -> Function:
         """Make each call of a function a burst; to be used as a decorator."""
         from functools import wraps
+
+        code = getattr(function, "__code__", None)
+        if getattr(code, "co_flags", 0) & _SUSPENDED:
+            self.warn("paced: generators and coroutines run later; enter gate.burst() in them")
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -165,14 +190,19 @@ class Gate:
     def metrics(self) -> str:
         """Return what was measured, as Prometheus reads it."""
         with self._lock:
+            self._count()
             return self.measured.text(self._claim, self._current, self._steady())
 
     def close(self) -> None:
         """Write what is not written yet, and answer no more scrapes."""
         with self._lock:
+            self._count()
             sinks, self._sinks = self._sinks, []
         for sink in sinks:
-            sink.close()
+            try:
+                sink.close()
+            except Exception as error:  # at the end of a training, of all things
+                self.warn(f"{type(error).__name__}: {error}; not all that was measured is written")
 
     def warn(self, message: str) -> None:
         """Say something, once."""
@@ -187,9 +217,19 @@ class Gate:
 
     # -------------------------------------------------------------- for bursts
 
+    def settle(self) -> None:
+        """Count all bursts that have ended."""
+        with self._lock:
+            self._count()
+
     def enter(self, burst: Burst) -> None:
         """Wait for the slot of a burst; one that is a part of another waits for that one's."""
         with self._lock:
+            if self._inside and self._is_forgotten():
+                self.warn("a burst was begun and never ended; the next one begins anew")
+                self._inside = 0
+                self._opening += 1
+            burst.opening = self._opening
             self._inside += 1
             if self._inside == 1:
                 self._current, self._sent = burst, None
@@ -198,34 +238,47 @@ class Gate:
         begins = burst.begins if current is None else current.begins
         came = now = self._steady()
         while now < begins:
-            self._sleep(min(_PIECE_S, (begins - now) / 1e9))
+            left = (begins - now) / 1e9
+            self._sleep(left if left < _PIECE_S else _PIECE_S)
             now = self._steady()
-        if current is burst:
-            with self._lock:
-                self.measured.begin(burst, now)
-        else:
-            burst.ready, burst.began = came, now
+        # Here the burst is held up by whatever is done, and caches are cold: as little as can be.
+        burst.began = now
+        if current is not burst:
+            burst.ready, burst.ready_at = came, self._wall() - (now - came)
+        elif burst.phase == 0:
+            before, self._iteration_began = self._iteration_began, now
+            if before is not None:
+                burst.iteration_ns = now - before
 
     def leave(self, burst: Burst) -> None:
         """End a burst; what it was is measured as soon as no other one is open."""
         with self._lock:
-            self._inside = max(0, self._inside - 1)
-            if burst.sent_bytes is not None:
-                self._sent = (self._sent or 0) + burst.sent_bytes
-            if self._inside:
+            if burst.opening != self._opening:
+                return  # it was taken for forgotten
+            sent = burst.told
+            if sent is not None:
+                self._sent = sent if self._sent is None else self._sent + sent
+            if self._inside > 1:
+                self._inside -= 1
                 return
+            self._inside = 0
             current, self._current = self._current, None
             if current is None or current.began < 0:
                 return  # interrupted while it waited
-            now = self._steady()
-            self.measured.end(current, now, self._sent)
-            for sink in self._sinks:
-                sink.add(current, now)
+            if current is not burst or sent is not self._sent:
+                current.told = self._sent
+            current.ended = now = self._steady()
+            self._ended.append(current)
+            if now >= self._due:
+                self._due = now + _WRITE_NS
+                self._count()
+                for sink in self._sinks:
+                    sink.write()
 
     def bytes_told(self, told: Any) -> int | None:
         """Return what a burst is said to send, as a number; None if it is none."""
-        if told is None:
-            return None
+        if told is None or (type(told) is int and told >= 0):
+            return told
         try:
             number = int(told)
         except Exception:  # whatever converting a tensor, say, may raise
@@ -244,70 +297,119 @@ class Gate:
     def forget(self) -> None:
         """Leave files and scrapes to the process that this one was forked from."""
         self._lock = threading.RLock()
+        self._inside, self._current = 0, None
+        self._opening += 1
         for sink in self._sinks:
             sink.drop()
         self._sinks = []
+
+    def _count(self) -> None:
+        """Count the bursts that have ended since this was done last."""
+        ended, self._ended = self._ended, []
+        for burst in ended:
+            self.measured.add(burst)
+        for sink in self._sinks:
+            sink.add(ended)
 
     # ----------------------------------------------------------------- deciding
 
     def _decide(self, burst: Burst) -> None:
         """Find out when a burst begins, and which slot it takes."""
-        if self._plan is None or self._plan.phase == 0:
+        plan = self._plan
+        if burst.asked is not None and plan is not None:
+            self._skip_to(burst, plan)
+        if self._file is not None and (plan is None or plan.phase == 0):
             self._look()
         now, steady = self._wall(), self._steady()
-        jumped = self._jumped(now, steady)
+        before, self._before = self._before, steady
+        moved = now - steady - self._apart
+        self._apart += moved
+        jumped = not -_UNCLEAR_NS <= moved <= _UNCLEAR_NS and self._jumped(moved, steady - before)
         claim = self._claim
         if claim is None:
             self._free = True
-        elif not jumped:
-            self._go_over(claim, now)
-        plan = self._plan
-        burst.phase = 0 if plan is None else plan.phase
-        if burst.phase == 0:
+        elif not jumped and (plan is None or plan.claim is not claim or self._free or self._moved):
+            plan = self._go_over(claim, now)
+            if burst.asked is not None:
+                self._skip_to(burst, plan)
+        burst.phase = plan.phase if plan is not None else burst.asked or 0
+        if burst.phase == 0 or self._iteration < 0:
             self._iteration += 1
         burst.iteration = self._iteration
         burst.ready = burst.begins = steady
         burst.ready_at = now
-        burst.slot_at = None
         if plan is not None:
             begin, slot = plan.take(now - self._moved)
             if claim is not None and not (jumped or self._free):
                 burst.begins = steady + begin - (now - self._moved)
                 burst.slot_at = slot + self._moved
                 burst.cushion = claim.cushion_ns
+                self._watch(steady, burst.begins)
 
-    def _go_over(self, claim: Claim, now: int) -> None:
-        """Make the plan that of the claim, if it is not, between two iterations."""
+    def _skip_to(self, burst: Burst, plan: Plan) -> None:
+        """Bring the plan into step with a loop that says which burst it makes."""
+        count = len(plan.claim.starts_ns)
+        if isinstance(burst.asked, int) and 0 <= burst.asked < count:
+            plan.skip_to(burst.asked)
+            return
+        self.warn(f"phase: {str(burst.asked)[:20]}: the claim has {count} bursts, from 0")
+        burst.asked = None
+
+    def _watch(self, now: int, begins: int) -> None:
+        """Warn if bursts wait for much of the time, as those of a loop that fits its claim do not.
+
+        What the first one waits for its slot is left out.
+        """
+        count, since, waited = self._waits
+        if count == _WATCHED:
+            share = waited / max(1, now - since)
+            if share > _MUCH:
+                self.warn(
+                    f"bursts waited for {share:.0%} of the time; has the loop as many bursts in "
+                    "an iteration as its claim? say gate.burst(phase=...)"
+                )
+            count = 0
+        if count:
+            self._waits = count + 1, since, waited + begins - now
+        else:
+            self._waits = 1, begins, 0
+
+    def _is_forgotten(self) -> bool:
+        """Whether the burst that is open has been so for longer than any should."""
+        current = self._current
+        if current is None or current.began < 0:
+            return False
+        period = 0 if self._claim is None else self._claim.period_ns
+        return self._steady() - current.began > max(_FORGOTTEN_NS, 2 * period)
+
+    def _go_over(self, claim: Claim, now: int) -> Plan:
+        """Make the plan that of the claim, if it is not, between two iterations; return it."""
         plan = self._plan
         if plan is None:
             plan = self._plan = Plan(claim)
             if self._iteration >= 0:  # only the first burst of all takes the first slot
                 plan.take(now)
         elif plan.phase:
-            return
+            return plan
         slot = plan.slot
         if slot is not None and (self._free or self._moved or plan.claim != claim):
             # Whoever went without a claim has lost the slots: they begin where the job is.
             plan.follow(claim, now - slot if self._free else self._moved)
         self._free, self._moved = False, 0
+        return plan
 
     def _look(self) -> None:
         """Look at the file of claims."""
-        if self._file is None:
-            return
         try:
             self._claim = self._file.look()
         except ClaimError as fault:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")
 
-    def _jumped(self, now: int, steady: int) -> bool:
+    def _jumped(self, moved: int, elapsed: int) -> bool:
         """Whether the clock was set since the burst before, taken to heart by the plan."""
-        before, self._clocks = self._clocks, (now, steady)
-        if before is None:
-            return False
-        elapsed = steady - before[1]
-        moved = now - before[0] - elapsed
+        if self._iteration < 0:
+            return False  # there was none
         cushion = self._claim.cushion_ns if self._claim is not None else 0
         if abs(moved) <= max(cushion, _UNCLEAR_NS) + elapsed // _STEADY:
             return False

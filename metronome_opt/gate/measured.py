@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
-from metronome_opt.gate.plan import Claim
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from metronome_opt.gate.burst import Burst
+    from metronome_opt.gate.plan import Claim
 
 _COUNTERS = {
     "sent_bytes": "Bytes that bursts sent, growing while one is under way.",
@@ -46,36 +45,32 @@ class Measured:
         self._totals = dict.fromkeys(_COUNTERS, 0)  # seconds are counted in nanoseconds
         self._shown = 0  # bytes, as they were scraped last
         self._last: dict[int, tuple[int, int]] = {}  # length and bytes, by phase
-        self._iteration_began: int | None = None
         pod = os.environ.get("HOSTNAME", "")
         names = {"job": job, "task": "" if task is None else str(task), "pod": pod}
-        self._labels = ",".join(
-            f'{name}="{_escaped(value)}"' for name, value in names.items() if value
-        )
+        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in names.items() if value)
+        self._heads = {
+            **{
+                name: _head(f"{name}_total", "counter", labels, _COUNTERS[name])
+                for name in _COUNTERS
+            },
+            **{name: _head(name, "gauge", labels, _GAUGES[name]) for name in _GAUGES},
+        }
 
-    def begin(self, burst: Burst, now: int) -> None:
-        """Note that a burst begins."""
-        burst.began = now
-        if burst.phase == 0:
-            if self._iteration_began is not None:
-                burst.iteration_ns = now - self._iteration_began
-                self._totals["iterations"] += 1
-                self._totals["iteration_seconds"] += burst.iteration_ns
-            self._iteration_began = now
-
-    def end(self, burst: Burst, now: int, sent: int | None) -> None:
-        """Count a burst that has ended, and what it sent with all that was a part of it."""
-        burst.ended, burst.sent_bytes = now, sent
-        totals = self._totals
+    def add(self, burst: Burst) -> None:
+        """Count a burst that has ended."""
+        totals, length, sent = self._totals, burst.ended - burst.began, burst.sent_bytes or 0
         totals["bursts"] += 1
-        totals["sent_bytes"] += sent or 0
+        totals["sent_bytes"] += sent
         totals["waited_seconds"] += burst.waited_ns
-        totals["burst_seconds"] += now - burst.began
-        late = burst.late_ns
+        totals["burst_seconds"] += length
+        late, iteration = burst.late_ns, burst.iteration_ns
         if late is not None:
             totals["late_seconds"] += late
             totals["late_bursts"] += late > burst.cushion
-        self._last[burst.phase] = now - burst.began, sent or 0
+        if iteration is not None:
+            totals["iterations"] += 1
+            totals["iteration_seconds"] += iteration
+        self._last[burst.phase] = length, sent
 
     def text(self, claim: Claim | None, current: Burst | None, now: int) -> str:
         """Return all series in the text format of Prometheus.
@@ -93,21 +88,13 @@ class Measured:
         if current is not None and current.began >= 0:
             sent += self._so_far(current, now)
         self._shown = max(self._shown, sent)
-        values = {**self._totals, "sent_bytes": self._shown}
-        lines: list[str] = []
-        for name, about in _COUNTERS.items():
-            value = values[name] / 1e9 if name.endswith("seconds") else values[name]
-            self._add(lines, f"{name}_total", "counter", about, value)
-        gauges = {
-            "period_seconds": claim.period_ns / 1e9 if claim else None,
-            "offset_seconds": claim.offset_ns / 1e9 if claim else None,
-            "following": int(claim is not None),
-        }
-        for name, about in _GAUGES.items():
-            gauge = gauges[name]
-            if gauge is not None:
-                self._add(lines, name, "gauge", about, gauge)
-        return "\n".join([*lines, ""])
+        values = {**self._totals, "sent_bytes": self._shown, "following": int(claim is not None)}
+        if claim is not None:
+            values.update(period_seconds=claim.period_ns, offset_seconds=claim.offset_ns)
+        return "".join(
+            f"{self._heads[name]}{value / 1e9 if name.endswith('seconds') else value!r}\n"
+            for name, value in values.items()
+        )
 
     def _so_far(self, burst: Burst, now: int) -> int:
         """Return about how much a burst has sent that is under way."""
@@ -115,10 +102,12 @@ class Measured:
         expected = before if burst.sent_bytes is None else burst.sent_bytes
         return expected * min(now - burst.began, length) // length if length else 0
 
-    def _add(self, lines: list[str], name: str, kind: str, about: str, value: float) -> None:
-        name = f"metronome_gate_{name}"
-        labels = f"{{{self._labels}}}" if self._labels else ""
-        lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}", f"{name}{labels} {value!r}"]
+
+def _head(name: str, kind: str, labels: str, about: str) -> str:
+    """Return all of a series but its value."""
+    name = f"metronome_gate_{name}"
+    braced = f"{{{labels}}}" if labels else ""
+    return f"# HELP {name} {about}\n# TYPE {name} {kind}\n{name}{braced} "
 
 
 def _escaped(value: str) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from metronome_opt.gate.checks import ClaimError, show
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _LARGEST = 10**12
+_LONGEST = 64  # characters
 _FINEST = Decimal("1e-6")
 
 
@@ -28,6 +32,8 @@ def nanoseconds(value: Any, name: str) -> int:
     """
     wrong = ClaimError(f"{name}: {show(value)}: must be a number of milliseconds, such as 12.5")
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
+        raise wrong
+    if isinstance(value, str) and len(value) > _LONGEST:
         raise wrong
     try:
         number = Decimal(str(value).strip())

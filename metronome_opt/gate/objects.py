@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any
 
 from metronome_opt.gate.checks import ClaimError, Names, checked, show, some, whole
 from metronome_opt.gate.milliseconds import nanoseconds
 from metronome_opt.gate.plan import Claim
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 _KIND = "STBandwidthClaim"
 _PLAIN = {"offset_ms", "period_ms", "starts_ms", "cushion_ms", "job"}
@@ -50,11 +53,12 @@ def claim_in(content: bytes, job: str, task: int | None) -> Claim:
     claims = [_read(document, place) for place, document in mine or own]
     first = claims[0]
     for claim, (place, _) in zip(claims, mine or own, strict=True):
-        if claim[:3] != first[:3]:
+        if claim.slots != first.slots:
             raise ClaimError(
                 f"{_at(place)}not the slots of the first claim of its job; export all anew"
             )
-    return first._replace(cushion_ns=min(claim.cushion_ns for claim in claims))
+    cushion = min(claim.cushion_ns for claim in claims)
+    return Claim(*first.slots, cushion, first.job)
 
 
 def _claims(content: bytes, job: str) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -5,13 +5,11 @@ Times are whole nanoseconds since the Unix epoch. Nothing here sleeps or looks a
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 STALL = 0.25
 """The largest share of a period by which a new claim delays one iteration."""
 
 
-class Claim(NamedTuple):
+class Claim:
     """What a job was given: when its bursts are to begin, again and again.
 
     Attributes
@@ -28,11 +26,36 @@ class Claim(NamedTuple):
         Whose claim it is; empty if it was not said.
     """
 
-    offset_ns: int
-    period_ns: int
-    starts_ns: tuple[int, ...] = (0,)
-    cushion_ns: int = 0
-    job: str = ""
+    # A NamedTuple would be shorter, and typing takes longer to import than the gate.
+    __slots__ = ("cushion_ns", "job", "offset_ns", "period_ns", "starts_ns")
+
+    def __init__(
+        self,
+        offset_ns: int,
+        period_ns: int,
+        starts_ns: tuple[int, ...] = (0,),
+        cushion_ns: int = 0,
+        job: str = "",
+    ) -> None:
+        self.offset_ns, self.period_ns, self.starts_ns = offset_ns, period_ns, starts_ns
+        self.cushion_ns, self.job = cushion_ns, job
+
+    @property
+    def slots(self) -> tuple[int, int, tuple[int, ...]]:
+        """What says when bursts are to begin: offset, period and starts."""
+        return self.offset_ns, self.period_ns, self.starts_ns
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Claim) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return f"Claim{self._all()}"
+
+    def _all(self) -> tuple[object, ...]:
+        return (*self.slots, self.cushion_ns, self.job)
 
 
 class Plan:
@@ -47,24 +70,29 @@ class Plan:
     ----------
     claim
         What the job was given.
+
+    Attributes
+    ----------
+    phase
+        Which burst of its iteration comes next; 0 between two iterations.
     """
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
-        self._phase = 0
-        self._begun = False
-        self._iteration = 0
+        self.phase = 0
+        self._origin: int | None = None  # where the iteration begins that is next or under way
         self._behind = 0  # by how much the slots are still before those of the claim
-
-    @property
-    def phase(self) -> int:
-        """Which burst of its iteration comes next; 0 between two iterations."""
-        return self._phase
 
     @property
     def slot(self) -> int | None:
         """When the next burst is planned to begin; None before the first one."""
-        return self._slot() if self._begun else None
+        return None if self._origin is None else self._origin + self.claim.starts_ns[self.phase]
+
+    def skip_to(self, phase: int) -> None:
+        """Leave out the bursts before one of this iteration, or of the next if it is over here."""
+        if phase < self.phase and self._origin is not None:
+            self._origin += self.claim.period_ns
+        self.phase = phase
 
     def take(self, ready: int) -> tuple[int, int]:
         """Return when a burst begins that is ready now, and the slot that it takes.
@@ -72,19 +100,26 @@ class Plan:
         The first burst takes the first slot that it is not late for. Nobody waits for longer than
         a period.
         """
-        claim = self.claim
-        if not self._begun:
-            self._align(ready)
-        elif self._phase == 0:
-            self._behind = max(0, self._behind - int(STALL * claim.period_ns))
-        slot = self._slot()
-        missed = max(0, -((claim.period_ns - 2 * (ready - slot)) // (2 * claim.period_ns)))
-        self._iteration += missed
-        slot += missed * claim.period_ns
-        self._phase = (self._phase + 1) % len(claim.starts_ns)
-        if self._phase == 0:
-            self._iteration += 1
-        return min(max(ready, slot), ready + claim.period_ns), slot
+        period, starts = self.claim.period_ns, self.claim.starts_ns
+        origin, phase = self._origin, self.phase
+        if origin is None:
+            origin = self._aligned(ready)
+        elif self._behind and phase == 0:
+            step = min(self._behind, int(STALL * period))
+            self._behind -= step
+            origin += step
+        slot = origin + starts[phase]
+        if 2 * (ready - slot) > period:
+            missed = -((period - 2 * (ready - slot)) // (2 * period)) * period
+            origin += missed
+            slot += missed
+        phase += 1
+        if phase == len(starts):
+            phase = 0
+            origin += period
+        self._origin, self.phase = origin, phase
+        begin = slot if slot > ready else ready
+        return begin if begin - ready < period else ready + period, slot
 
     def follow(self, claim: Claim, moved_ns: int = 0) -> None:
         """Go over to another claim between two iterations, step by step.
@@ -99,25 +134,21 @@ class Plan:
         """
         slot = self.slot
         self.claim = claim
-        self._phase = 0
+        self.phase = 0
         self._behind = 0
         if slot is None:
             return
-        self._align(slot + moved_ns)
-        self._behind = max(0, self._slot() - slot - moved_ns)
+        origin = self._aligned(slot + moved_ns)
+        self._behind = max(0, origin + claim.starts_ns[0] - slot - moved_ns)
+        self._origin = origin - self._behind
 
-    def _align(self, moment: int) -> None:
-        """Take the first iteration whose first slot is not over at a moment, but for a cushion.
+    def _aligned(self, moment: int) -> int:
+        """Return the first iteration whose first slot is not over at a moment, but for a cushion.
 
         Of a cushion only half a period counts: who is later than that takes the next slot anyway.
         """
         claim = self.claim
         first = claim.offset_ns + claim.starts_ns[0]
         cushion = min(claim.cushion_ns, claim.period_ns // 2)
-        self._iteration = -((first + cushion - moment) // claim.period_ns)
-        self._begun = True
-
-    def _slot(self) -> int:
-        claim = self.claim
-        start = claim.offset_ns + self._iteration * claim.period_ns + claim.starts_ns[self._phase]
-        return start - self._behind
+        iteration = -((first + cushion - moment) // claim.period_ns)
+        return claim.offset_ns + iteration * claim.period_ns

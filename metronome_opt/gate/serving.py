@@ -1,4 +1,4 @@
-"""Answers to scrapes of Prometheus over HTTP, from a thread of their own."""
+"""Answers to scrapes of Prometheus over HTTP, from threads of their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """A server on one address, which answers one request after the other.
+    """A server on one address.
 
     Attributes
     ----------
@@ -23,7 +23,9 @@ class Server:
     """
 
     def __init__(self, gate: Gate, host: str, port: int) -> None:
-        class Listener(socketserver.TCPServer):
+        class Listener(socketserver.ThreadingTCPServer):
+            daemon_threads = True  # one that is slow holds up neither others nor the end
+            block_on_close = False
             address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
             allow_reuse_address = True
 
@@ -53,8 +55,11 @@ class Server:
         )
         thread.start()
 
-    def add(self, burst: Burst, now: int) -> None:
+    def add(self, ended: list[Burst]) -> None:
         """Do nothing: totals are read when somebody asks."""
+
+    def write(self) -> None:
+        """Do nothing."""
 
     def close(self) -> None:
         """Stop listening."""

@@ -17,18 +17,21 @@ if TYPE_CHECKING:
 
 Path = str | os.PathLike[str]
 
-_FLUSH_NS = 10**9
 _CREATE = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
+_REPLACE = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC
 
 
 class Sink(Protocol):
     """What gets to know of every burst."""
 
-    def add(self, burst: Burst, now: int) -> None:
-        """Take note of a burst that has just ended."""
+    def add(self, ended: list[Burst]) -> None:
+        """Take note of some bursts that have ended."""
+
+    def write(self) -> None:
+        """Write what is not written yet; called once a second, after a burst."""
 
     def close(self) -> None:
-        """Write what is not written yet."""
+        """Write for the last time."""
 
     def drop(self) -> None:
         """Leave everything to the process that this one was forked from."""
@@ -40,12 +43,12 @@ def open_sinks(gate: Gate, record: Path | None, metrics: Path | None) -> list[Si
     if record:
         try:
             sinks.append(Record(gate, os.fspath(record)))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             gate.warn(f"{record}: {_why(error)}; bursts are not recorded")
     if metrics:
         try:
             sinks.append(_metrics(gate, os.fspath(metrics)))
-        except (OSError, ValueError, OverflowError) as error:
+        except (OSError, ValueError, OverflowError, TypeError) as error:
             gate.warn(f"{metrics}: {_why(error)}; no metrics are given")
     if sinks:
         atexit.register(gate.close)
@@ -75,30 +78,19 @@ class Record:
     def __init__(self, gate: Gate, path: str) -> None:
         self._gate, self._path = gate, path
         self._who = json.dumps({"job": gate.measured.job, "task": gate.measured.task})[1:]
-        self._lines: list[str] = []
-        self._flushed = 0
+        self._lines: list[str] = []  # not written yet
         self._file: int | None = os.open(path, _CREATE, 0o666)
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
-            self._lines.append("\n")  # whoever wrote before was killed in the middle of a line
+            os.write(self._file, b"\n")  # whoever wrote before was killed in the middle of a line
 
-    def add(self, burst: Burst, now: int) -> None:
-        """Take note of a burst, and write if a second has passed."""
-        self._lines.append(
-            f'{{"at": {burst.began_at // 10**9}.{burst.began_at % 10**9:09d}, '
-            f'"iteration": {burst.iteration}, "phase": {burst.phase}, '
-            f'"waited_ms": {_ms(burst.waited_ns)}, "late_ms": {_ms(burst.late_ns)}, '
-            f'"burst_ms": {_ms(burst.ended - burst.began)}, '
-            f'"iteration_ms": {_ms(burst.iteration_ns)}, '
-            f'"sent_bytes": {_json(burst.sent_bytes)}, {self._who}\n'
-        )
-        if now - self._flushed >= _FLUSH_NS:
-            self._flushed = now
-            self._flush()
+    def add(self, ended: list[Burst]) -> None:
+        """Take note of some bursts that have ended."""
+        self._lines += map(self._line, ended)
 
     def close(self) -> None:
-        """Write what is not written yet."""
-        self._flush()
+        """Write for the last time."""
+        self.write()
         self.drop()
 
     def drop(self) -> None:
@@ -108,17 +100,27 @@ class Record:
             os.close(self._file)
             self._file = None
 
-    def _flush(self) -> None:
+    def write(self) -> None:
+        """Append the lines of bursts that are not written yet."""
+        lines, self._lines = self._lines, []
         if self._file is None:
             return
-        left = "".join(self._lines).encode()
-        self._lines = []
         try:
-            while left:
-                left = left[os.write(self._file, left) :]
+            _write(self._file, "".join(lines))
         except OSError as error:
             self.drop()
             self._gate.warn(f"{self._path}: {_why(error)}; bursts are not recorded any more")
+
+    def _line(self, burst: Burst) -> str:
+        began = burst.began_at
+        return (
+            f'{{"at": {began // 10**9}.{began % 10**9:09d}, '
+            f'"iteration": {burst.iteration}, "phase": {burst.phase}, '
+            f'"waited_ms": {_ms(burst.waited_ns)}, "late_ms": {_ms(burst.late_ns)}, '
+            f'"burst_ms": {_ms(burst.ended - burst.began)}, '
+            f'"iteration_ms": {_ms(burst.iteration_ns)}, '
+            f'"sent_bytes": {_json(burst.sent_bytes)}, {self._who}\n'
+        )
 
 
 class TextFile:
@@ -127,33 +129,40 @@ class TextFile:
     def __init__(self, gate: Gate, path: str) -> None:
         self._gate, self._path = gate, path
         self._fresh = f"{path}.{os.getpid()}.tmp"
-        self._written: int | None = None
         self._open = True
 
-    def add(self, burst: Burst, now: int) -> None:  # noqa: ARG002 (what is written are totals)
-        """Write the file anew if a second has passed."""
-        if self._open and (self._written is None or now - self._written >= _FLUSH_NS):
-            self._written = now
-            self._write()
+    def add(self, ended: list[Burst]) -> None:
+        """Do nothing: what is written are totals."""
 
     def close(self) -> None:
         """Write the last totals."""
-        if self._open:
-            self._write()
+        self.write()
         self._open = False
 
     def drop(self) -> None:
         """Write nothing any more."""
         self._open = False
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Write the file anew."""
+        if not self._open:
+            return
         try:
-            with open(self._fresh, "w", encoding="utf-8") as stream:  # noqa: PTH123 (light)
-                stream.write(self._gate.metrics())
+            file = os.open(self._fresh, _REPLACE, 0o666)
+            try:
+                _write(file, self._gate.metrics())
+            finally:
+                os.close(file)
             os.replace(self._fresh, self._path)  # noqa: PTH105
         except OSError as error:
             self._open = False
             self._gate.warn(f"{self._path}: {_why(error)}; no metrics are written any more")
+
+
+def _write(file: int, text: str) -> None:
+    left = text.encode(errors="backslashreplace")  # of names that are no UTF-8
+    while left:
+        left = left[os.write(file, left) :]
 
 
 def _why(error: Exception) -> str:

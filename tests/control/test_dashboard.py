@@ -118,7 +118,7 @@ def scraping(tmp_path: Path) -> Iterator[tuple[Metrics, Prometheus]]:
     metrics = Metrics()
     with metrics.serve("127.0.0.1:0") as url:
         address = url.removeprefix("http://").removesuffix("/metrics")
-        with prometheus(tmp_path, scrape=address) as server:
+        with prometheus(tmp_path, scrape=(address,)) as server:
             yield metrics, Prometheus(server)
 
 

@@ -81,9 +81,9 @@ WITHOUT_CUSHION = changed("spec.allocation.cushionMicroseconds")
         (yaml.dump(OBJECT), "bert", 0, READ),
         (yaml.dump({"kind": "List", "items": [OTHER, OBJECT]}), "bert", 7, READ),
         (dump_objects([OTHER, OBJECT, {"kind": "Pod"}], "claims of bert"), "bert", None, READ),
-        (json.dumps([OBJECT, SECOND]), "bert", None, READ._replace(cushion_ns=3 * MS)),
+        (json.dumps([OBJECT, SECOND]), "bert", None, Claim(*READ.slots, 3 * MS, "bert")),
         (json.dumps([OBJECT, SECOND]), "bert", 0, READ),
-        (json.dumps(WITHOUT_CUSHION), "", None, READ._replace(cushion_ns=0)),
+        (json.dumps(WITHOUT_CUSHION), "", None, Claim(*READ.slots, 0, "bert")),
         ('{"offset_ms": 1.000001, "period_ms": 0.1e3}', "x", None, Claim(1_000_001, 100 * MS)),
         (
             json.dumps({"offset_ms": 0, "period_ms": 9, "starts_ms": [1, 2.5], "job": "a"}),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.gate import STALL, Gate
+from metronome_opt.gate import STALL, Claim, Gate
 from tests.gate.clock import EPOCH, MS, Clock, began_ms, claim, run
 
 PERIOD = 100
@@ -69,7 +69,7 @@ def test_the_steps_are_those_worked_out_by_hand(file: File) -> None:
     run(clock, gate, 10, 0)
     file.gives(0)  # 80 later: 25, 25, 25, 5
     assert began_ms(run(clock, gate, 10, *[60] * 5)) == [145, 270, 395, 500, 600]
-    assert gate.claim == claim(0, 100)._replace(job="")
+    assert gate.claim == Claim(0, 100 * MS)
 
 
 def test_another_period_and_other_bursts_are_followed(file: File) -> None:

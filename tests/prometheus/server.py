@@ -27,14 +27,14 @@ def prometheus(
     folder: Path,
     *,
     history: str | None = None,
-    scrape: str = "",
+    scrape: tuple[str, ...] = (),
     interval_ms: int = 200,
     prefix: str = "",
 ) -> Iterator[str]:
     """Start a server in an empty folder and yield its address.
 
-    `history` is OpenMetrics text, `scrape` a HOST:PORT to be scraped at `interval_ms`, whose own
-    labels are kept, `prefix` the path below which everything is.
+    `history` is OpenMetrics text, `scrape` what is to be scraped at `interval_ms`, HOST:PORT each,
+    whose own labels are kept, `prefix` the path below which everything is.
     """
     data = folder / "data"
     if history is not None:
@@ -65,13 +65,13 @@ def prometheus(
                 process.wait()
 
 
-def _configuration(scrape: str, interval_ms: int) -> str:
+def _configuration(scrape: tuple[str, ...], interval_ms: int) -> str:
     interval = f"{interval_ms}ms"
     text = f"global: {{scrape_interval: {interval}, scrape_timeout: {interval}}}\n"
     if scrape:
         text += "scrape_configs:\n"
         text += "  - {job_name: monitor, honor_labels: true, "
-        text += f"static_configs: [{{targets: ['{scrape}']}}]}}\n"
+        text += f"static_configs: [{{targets: {[*scrape]}}}]}}\n"
     return text
 
 

@@ -136,11 +136,11 @@ def test_bursts_take_the_slots_of_the_gate(
     sent = sent_bursts(engine, [each.name for each in instance.jobs])
     for pattern, claim, each in zip(patterns, claims, sent, strict=True):
         assume(all(time.is_integer() for time in (*each.begins, *each.ends)))
-        scaled = claim._replace(
-            offset_ns=claim.offset_ns * unit,
-            period_ns=claim.period_ns * unit,
-            starts_ns=tuple(start * unit for start in claim.starts_ns),
-            cushion_ns=claim.cushion_ns * unit,
+        scaled = Claim(
+            claim.offset_ns * unit,
+            claim.period_ns * unit,
+            tuple(start * unit for start in claim.starts_ns),
+            claim.cushion_ns * unit,
         )
         assert each.begins == gated(scaled, pattern, each.ends)
 

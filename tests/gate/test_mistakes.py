@@ -1,0 +1,221 @@
+"""Loops that do not fit their claim, bursts that never end, and others that use what is ours."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.gate import Gate
+from metronome_opt.gate.checks import ClaimError
+from metronome_opt.gate.files import ClaimFile
+from metronome_opt.gate.plan import Claim
+from tests.gate.clock import MS, Clock, claim, total
+
+# ------------------------------------------------------------------ which burst it is
+
+
+def iterate(clock: Clock, gate: Gate, *phases: int | None) -> list[tuple[int, float]]:
+    """Compute for 20 ms and burst for 10 ms each; return phases, and beginnings in ms."""
+    seen = []
+    for phase in phases:
+        clock.passes(20)
+        with gate.burst(phase=phase) as burst:
+            clock.passes(10)
+        seen.append((burst.phase, burst.began / MS))
+    return seen
+
+
+def test_a_loop_that_says_which_burst_it_makes_stays_in_step() -> None:
+    """Slots at 50 and 80 of every 100 ms; the second iteration leaves out its second burst."""
+    clock = Clock()
+    gate = clock.gate(claim(0, 100, 50, 80))
+    seen = iterate(clock, gate, 0, 1, 0, 0, 1)
+    assert seen == [(0, 50), (1, 80), (0, 150), (0, 250), (1, 280)]
+
+
+def test_a_loop_that_begins_with_its_second_burst_takes_that_slot() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100, 50, 80))
+    assert iterate(clock, gate, 1, 0, 1) == [(1, 80), (0, 150), (1, 180)]
+
+
+def test_a_claim_that_comes_in_the_middle_of_an_iteration_does_not_swap_bursts(
+    tmp_path: Path,
+) -> None:
+    clock, path = Clock(), tmp_path / "claim.json"
+    gate = clock.gate(file=path)
+    assert [phase for phase, _ in iterate(clock, gate, 0)] == [0]
+    path.write_text('{"offset_ms": 0, "period_ms": 100, "starts_ms": [50, 80]}')
+    seen = iterate(clock, gate, *[1, 0] * 10)
+    assert [phase for phase, _ in seen] == [1, 0] * 10
+    assert [began % 100 for _, began in seen[-2:]] == [80, 50]
+
+
+@pytest.mark.parametrize("phase", [2, -1, "x", 10**400])
+def test_a_burst_that_the_claim_does_not_have_is_the_next_one_with_a_warning(
+    phase: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100, 50, 80))
+    assert iterate(clock, gate, phase, phase) == [(0, 50), (1, 80)]
+    (record,) = caplog.records
+    assert "the claim has 2 bursts" in record.getMessage()
+
+
+def test_a_loop_with_more_bursts_than_its_claim_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each waits for 70 of 100 ms; of 16 and up to when the next is ready, 15 x 70 of 1,530 ms."""
+    clock = Clock()
+    iterate(clock, clock.gate(claim(0, 100)), *[None] * 40)
+    (record,) = caplog.records
+    assert "bursts waited for 69% of the time" in record.getMessage()
+
+
+def test_a_loop_that_fits_its_claim_is_told_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    iterate(clock, clock.gate(claim(40, 45)), *[None] * 40)  # a third of the time is idle
+    assert caplog.records == []
+
+
+# ------------------------------------------------------------------ bursts that never end
+
+
+def test_after_a_burst_that_never_ended_others_begin_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(40, 100))
+    lost = gate.burst()
+    lost.begin()
+    with gate.burst():  # a part of it, for all that is known
+        clock.passes(10)
+    clock.passes(10_000)
+    seen = iterate(clock, gate, None, None)
+    assert [began % 100 for _, began in seen] == [70, 40]  # late by 30, and in its slot
+    lost.end()
+    assert [began % 100 for _, began in iterate(clock, gate, None)] == [40]
+    assert total(gate, "bursts") == 3
+    (record,) = caplog.records
+    assert "never ended" in record.getMessage()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_process_that_was_forked_within_a_burst_keeps_the_slots() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(40, 100))
+    with gate.burst():
+        child = os.fork()
+        if not child:
+            clock.passes(20)
+            with gate.burst() as burst:
+                pass
+            os._exit(0 if burst.began == 140 * MS else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_generator_cannot_be_paced(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    list(clock.gate(claim(0, 100)).paced(lambda: (yield 1))())
+    assert "generators and coroutines" in caplog.text
+
+
+# ------------------------------------------------------------------ whatever a file holds
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"offset_ms": 1e99999999999999999999, "period_ms": 100}',
+        b'{"offset_ms": "' + b"1" * 300_000 + b'", "period_ms": 100}',
+        b"a: !!timestamp foo",
+        b"- !!binary x\n- !!omap 3",
+        b"? {a: b}\n: c",
+    ],
+)
+def test_no_content_of_a_file_gets_out_as_an_exception(
+    content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "claims"
+    path.write_bytes(content)
+    clock = Clock()
+    gate = clock.gate(file=path)
+    assert gate.claim is None
+    path.write_text('{"offset_ms": 40, "period_ms": 100}')
+    iterate(clock, gate, *[None] * 8)
+    assert gate.claim == Claim(40 * MS, 100 * MS)
+    (record,) = caplog.records
+    assert str(path) in record.getMessage()
+
+
+@given(st.binary(max_size=200) | st.text("{}[]:,-!&*?|'\"\n a1.", max_size=80).map(str.encode))
+def test_no_bytes_do(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("any") / "claims"
+    path.write_bytes(content)
+    with pytest.raises(ClaimError):
+        ClaimFile(path, "", None).look()
+
+
+def test_names_that_are_no_text_are_escaped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, path = Clock(), tmp_path / "gate.prom"
+    gate = clock.gate(claim(0, 100), job="a\ud800", metrics=path)
+    iterate(clock, gate, None)
+    gate.close()
+    assert 'job="a\\ud800"' in path.read_text()
+    assert caplog.records == []
+
+
+# ------------------------------------------------------------------ others on the machine
+
+
+def test_ranks_of_one_pod_have_files_of_their_own(tmp_path: Path) -> None:
+    shared = {
+        "METRONOME_RECORD": f"{tmp_path}/gate-{{task}}.jsonl",
+        "METRONOME_OFFSET_MS": "0",
+        "METRONOME_PERIOD_MS": "1",
+    }
+    for rank in ("0", "3"):
+        gate = Gate.from_environment({**shared, "RANK": rank})
+        with gate.burst():
+            pass
+        gate.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gate-0.jsonl", "gate-3.jsonl"]
+
+
+def test_a_scraper_that_is_slow_holds_up_neither_others_nor_the_end() -> None:
+    gate = Gate(claim(0, 100), metrics="127.0.0.1:0")
+    assert gate.address is not None
+    over = threading.Event()
+
+    def drip() -> None:
+        with socket.create_connection(gate.address or ("", 0)) as slow:
+            while not over.wait(0.2):
+                try:
+                    slow.send(b"G")
+                except OSError:
+                    return
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    time.sleep(0.3)
+    with socket.create_connection(gate.address) as other:
+        other.settimeout(20)
+        other.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert other.recv(12) == b"HTTP/1.0 200"
+    closing = threading.Thread(target=gate.close)
+    closing.start()
+    closing.join(20)
+    assert not closing.is_alive()
+    over.set()
+    thread.join(20)
+    logging.getLogger("metronome_opt.gate").handlers.clear()
