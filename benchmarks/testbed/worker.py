@@ -57,7 +57,12 @@ def _connection(address: str, congestion: str) -> socket.socket:
     until = time.monotonic() + STALLED_S
     while True:
         made = socket.socket()
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+        try:
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+        except OSError:
+            raise OSError(
+                f"no congestion control {congestion}; modprobe tcp_{congestion}"
+            ) from None
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             made.connect((address, PORT))
@@ -97,7 +102,7 @@ class Rank:
     def run(self) -> None:
         """Iterate until it is time to end; the first rank decides, the others see it leave."""
         task = self._task
-        self._sleep_until(time.monotonic() + self._left_ms(task["begin_ms"]) / 1e3)
+        sleep_until(time.monotonic() + self._left_ms(task["begin_ms"]) / 1e3)
         try:
             while not self._is_over():
                 self._begins.append(self._now_ms())
@@ -131,7 +136,7 @@ class Rank:
 
     def _compute(self, length_ms: float) -> None:
         if length_ms:
-            self._sleep_until(time.monotonic() + length_ms / 1e3)
+            self._late.append(1e3 * sleep_until(time.monotonic() + length_ms / 1e3))
 
     def _burst(self, size: int) -> None:
         ready = self._now_ms()
@@ -150,17 +155,18 @@ class Rank:
             sent = (step + 1) * size // self._steps - step * size // self._steps
             exchange(self._to, self._origin, sent)
 
-    def _sleep_until(self, moment: float) -> None:
-        """Sleep, and take down how late the machine lets it wake up."""
-        while (left := moment - time.monotonic()) > 0:
-            time.sleep(left)
-        self._late.append(1e3 * (time.monotonic() - moment))
-
     def _left_ms(self, moment_ms: float) -> float:
         return max(0.0, moment_ms - self._now_ms())
 
     def _now_ms(self) -> float:
         return (time.time_ns() - self._start_ns) / 1e6
+
+
+def sleep_until(moment: float) -> float:
+    """Sleep until a moment of the steady clock; return how late the machine woke us, in s."""
+    while (left := moment - time.monotonic()) > 0:
+        time.sleep(left)
+    return time.monotonic() - moment
 
 
 def exchange(to: socket.socket, origin: socket.socket, size: int) -> None:

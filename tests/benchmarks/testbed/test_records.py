@@ -1,0 +1,53 @@
+"""What is stored of the network, and how near the simulator comes to it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.testbed.__main__ import RECORDS
+from benchmarks.testbed.agreement import come_apart, compare, usable
+from benchmarks.testbed.cases import STORED, Case, read_cases
+from benchmarks.testbed.run import BedRun
+from metronome_opt.journal import read_journal
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[BedRun]:
+    return read_journal([RECORDS], BedRun)
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    return [case for case in read_cases(STORED) if case.split == "test"]
+
+
+def test_every_case_was_run_three_times_in_each_mode_on_a_quiet_machine(
+    runs: list[BedRun],
+) -> None:
+    assert usable(runs) == runs
+    names = [case.name for case in read_cases(STORED)]
+    counts = Counter((run.case, run.mode) for run in runs)
+    modes = ("free", "gated", "gated-2", "gated-4")
+    assert counts == {(name, mode): 3 for name in names for mode in modes}
+
+
+@pytest.mark.slow
+def test_simulated_means_are_within_a_few_per_cent(runs: list[BedRun], cases: list[Case]) -> None:
+    table = compare(cases, runs, seeds=8)
+    free = table[table["mode"] == "free"]["error"].abs()
+    for errors in (free, table["error"].abs()):
+        assert errors.median() < 0.03
+        assert errors.quantile(0.9) < 0.10
+    fair = compare(cases, runs, "fair")
+    assert fair[fair["mode"] == "free"]["error"].abs().median() > 0.10
+
+
+@pytest.mark.slow
+def test_most_jobs_come_apart_when_they_do_on_the_network(
+    runs: list[BedRun], cases: list[Case]
+) -> None:
+    table = come_apart(cases, runs, seeds=9)
+    assert len(table) == 18
+    assert table["factor"].between(0.5, 2.0).sum() >= 9
