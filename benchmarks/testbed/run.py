@@ -164,7 +164,9 @@ def _job_run(name: str, seen: Mapping[tuple[str, int], dict[str, Any]]) -> JobRu
     """Return what the first rank of a job says, or the first that is left, and who was lost."""
     mine = {rank: each for (job, rank), each in seen.items() if job == name}
     first = next((each for each in mine.values() if "begins_ms" in each), {})
-    lost = [f"rank {rank}: {each['ended']}" for rank, each in mine.items() if len(each) == 1]
+    lost = [
+        f"rank {rank}: {each['ended']}" for rank, each in mine.items() if "begins_ms" not in each
+    ]
     return JobRun(
         begins_ms=first.get("begins_ms", ()),
         bursts_ms=first.get("bursts_ms", ()),
