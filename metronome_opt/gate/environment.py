@@ -51,6 +51,8 @@ def settings(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[st
         faults.append(f"METRONOME_TASK: {show(task)}: must be a number from 0; it is left out")
     for name in ("record", "metrics"):
         path = given.get(f"METRONOME_{name.upper()}")
+        if path and "{task}" in path and "task" not in asked:
+            faults.append(f"{path}: there is no task to put in; set METRONOME_TASK")
         asked[name] = path and path.replace("{task}", str(asked.get("task", "")))
     if "METRONOME_CLAIM" in given:
         asked["file"] = given["METRONOME_CLAIM"]

@@ -101,7 +101,7 @@ class Gate:
         elif claim is not None:
             self.follow(claim)
         else:
-            self.warn(f"no claim: set METRONOME_CLAIM, say; {_FREE}")
+            self.warn(f"no claim: set METRONOME_CLAIM, or offset and period; {_FREE}")
         if self._claim is not None:
             job = job or self._claim.job
         self.measured = Measured(str(job), task)

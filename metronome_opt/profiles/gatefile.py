@@ -13,6 +13,7 @@ from metronome_opt.profiles.samples import Floats, Samples
 
 _FINE = 64  # samples between the beginnings of two bursts
 _STEP_S = 0.001  # at least
+_PAUSE = 10  # times the usual distance of bursts: no iteration is that long
 _MOST = 2_000_000  # samples, of which a profile takes half a minute
 _MBIT = 8e-6  # per byte
 
@@ -21,8 +22,9 @@ def read_gate(path: str | Path) -> Samples:
     """Read the record of a gate.
 
     What a burst sent is spread evenly over its length, on a grid as fine as a scraper could hardly
-    be. The rate of a burst whose bytes nobody told is not known, and a guess would end up in a
-    claim; so such a record is refused.
+    be. Of a record with pauses, as between two runs, the longest stretch counts. The rate of a
+    burst whose bytes nobody told is not known, and a guess would end up in a claim; so such a
+    record is refused.
 
     Parameters
     ----------
@@ -69,7 +71,17 @@ def read_gate(path: str | Path) -> Samples:
         sent.append(count)
     if len(begins) < 2:
         raise InputError(f"{path}: has {len(begins)} bursts, from which no period can be told")
-    return _samples(np.array(begins), np.array(ends), np.array(sent))
+    return _samples(*_longest(np.array(begins), np.array(ends), np.array(sent)))
+
+
+def _longest(begins: Floats, ends: Floats, sent: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the longest stretch of bursts without a pause, as between two runs of a job."""
+    usual = float(np.median(np.diff(begins)))
+    breaks = np.flatnonzero(begins[1:] - ends[:-1] > _PAUSE * usual) + 1
+    edges = np.concatenate(([0], breaks, [len(begins)]))
+    first = int(np.argmax(np.diff(edges)))
+    part = slice(int(edges[first]), int(edges[first + 1]))
+    return begins[part], ends[part], sent[part]
 
 
 def _samples(begins: Floats, ends: Floats, sent: Floats) -> Samples:

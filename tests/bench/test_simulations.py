@@ -200,7 +200,7 @@ def test_conditions_are_those_of_the_cell_with_changes() -> None:
         ({"jitters": 0}, "'jitters' is not a condition; choose from jitter, "),
         ({"jitter": 0}, "jitter: is varied by the study"),
         ({"background": 2}, "background: must be at most 0.5, got 2"),
-        ({"sharing": "best"}, "sharing: must be 'fair', 'strict' or 'weighted', got 'best'"),
+        ({"sharing": "best"}, "sharing: must be 'fair', 'strict', 'weighted' or 'tcp', got 'best'"),
     ):
         with pytest.raises(InputError, match=message):
             plan(study, study.cells, ["x"], seeds=1, limits=LIMITS, overrides=overrides)

@@ -305,7 +305,7 @@ def test_a_signal_still_writes_what_was_found(tmp_path: Path, folder: Path) -> N
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        let_work(process)
+        let_work(process, 6.0)
         process.send_signal(signal.SIGTERM)
         printed, told = process.communicate(timeout=60)
     assert process.returncode == 130, told

@@ -41,8 +41,8 @@ def test_numbers_are_taken_exactly(
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({}, "no claim: set METRONOME_CLAIM, say"),
-        ({"OTHER": "1"}, "no claim: set METRONOME_CLAIM, say"),
+        ({}, "no claim: set METRONOME_CLAIM, or"),
+        ({"OTHER": "1"}, "no claim: set METRONOME_CLAIM, or"),
         ({OFFSET: "4"}, f"{PERIOD}: not set, though {OFFSET} is; set it as well"),
         ({PERIOD: "4"}, f"{OFFSET}: not set, though {PERIOD} is; set it as well"),
         ({CUSHION: "4"}, f"{OFFSET}: not set, though {CUSHION} is; set it as well"),

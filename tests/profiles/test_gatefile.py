@@ -114,3 +114,12 @@ def test_the_command_takes_a_record_by_its_name(
     assert "is a gate's record, which --column, --counter, --unit do not suit" in (
         capsys.readouterr().err
     )
+
+
+def test_of_two_runs_in_one_record_the_longer_one_counts(tmp_path: Path) -> None:
+    """40 bursts every 200 ms, and after two minutes 60 every 250 ms."""
+    first = [burst(AT + 0.2 * index) for index in range(40)]
+    second = [burst(AT + 128 + 0.25 * index) for index in range(60)]
+    samples = read_gate(write(tmp_path, *first, *second))
+    assert samples.times_s[0] == pytest.approx(AT + 128, abs=0.01)
+    assert profile(samples).period_ms == pytest.approx(250, rel=0.001)
