@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -27,13 +28,21 @@ _MARKS = {"cubic": "o", "reno": "s", "bbr": "^"}
 _WIDTH, _ROW = 10.0, 0.22  # inches
 
 
-def draw_bursts(panels: Mapping[str, Bursts], *, title: str, until_ms: float) -> Picture:
+def draw_bursts(
+    panels: Mapping[str, Bursts],
+    *,
+    title: str,
+    until_ms: float,
+    strangers: Collection[frozenset[str]] = (),
+) -> Picture:
     """Draw bursts over time, a panel for each run and a row for each job; overlaps are black.
 
     Parameters
     ----------
     panels
         By heading.
+    strangers
+        Pairs of jobs that share no link, whose bursts never meet.
     """
     rows = sum(len(bursts) + 1.6 for bursts in panels.values())
     figure = style.new_figure(_WIDTH, _ROW * rows + 0.9)
@@ -43,7 +52,7 @@ def draw_bursts(panels: Mapping[str, Bursts], *, title: str, until_ms: float) ->
         len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )
     for axes, (heading, bursts) in zip(grid[:, 0], panels.items(), strict=True):
-        _draw_rows(axes, bursts)
+        _draw_rows(axes, bursts, strangers)
         axes.set_title(heading, fontsize=style.TEXT, loc="left", parse_math=False)
         axes.set_xlim(0, until_ms)
     grid[-1, 0].set_xlabel("time (ms)", fontsize=style.TEXT)
@@ -78,10 +87,26 @@ def draw_case(
         played = play_case(case, mode, run.offsets, "tcp", 0, bursts=True)
         panels[f"{mode}, simulated"] = {job: seen.bursts_ms for job, seen in played.items()}
     until = periods * max(job.period for job in case.jobs)
-    return draw_bursts(panels, title=f"{case.name}, {case.congestion}", until_ms=until)
+    return draw_bursts(
+        panels,
+        title=f"{case.name}, {case.congestion}",
+        until_ms=until,
+        strangers=_strangers(case),
+    )
 
 
-def _draw_rows(axes: Axes, bursts: Bursts) -> None:
+def _strangers(case: Case) -> set[frozenset[str]]:
+    """Return the pairs of jobs that have no limited uplink in common."""
+    links = {
+        name: set(case.racks(job)) & set(case.limited)
+        for name, job in zip(case.job_names, case.jobs, strict=True)
+    }
+    return {
+        frozenset(pair) for pair in combinations(links, 2) if not links[pair[0]] & links[pair[1]]
+    }
+
+
+def _draw_rows(axes: Axes, bursts: Bursts, strangers: Collection[frozenset[str]]) -> None:
     for row, (job, mine) in enumerate(bursts.items()):
         colour = _COLOURS[row % len(_COLOURS)]
         axes.broken_barh([(a, b - a) for a, b in mine], (row - 0.4, 0.8), facecolors=colour)
@@ -89,7 +114,7 @@ def _draw_rows(axes: Axes, bursts: Bursts) -> None:
             (max(a, c), min(b, d))
             for a, b in mine
             for other, theirs in bursts.items()
-            if other != job
+            if other != job and frozenset((job, other)) not in strangers
             for c, d in theirs
             if c < b and a < d
         ]
