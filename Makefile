@@ -44,7 +44,7 @@ tests: $(KERNELS)
 	$(BIN)/pytest -n 2 -m "not slow"
 
 test-slow: $(KERNELS)
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow and not netns"
 
 # Against the cluster in KUBECONFIG, or with METRONOME_TEST_APISERVER=1 against a server of its own.
 test-cluster: $(KERNELS)
