@@ -9,6 +9,7 @@ gloo on CPUs; the lines for accelerators follow PyTorch's documentation and were
 
 from __future__ import annotations
 
+import atexit
 import threading
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,6 +43,9 @@ def register(
     model.register_comm_hook(paced, lambda state, bucket: state.reduce(bucket))
 
 
+_LAST_S = 5.0  # at the end of the process, for what is under way
+
+
 class _Bucket(NamedTuple):
     tensor: Any
     number: int
@@ -62,11 +66,13 @@ class _Paced:
         self._first = {number: phase for phase, number in enumerate(sorted(first))}
         self._group = group if group is not None else dist.group.WORLD
         self._size = dist.get_world_size(self._group)
-        self._queue: SimpleQueue[_Bucket] = SimpleQueue()
+        self._queue: SimpleQueue[_Bucket | None] = SimpleQueue()
         self._burst: Burst | None = None
         self._sent = 0
         self._works: list[Any] = []
-        threading.Thread(target=self._run, name="metronome-gate-ddp", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="metronome-gate-ddp", daemon=True)
+        self._thread.start()
+        atexit.register(self._stop)
 
     def reduce(self, bucket: Any) -> Any:
         """Return a future of the mean over all processes; called by backward."""
@@ -84,12 +90,19 @@ class _Paced:
     def _run(self) -> None:
         while True:
             bucket = self._queue.get()
+            if bucket is None:
+                return
             try:
                 self._launch(bucket)
             except Exception as error:
                 bucket.reduced.set_exception(error)
             if bucket.is_last:
                 self._close(bucket.tensor)
+
+    def _stop(self) -> None:
+        """End the thread before the interpreter does: one that still holds tensors would abort."""
+        self._queue.put(None)
+        self._thread.join(_LAST_S)
 
     def _launch(self, bucket: _Bucket) -> None:
         """Begin to reduce a bucket, in its slot if a burst begins with it."""
