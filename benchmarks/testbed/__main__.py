@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
 import typer
@@ -23,9 +23,6 @@ from metronome_opt.errors import InputError, MetronomeError, show
 from metronome_opt.journal import Journal, read_journal
 from metronome_opt.plot.save import save_figure
 from metronome_opt.simulate.conditions import Sharing, TcpShares
-
-if TYPE_CHECKING:
-    pass
 
 RECORDS = Path(__file__).parent / "records.jsonl.xz"
 

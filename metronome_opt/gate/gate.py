@@ -332,7 +332,7 @@ class Gate:
             plan = self._go_over(claim, now)
             if burst.asked is not None:
                 self._skip_to(burst, plan)
-        burst.phase = plan.phase if plan is not None else burst.asked or 0
+        burst.phase = _number(burst.asked) if plan is None else plan.phase
         if burst.phase == 0 or self._iteration < 0:
             self._iteration += 1
         burst.iteration = self._iteration
@@ -416,3 +416,8 @@ class Gate:
         self._moved += moved
         self.warn("the clock was set by more than the cushion; slots are taken up step by step")
         return True
+
+
+def _number(phase: object) -> int:
+    """Return which burst it is said to be, where no claim says how many there are."""
+    return phase if isinstance(phase, int) and phase > 0 else 0

@@ -70,6 +70,12 @@ def test_a_burst_that_the_claim_does_not_have_is_the_next_one_with_a_warning(
     assert "the claim has 2 bursts" in record.getMessage()
 
 
+@pytest.mark.parametrize(("phase", "taken"), [("x", 0), (-1, 0), (None, 0), (2, 2)])
+def test_without_a_claim_only_a_number_is_a_phase(phase: int, taken: int) -> None:
+    clock = Clock()
+    assert iterate(clock, clock.gate(), phase) == [(taken, 20)]
+
+
 def test_a_loop_with_more_bursts_than_its_claim_is_told_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
