@@ -17,6 +17,7 @@ from rich.table import Table
 
 import benchmarks.cluster
 import benchmarks.gate
+import benchmarks.kept
 import benchmarks.kernels
 import benchmarks.objectives
 import benchmarks.placement

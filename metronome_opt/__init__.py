@@ -23,20 +23,22 @@ if TYPE_CHECKING:
         read_instance,
         write_instance,
     )
-    from metronome_opt.multiobjective import Front, pareto, solve
+    from metronome_opt.multiobjective import Front, pareto
     from metronome_opt.result import Event, Level, Result, Stop, compare
     from metronome_opt.scenario import build_scenario, load, read_scenario
     from metronome_opt.schedule import Schedule, Status, read_schedule, write_schedule
+    from metronome_opt.slowdown import solve
     from metronome_opt.solvers import SOLVERS
     from metronome_opt.verify import check, evaluate
 
 _HOME = {
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "SolverError"),
     "instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
-    "multiobjective": ("Front", "pareto", "solve"),
+    "multiobjective": ("Front", "pareto"),
     "result": ("Event", "Level", "Result", "Stop", "compare"),
     "scenario": ("build_scenario", "load", "read_scenario"),
     "schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
+    "slowdown": ("solve",),
     "solvers": ("SOLVERS",),
     "verify": ("check", "evaluate"),
 }

@@ -131,6 +131,7 @@ def _nearest(name: str | int, known: Sequence[str | int]) -> str:
 
 
 _WORDS = {
+    "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
     "string_too_short": "must not be empty",
@@ -139,6 +140,7 @@ _WORDS = {
     "missing": "missing",
     "extra_forbidden": "unknown field",
     "int_type": "must be an integer",
+    "bool_type": "must be true or false",
     "string_type": "must be text",
     "string_unicode": "must be valid Unicode text",
     "model_type": "must be a mapping",

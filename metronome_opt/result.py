@@ -123,6 +123,12 @@ class Result:
         The parts that the solver treated apart, if it did, and which was proved by what.
     levels
         What was optimised, one after the other, and which of it is proved.
+    unshifted_ms
+        Iteration time of each job as simulated if nobody is shifted or gated; None unless slowdown
+        was minimised.
+    waits
+        For each job the others that hold it up, each with its share of that, if slowdown was
+        minimised.
     """
 
     instance: Instance
@@ -135,6 +141,8 @@ class Result:
     notes: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
     levels: tuple[Level, ...] = ()
+    unshifted_ms: Mapping[str, float] | None = None
+    waits: Mapping[str, Mapping[str, float]] | None = None
 
     @property
     def status(self) -> Status:
@@ -149,7 +157,7 @@ class Result:
     @property
     def objective(self) -> Fraction | None:
         """The value of the first objective; None for a cushion that nothing limits."""
-        return self.evaluation.objectives[self.schedule.first]
+        return {**self.evaluation.objectives, **self.schedule.objectives}[self.schedule.first]
 
     @property
     def stretch(self) -> Mapping[str, int]:
@@ -171,24 +179,32 @@ class Result:
         return (self.objective - self.lower_bound) / self.objective
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per job; period, offset, stretch, wait and elongation are in slots."""
+        """Return one row per job; period, offset, stretch, wait and elongation are in slots.
+
+        Where slowdown was minimised it says also who is gated, and iteration times in ms.
+        """
         import pandas as pd
 
         rows = []
         for job in self.instance.jobs:
             offset = self.schedule.offsets[job.name]
             stretch = self.schedule.stretch.get(job.name, 0)
-            rows.append(
-                {
-                    "job": job.name,
-                    "weight": job.weight,
-                    "period": job.period,
-                    "offset": offset,
-                    "stretch": stretch,
-                    "wait": (offset - job.ready) % (job.period + stretch),
-                    "elongation": float(self.evaluation.elongation[job.name]),
-                }
-            )
+            row = {
+                "job": job.name,
+                "weight": job.weight,
+                "period": job.period,
+                "offset": offset,
+                "stretch": stretch,
+                "wait": (offset - job.ready) % (job.period + stretch),
+                "elongation": float(self.evaluation.elongation[job.name]),
+            }
+            if self.schedule.gated is not None:
+                row["gated"] = self.schedule.gated[job.name]
+            if self.schedule.expected_ms is not None:
+                row["expected_ms"] = float(self.schedule.expected_ms[job.name])
+            if self.unshifted_ms is not None:
+                row["unshifted_ms"] = self.unshifted_ms[job.name]
+            rows.append(row)
         return pd.DataFrame(rows).set_index("job")
 
     def trajectory_frame(self) -> pd.DataFrame:

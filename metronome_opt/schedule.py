@@ -82,6 +82,14 @@ class Schedule(Record):
     cushion_slots
         The slots by which every burst was lengthened before solving: objectives, bound and status
         are those of the longer bursts. A file leaves 0 out.
+    gated
+        Whether each job keeps slots of its stretched period; the others run freely from their
+        offsets on. None says nothing of it.
+    stretch_limit
+        The share of its period by which each job may be stretched, where that is more than its
+        `max_stretch`.
+    expected_ms
+        Mean iteration time of each job as simulated, ms.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -96,6 +104,9 @@ class Schedule(Record):
     runtime_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     versions: FrozenMap[str, str] = immutabledict()
     cushion_slots: NonNegative = 0
+    gated: FrozenMap[Name, bool] | None = None
+    stretch_limit: Annotated[Exact, Field(ge=0)] | None = None
+    expected_ms: FrozenMap[Name, Annotated[Exact, Field(gt=0)]] | None = None
 
     @property
     def first(self) -> str:
@@ -109,8 +120,11 @@ class Schedule(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schedule as a document; `from_dict` gives back an equal schedule."""
-        ordinary = set() if self.cushion_slots else {"cushion_slots"}
-        return self.model_dump(mode="json", exclude=ordinary)
+        document = self.model_dump(mode="json")
+        for field in ("cushion_slots", "gated", "stretch_limit", "expected_ms"):
+            if document[field] in (None, 0):
+                del document[field]
+        return document
 
 
 def read_schedule(path: str | Path) -> Schedule:

@@ -9,7 +9,7 @@ which no demand changes are counted at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -17,6 +17,8 @@ from types import MappingProxyType
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+
+_SLOWDOWN = "slowdown"  # simulated, so that `evaluate` does not have it
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def evaluate(
     stretch: Mapping[str, int] | None = None,
     *,
     longer: int = 0,
+    stretch_limit: Fraction | None = None,
 ) -> Evaluation:
     """Compute every objective of a complete assignment.
 
@@ -125,6 +128,9 @@ def evaluate(
     longer
         Slots by which every burst is longer than the instance says; everything is then that of
         the longer bursts. A burst as long as the stretched period does not grow any further.
+    stretch_limit
+        The share of its period by which a job may be stretched, where that is more than its
+        `max_stretch`.
 
     Raises
     ------
@@ -135,10 +141,10 @@ def evaluate(
     stretch = stretch or {}
     if longer < 0:
         raise InputError(f"longer: must be at least 0, got {show(longer)}; bursts cannot shrink")
-    faults = _assignment_faults(instance, offsets, stretch)
+    faults = _assignment_faults(instance, offsets, stretch, stretch_limit)
     if faults:
         raise InputError(str(faults[0]))
-    _check_hyperperiods(instance, stretch)
+    _check_hyperperiods(instance, instance.jobs, stretch)
     runs = [_Run(job, offsets[job.name], stretch.get(job.name, 0), longer) for job in instance.jobs]
     elongation = {run.job.name: Fraction(run.stretch) for run in runs}
     missing = {run.job.name: Fraction(0) for run in runs}
@@ -185,6 +191,9 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
     A lower bound cannot be proved by looking at it. It is false if it exceeds the value, and a
     schedule that calls itself optimal must state a bound that meets its value. What a schedule
     with a reserved cushion states is held against the longer bursts that it was made for.
+
+    Iteration times are simulated, which nobody repeats here. They are false where they are known
+    without, and a slowdown is false if it is not that of the stated times.
     """
     faults: list[Falsehood] = []
     if schedule.instance != instance.name:
@@ -196,16 +205,17 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
         faults.extend(
             Falsehood(field, "values", f"the status is {schedule.status}")
-            for field in ("offsets", "stretch", "objectives")
+            for field in ("offsets", "stretch", "objectives", "gated", "expected_ms")
             if getattr(schedule, field)
         )
         return (*faults, *_refuted_bound(instance, schedule))
-    wrong = _assignment_faults(instance, schedule.offsets, schedule.stretch)
+    wrong = _assignment_faults(instance, schedule.offsets, schedule.stretch, schedule.stretch_limit)
     if wrong:
         return (*faults, *wrong)
-    truth = evaluate(
-        instance, schedule.offsets, schedule.stretch, longer=schedule.cushion_slots
-    ).objectives
+    overloads = list(_gated_faults(instance, schedule))
+    faults.extend(overloads)
+    faults.extend(_expected_faults(instance, schedule, kept=not overloads))
+    truth = _truth(instance, schedule)
     for name, stated in schedule.objectives.items():
         known = name in truth
         if not known or stated != truth[name]:
@@ -342,8 +352,143 @@ def _latency(unstretched: list[_Run], reports: list[LinkReport]) -> Fraction:
 # ------------------------------------------------------------------ statements
 
 
+def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
+    """Return the true values of what is stated."""
+    truth: dict[str, Fraction | None] = {}
+    # Jobs that run freely may have no common hyperperiod with the others, so that only what is
+    # asked for is computed.
+    if any(name in OBJECTIVES for name in schedule.objectives or (schedule.first,)):
+        judged = evaluate(
+            instance,
+            schedule.offsets,
+            schedule.stretch,
+            longer=schedule.cushion_slots,
+            stretch_limit=schedule.stretch_limit,
+        )
+        truth.update(judged.objectives)
+    if _SLOWDOWN in schedule.objectives:
+        times = schedule.expected_ms or {}
+        whole = all(job.name in times for job in instance.jobs)  # else that is the fault
+        stated = schedule.objectives[_SLOWDOWN]
+        truth[_SLOWDOWN] = _slowdown(instance, times) if whole else stated
+    return truth
+
+
+def _slowdown(instance: Instance, expected_ms: Mapping[str, Fraction]) -> Fraction:
+    """Return the weighted mean of iteration time over period, unweighted if all weights are 0."""
+    alike = not any(job.weight for job in instance.jobs)
+    weights = {job.name: 1 if alike else job.weight for job in instance.jobs}
+    total = sum(
+        (
+            weights[job.name] * expected_ms[job.name] / (instance.slot_ms * job.period)
+            for job in instance.jobs
+        ),
+        Fraction(0),
+    )
+    return total / sum(weights.values())
+
+
+def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]:
+    """Yield what is false of the jobs that keep slots: each link must bear them together."""
+    if schedule.gated is None:
+        return
+    wrong = list(_naming_faults(instance, "gated", schedule.gated))
+    yield from wrong
+    if wrong:
+        return
+    kept = [job for job in instance.jobs if schedule.gated[job.name]]
+    _check_hyperperiods(instance, kept, schedule.stretch)
+    runs = [
+        _Run(
+            job,
+            schedule.offsets[job.name],
+            schedule.stretch.get(job.name, 0),
+            schedule.cushion_slots,
+        )
+        for job in kept
+    ]
+    for link in instance.links:
+        users = [run for run in runs if link.name in run.job.links]
+        for slot, _ in _pieces(users, math.lcm(*(run.period for run in users))):
+            demands = {
+                run.job.name: run.job.links[link.name] * run.rate(slot)
+                for run in users
+                if run.rate(slot)
+            }
+            asked = sum(demands.values())
+            if asked > link.capacity:
+                yield Falsehood(
+                    "gated",
+                    f"jobs {', '.join(demands)} keep slots on link {link.name}",
+                    f"at slot {slot} they ask for {asked} of its {link.capacity} Mbit/s",
+                )
+                break
+
+
+def _expected_faults(instance: Instance, schedule: Schedule, *, kept: bool) -> Iterator[Falsehood]:
+    """Yield iteration times that cannot be.
+
+    No job is faster than alone. One that keeps slots takes its stretched period, unless it meets
+    jobs that run freely, itself or through others whom these make late.
+
+    Parameters
+    ----------
+    kept
+        Whether jobs that are said to keep slots can.
+    """
+    expected_ms = schedule.expected_ms
+    if expected_ms is None:
+        if _SLOWDOWN in schedule.objectives:
+            yield Falsehood("expected_ms", "nothing", "a slowdown is that of these times")
+        return
+    wrong = list(_naming_faults(instance, "expected_ms", expected_ms))
+    yield from wrong
+    if wrong:
+        return
+    undisturbed = _undisturbed(instance, schedule.gated) if kept and schedule.gated else set()
+    for job in instance.jobs:
+        stated = expected_ms[job.name]
+        alone_ms = instance.slot_ms * job.period
+        kept_ms = alone_ms + instance.slot_ms * schedule.stretch.get(job.name, 0)
+        if job.name in undisturbed and stated != kept_ms:
+            truth = f"its slots are {kept_ms} ms apart"
+            yield Falsehood(f"expected_ms.{job.name}", str(stated), truth)
+        elif stated < alone_ms:
+            truth = f"alone it takes {alone_ms} ms"
+            yield Falsehood(f"expected_ms.{job.name}", str(stated), truth)
+
+
+def _undisturbed(instance: Instance, gated: Mapping[str, bool]) -> set[str]:
+    """Return the jobs that meet only jobs that keep slots, directly or through others."""
+    quiet = {job.name: job for job in instance.jobs if gated[job.name]}
+    disturbing = [job for job in instance.jobs if not gated[job.name]]
+    while disturbing:
+        links = disturbing.pop().links.keys()
+        met = [job for job in quiet.values() if not links.isdisjoint(job.links)]
+        for job in met:
+            del quiet[job.name]
+        disturbing.extend(met)
+    return set(quiet)
+
+
+def _naming_faults(
+    instance: Instance, field: str, values: Mapping[str, object]
+) -> Iterator[Falsehood]:
+    """Yield where a field does not name exactly the jobs of the instance."""
+    jobs = {job.name for job in instance.jobs}
+    for name, value in values.items():
+        if name not in jobs:
+            yield Falsehood(f"{field}.{show(name)}", str(value), "no such job")
+    for job in instance.jobs:
+        if job.name not in values:
+            yield Falsehood(f"{field}.{job.name}", "nothing", "all jobs are named or none")
+
+
 def _assignment_faults(
-    instance: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int]
+    instance: Instance,
+    offsets: Mapping[str, int],
+    stretch: Mapping[str, int],
+    stretch_limit: Fraction | None,
 ) -> list[Falsehood]:
     faults = []
     jobs = {job.name: job for job in instance.jobs}
@@ -353,10 +498,11 @@ def _assignment_faults(
                 faults.append(Falsehood(f"{field}.{show(name)}", show(value), "no such job"))
     for name, job in jobs.items():
         idle = stretch.get(name, 0)
-        if not 0 <= idle <= job.max_stretch:
-            faults.append(
-                Falsehood(f"stretch.{name}", show(idle), f"it must be in [0, {job.max_stretch}]")
-            )
+        # No period is above the limit of the instance, whatever share of it is allowed.
+        share = math.floor((stretch_limit or 0) * job.period)
+        most = max(job.max_stretch, min(share, instance.hyperperiod_limit - job.period))
+        if not 0 <= idle <= most:
+            faults.append(Falsehood(f"stretch.{name}", show(idle), f"it must be in [0, {most}]"))
             continue
         if name not in offsets:
             faults.append(Falsehood(f"offsets.{name}", "nothing", "every job needs an offset"))
@@ -379,9 +525,11 @@ def _assignment_faults(
     return faults
 
 
-def _check_hyperperiods(instance: Instance, stretch: Mapping[str, int]) -> None:
+def _check_hyperperiods(
+    instance: Instance, jobs: Iterable[Job], stretch: Mapping[str, int]
+) -> None:
     """Refuse stretched periods whose common multiple would take for ever to walk through."""
-    for name, length in _too_long(instance, stretch):
+    for name, length in _too_long(instance, jobs, stretch):
         raise InputError(
             f"stretch: makes the hyperperiod of link {show(name)} {show(length)} slots, "
             f"above the limit of {instance.hyperperiod_limit}; "
@@ -389,10 +537,13 @@ def _check_hyperperiods(instance: Instance, stretch: Mapping[str, int]) -> None:
         )
 
 
-def _too_long(instance: Instance, stretch: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield (link, hyperperiod) of the links whose hyperperiod exceeds the limit."""
+def _too_long(
+    instance: Instance, jobs: Iterable[Job], stretch: Mapping[str, int]
+) -> Iterator[tuple[str, int]]:
+    """Yield (link, hyperperiod) of the links on which that of some jobs exceeds the limit."""
+    jobs = list(jobs)
     for link in instance.links:
-        users = [job for job in instance.jobs if link.name in job.links]
+        users = [job for job in jobs if link.name in job.links]
         length = math.lcm(*(job.period + stretch.get(job.name, 0) for job in users))
         if length > instance.hyperperiod_limit:
             yield link.name, length
@@ -416,7 +567,7 @@ def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Falsehood
     bound = schedule.lower_bound
     if bound is None or schedule.first not in OBJECTIVES or schedule.first == "cushion":
         return
-    if any(_too_long(instance, {})):
+    if any(_too_long(instance, instance.jobs, {})):
         return  # jobs that have to be stretched: nobody knows what unshifted ones come to
     judged = evaluate(instance, instance.unshifted, longer=schedule.cushion_slots)
     value = judged.objectives[schedule.first]

@@ -29,6 +29,15 @@ def test_the_gap_is_relative_to_the_value_and_none_without_a_bound() -> None:
     assert solve(TIGHT, "greedy").gap == 0  # nothing above 0, nothing below
 
 
+def test_the_objective_may_be_one_that_is_simulated() -> None:
+    found = solve(CROWDED, "exhaustive")
+    fields = {"objectives": {"slowdown": Fraction(3, 2)}, "lower_bound": Fraction(1)}
+    schedule = found.schedule.model_copy(update=fields)
+    result = Result(CROWDED, schedule, found.stop, found.evaluation, 0.0, 0.0, ())
+    assert (result.objective, result.gap) == (Fraction(3, 2), Fraction(1, 3))
+    assert "slowdown 1.5, lower bound 1, gap 33.3%" in result.summary()
+
+
 def test_the_frame_has_a_row_per_job_in_slots() -> None:
     frame = solve(CROWDED, "unshifted").to_frame()
     assert list(frame.index) == ["a", "b"]

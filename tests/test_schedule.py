@@ -54,6 +54,10 @@ schedules = st.builds(
     runtime_s=st.floats(0, 1e9),
     versions=st.dictionaries(names, st.text("0123456789."), max_size=2),
     cushion_slots=st.integers(0, 3),
+    gated=st.none() | st.dictionaries(names, st.booleans(), max_size=3),
+    stretch_limit=st.none() | st.fractions(min_value=0),
+    expected_ms=st.none()
+    | st.dictionaries(names, st.fractions(min_value=Fraction(1, 9)), max_size=3),
 )
 
 
@@ -125,6 +129,12 @@ def test_what_is_not_an_exact_number_is_refused(number: object) -> None:
         ({"gap": "0"}, "gap: unknown field, got '0'"),
         ({"cushion_slots": -1}, "cushion_slots: must be at least 0, got -1"),
         ({"cushion_slots": "2"}, "cushion_slots: must be an integer, got '2'"),
+        ({"gated": {"a": 1}}, "gated.a: must be true or false, got 1"),
+        ({"gated": ["a"]}, "gated: must be a mapping, got a list of 1"),
+        ({"stretch_limit": "-1/4"}, "stretch_limit: must be at least 0, got '-1/4'"),
+        ({"stretch_limit": 0.25}, "stretch_limit: must be an exact number as text"),
+        ({"expected_ms": {"a": "0"}}, "expected_ms.a: must be more than 0, got '0'"),
+        ({"expected_ms": {"a": None}}, "expected_ms.a: must be an exact number as text"),
     ],
 )
 def test_what_is_not_a_schedule_is_refused(changes: dict[str, Any], said: str) -> None:
@@ -153,6 +163,22 @@ def test_a_reserved_cushion_is_written_only_where_there_is_one(tmp_path: Path) -
     write_schedule(reserved, tmp_path / "schedule.json")
     assert json.loads((tmp_path / "schedule.json").read_text()) == document(cushion_slots=2)
     assert read_schedule(tmp_path / "schedule.json").cushion_slots == 2
+
+
+def test_what_is_not_said_of_slots_is_not_written(tmp_path: Path) -> None:
+    said = {
+        "gated": {"vgg19-0": True, "bert-0": False},
+        "stretch_limit": "1/4",
+        "expected_ms": {"vgg19-0": "200", "bert-0": "4321/10"},
+    }
+    assert Schedule.from_dict(document()).to_dict() == document()
+    kept = Schedule.from_dict(document(**said))
+    assert kept.stretch_limit == Fraction(1, 4)
+    write_schedule(kept, tmp_path / "schedule.json")
+    assert json.loads((tmp_path / "schedule.json").read_text()) == document(**said)
+    assert read_schedule(tmp_path / "schedule.json") == kept
+    least = document(gated={}, stretch_limit="0", expected_ms={})
+    assert Schedule.from_dict(least).to_dict() == least
 
 
 def test_the_first_objective_is_the_one_stated_first() -> None:

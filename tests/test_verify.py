@@ -341,6 +341,27 @@ def test_an_assignment_that_is_none(
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [(None, 1), (F(0), 1), (F(1, 5), 1), (F(2, 5), 2), (F(599, 1000), 2), (F(3, 5), 3)],
+)
+def test_a_limit_allows_more_stretch_than_a_job_does(limit: Fraction | None, most: int) -> None:
+    problem = network(job("a", 5, (0, 2, 60), max_stretch=1), job("b", 8, (0, 2, 60)))
+    offsets = {"a": 0, "b": 2}
+    judged = evaluate(problem, offsets, {"a": most}, stretch_limit=limit)
+    assert judged.objectives["stretch"] == F(most, 5)
+    with pytest.raises(InputError, match=rf"stretch.a: stated {most + 1}.* in \[0, {most}\]"):
+        evaluate(problem, offsets, {"a": most + 1}, stretch_limit=limit)
+    # Stretched by 3, a meets b no more: 0, 1 and 2, 3 of every 8 slots.
+    assert (judged.contention == 0) == (most == 3)
+
+
+def test_no_limit_allows_a_period_that_nobody_walks_through() -> None:
+    problem = network(job("a", 5, (0, 2, 60), links={}))
+    with pytest.raises(InputError, match=r"stretch.a: .* in \[0, 999995\]"):
+        evaluate(problem, {"a": 0}, {"a": 10**12}, stretch_limit=F(10**18))
+
+
 def test_a_hyperperiod_made_too_long_by_stretch_is_refused() -> None:
     jobs = (job(name, 900, (0, 1, 60), max_stretch=99) for name in "abc")
     problem = network(*jobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.presolve.lengthen import lengthen
-from metronome_opt.verify import evaluate
+from metronome_opt.schedule import Schedule, Status
+from metronome_opt.verify import check, evaluate
 from tests.strategies import assigned, instances, offsets_of
 
 F = Fraction
@@ -191,3 +193,48 @@ def test_rotating_a_whole_component_changes_nothing(data: st.DataObject) -> None
         assert before.objectives[name] == after.objectives[name]
     assert before.links == after.links
     assert before.elongation == after.elongation
+
+
+@given(st.data(), st.integers(0, 2), st.fractions(0, 1, max_denominator=4))
+@settings(max_examples=200, deadline=None)
+def test_jobs_that_truly_keep_slots_never_ask_for_more_than_there_is(
+    data: st.DataObject, longer: int, limit: Fraction
+) -> None:
+    problem = data.draw(instances(max_period=6, max_flows=1, max_stretch=1, fixed=False))
+    gated = {job.name: data.draw(st.booleans()) for job in problem.jobs}
+    stretch = {
+        job.name: data.draw(st.integers(0, max(job.max_stretch, int(limit * job.period))))
+        for job in problem.jobs
+    }
+    jobs = [
+        job.model_copy(update={"period": job.period + stretch[job.name]}) for job in problem.jobs
+    ]
+    offsets = {job.name: data.draw(st.integers(0, job.period - 1)) for job in jobs}
+    overloaded = {
+        link.name
+        for link in problem.links
+        for slot in range(math.lcm(*(job.period for job in jobs)))
+        if sum(
+            job.links.get(link.name, 0) * demand(job, offsets[job.name], slot, longer)
+            for job in jobs
+            if gated[job.name]
+        )
+        > link.capacity
+    }
+    schedule = Schedule(
+        instance="random",
+        offsets=offsets,
+        stretch=stretch,
+        stretch_limit=limit,
+        gated=gated,
+        cushion_slots=longer,
+        status=Status.FEASIBLE,
+        objectives={},
+        lower_bound=None,
+        solver="drawn",
+        seed=None,
+        runtime_s=0.0,
+    )
+    faults = check(problem, schedule)
+    assert {fault.place for fault in faults} <= {"gated"}
+    assert {fault.stated.rpartition(" ")[2] for fault in faults} == overloaded

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import check, evaluate
@@ -165,3 +166,150 @@ def test_a_bound_that_a_known_schedule_refutes_is_false() -> None:
         PAIR, Schedule(**{**TRUE, **nothing, "lower_bound": None, "stretch": {"a": 0}})
     )
     assert fault.place == "stretch"
+
+
+# ------------------------------------------------------------------ jobs that keep slots
+
+# Slots of 5 ms. At periods of 8 a bursts in slots 1 to 3 and b in 5 to 7. c disturbs b, and so a,
+# and d is alone.
+CROWD = network(
+    job("a", 6, (0, 3, 60), weight=1),
+    job("b", 8, (0, 3, 60), weight=3, links={"link": 1, "other": 1}),
+    job("c", 7, (0, 4, 50), weight=0, links={"other": 1}),
+    job("d", 10, (0, 4, 50), weight=4, links={"quiet": 2}),
+    other=80,
+    quiet=100,
+)
+TIMES = {"a": F(44), "b": F(56), "c": F(35), "d": F(75)}
+KEPT: dict[str, Any] = {
+    **TRUE,
+    "offsets": {"a": 1, "b": 5, "c": 0, "d": 9},
+    "stretch": {"a": 2, "d": 5},
+    "stretch_limit": F(1, 2),
+    "gated": {"a": True, "b": True, "c": False, "d": True},
+    "expected_ms": TIMES,
+    # (1 * 44/30 + 3 * 56/40 + 4 * 75/50) / 8
+    "objectives": {"slowdown": F(35, 24)},
+    "lower_bound": F(1),
+}
+UNKNOWN = {"status": Status.UNKNOWN, "offsets": {}, "stretch": {}, "objectives": {}}
+
+
+def kept(problem: Instance = CROWD, **changes: Any) -> list[str]:
+    """Return the false statements in the true kept schedule with `changes`."""
+    return [str(fault) for fault in check(problem, Schedule(**{**KEPT, **changes}))]
+
+
+def test_a_true_kept_schedule_has_no_fault() -> None:
+    assert kept() == []
+    assert kept(cushion_slots=1) == []
+    assert kept(status=Status.OPTIMAL, lower_bound=F(35, 24)) == []
+    silent: dict[str, Any] = {"objectives": {}, "lower_bound": None}
+    assert kept(**silent) == []
+    assert kept(**silent, expected_ms=None) == []
+    assert kept(gated=None) == []
+    truth = evaluate(CROWD, KEPT["offsets"], KEPT["stretch"], stretch_limit=F(1, 2)).objectives
+    assert truth["stretch"] == F(1 * 2, 6) + F(4 * 5, 10)
+    assert kept(objectives={**KEPT["objectives"], **truth}) == []
+    assert kept(objectives={**truth, **KEPT["objectives"]}, lower_bound=None) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        # Longer by 2, a is in slots 1 to 5 and b in 5 to 9, which is 1.
+        (
+            {"cushion_slots": 2},
+            "gated: stated jobs a, b keep slots on link link, but at slot 1 they ask for 120",
+        ),
+        # c is in slots 0 to 3 of 7: first beside b in slot 7. That a is late then is no fault.
+        (
+            {"gated": {**KEPT["gated"], "c": True}},
+            "gated: stated jobs b, c keep slots on link other, but at slot 7 they ask for 110",
+        ),
+        ({"gated": {**KEPT["gated"], "x": True}}, "gated.'x': stated True, but no such job"),
+        (
+            {"gated": {"a": True, "b": True, "c": False}},
+            "gated.d: stated nothing, but all jobs are named or none",
+        ),
+        ({"stretch_limit": F(49, 100)}, "stretch.d: stated 5, but it must be in [0, 4]"),
+        ({"stretch_limit": None}, "stretch.a: stated 2, but it must be in [0, 0]"),
+        ({"expected_ms": None}, "expected_ms: stated nothing, but a slowdown is that of these"),
+        (
+            {"expected_ms": {"a": F(44), "b": F(56), "c": F(35)}},
+            "expected_ms.d: stated nothing, but all jobs are named or none",
+        ),
+        ({"expected_ms": {**TIMES, "x": F(1)}}, "expected_ms.'x': stated 1, but no such job"),
+        (
+            {"expected_ms": {**TIMES, "c": F(69, 2)}},  # its weight is 0
+            "expected_ms.c: stated 69/2, but alone it takes 35 ms",
+        ),
+        (
+            {"objectives": {"slowdown": F(3, 2)}},
+            "objectives.slowdown: stated 3/2, but it is 35/24",
+        ),
+        ({"objectives": {"slowdown": None}}, "objectives.slowdown: stated null, but it is 35/24"),
+        ({"lower_bound": F(2)}, "lower_bound: stated 2, but the slowdown is only 35/24"),
+        (
+            {"status": Status.OPTIMAL},
+            "status: stated optimal, but the lower bound is 1 and the slowdown 35/24",
+        ),
+        (
+            {**UNKNOWN, "expected_ms": None, "lower_bound": None},
+            "gated: stated values, but the status is unknown",
+        ),
+        (
+            {**UNKNOWN, "gated": None, "lower_bound": None},
+            "expected_ms: stated values, but the status is unknown",
+        ),
+    ],
+)
+def test_each_false_statement_of_a_kept_schedule_is_found(
+    changes: dict[str, Any], expected: str
+) -> None:
+    fault, *others = kept(**changes)
+    assert fault.startswith(expected)
+    if "stretch_limit" not in changes:
+        assert others == []
+
+
+def test_who_keeps_slots_among_others_who_do_takes_as_long_as_they_are_apart() -> None:
+    late = "expected_ms.d: stated 76, but its slots are 75 ms apart"
+    # (44/30 + 3 * 56/40 + 4 * 76/50) / 8
+    value = "objectives.slowdown: stated 35/24, but it is 881/600"
+    assert kept(expected_ms={**TIMES, "d": F(76)}) == [late, value]
+    everybody = dict.fromkeys("abcd", True)
+    links = [
+        *CROWD.links[:1],
+        *(link.model_copy(update={"capacity": 110}) for link in CROWD.links[1:]),
+    ]
+    assert kept(CROWD.replace(links=links), gated=everybody) == [
+        "expected_ms.a: stated 44, but its slots are 40 ms apart",
+        "expected_ms.b: stated 56, but its slots are 40 ms apart",
+    ]
+    # A job that runs freely may take longer than its period.
+    assert kept(gated=dict.fromkeys("abcd", False)) == []
+
+
+def test_the_slowdown_of_jobs_of_no_weight_is_their_plain_mean() -> None:
+    weightless = [each.model_copy(update={"weight": 0}) for each in CROWD.jobs]
+    mean = (F(44, 30) + F(56, 40) + 1 + F(75, 50)) / 4
+    assert kept(CROWD.replace(jobs=weightless), objectives={"slowdown": mean}) == []
+
+
+def test_jobs_that_run_freely_need_no_common_hyperperiod_with_the_others() -> None:
+    # a and b repeat themselves after 901 slots, with c after 1,081,200.
+    problem = network(
+        *(job(name, p, (0, 9, 60)) for name, p in (("a", 900), ("b", 900), ("c", 1200)))
+    )
+    changes: dict[str, Any] = {
+        "offsets": {"a": 0, "b": 9, "c": 0},
+        "stretch": {"a": 1, "b": 1},
+        "gated": {"a": True, "b": True, "c": False},
+        "expected_ms": {"a": F(4505), "b": F(4505), "c": F(6000)},
+        "objectives": {"slowdown": F(901 * 2 + 900, 2700)},
+    }
+    assert kept(problem, **changes) == []
+    for more in ({"gated": dict.fromkeys("abc", True)}, {"objectives": {"contention": F(0)}}):
+        with pytest.raises(InputError, match="hyperperiod of link 'link' 1081200 slots"):
+            kept(problem, **{**changes, **more})

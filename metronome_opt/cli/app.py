@@ -11,6 +11,7 @@ import typer
 from metronome_opt.cli import bench, options
 from metronome_opt.cli.claims import app as claims_app
 from metronome_opt.cli.claims.write import note_missing_nodes
+from metronome_opt.cli.fit import fit
 from metronome_opt.cli.import_ import import_
 from metronome_opt.cli.monitor import monitor
 from metronome_opt.cli.pairs import read_names, read_pairs
@@ -22,10 +23,10 @@ from metronome_opt.cli.simulate import simulate
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve as run_solver
 from metronome_opt.result import Result, Stop
 from metronome_opt.scenario import load
 from metronome_opt.schedule import OBJECTIVES, Status, read_schedule, write_schedule
+from metronome_opt.slowdown import solve as run_solver
 from metronome_opt.solvers import SOLVERS
 from metronome_opt.verify import Evaluation
 
@@ -39,7 +40,7 @@ app = typer.Typer(
 app.add_typer(bench.app, name="bench")
 app.add_typer(claims_app, name="claims")
 
-_DEFAULT_OBJECTIVES = "contention"
+_DEFAULT_OBJECTIVES = "slowdown; contention of a solver that does not know it"
 
 
 def _version(wanted: bool) -> None:
@@ -70,9 +71,17 @@ def solve(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="What to optimise, most important first, separated by commas: of "
+            help="What to optimise: slowdown; or, most important first and separated by commas, of "
             f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md.",
             show_default=_DEFAULT_OBJECTIVES,
+        ),
+    ] = None,
+    stretch_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="How much longer the period of a gated job may become: 20%.",
+            show_default="max_stretch of each job",
         ),
     ] = None,
     tolerance: Annotated[
@@ -109,16 +118,17 @@ def solve(
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
-    """Find offsets for the jobs of FILE; prints what they bring.
+    """Say when each job of FILE is to burst, and who had better not wait; prints what it brings.
 
-    With stretch among the objectives periods are lengthened as well.
+    Least is the mean slowdown of the jobs, as simulated. With stretch among the objectives periods
+    are lengthened as well.
     """
     from metronome_opt.cli.progress import progress
     from metronome_opt.plot import check_suffix
 
     if objectives is not None and weights is not None:
         raise InputError("--weights: names the objectives itself; leave --objectives out")
-    asked = read_names(_DEFAULT_OBJECTIVES if objectives is None else objectives)
+    asked = None if objectives is None else read_names(objectives)
     loose, prices = read_pairs("--tolerance", tolerance), read_pairs("--weights", weights)
     limits = read_pairs("--epsilon", epsilon)
     problem = load(file, hyperperiod_limit=hyperperiod_limit)
@@ -137,6 +147,7 @@ def solve(
             seed=seed,
             workers=workers,
             objectives=asked,
+            stretch_limit=stretch_limit,
             tolerance=loose,
             weights=prices,
             epsilon=limits,
@@ -163,6 +174,7 @@ def solve(
 
 
 app.command("import")(import_)
+app.command()(fit)
 app.command()(pareto)
 app.command()(simulate)
 app.command()(place)
@@ -247,19 +259,24 @@ def _draw(result: Result, path: Path) -> None:
     from metronome_opt.plot import plot_overview, save_figure
 
     before = result.instance.unshifted
-    save_figure(
-        plot_overview(result.instance, before, result.offsets, stretch=result.stretch), path
+    limit = result.schedule.stretch_limit
+    figure = plot_overview(
+        result.instance, before, result.offsets, stretch=result.stretch, stretch_limit=limit
     )
+    save_figure(figure, path)
 
 
 def _print_result(result: Result, written: list[Path]) -> None:
     from metronome_opt.report import (
         CLASSES_LEGEND,
         JOBS_LEGEND,
+        SLOWDOWN_LEGEND,
         classes_table,
         counted,
+        gated_text,
         jobs_table,
         objectives_table,
+        slowdown_table,
         terminal,
     )
 
@@ -272,10 +289,15 @@ def _print_result(result: Result, written: list[Path]) -> None:
             typer.echo(f"{number}. {level}")
     if longer:
         typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
-    console.print(objectives_table(before, result.evaluation))
-    console.print(jobs_table(result, before))
-    typer.echo(JOBS_LEGEND)
-    if len({job.weight for job in instance.jobs}) > 1:
+    if result.unshifted_ms is not None:
+        typer.echo(gated_text(result))
+        console.print(slowdown_table(result))
+        typer.echo(SLOWDOWN_LEGEND)
+    else:
+        console.print(objectives_table(before, result.evaluation))
+        console.print(jobs_table(result, before))
+        typer.echo(JOBS_LEGEND)
+    if result.unshifted_ms is None and len({job.weight for job in instance.jobs}) > 1:
         console.print(classes_table(instance, before, result.evaluation))
         typer.echo(CLASSES_LEGEND)
     for path in written:

@@ -45,7 +45,7 @@ class _Line(Generic[E]):
 def _describe(event: Event) -> str:
     text = ""
     if event.incumbent is not None:
-        text += f"  incumbent {float(event.incumbent):,.1f}"
+        text += f"  incumbent {float(event.incumbent):,.6g}"
     if event.bound is not None:
         text += f"  bound {float(event.bound):,.1f}"
     return text

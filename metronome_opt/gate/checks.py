@@ -27,12 +27,14 @@ class ClaimError(Exception):
 class Names:
     """What the values of a claim are called where it comes from, and their unit in nanoseconds."""
 
-    def __init__(self, offset: str, period: str, starts: str, cushion: str, unit: int) -> None:
+    def __init__(
+        self, offset: str, period: str, starts: str, cushion: str, gated: str, unit: int
+    ) -> None:
         self.offset, self.period, self.starts, self.cushion = offset, period, starts, cushion
-        self.unit = unit
+        self.gated, self.unit = gated, unit
 
 
-_NANOSECONDS = Names("offset_ns", "period_ns", "starts_ns", "cushion_ns", 1)
+_NANOSECONDS = Names("offset_ns", "period_ns", "starts_ns", "cushion_ns", "gated", 1)
 
 
 def show(value: object) -> str:
@@ -61,6 +63,19 @@ def whole(value: Any, name: str) -> int:
     """
     if not isinstance(value, int) or isinstance(value, bool):
         raise ClaimError(f"{name}: {show(value)}: must be a whole number")
+    return value
+
+
+def truth(value: Any, name: str) -> bool:
+    """Return a value that has to be true or false.
+
+    Raises
+    ------
+    ClaimError
+        If it is neither.
+    """
+    if not isinstance(value, bool):
+        raise ClaimError(f"{name}: {show(value)}: must be true or false")
     return value
 
 
@@ -96,6 +111,7 @@ def checked(claim: Claim, names: Names = _NANOSECONDS) -> Claim:
         if start <= before:
             raise fault(names.starts, start, "must be after the one before; state them in order")
         before = start
+    truth(claim.gated, names.gated)
     return claim
 
 

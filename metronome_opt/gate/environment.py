@@ -2,7 +2,8 @@
 
 ``METRONOME_CLAIM`` names a file of claims. Without it, ``METRONOME_OFFSET_MS`` and
 ``METRONOME_PERIOD_MS`` are the claim, with ``METRONOME_STARTS_MS`` (beginnings of bursts in the
-iteration, separated by commas, 0 if left out) and ``METRONOME_CUSHION_MS`` (0 if left out).
+iteration, separated by commas, 0 if left out), ``METRONOME_CUSHION_MS`` (0 if left out) and
+``METRONOME_GATED`` (``true`` if left out; with ``false`` bursts do not wait).
 ``METRONOME_JOB`` and ``METRONOME_TASK`` (or ``RANK``, as torchrun sets it) say who this is,
 ``METRONOME_RECORD`` and ``METRONOME_METRICS`` where it is told what was measured; ``{task}`` in
 these two stands for the task, since processes cannot share a file or a port.
@@ -25,6 +26,7 @@ _NAMES = Names(
     "METRONOME_PERIOD_MS",
     "METRONOME_STARTS_MS",
     "METRONOME_CUSHION_MS",
+    "METRONOME_GATED",
     10**6,
 )
 
@@ -68,7 +70,7 @@ def _claim(given: Mapping[str, str], job: str) -> Claim | None:
     """Return the claim that stands in the variables themselves; None if there is none."""
     from metronome_opt.gate.milliseconds import nanoseconds
 
-    names = (_NAMES.offset, _NAMES.period, _NAMES.starts, _NAMES.cushion)
+    names = (_NAMES.offset, _NAMES.period, _NAMES.starts, _NAMES.cushion, _NAMES.gated)
     stated = [name for name in names if name in given]
     if not stated:
         return None
@@ -76,11 +78,13 @@ def _claim(given: Mapping[str, str], job: str) -> Claim | None:
         if name not in given:
             raise ClaimError(f"{name}: not set, though {stated[0]} is; set it as well")
     starts = given.get(_NAMES.starts, "0").split(",")
+    gated: Any = given.get(_NAMES.gated, "true")
     claim = Claim(
         offset_ns=nanoseconds(given[_NAMES.offset], _NAMES.offset),
         period_ns=nanoseconds(given[_NAMES.period], _NAMES.period),
         starts_ns=tuple(nanoseconds(start, _NAMES.starts) for start in starts),
         cushion_ns=nanoseconds(given.get(_NAMES.cushion, "0"), _NAMES.cushion),
         job=job,
+        gated={"true": True, "false": False}.get(gated.lower(), gated),
     )
     return checked(claim, _NAMES)

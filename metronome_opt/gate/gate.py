@@ -33,7 +33,8 @@ class Gate:
     """What a training loop goes through before it bursts.
 
     A burst waits for its slot, never for longer than a period, by the rules of `Plan`. Without a
-    claim, or with a broken one, nothing waits; one warning says why. A gate never raises: what goes
+    claim, or with a broken one, nothing waits; one warning says why. If the claim says that the job
+    is not gated nothing waits either, and that needs no warning. A gate never raises: what goes
     wrong is a warning of the logger ``metronome_opt.gate``, each once.
 
     Bursts come one at a time. One that begins while another is open, in the same thread or in
@@ -80,7 +81,7 @@ class Gate:
         self._claim: Claim | None = None
         self._file: Any = None
         self._plan: Plan | None = None
-        self._free = True  # whether the burst before went without a claim
+        self._free = True  # whether the burst before had no slot
         self._moved = 0  # by how much the clock was set since the plan was made
         self._before = 0  # when the burst before was ready, by the steady clock
         self._apart = 0  # the clocks, then
@@ -393,9 +394,9 @@ class Gate:
             return plan
         slot = plan.slot
         if slot is not None and (self._free or self._moved or plan.claim != claim):
-            # Whoever went without a claim has lost the slots: they begin where the job is.
+            # Whoever went without slots has lost them: they begin where the job is.
             plan.follow(claim, now - slot if self._free else self._moved)
-        self._free, self._moved = False, 0
+        self._free, self._moved = not claim.gated, 0
         return plan
 
     def _look(self) -> None:

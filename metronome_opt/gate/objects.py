@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _KIND = "STBandwidthClaim"
-_PLAIN = {"offset_ms", "period_ms", "starts_ms", "cushion_ms", "job"}
+_PLAIN = {"offset_ms", "period_ms", "starts_ms", "cushion_ms", "job", "gated"}
 _MOST_YAML = 2**20  # characters; JSON is read a hundred times as fast
 _SAID = 100  # characters of what a parser says
 
@@ -53,12 +53,12 @@ def claim_in(content: bytes, job: str, task: int | None) -> Claim:
     claims = [_read(document, place) for place, document in mine or own]
     first = claims[0]
     for claim, (place, _) in zip(claims, mine or own, strict=True):
-        if claim.slots != first.slots:
+        if (claim.slots, claim.gated) != (first.slots, first.gated):
             raise ClaimError(
                 f"{_at(place)}not the slots of the first claim of its job; export all anew"
             )
     cushion = min(claim.cushion_ns for claim in claims)
-    return Claim(*first.slots, cushion, first.job)
+    return Claim(*first.slots, cushion, first.job, first.gated)
 
 
 def _claims(content: bytes, job: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -160,6 +160,7 @@ def _plain(document: dict[str, Any], place: str) -> Claim:
         f"{place}period_ms",
         f"{place}starts_ms",
         f"{place}cushion_ms",
+        f"{place}gated",
         10**6,
     )
     unknown = sorted(str(name) for name in set(document) - _PLAIN)
@@ -174,6 +175,7 @@ def _plain(document: dict[str, Any], place: str) -> Claim:
         starts_ns=tuple(nanoseconds(start, names.starts) for start in starts),
         cushion_ns=nanoseconds(document.get("cushion_ms", 0), names.cushion),
         job=document.get("job", ""),
+        gated=document.get("gated", True),
     )
     return checked(claim, names)
 
@@ -188,6 +190,7 @@ def _custom(spec: dict[str, Any], place: str) -> Claim:
         f"{place}traffic.periodMicroseconds",
         f"{place}traffic.phases.startMicroseconds",
         f"{place}allocation.cushionMicroseconds",
+        f"{place}allocation.gated",
         1000,
     )
     stretch = whole(
@@ -209,5 +212,6 @@ def _custom(spec: dict[str, Any], place: str) -> Claim:
         ),
         cushion_ns=1000 * whole(allocation.get("cushionMicroseconds", 0), names.cushion),
         job=spec["job"],
+        gated=allocation.get("gated", True),
     )
     return checked(claim, names)

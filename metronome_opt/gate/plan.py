@@ -24,10 +24,12 @@ class Claim:
         By how much a burst may be late and still count as on time.
     job
         Whose claim it is; empty if it was not said.
+    gated
+        Whether bursts wait for their slots; otherwise they have none.
     """
 
     # A NamedTuple would be shorter, and typing takes longer to import than the gate.
-    __slots__ = ("cushion_ns", "job", "offset_ns", "period_ns", "starts_ns")
+    __slots__ = ("cushion_ns", "gated", "job", "offset_ns", "period_ns", "starts_ns")
 
     def __init__(
         self,
@@ -36,9 +38,10 @@ class Claim:
         starts_ns: tuple[int, ...] = (0,),
         cushion_ns: int = 0,
         job: str = "",
+        gated: bool = True,
     ) -> None:
         self.offset_ns, self.period_ns, self.starts_ns = offset_ns, period_ns, starts_ns
-        self.cushion_ns, self.job = cushion_ns, job
+        self.cushion_ns, self.job, self.gated = cushion_ns, job, gated
 
     @property
     def slots(self) -> tuple[int, int, tuple[int, ...]]:
@@ -55,7 +58,7 @@ class Claim:
         return f"Claim{self._all()}"
 
     def _all(self) -> tuple[object, ...]:
-        return (*self.slots, self.cushion_ns, self.job)
+        return (*self.slots, self.cushion_ns, self.job, self.gated)
 
 
 class Plan:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.kernels import fitting
 from metronome_opt.kernels.anneal import anneal, gumbel_noise, spreads
 from metronome_opt.kernels.conditional import score_use, users_of
 from metronome_opt.kernels.contacts import contacts_of
@@ -45,6 +46,8 @@ def main() -> None:
     score_two(compiled.tables, demand, 0, 1, offsets, offsets, np.zeros((2, 2), np.int64), work)
     score_use(compiled.tables, demand, 0, 0, offsets.repeat(2), work)
     descend(compiled.tables, demand, offsets, around.free, work)
+    anywhere = np.ones(2, dtype=np.int64)
+    fitting.descend(compiled.tables, fitting.start_descent(compiled, offsets, anywhere), 10)
     _search_locally(compiled)
     contention(compiled, demand)
     _grow_tree(compiled)

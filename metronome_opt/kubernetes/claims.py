@@ -67,10 +67,10 @@ def claims(
     That a claim is called like the pod it is for is a choice of ours. Where a cushion was reserved,
     traffic and cushion are still those of the bursts as they are, and the reserve stands beside.
     """
-    reports = {
-        report.name: report
-        for report in evaluate(instance, schedule.offsets, schedule.stretch).links
-    }
+    judged = evaluate(
+        instance, schedule.offsets, schedule.stretch, stretch_limit=schedule.stretch_limit
+    )
+    reports = {report.name: report for report in judged.links}
     tasks = sorted(deployment.tasks, key=lambda task: (naming.jobs[task.job], task.index))
     return [_claim(instance, schedule, task, naming, reports) for task in tasks]
 
@@ -131,6 +131,7 @@ def _allocation(
     cushion = report.cushion if report else None
     reserved = schedule.cushion_slots
     hyperperiod = report.hyperperiod if report else job.period + stretch
+    gated = (schedule.gated or {}).get(job.name, True)
     return {
         "node": node,
         **({"link": report.name} if report else {}),
@@ -139,6 +140,7 @@ def _allocation(
         **({} if cushion is None else {"cushionMicroseconds": _microseconds(cushion, slot_ms)}),
         **({"reservedCushionMicroseconds": _microseconds(reserved, slot_ms)} if reserved else {}),
         "hyperperiodMicroseconds": _microseconds(hyperperiod, slot_ms),
+        **({} if gated else {"gated": False}),
     }
 
 

@@ -17,6 +17,7 @@ from metronome_opt.kubernetes.schema import (
     Schema,
     array,
     bandwidth,
+    boolean,
     conditions,
     integer,
     record,
@@ -289,6 +290,10 @@ def _allocation_schema() -> Schema:
                 "stretched periods on it.",
                 1,
                 LARGEST_INTEGER,
+            ),
+            "gated": boolean(
+                "Whether bursts wait for their slots; left out where they do. Without slots a job "
+                "runs freely."
             ),
         },
         required=["node", "offsetMicroseconds", "stretchMicroseconds", "hyperperiodMicroseconds"],

@@ -41,6 +41,11 @@ def integer(
     }
 
 
+def boolean(description: str) -> Schema:
+    """Return the schema of true or false."""
+    return {"description": description, "type": "boolean"}
+
+
 def bandwidth(description: str) -> Schema:
     """Return the schema of a Kubernetes quantity that is not negative."""
     return {

@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.errors import InputError
-from metronome_opt.multiobjective.deadline import Deadline
 from metronome_opt.multiobjective.looks import Looks, Stretch
 from metronome_opt.multiobjective.outlook import Floats
 from metronome_opt.multiobjective.periods import choose_periods
+from metronome_opt.solvers.deadline import Deadline
 
 FIRST_S = 1.0
 """What a rotation problem is given to solve it for the first time, seconds."""

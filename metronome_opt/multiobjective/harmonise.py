@@ -25,11 +25,11 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.deadline import Deadline
 from metronome_opt.multiobjective.exploring import FIRST_S, Explorer
 from metronome_opt.multiobjective.looks import FloorOf, SolveAt, Stretch, Values
 from metronome_opt.multiobjective.periods import choices, choose_periods
 from metronome_opt.presolve.components import components
+from metronome_opt.solvers.deadline import Deadline
 
 _EXPLORE_SHARE = 0.4  # of the time of a component, at most, for looks
 _POLISH_SHARE = 0.3  # of what is left then, for the best of what was looked at

@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Protocol
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.deadline import Deadline
 from metronome_opt.multiobjective.outlook import Outlook
+from metronome_opt.solvers.deadline import Deadline
 
 Values = tuple[Fraction, ...]
 FloorOf = Callable[[Fraction, Fraction], Values]

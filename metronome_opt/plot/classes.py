@@ -66,6 +66,7 @@ def plot_classes(
     after: Mapping[str, int],
     *,
     stretch: Mapping[str, int] | None = None,
+    stretch_limit: Fraction | None = None,
 ) -> Figure:
     """Draw how long an iteration of each job is predicted to take, the heaviest jobs on top.
 
@@ -80,13 +81,16 @@ def plot_classes(
         Offset in slots of every job, by name; None where nothing is known of before.
     stretch
         Idle slots per job name in the schedule after; a job that is not named is not stretched.
+    stretch_limit
+        The share of its period by which a job may be stretched, where that is more than its
+        `max_stretch`.
 
     Raises
     ------
     InputError
         If an offset or a stretch is missing, unknown or out of range.
     """
-    iterations = _iterations(instance, before, after, stretch)
+    iterations = _iterations(instance, before, after, stretch, stretch_limit)
     classes = [list(group) for _, group in groupby(iterations, lambda each: each.job.weight)]
     row = max(_THINNEST, min(_ROW, _ROWS / len(iterations)))
     height = _HEADING * len(classes) + row * len(iterations)
@@ -118,9 +122,10 @@ def _iterations(
     before: Mapping[str, int] | None,
     after: Mapping[str, int],
     stretch: Mapping[str, int] | None,
+    stretch_limit: Fraction | None,
 ) -> list[_Iteration]:
     """Return the iterations of all jobs, by class and then by change, as they are drawn."""
-    new = judge(instance, "after", after, stretch).evaluation.elongation
+    new = judge(instance, "after", after, stretch, stretch_limit).evaluation.elongation
     old = None if before is None else judge(instance, "before", before).evaluation.elongation
     iterations = [
         _Iteration(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from operator import index
 
 from metronome_opt.errors import InputError, show
@@ -54,8 +55,9 @@ def judge(
     name: str,
     offsets: Mapping[str, int],
     stretch: Mapping[str, int] | None = None,
+    stretch_limit: Fraction | None = None,
 ) -> Side:
-    """Check and judge one set of offsets, called ``before`` or ``after``.
+    """Check and judge one set of offsets, called ``before`` or ``after``; see `evaluate`.
 
     Raises
     ------
@@ -64,7 +66,8 @@ def judge(
     """
     try:
         whole = _integers("offsets", offsets)
-        return Side(name, whole, evaluate(instance, whole, _integers("stretch", stretch or {})))
+        idle = _integers("stretch", stretch or {})
+        return Side(name, whole, evaluate(instance, whole, idle, stretch_limit=stretch_limit))
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from metronome_opt.instance import Instance, Link
@@ -30,6 +31,7 @@ def plot_overview(
     after: Mapping[str, int],
     *,
     stretch: Mapping[str, int] | None = None,
+    stretch_limit: Fraction | None = None,
 ) -> Figure:
     """Draw the heat map of all links, and circle and timeline of the most contended one.
 
@@ -44,6 +46,9 @@ def plot_overview(
         Offset in slots of every job, by name.
     stretch
         Idle slots per job name; a job that is not named is not stretched.
+    stretch_limit
+        The share of its period by which a job may be stretched, where that is more than its
+        `max_stretch`.
 
     Raises
     ------
@@ -52,7 +57,7 @@ def plot_overview(
     """
     at_periods = ""
     if stretch and any(stretch.values()):
-        judge(instance, "after", after, stretch)
+        judge(instance, "after", after, stretch, stretch_limit)
         instance = stretched(instance, {**dict.fromkeys(instance.unshifted, 0), **stretch})
         at_periods = ", before and after at the stretched periods"
     comparison = compare(instance, before, after)

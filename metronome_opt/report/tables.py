@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from metronome_opt.compatible import Kept
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.classes import priority_classes
@@ -16,6 +17,9 @@ from metronome_opt.result import Result
 from metronome_opt.verify import Evaluation
 
 JOBS_LEGEND = "+ ms: what an iteration is predicted to take longer, added up over the job's links"
+SLOWDOWN_LEGEND = (
+    "slots: from one to the next, of jobs that are gated; the others begin at first and run freely"
+)
 CLASSES_LEGEND = (
     "iteration: predicted length, mean share of the period; unserved: Mbit/s, all links"
 )
@@ -155,6 +159,70 @@ def jobs_table(result: Result, before: Evaluation | None) -> Table:
             milliseconds(result.evaluation.elongation[job.name]),
         )
     return table
+
+
+def slowdown_table(result: Result) -> Table:
+    """Return one row per job of a kept schedule: its slots, and the iteration time to expect."""
+    schedule, slot_ms = result.schedule, result.instance.slot_ms
+    table = plain_table(
+        *("job", "weight", "period\n(ms)", "slots\n(ms)", "first\n(ms)"),
+        *("unshifted\n(ms)", "expected\n(ms)", "change", "held up by"),
+    )
+    for job in result.instance.jobs:
+        gated = (schedule.gated or {}).get(job.name)
+        slots = (job.period + result.stretch.get(job.name, 0)) * slot_ms
+        before = (result.unshifted_ms or {}).get(job.name)
+        after = (schedule.expected_ms or {}).get(job.name)
+        table.add_row(
+            job.name,
+            str(job.weight),
+            f"{job.period * slot_ms:,}",
+            f"{slots:,}" if gated else "free",
+            f"{result.offsets[job.name] * slot_ms:,}",
+            "-" if before is None else f"{before:,.1f}",
+            "-" if after is None else f"{float(after):,.1f}",
+            f"{float(after) / before - 1:+.1%}" if before and after else "-",
+            _most_of((result.waits or {}).get(job.name, {})),
+        )
+    return table
+
+
+def gated_text(result: Result) -> str:
+    """Return a line: how many jobs are gated, and what slowdown would be if none were."""
+    instance = result.instance
+    before = result.unshifted_ms or {}
+    weighted = any(job.weight for job in instance.jobs)
+    weights = {job.name: job.weight if weighted else 1 for job in instance.jobs}
+    slowed = (
+        weights[job.name] * before[job.name] / (job.period * instance.slot_ms)
+        for job in instance.jobs
+    )
+    gated = sum((result.schedule.gated or {}).values())
+    return (
+        f"{gated} of {counted(len(instance.jobs), 'job')} gated; if nobody were shifted or gated, "
+        f"slowdown would be {sum(slowed) / sum(weights.values()):.4f}"
+    )
+
+
+def fit_table(instance: Instance, kept: Kept) -> Table:
+    """Return one row per job: its period, that of its slots, and its first slot."""
+    table = plain_table(*("job", "weight", "period\n(ms)", "slots\n(ms)", "first\n(ms)"))
+    for job in instance.jobs:
+        slots = kept.periods.get(job.name)
+        table.add_row(
+            job.name,
+            str(job.weight),
+            f"{job.period * instance.slot_ms:,}",
+            "free" if slots is None else f"{slots * instance.slot_ms:,}",
+            "-" if slots is None else f"{kept.offsets[job.name] * instance.slot_ms:,}",
+        )
+    return table
+
+
+def _most_of(shares: Mapping[str, float]) -> str:
+    """Return the two largest shares."""
+    largest = sorted(shares.items(), key=lambda item: -item[1])[:2]
+    return ", ".join(f"{name} {share:.0%}" for name, share in largest) or "nobody"
 
 
 def classes_table(instance: Instance, before: Evaluation | None, after: Evaluation) -> Table:

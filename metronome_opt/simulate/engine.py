@@ -266,6 +266,11 @@ class Engine:
         row = self._world.jobs[job]
         return float(row["spent"] / row["timed"]) if row["timed"] else math.nan
 
+    def ended(self) -> tuple[Floats, Floats]:
+        """Return for each job the time of all its ended iterations, in ms, and their number."""
+        jobs = self._world.jobs[: len(self.runners)]
+        return jobs["spent"].copy(), jobs["timed"].astype(np.float64)
+
     def extremes(self, job: int) -> tuple[float, float]:
         """Return the shortest and the longest iteration of a job in ms; NaN if there is none."""
         row = self._world.jobs[job]

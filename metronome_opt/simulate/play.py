@@ -20,6 +20,7 @@ def play(
     offsets: Mapping[str, int],
     stretch: Mapping[str, int] | None = None,
     *,
+    stretch_limit: Fraction | None = None,
     iterations: int,
     conditions: Conditions | None = None,
     seed: int = 0,
@@ -32,6 +33,9 @@ def play(
     ----------
     instance, offsets, stretch
         The problem and the answer, in slots; a job that `stretch` does not name is not stretched.
+    stretch_limit
+        The share of its period by which a job may be stretched, where that is more than its
+        `max_stretch`.
     iterations
         How many each job runs.
     conditions, seed
@@ -52,7 +56,7 @@ def play(
     if conditions.claim_error:
         raise InputError("claim_error: an instance says what jobs do; simulate a scenario instead")
     stretch = stretch or {}
-    evaluation = evaluate(instance, offsets, stretch)
+    evaluation = evaluate(instance, offsets, stretch, stretch_limit=stretch_limit)
     slot_ms = instance.slot_ms
     runners = [
         Runner(job.name, Pattern.of_job(job, slot_ms), job.weight, iterations, len(job.links))

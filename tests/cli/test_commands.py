@@ -35,15 +35,17 @@ def test_solve_writes_a_schedule_that_verify_accepts(
     instance_file: Path, schedule_file: Path, capsys: Captured
 ) -> None:
     schedule = read_schedule(schedule_file)
-    assert schedule.objectives["contention"] == schedule.lower_bound == 0
-    # b repeats every 20 slots: 12 free slots, a needs 8, and greedy leaves 2 on either side.
+    assert schedule.objectives["slowdown"] == schedule.lower_bound == 1
+    assert schedule.objectives["contention"] == 0
+    assert schedule.gated == {"a": True, "b": True}
+    # b repeats every 20 slots: 12 free slots, a needs 8, which leaves 2 on either side.
     assert schedule.objectives["cushion"] == 2
     assert main(["verify", str(instance_file), str(schedule_file)]) == 0
     assert "true" in capsys.readouterr().out
 
 
 def test_solve_prints_what_the_schedule_brings(instance_file: Path, capsys: Captured) -> None:
-    assert main(["solve", str(instance_file)]) == 0
+    assert main(["solve", str(instance_file), "--objectives", "contention"]) == 0
     printed = capsys.readouterr()
     # Unshifted both burst in 8 of 40 slots, 30,000 of weight 1 unserved: 6,000 on average.
     assert "6,000.0" in printed.out
@@ -287,10 +289,44 @@ def test_epsilon_below_the_best_is_one_line(tmp_path: Path, capsys: Captured) ->
 def test_classes_are_shown_where_there_are_any(
     instance_file: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    assert any("faster" in line for line in solved(capsys, str(instance_file)))
+    order = ("--objectives", "contention")
+    assert any("faster" in line for line in solved(capsys, str(instance_file), *order))
     path = tmp_path / "alike.json"
     write_instance(network(job("a", 4, (0, 1, 60)), job("b", 4, (0, 1, 60))), path)
-    assert not any("faster" in line for line in solved(capsys, str(path)))
+    assert not any("faster" in line for line in solved(capsys, str(path), *order))
+
+
+def test_solve_says_who_is_gated(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "fitting.json"
+    write_instance(two_jobs(), path)
+    lines = solved(capsys, str(path))
+    assert lines[0].startswith("auto: optimal, slowdown 1, lower bound 1")
+    assert lines[1].startswith("2 of 2 jobs gated; ")
+    assert row(lines, "a")[3] == "200"  # ms from one slot to the next
+    # With a third job that sends nearly all the time nobody can keep out of its way.
+    crowded = job("c", 20, (0, 19, 40_000), links={"node-0": 1})
+    write_instance(two_jobs().replace(jobs=(*two_jobs().jobs[:1], crowded)), path)
+    assert solved(capsys, str(path))[1].startswith("0 of 2 jobs gated; ")
+
+
+def test_fit_says_yes_or_who_stands_in_the_way(tmp_path: Path, capsys: Captured) -> None:
+    path, out = tmp_path / "jobs.json", tmp_path / "kept.json"
+    jobs = [job("a", 10, (0, 4, 60), weight=3), job("b", 10, (0, 4, 60)), job("c", 15, (0, 4, 60))]
+    write_instance(network(*jobs[:2]), path)
+    assert main(["fit", str(path), "--output", str(out)]) == 0
+    assert "2 of 2 jobs keep slots" in capsys.readouterr().out
+    assert main(["verify", str(path), str(out)]) == 0
+    # Bursts of 4 and 4 do not fit into 5, the divisor of 10 and 15; stretched to 20, c fits.
+    write_instance(network(*jobs), path)
+    capsys.readouterr()
+    assert main(["fit", str(path)]) == 1
+    assert "not together: a at 10, c at 15" in capsys.readouterr().out
+    assert main(["fit", str(path), "--drop", "--output", str(out)]) == 0
+    assert "2 of 3 jobs keep slots; leaves out weight 1 (proved)" in capsys.readouterr().out
+    assert main(["verify", str(path), str(out)]) == 0
+    assert main(["fit", str(path), "--drop", "--stretch-limit", "10%"]) == 2
+    assert main(["fit", str(path), "--stretch-limit", "-1"]) == 2
+    assert main(["fit", str(path), "--cushion-slots", "9"]) == 1
 
 
 def test_stretched_jobs_are_told_drawn_and_verified(tmp_path: Path, capsys: Captured) -> None:

@@ -67,6 +67,8 @@ def read(tmp_path: Path, text: str | bytes, job: str = "", task: int | None = No
 
 OTHER = changed("spec.job", "gpt")
 SECOND = changed("spec.allocation.cushionMicroseconds", 3000, changed("spec.task", 1))
+FREE = changed("spec.allocation.gated", False)
+FREELY = Claim(*READ.slots, 5 * MS, "bert", False)
 WITHOUT_CUSHION = changed("spec.allocation.cushionMicroseconds")
 
 
@@ -90,6 +92,16 @@ WITHOUT_CUSHION = changed("spec.allocation.cushionMicroseconds")
             "a",
             None,
             Claim(0, 9 * MS, (MS, 2_500_000), 0, "a"),
+        ),
+        (json.dumps(FREE), "", None, FREELY),
+        (json.dumps([FREE, changed("spec.task", 1, FREE)]), "bert", None, FREELY),
+        (yaml.dump(FREE), "bert", 0, FREELY),
+        (json.dumps(changed("spec.allocation.gated", True)), "", None, READ),
+        (
+            '{"offset_ms": 0, "period_ms": 9, "gated": false}',
+            "",
+            None,
+            Claim(0, 9 * MS, gated=False),
         ),
         (
             "offset_ms: 0.1\nperiod_ms: 0.3\ncushion_ms: 1e-3",
@@ -193,6 +205,15 @@ BAD = [
         [OBJECT, changed(ALLOCATION + "offsetMicroseconds", 1)],
         "items[1].spec: not the slots of the first claim of its job; export all anew",
     ),
+    (
+        [OBJECT, changed("spec.task", 1, FREE)],
+        "items[1].spec: not the slots of the first claim of its job; export all anew",
+    ),
+    (
+        changed(ALLOCATION + "gated", "no"),
+        "spec.allocation.gated: 'no': must be true or false",
+    ),
+    ({"offset_ms": 0, "period_ms": 9, "gated": 0}, "gated: 0: must be true or false"),
     ({"offset_ms": 1}, "period_ms: None: must be a number of milliseconds, such as 12.5"),
     ({"offset_ms": "x", "period_ms": 2}, "offset_ms: 'x': must be a number of milliseconds"),
     ({"offset_ms": 2, "period_ms": 2}, "offset_ms: 2: must be from 0 to below the period, 2"),
@@ -285,6 +306,7 @@ def test_without_pyyaml_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.M
         (Claim(0, 5, ()), "starts_ns: 0 bursts: must be from 1 to 1024"),
         (Claim(0, 5, (3, 1)), "starts_ns: 1: must be after the one before; state them in order"),
         (Claim(0.5, 5), "offset_ns: 0.5: must be a whole number"),  # type: ignore[arg-type]
+        (Claim(0, 5, gated=0), "gated: 0: must be true or false"),  # type: ignore[arg-type]
         (Claim(0, 10**90), "period_ns: an integer of 299 bits: longer than an hour"),
     ],
 )

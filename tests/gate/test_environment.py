@@ -12,7 +12,7 @@ from tests.gate.clock import MS
 
 OFFSET, PERIOD = "METRONOME_OFFSET_MS", "METRONOME_PERIOD_MS"
 STARTS, CUSHION = "METRONOME_STARTS_MS", "METRONOME_CUSHION_MS"
-TASK = "METRONOME_TASK"
+GATED, TASK = "METRONOME_GATED", "METRONOME_TASK"
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -29,6 +29,9 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
             Claim(0, 100 * MS, (0, 50_500_000), 5 * MS, "a"),
         ),
         ({OFFSET: "1", PERIOD: "2", STARTS: "", CUSHION: " "}, Claim(MS, 2 * MS)),
+        ({OFFSET: "1", PERIOD: "2", GATED: "false"}, Claim(MS, 2 * MS, gated=False)),
+        ({OFFSET: "1", PERIOD: "2", GATED: " True "}, Claim(MS, 2 * MS)),
+        ({OFFSET: "1", PERIOD: "2", GATED: ""}, Claim(MS, 2 * MS)),
     ],
 )
 def test_numbers_are_taken_exactly(
@@ -66,6 +69,8 @@ def test_numbers_are_taken_exactly(
         ({OFFSET: "0", PERIOD: "9", STARTS: "1,,2"}, f"{STARTS}: '': must be a number of"),
         ({OFFSET: "0", PERIOD: "9", STARTS: "2,1"}, f"{STARTS}: 1: must be after the one before"),
         ({OFFSET: "0", PERIOD: "9", CUSHION: "-1"}, f"{CUSHION}: -1: must be at least 0"),
+        ({OFFSET: "0", PERIOD: "9", GATED: "no"}, f"{GATED}: 'no': must be true or false"),
+        ({GATED: "false"}, f"{OFFSET}: not set, though {GATED} is; set it as well"),
         ({"METRONOME_CLAIM": "/nowhere"}, "/nowhere: cannot be read (No such file or directory)"),
     ],
 )

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from metronome_opt.gate import Burst, Gate
+from metronome_opt.gate import Burst, Claim, Gate
 from tests.gate.clock import MS, Clock, began_ms, claim, run, total
 
 
@@ -39,6 +39,25 @@ def test_each_burst_of_an_iteration_has_a_slot() -> None:
         (2, 0),
     ]
     assert bursts[3].late_ns == 35 * MS
+
+
+def test_who_has_no_slots_never_waits_and_is_counted_all_the_same() -> None:
+    clock = Clock()
+    gate = clock.gate(Claim(10 * MS, 100 * MS, (0, 50 * MS), gated=False))
+    bursts = run(clock, gate, 5, 0, 20, 20, 200, 20)
+    assert began_ms(bursts) == [0, 25, 50, 255, 280]
+    assert [burst.late_ns for burst in bursts] == [None] * 5
+    named = [(burst.iteration, burst.phase, burst.iteration_ns) for burst in bursts]
+    assert named == [
+        (0, 0, None),
+        (0, 1, None),
+        (1, 0, 50 * MS),
+        (1, 1, None),
+        (2, 0, 230 * MS),
+    ]
+    assert [total(gate, name) for name in ("bursts", "iterations", "late_bursts")] == [5, 2, 0]
+    assert total(gate, "burst_seconds") == 0.025
+    assert "metronome_gate_following 1" in gate.metrics()
 
 
 def test_the_clock_of_the_epoch_counts() -> None:

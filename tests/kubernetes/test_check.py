@@ -76,6 +76,7 @@ def drop(path: str) -> Callable[[Objects], None]:
         (put("spec.traffic.phases.0.rate", -1), "phases[0].rate: must be at least 0"),
         (put("spec.allocation.node", "Node_0"), "spec.allocation.node: must match"),
         (put("spec.allocation.reservedCushionMicroseconds", -1), "must be at least 0, got -1"),
+        (put("spec.allocation.gated", "no"), "gated: must be of type 'boolean', got 'no'"),
         (put("metadata.name", "Upper"), "metadata.name: must match"),
         (put("metadata.name", "a" * 64), "metadata.name: must have at most 63 characters"),
         (put("metadata.labels", {"job": "a b"}), "metadata.labels.job: must match"),

@@ -106,6 +106,31 @@ def test_a_schedule_is_claimed_only_if_it_is_true_of_its_longer_bursts(tmp_path:
     assert written.count("reservedCushionMicroseconds: 45000") == 4
 
 
+def test_claims_say_which_jobs_have_no_slots() -> None:
+    plain = build_manifests(*two_jobs())["claims.yaml"]
+    gated = {"VGG19_0": True, "resnet50-0": False}
+    manifests = build_manifests(*two_jobs(gated=gated))
+    check_manifests(manifests)
+    said = [item["spec"]["allocation"].pop("gated", None) for item in manifests["claims.yaml"]]
+    assert said == [False, False, None, None]  # resnet50-0, then VGG19_0
+    assert manifests["claims.yaml"] == plain
+    everybody = dict.fromkeys(gated, True)
+    assert build_manifests(*two_jobs(gated=everybody))["claims.yaml"] == plain
+
+
+def test_jobs_are_claimed_at_a_stretch_that_only_the_schedule_allows(tmp_path: Path) -> None:
+    # VGG19 at a period of 50 meets ResNet50, of 40, sooner or later: 2500 Mbit/s too much.
+    stated = {"stretch": {"VGG19_0": 10}, "stretch_limit": Fraction(1, 4), "objectives": {}}
+    stated |= {"status": Status.FEASIBLE, "lower_bound": None}
+    export_claims(*two_jobs(**stated), tmp_path / "claims")
+    written = (tmp_path / "claims" / "claims.yaml").read_text()
+    assert written.count("stretchMicroseconds: 50000\n") == 2
+    assert written.count("hyperperiodMicroseconds: 1000000\n") == 4
+    kept = dict.fromkeys(("VGG19_0", "resnet50-0"), True)
+    with pytest.raises(VerificationError, match="gated: stated jobs VGG19_0, resnet50-0 keep"):
+        export_claims(*two_jobs(**stated, gated=kept), tmp_path / "claims")
+
+
 def fabric() -> tuple[Instance, Schedule, Deployment]:
     """A job of two bursts behind an uplink, a stretched one, and one inside a single node."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -10,7 +12,7 @@ from matplotlib.text import Text
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.plot import plot_classes
+from metronome_opt.plot import plot_classes, plot_overview
 from tests.builders import job, network
 from tests.plot.examples import AFTER, BEFORE, HEAVY, LIGHT, instance
 
@@ -103,8 +105,12 @@ def test_a_stretch_is_paid_for() -> None:
     problem = network(job("a", 4, (0, 2, 60), max_stretch=4), job("b", 4, (0, 2, 60), weight=4))
     figure = plot_classes(problem, {"a": 0, "b": 0}, {"a": 6, "b": 0}, stretch={"a": 4})
     assert shares(figure, "pays") == [2]
+    after, longer = {"a": 6, "b": 0}, {"a": 5}
     with pytest.raises(InputError, match=r"^after: stretch\.a: stated 5"):
-        plot_classes(problem, {"a": 0, "b": 0}, {"a": 6, "b": 0}, stretch={"a": 5})
+        plot_classes(problem, {"a": 0, "b": 0}, after, stretch=longer)
+    limit = Fraction(5, 4)
+    plot_classes(problem, {"a": 0, "b": 0}, after, stretch=longer, stretch_limit=limit)
+    plot_overview(problem, {"a": 0, "b": 0}, after, stretch=longer, stretch_limit=limit)
     with pytest.raises(InputError, match=r"^after: stretch\.a: must be an integer, got 0\.5"):
         plot_classes(problem, {"a": 0, "b": 0}, {"a": 0, "b": 0}, stretch={"a": 0.5})  # type: ignore[dict-item]
 

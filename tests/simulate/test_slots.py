@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 
 import pytest
 
@@ -27,6 +28,12 @@ def test_a_stretched_iteration_lasts_as_long_as_the_schedule_says() -> None:
     assert column(run, "end_s") == {"a": pytest.approx(0.51)}
     assert column(run, "iteration_max_ms") == {"a": 130}
     assert column(run, "iteration_min_ms") == {"a": 100}
+
+
+def test_a_schedule_may_allow_more_stretch_than_a_job() -> None:
+    instance = links(job("a", 10, (6, 4, 100)))
+    run = play(instance, {"a": 2}, {"a": 3}, stretch_limit=Fraction(3, 10), iterations=4)
+    assert column(run, "iteration_max_ms") == {"a": 130}
 
 
 def test_nobody_idles_unless_held_to_it() -> None:

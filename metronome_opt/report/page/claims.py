@@ -18,7 +18,7 @@ from metronome_opt.scenario import Problem
 from metronome_opt.schedule import Schedule
 
 _FILE = "claims.yaml"
-_OPEN = "Microseconds"  # how the fields of an allocation end that a schedule decides
+_OPEN = ("Microseconds", "gated")  # how the fields of an allocation end that a schedule decides
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ def page_data(
             point.schedule.offsets,
             point.schedule.stretch,
             longer=point.schedule.cushion_slots,
+            stretch_limit=point.schedule.stretch_limit,
         )
         for point in points
     ]
@@ -133,12 +134,16 @@ def _point(
     instance: Instance, point: Point, truth: Evaluation, before: Evaluation | None
 ) -> dict[str, Any]:
     schedule = point.schedule
+    # What is simulated is shown as it is stated.
+    simulated = schedule.objectives.keys() - truth.objectives.keys()
     return {
         "label": point.path.name,
         "document": dump_document(schedule.to_dict()),
         "offsets": [schedule.offsets[job.name] for job in instance.jobs],
         "stretch": [schedule.stretch.get(job.name, 0) for job in instance.jobs],
         "longer": schedule.cushion_slots,
+        "stretch_limit": _text(schedule.stretch_limit),
+        "gated": [schedule.gated is None or schedule.gated[job.name] for job in instance.jobs],
         "status": str(schedule.status),
         "solver": schedule.solver,
         "seed": None if schedule.seed is None else str(schedule.seed),
@@ -148,14 +153,18 @@ def _point(
         "stated": list(schedule.objectives),
         "lower_bound": _text(schedule.lower_bound),
         "gap": _text(_gap(schedule, truth)),
-        "truth": _values(truth),
+        "truth": {
+            **_values(truth),
+            **{name: _text(schedule.objectives[name]) for name in simulated},
+        },
         "before": None if before is None else _values(before),
     }
 
 
 def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:
     """Return ``(value - lower bound) / value``, 0 where both are 0."""
-    value, bound = truth.objectives[schedule.first], schedule.lower_bound
+    value = {**truth.objectives, **schedule.objectives}[schedule.first]
+    bound = schedule.lower_bound
     if value is None or bound is None or schedule.first == "cushion":
         return None
     return (value - bound) / value if value else Fraction(0)

@@ -98,6 +98,20 @@ def test_a_field_we_no_longer_state_makes_a_difference() -> None:
     assert is_so(before, live(cluster)[0])
 
 
+def test_a_job_that_loses_its_slots_and_gets_them_back_makes_a_difference() -> None:
+    free = claim("a", 0)
+    free["spec"]["allocation"]["gated"] = False
+    cluster = held(claim("a", 0))
+    for wanted, change in ((free, (None, False)), (claim("a", 0), (False, None))):
+        (before,) = live(cluster)
+        assert not is_so(wanted, before)
+        assert differences(before, wanted) == (Change("spec.allocation.gated", *change),)
+        assert not run(cluster, [wanted]).failed
+        (after,) = live(cluster)
+        assert is_so(wanted, after)
+        assert ("gated" in after["spec"]["allocation"]) == (change[1] is False)
+
+
 def test_a_value_of_somebody_else_is_not_ours() -> None:
     cluster = held(claim("a", 0))
     (item,) = live(cluster)

@@ -97,6 +97,16 @@ def test_a_stretched_job_may_go_on_being_so() -> None:
     assert (read["max_stretch_ms"], read["current_offset_ms"]) == (10, 105)
 
 
+def test_a_claim_of_a_job_without_slots_is_read_as_any_other() -> None:
+    def read(gated: bool | None) -> Any:
+        claims = [claim(f"x-{index}", "x", index, f"n{index}", 40_000) for index in (0, 1)]
+        for each in claims:
+            each["spec"]["allocation"] |= {} if gated is None else {"gated": gated}
+        return jobs_of(imported(*machines(), *claims))
+
+    assert read(False) == read(None) == read(True)
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [

@@ -47,7 +47,8 @@ def schedule_of(
     **stated: Any,
 ) -> Schedule:
     """Return a true schedule."""
-    judged = evaluate(instance, offsets, stretch, longer=longer)
+    limit = stated.get("stretch_limit")
+    judged = evaluate(instance, offsets, stretch, longer=longer, stretch_limit=limit)
     fields = {
         "status": Status.FEASIBLE,
         "objectives": dict(judged.objectives),

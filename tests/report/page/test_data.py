@@ -20,7 +20,7 @@ from metronome_opt.report.page import find_problem, read_points
 from metronome_opt.report.page.assets import read_asset
 from metronome_opt.report.page.scripts import MODULES, joined_script
 from metronome_opt.schedule import write_schedule
-from metronome_opt.verify import evaluate
+from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, two_jobs
 from tests.report.page.making import page_of, schedule_of
 
@@ -71,6 +71,26 @@ def test_claims_are_in_a_page_once_however_many_schedules_there_are() -> None:
     data = data_of(page_of(instance, *schedules))
     assert [claim[:2] for claim in data["claims"]] == [[0, 0], [1, 0]]
     assert "offsetMicroseconds" not in json.dumps(data["claims"])
+
+
+def test_a_page_states_the_slowdown_as_the_schedule_does() -> None:
+    instance = two_jobs()
+    schedule = schedule_of(
+        instance,
+        {"a": 0, "b": 8},
+        {"b": 5},
+        stretch_limit=Fraction(1, 4),
+        gated={"a": False, "b": True},
+        expected_ms={"a": Fraction(200), "b": Fraction(110)},
+        objectives={"slowdown": Fraction(51, 50)},
+        lower_bound=Fraction(1),
+    )
+    assert check(instance, schedule) == ()
+    data = data_of(page_of(instance, schedule))
+    (point,) = data["points"]
+    assert (point["truth"]["slowdown"], point["gap"]) == ("51/50", "1/51")
+    assert (point["gated"], point["stretch_limit"]) == ([False, True], "1/4")
+    assert "gated" not in json.dumps(data["claims"])
 
 
 def test_numbers_that_a_browser_cannot_count_are_refused() -> None:

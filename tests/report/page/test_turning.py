@@ -284,6 +284,33 @@ def test_a_turned_schedule_claims_no_more_than_is_known(page: Page, tmp_path: Pa
     assert page.is_hidden("#refuted")
 
 
+def test_a_kept_schedule_is_simulated_and_kept_until_it_is_turned(
+    page: Page, tmp_path: Path
+) -> None:
+    instance = two_jobs()
+    schedule = schedule_of(
+        instance,
+        {"a": 0, "b": 8},
+        {"a": 0, "b": 5},
+        stretch_limit=Fraction(1, 4),
+        gated={"a": False, "b": True},
+        expected_ms={"a": Fraction(200), "b": Fraction(125)},
+        objectives={"slowdown": Fraction(21, 20)},
+        lower_bound=Fraction(1),
+    )
+    assert check(instance, schedule) == ()
+    open_page(page, tmp_path, page_of(instance, schedule, schedule))  # two, to choose from
+    assert "slowdown 1.05" in page.inner_text("#points")
+    assert taken_schedule(page) == schedule
+    turn(page, instance, {"a": 0, "b": 9})
+    taken = taken_schedule(page)
+    assert check(instance, taken) == ()
+    assert (taken.gated, taken.expected_ms, taken.lower_bound) == (None, None, None)
+    assert (taken.stretch["b"], taken.stretch_limit) == (5, Fraction(1, 4))
+    assert list(taken.objectives) == ["contention", "latency"]
+    assert page.is_hidden("#refuted")
+
+
 def test_a_bound_that_hands_refute_is_dropped_and_told(page: Page, tmp_path: Path) -> None:
     instance = network(job("a", 8, (0, 4, 60), ready=2), job("b", 8, (0, 4, 60)))
     offsets = {"a": 2, "b": 0}
@@ -330,9 +357,10 @@ def test_claims_are_those_of_the_offsets_at_the_moment(
         **{"1e3": 100},
     )
     stretch = {"a": 4, "b": 4, "alone": 0}
+    gated = {"a": True, "b": True, "alone": False}
 
     def claims_of(offsets: dict[str, int]) -> str:
-        schedule = schedule_of(instance, offsets, stretch, longer=longer)
+        schedule = schedule_of(instance, offsets, stretch, longer=longer, gated=gated)
         manifests = build_manifests(instance, schedule, Problem(instance).deployment)
         return dump_objects(manifests["claims.yaml"])
 
@@ -342,7 +370,7 @@ def test_claims_are_those_of_the_offsets_at_the_moment(
         return Path(download.value.path()).read_text()
 
     solved = {"a": 0, "b": 9, "alone": 0}
-    schedule = schedule_of(instance, solved, stretch, longer=longer)
+    schedule = schedule_of(instance, solved, stretch, longer=longer, gated=gated)
     open_page(page, tmp_path, page_of(instance, schedule))
     assert taken() == claims_of(solved)
     assert "as it was solved" in page.inner_text("#claim-which")

@@ -1,0 +1,124 @@
+"""Kept schedules on the stored families: what fits, what is proved, what jobs gain."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+
+from benchmarks.registry import Figure, benchmark
+from benchmarks.stored import SUITES
+from metronome_opt import solve
+from metronome_opt.bench.suites import read_suite
+from metronome_opt.compatible import decide, largest_set, least_stretch, solve_choices
+from metronome_opt.instance import Instance
+from metronome_opt.presolve.blocks import restrict
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import Player, plays
+
+_FAMILIES = ("single", "paper", "weights", "dense", "coprime", "fabric")
+_STRETCH = Fraction(3)  # (c): every period up to four times as long
+_LIMIT_S = 60
+_SOLVE_S = 30
+_FRESH = 1000  # first seed of plays that no search has seen
+
+
+def _instances(family: str, small: bool) -> list[Instance]:
+    members = read_suite(SUITES / family).members("tune" if small else "test")
+    chosen = [member.instance for member in members]
+    return chosen[:1] if small else chosen
+
+
+@benchmark("Is it decided within a second whether the jobs of a link fit?")
+def fit_links(small: bool) -> Iterator[Figure]:
+    """Decide every link of the stored instances by itself, then whole `paper` instances."""
+    seconds, fitting = [], 0
+    for family in _FAMILIES[: 1 if small else None]:
+        for instance in _instances(family, small):
+            for link, users in instance.jobs_on.items():
+                if users:
+                    start = time.perf_counter()
+                    decision = decide(restrict(instance, {link}), time_limit=10, workers=1)
+                    seconds.append(time.perf_counter() - start)
+                    fitting += decision.offsets is not None
+    yield Figure("links", len(seconds), "")
+    yield Figure("of them fit", fitting, "")
+    yield Figure("longest", max(seconds), "s", "<= 1")
+    whole = []
+    for instance in _instances("paper", small):
+        start = time.perf_counter()
+        decide(instance, time_limit=_LIMIT_S, workers=1)
+        whole.append(time.perf_counter() - start)
+    yield Figure(
+        "paper, whole, within 10 s", sum(s <= 10 for s in whole) / len(whole), "", ">= 0.9"
+    )
+
+
+@benchmark("Are the largest compatible set and the least stretch proved on `paper` in a minute?")
+def fit_proofs(small: bool) -> Iterator[Figure]:
+    """Prove problems (b) and (c), 60 s each with two threads."""
+    instances = _instances("paper", small)
+    for name, seconds in (("largest set", _LIMIT_S), ("least stretch", _LIMIT_S)):
+        taken, proved, fits = [], 0, 0
+        for instance in instances:
+            choices = (
+                largest_set(instance)
+                if name == "largest set"
+                else least_stretch(instance, _STRETCH)
+            )
+            start = time.perf_counter()
+            found = solve_choices(instance, choices, time_limit=seconds, workers=2)
+            taken.append(time.perf_counter() - start)
+            proved += found.proved
+            fits += found.kept is not None
+        yield Figure(f"{name}: proved", proved / len(instances), "of all", ">= 0.8")
+        yield Figure(f"{name}: schedules", fits, f"of {len(instances)}")
+        yield Figure(f"{name}: median time", statistics.median(taken), "s")
+        yield Figure(f"{name}: longest", max(taken), "s")
+
+
+@benchmark("Does the default of `solve` make jobs faster, and harm none?")
+def no_harm(small: bool) -> Iterator[Figure]:
+    """Solve with and without a stretch limit; play the schedules with seeds nobody has seen."""
+    for family in ("paper", "weights", "fabric")[: 1 if small else None]:
+        instances = [each for each in _instances(family, small) if len(each.jobs) <= _MOST_JOBS]
+        for limit in (None, "20%"):
+            before, after, worst, gated = [], [], [], []
+            for instance in instances:
+                result = solve(
+                    instance,
+                    time_limit=2 if small else _SOLVE_S,
+                    workers=2,
+                    objectives=["slowdown"],
+                    stretch_limit=limit,
+                )
+                kept = {
+                    job.name: job.period + result.stretch[job.name]
+                    for job in instance.jobs
+                    if (result.schedule.gated or {})[job.name]
+                }
+                player = Player(instance, plays(_FRESH, 4), periods=80, workers=2)
+                unshifted = player.slowdowns(Plan(instance.unshifted))
+                so = player.slowdowns(Plan(result.offsets, kept))
+                before.append(player.value(unshifted))
+                after.append(player.value(so))
+                worst.append(float((so / unshifted).max()))
+                gated.append(len(kept) / len(instance.jobs))
+            what = f"{family}, stretch limit {limit or 'of the jobs'}"
+            yield Figure(f"{what}: slowdown unshifted", statistics.mean(before), "")
+            yield Figure(f"{what}: slowdown", statistics.mean(after), "")
+            yield Figure(
+                f"{what}: best gain", max(b - a for b, a in zip(before, after, strict=True)), ""
+            )
+            yield Figure(
+                f"{what}: least gain",
+                min(b - a for b, a in zip(before, after, strict=True)),
+                "",
+                ">= -0.002",
+            )
+            yield Figure(f"{what}: worst job over unshifted", max(worst), "", "<= 1.02")
+            yield Figure(f"{what}: gated jobs", statistics.mean(gated), "of all")
+
+
+_MOST_JOBS = 130

@@ -1,0 +1,167 @@
+"""``metronome fit``: can these jobs keep slots at all; which of them; at which periods."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, TypedDict
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.compatible import (
+    SOLVERS,
+    Chosen,
+    Kept,
+    decide,
+    largest_set,
+    least_stretch,
+    solve_choices,
+)
+from metronome_opt.documents import check_targets
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective.goals import exact
+from metronome_opt.report import fit_table, terminal
+from metronome_opt.scenario import load
+from metronome_opt.schedule import Schedule, Status, write_schedule
+from metronome_opt.solvers.solve import versions_of
+from metronome_opt.verify import evaluate
+
+_MOST_REFUTATIONS = 10  # that are shown
+
+
+def fit(
+    file: options.Problem,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Leave out jobs of the least weight, so that it fits.")
+    ] = False,
+    stretch_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Stretch periods by up to this share, as little as possible by weight: 20%.",
+            show_default="none",
+        ),
+    ] = None,
+    solver: Annotated[str, typer.Option(help=f"One of {', '.join(SOLVERS)}.")] = "auto",
+    time_limit: options.TimeLimit = options.TIME_LIMIT,
+    seed: options.Seed = 0,
+    workers: options.Workers = None,
+    cushion_slots: options.CushionSlots = 0,
+    output: Annotated[Path | None, typer.Option(help="Write the schedule here (JSON).")] = None,
+    hyperperiod_limit: options.Limit = options.LIMIT,
+    as_json: options.Json = False,
+) -> int:
+    """Say whether the jobs of FILE can keep slots without ever asking a link for too much.
+
+    If not, say which of them stand in the way. Exit status 1 if they do not fit.
+    """
+    if drop and stretch_limit is not None:
+        raise InputError("--drop: leaves jobs out instead of stretching; leave --stretch-limit out")
+    instance = load(file, hyperperiod_limit=hyperperiod_limit).instance
+    check_targets([file], [output])
+    limit = None if stretch_limit is None else exact("--stretch-limit", stretch_limit)
+    arguments: _Arguments = {
+        "solver": solver,
+        "time_limit": time_limit,
+        "seed": seed,
+        "workers": workers,
+        "cushion_slots": cushion_slots,
+    }
+    if drop or limit is not None:
+        choices = largest_set(instance) if drop else least_stretch(instance, limit)
+        found = solve_choices(instance, choices, **arguments)
+    else:
+        found = _decide(instance, arguments)
+    kept = found.kept
+    if kept is not None and output is not None:
+        write_schedule(_schedule(instance, kept, limit, solver, seed, cushion_slots), output)
+    if as_json:
+        typer.echo(json.dumps(_document(found), indent=2))
+    else:
+        _print(instance, found, "leaves out weight" if drop else "stretch")
+        if kept is not None and output is not None:
+            typer.echo(f"wrote {output}")
+    return 0 if kept is not None else 1
+
+
+class _Arguments(TypedDict):
+    solver: str
+    time_limit: float | None
+    seed: int
+    workers: int | None
+    cushion_slots: int
+
+
+def _decide(instance: Instance, arguments: _Arguments) -> Chosen:
+    decision = decide(instance, **arguments)
+    refutations = () if decision.refutation is None else (decision.refutation,)
+    if decision.offsets is None:
+        return Chosen(None, None, None if refutations else Fraction(0), refutations)
+    periods = {job.name: job.period for job in instance.jobs}
+    return Chosen(Kept(periods, decision.offsets), Fraction(0), Fraction(0))
+
+
+def _schedule(
+    instance: Instance,
+    kept: Kept,
+    limit: Fraction | None,
+    solver: str,
+    seed: int,
+    cushion_slots: int,
+) -> Schedule:
+    """Return the schedule of what is kept; jobs that are left out begin unshifted."""
+    from metronome_opt.solvers.registry import find_solver
+
+    offsets = {**instance.unshifted, **kept.offsets}
+    stretch = {
+        job.name: kept.periods.get(job.name, job.period) - job.period for job in instance.jobs
+    }
+    judged = evaluate(instance, offsets, stretch, longer=cushion_slots, stretch_limit=limit)
+    return Schedule(
+        instance=instance.name,
+        offsets=offsets,
+        stretch=stretch,
+        status=Status.FEASIBLE,
+        objectives=dict(judged.objectives),
+        lower_bound=None,
+        solver=solver,
+        seed=seed,
+        runtime_s=0.0,
+        versions=versions_of(find_solver("auto")),
+        cushion_slots=cushion_slots,
+        gated={job.name: job.name in kept.periods for job in instance.jobs},
+        stretch_limit=limit,
+    )
+
+
+def _document(found: Chosen) -> dict[str, object]:
+    kept = found.kept
+    return {
+        "fits": kept is not None,
+        "proved": found.proved,
+        "cost": None if found.cost is None else str(found.cost),
+        "bound": None if found.bound is None else str(found.bound),
+        "periods": None if kept is None else dict(kept.periods),
+        "offsets": None if kept is None else dict(kept.offsets),
+        "refutations": [
+            {"reason": each.reason.name.lower(), "periods": dict(each.periods)}
+            for each in found.refutations
+        ],
+    }
+
+
+def _print(instance: Instance, found: Chosen, what: str) -> None:
+    if found.kept is None:
+        unknown = "not known: nothing was found in time, or by this solver"
+        typer.echo("they do not fit" if found.bound is None else unknown)
+    else:
+        console = terminal()
+        console.print(fit_table(instance, found.kept))
+        proof = "proved" if found.proved else f"at least {found.bound}"
+        count = f"{len(found.kept.periods)} of {len(instance.jobs)} jobs keep slots"
+        typer.echo(f"{count}; {what} {found.cost} ({proof})")
+    for refutation in found.refutations[:_MOST_REFUTATIONS]:
+        typer.echo(f"not together: {refutation}")

@@ -1,0 +1,109 @@
+"""Jobs that are placed already, and where a further one fits beside them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from metronome_opt.compatible.pace import Kept, at_periods
+from metronome_opt.instance import Instance, Phase
+from metronome_opt.kernels.sliding import add_windows
+from metronome_opt.kernels.tables import Ints
+
+
+class Placed:
+    """Jobs of an instance at their periods and offsets; no link is overloaded.
+
+    The demand of a link is kept over the least common multiple H of the periods that are placed on
+    it. A further job of period T meets each slot of it that is congruent to one of its own modulo
+    gcd(H, T), so only the largest demand of each residue counts.
+
+    Parameters
+    ----------
+    cushion_slots
+        By how many slots bursts are longer.
+    """
+
+    def __init__(self, instance: Instance, cushion_slots: int = 0) -> None:
+        self.instance = instance
+        self.kept: dict[str, tuple[int, int]] = {}
+        self._cushion = cushion_slots
+        self._phases: dict[tuple[str, int], tuple[Phase, ...]] = {}
+        self._capacity = {link.name: link.capacity for link in instance.links}
+        self._users = {
+            link: [instance.jobs[index].name for index in users]
+            for link, users in instance.jobs_on.items()
+        }
+        self._demand = {link.name: np.zeros(1, dtype=np.int64) for link in instance.links}
+
+    @property
+    def schedule(self) -> Kept:
+        """What is placed."""
+        return Kept(
+            {name: period for name, (period, _) in self.kept.items()},
+            {name: offset for name, (_, offset) in self.kept.items()},
+        )
+
+    def costs(self, name: str, period: int) -> Ints | None:
+        """Return an array over the offsets of a job, 0 where it fits.
+
+        None if it fits nowhere.
+        """
+        job = self.instance.job(name)
+        limit = self.instance.hyperperiod_limit
+        if any(math.lcm(len(self._demand[link]), period) > limit for link in job.links):
+            return None
+        cost = np.zeros(period, dtype=np.int64)
+        prefix = np.empty(2 * period, dtype=np.int64)
+        most = {}
+        for link in job.links:
+            common = math.gcd(len(self._demand[link]), period)
+            most[link] = self._demand[link].reshape(-1, common).max(axis=0)
+        for phase in self._longer(name, period):
+            over = np.zeros(period, dtype=np.int64)
+            for link, flows in job.links.items():
+                blocked = most[link] + flows * phase.rate > self._capacity[link]
+                over += np.tile(blocked, period // len(blocked))
+            add_windows(over, phase.start, phase.length, 1, prefix, cost)
+        if job.fixed_offset is not None and cost[job.fixed_offset] == 0:
+            cost[:] = 1
+            cost[job.fixed_offset] = 0
+        elif job.fixed_offset is not None or cost.min() > 0:
+            return None
+        return cost
+
+    def put(self, name: str, period: int, offset: int) -> None:
+        """Place a job that is not placed, where it fits."""
+        self.kept[name] = (period, offset)
+        for link in self.instance.job(name).links:
+            row = self._demand[link]
+            self._demand[link] = np.tile(row, math.lcm(len(row), period) // len(row))
+        self._add(name, period, offset, 1)
+
+    def take(self, name: str) -> tuple[int, int]:
+        """Take a job away; return the period and the offset that it had."""
+        period, offset = self.kept.pop(name)
+        self._add(name, period, offset, -1)
+        for link in self.instance.job(name).links:
+            kept = (self.kept[user][0] for user in self._users[link] if user in self.kept)
+            self._demand[link] = self._demand[link][: math.lcm(*kept)].copy()
+        return period, offset
+
+    def _add(self, name: str, period: int, offset: int, sign: int) -> None:
+        pattern = np.zeros(period, dtype=np.int64)
+        for phase in self._longer(name, period):
+            pattern[phase.start : phase.end] = phase.rate
+        pattern = np.roll(sign * pattern, offset)
+        for link, flows in self.instance.job(name).links.items():
+            self._demand[link].reshape(-1, period)[:] += flows * pattern
+
+    def _longer(self, name: str, period: int) -> tuple[Phase, ...]:
+        """Return the bursts of a job at a period, with the cushion."""
+        key = (name, period)
+        if key not in self._phases:
+            job = self.instance.job(name)
+            if self._cushion:
+                job = at_periods(self.instance, {name: period}, self._cushion).jobs[0]
+            self._phases[key] = job.phases
+        return self._phases[key]

@@ -1,0 +1,209 @@
+"""Depth-first search for offsets at which no link is ever asked for more than it carries.
+
+A job may go where it adds no contention, which `score_job` says for all its offsets at once. The
+job that has fewest such offsets comes next, so that a dead end is seen early. Offsets where a burst
+touches what is there already are tried first, since they leave the others most room. Of schedules
+that are rotations of one another only one is tried: with L the least common multiple of the periods
+placed so far on the links that hang together, job j needs only offsets below gcd(T_j, L)
+(`presolve.orbits`). L may be huge; gcd(T_j, L) is the least common multiple of all gcd(T_j, T_i).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from metronome_opt.kernels.jobs import put_job, score_job
+from metronome_opt.kernels.tables import Compiled, Ints, Tables
+
+FOUND = 0
+REFUTED = 1
+EXHAUSTED = 2
+
+
+class Descent(NamedTuple):
+    """Where the search is; it can be left and resumed.
+
+    Attributes
+    ----------
+    depth
+        How many jobs are placed beyond those that are fixed, shape (1,).
+    order
+        The job at each depth.
+    offsets
+        Of each job; -1 for one that is not placed.
+    candidates, tried, most
+        Per depth: the offsets to try, how many of them have been, how many there are.
+    room
+        Per depth and job: how many offsets it has left; -1 for one that is placed.
+    domain
+        Per depth and job: below what its offsets need to be tried.
+    component
+        Of each job.
+    demand
+        Of what is placed.
+    """
+
+    depth: Ints
+    order: Ints
+    offsets: Ints
+    candidates: Ints
+    tried: Ints
+    most: Ints
+    room: Ints
+    domain: Ints
+    component: Ints
+    demand: Ints
+    work: Ints
+
+
+def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
+    """Return a search that has placed the jobs that are fixed, and nothing else.
+
+    Parameters
+    ----------
+    component
+        For each free job, the number of the component that it is rotated with.
+    domain
+        For each free job, the greatest common divisor of its period and of what its component may
+        be rotated by.
+    """
+    jobs = compiled.instance.jobs
+    count, longest = len(jobs), max(job.period for job in jobs)
+    descent = Descent(
+        depth=np.zeros(1, dtype=np.int64),
+        order=np.full(count + 1, -1, dtype=np.int64),
+        offsets=np.full(count, -1, dtype=np.int64),
+        candidates=np.zeros((count + 1, longest), dtype=np.int64),
+        tried=np.zeros(count + 1, dtype=np.int64),
+        most=np.full(count + 1, -1, dtype=np.int64),
+        room=np.zeros((count + 1, count), dtype=np.int64),
+        domain=np.tile(domain, (count + 1, 1)),
+        component=component,
+        demand=compiled.empty_demand(),
+        work=np.empty(5 * longest, dtype=np.int64),
+    )
+    for index, job in enumerate(jobs):
+        if job.fixed_offset is not None:
+            descent.offsets[index] = job.fixed_offset
+            put_job(compiled.tables, descent.demand, index, job.fixed_offset, 1)
+    for index in range(count):
+        free = descent.offsets[index] < 0
+        descent.room[0, index] = _room(compiled.tables, descent, index) if free else -1
+    return descent
+
+
+@njit(cache=True, nogil=True)
+def descend(tables: Tables, descent: Descent, nodes: int) -> int:
+    """Go on for so many placements; return FOUND, REFUTED or EXHAUSTED.
+
+    The offsets are those of `descent` if they are found.
+    """
+    depth = descent.depth[0]
+    while True:
+        if descent.most[depth] < 0:
+            job = _tightest(descent.room[depth])
+            if job < 0:
+                descent.depth[0] = depth
+                return FOUND
+            descent.order[depth] = job
+            _list_candidates(tables, descent, depth, job)
+        job = descent.order[depth]
+        if descent.tried[depth] == descent.most[depth]:
+            descent.most[depth] = -1
+            if depth == 0:
+                return REFUTED
+            depth -= 1
+            _take(tables, descent, depth)
+            continue
+        if nodes == 0:
+            descent.depth[0] = depth
+            return EXHAUSTED
+        nodes -= 1
+        offset = descent.candidates[depth, descent.tried[depth]]
+        descent.tried[depth] += 1
+        descent.offsets[job] = offset
+        put_job(tables, descent.demand, job, offset, 1)
+        if _look_ahead(tables, descent, depth, job):
+            depth += 1
+            descent.most[depth] = -1
+        else:
+            _take(tables, descent, depth)
+
+
+@njit(cache=True, nogil=True)
+def _take(tables: Tables, descent: Descent, depth: int) -> None:
+    """Take away the job that was placed at a depth."""
+    job = descent.order[depth]
+    put_job(tables, descent.demand, job, descent.offsets[job], -1)
+    descent.offsets[job] = -1
+
+
+@njit(cache=True, nogil=True)
+def _tightest(room: Ints) -> int:
+    """Return the job with the fewest offsets left; -1 if all are placed."""
+    best = -1
+    for job in range(room.shape[0]):
+        if room[job] >= 0 and (best < 0 or room[job] < room[best]):
+            best = job
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _list_candidates(tables: Tables, descent: Descent, depth: int, job: int) -> None:
+    """List the offsets that a job may take, those where it touches others first."""
+    period = tables.period[job]
+    cost = descent.work[:period]
+    score_job(tables, descent.demand, job, cost, descent.work[period:])
+    count = 0
+    for touching in (True, False):
+        for o in range(descent.domain[depth, job]):
+            if cost[o] == 0:
+                touches = cost[o - 1] != 0 or cost[(o + 1) % period] != 0
+                if touches == touching:
+                    descent.candidates[depth, count] = o
+                    count += 1
+    descent.tried[depth], descent.most[depth] = 0, count
+
+
+@njit(cache=True, nogil=True)
+def _look_ahead(tables: Tables, descent: Descent, depth: int, job: int) -> bool:
+    """Count the offsets that are left to those whom a job meets; return whether all have some."""
+    room, domain = descent.room[depth + 1], descent.domain[depth + 1]
+    room[:], domain[:] = descent.room[depth], descent.domain[depth]
+    room[job] = -1
+    for other in range(room.shape[0]):
+        if room[other] < 0:
+            continue
+        if descent.component[other] == descent.component[job]:
+            common = np.gcd(tables.period[other], tables.period[job])
+            domain[other] = np.lcm(domain[other], common)
+        if _meet(tables, job, other):
+            room[other] = _room(tables, descent, other)
+            if room[other] == 0:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _meet(tables: Tables, one: int, other: int) -> bool:
+    for use in range(tables.use_ptr[one], tables.use_ptr[one + 1]):
+        for theirs in range(tables.use_ptr[other], tables.use_ptr[other + 1]):
+            if tables.use_link[use] == tables.use_link[theirs]:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _room(tables: Tables, descent: Descent, job: int) -> int:
+    """Return at how many offsets a job adds no contention to what is placed."""
+    period = tables.period[job]
+    cost = descent.work[:period]
+    if score_job(tables, descent.demand, job, cost, descent.work[period:]) > 0:
+        return 0
+    count = 0
+    for o in range(period):
+        count += cost[o] == 0
+    return count

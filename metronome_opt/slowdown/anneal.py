@@ -1,0 +1,147 @@
+"""Annealing over who is gated, their periods and offsets, with the event engine as the judge.
+
+A plan is moved by one job at a time, and sometimes two: into a slot or out of it, to another
+period, to another offset at which it fits beside the others. Where a free job begins is left alone,
+since it forgets that. A move is tried by one play, and by the rest only if that one does not speak
+against it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping
+
+from metronome_opt.compatible.placed import Placed
+from metronome_opt.instance import Instance, Job
+from metronome_opt.slowdown.judge import Judge
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.solvers.deadline import Deadline
+
+_LONGEST = 20_000  # slots of a hyperperiod
+_HEAT = 0.05  # of the value above 1: a move that costs so much is taken at first
+
+
+def anneal(
+    judge: Judge,
+    screen: Judge,
+    plan: Plan,
+    longest: Mapping[str, int],
+    clock: Deadline,
+    *,
+    cushion_slots: int = 0,
+    seed: int = 0,
+    rounds: int | None = None,
+    report: Callable[[Plan, float], None] | None = None,
+) -> Plan:
+    """Return the best plan that is found from one on.
+
+    Parameters
+    ----------
+    judge, screen
+        What counts, and what is asked first because it takes less time.
+    longest
+        The longest period that each job may keep, in slots.
+    clock
+        When to end; the temperature falls with the time, or with `rounds`, whichever is further.
+    cushion_slots
+        By how many slots bursts of gated jobs are longer.
+    report
+        Told of every plan that is the best so far, and its value.
+    """
+    rng = random.Random(seed)  # noqa: S311 (no secrets)
+    moves = _Moves(judge.player.instance, longest, cushion_slots, rng)
+    best, best_value = plan, judge.value(plan)
+    current, value, first = plan, best_value, screen.value(plan)
+    heat = _HEAT * max(0.0, best_value - 1.0)
+    allowed, done = clock.remaining, 0
+    while not clock.over and done != rounds:
+        done += 1
+        spent = [] if allowed is None else [1.0 - (clock.remaining or 0.0) / max(allowed, 1e-9)]
+        spent += [] if rounds is None else [done / rounds]
+        bound = -heat * (1.0 - max(spent, default=0.0)) ** 2 * math.log(1.0 - rng.random())
+        moved = moves.of(current)
+        if moved is None:
+            continue
+        tried = screen.value(moved)
+        if tried > first + 2 * bound:
+            continue
+        reached = judge.value(moved)
+        if reached <= value + bound:
+            current, value, first = moved, reached, tried
+            if value < best_value:
+                best, best_value = moved, value
+                if report is not None:
+                    report(best, best_value)
+    return best
+
+
+def is_short(instance: Instance, periods: Mapping[str, int]) -> bool:
+    """Return whether links still have hyperperiods that the judge can walk through.
+
+    Parameters
+    ----------
+    periods
+        Of the jobs that do not keep to their own.
+    """
+    for link, users in instance.jobs_on.items():
+        jobs = (instance.jobs[index] for index in users)
+        together = math.lcm(*(periods.get(job.name, job.period) for job in jobs))
+        if together > max(_LONGEST, instance.hyperperiods[link]):
+            return False
+    return True
+
+
+class _Moves:
+    """Neighbours of plans, in which the gated jobs fit."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        longest: Mapping[str, int],
+        cushion_slots: int,
+        rng: random.Random,
+    ) -> None:
+        self._instance = instance
+        self._longest = longest
+        self._cushion = cushion_slots
+        self._rng = rng
+
+    def of(self, plan: Plan) -> Plan | None:
+        """Return a neighbour; None if the one that was drawn is none."""
+        offsets, periods = dict(plan.offsets), dict(plan.periods)
+        for _ in range(1 + (self._rng.random() < 0.3)):
+            job = self._rng.choice(self._instance.jobs)
+            if job.name in periods and self._rng.random() < 0.3:
+                del periods[job.name]
+                offsets[job.name] %= job.period
+                continue
+            period = self._period(job, periods.get(job.name))
+            periods.pop(job.name, None)
+            offset = self._offset(job, period, offsets, periods)
+            if offset is None:
+                return None
+            periods[job.name], offsets[job.name] = period, offset
+        return Plan(offsets, periods) if is_short(self._instance, periods) else None
+
+    def _period(self, job: Job, now: int | None) -> int:
+        if now is not None and self._rng.random() < 0.4:
+            return now
+        if self._rng.random() < 0.4:
+            return job.period
+        return self._rng.randint(job.period, max(job.period, self._longest[job.name]))
+
+    def _offset(
+        self, job: Job, period: int, offsets: Mapping[str, int], periods: Mapping[str, int]
+    ) -> int | None:
+        """Return an offset at which a job fits beside those that are gated."""
+        placed = Placed(self._instance, self._cushion)
+        for name, theirs in periods.items():
+            placed.put(name, theirs, offsets[name])
+        cost = placed.costs(job.name, period)
+        if cost is None:
+            return None
+        near = (offsets[job.name] + self._rng.choice((-3, -1, 0, 1, 3))) % period
+        if cost[near] == 0 and self._rng.random() < 0.3:
+            return near
+        return int(self._rng.choice((cost == 0).nonzero()[0]))

@@ -1,0 +1,32 @@
+"""What jobs are told: where each begins, who keeps slots, and how far these lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from immutabledict import immutabledict
+
+from metronome_opt.instance import Instance
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A kept schedule, and where the others begin.
+
+    Attributes
+    ----------
+    offsets
+        Of all jobs, in slots; a job that is not gated only begins there.
+    periods
+        From one slot of a gated job to its next, by name. Jobs that are not named run freely.
+    """
+
+    offsets: Mapping[str, int]
+    periods: Mapping[str, int] = immutabledict()
+
+    def stretch(self, instance: Instance) -> dict[str, int]:
+        """Return the idle slots of each job."""
+        return {
+            job.name: self.periods.get(job.name, job.period) - job.period for job in instance.jobs
+        }

@@ -1,0 +1,259 @@
+"""The entry for people: least slowdown, unless other objectives are asked for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Instance
+from metronome_opt.multiobjective import solve as solve_objectives
+from metronome_opt.multiobjective.goals import Exact, check_reserve, exact
+from metronome_opt.result import Event, Level, Result, Stop
+from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.slowdown.expected import expected_ms, mean_slowdown
+from metronome_opt.slowdown.minimise import Outcome, Terms, minimise
+from metronome_opt.slowdown.player import Player, plays
+from metronome_opt.slowdown.waits import waits
+from metronome_opt.solvers.deadline import Deadline
+from metronome_opt.solvers.registry import find_solver
+from metronome_opt.solvers.search import Callback
+from metronome_opt.solvers.solve import (
+    DEFAULT_TIME_LIMIT,
+    check_instance,
+    check_numbers,
+    interrupt_stops,
+    versions_of,
+)
+from metronome_opt.verify import evaluate
+
+SLOWDOWN = "slowdown"
+_MOST_WAITING = 100  # jobs of which it is said who waits for whom
+_EVENTS_PER_S = 200_000  # that are simulated, at least
+_VALUES = 3  # of all plays that there has to be time for
+
+
+def solve(
+    instance: Instance,
+    solver: str = "auto",
+    *,
+    time_limit: float | None = DEFAULT_TIME_LIMIT,
+    seed: int = 0,
+    workers: int | None = None,
+    objectives: Sequence[str] | None = None,
+    stretch_limit: Exact | None = None,
+    tolerance: Mapping[str, Exact] | None = None,
+    weights: Mapping[str, Exact] | None = None,
+    epsilon: Mapping[str, Exact] | None = None,
+    strict: bool = False,
+    cushion_slots: int = 0,
+    callback: Callback | None = None,
+) -> Result:
+    """Choose for every job whether it is gated, and when it may burst.
+
+    Least is the weighted mean slowdown, mean iteration time over period, as the jobs are simulated:
+    under fair sharing and as over TCP, with computing times that vary by 1 %. No job is made slower
+    by more than 1 % than it is if nobody is shifted.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    solver
+        A name of `metronome_opt.SOLVERS`; only ``auto`` knows slowdown, the others choose offsets
+        of least contention.
+    time_limit
+        Seconds for everything; None for as long as it takes (some thousand plans).
+    seed
+        For everything that is random.
+    workers
+        Threads; None for one per core.
+    objectives
+        ``["slowdown"]`` if left out and the solver knows it; else those of
+        `metronome_opt.multiobjective.solve`.
+    stretch_limit
+        The share of its period by which a gated job may be stretched, if that is more than the
+        instance says: ``"20%"``, or an exact number.
+    tolerance, weights, epsilon, strict
+        For other objectives, see `metronome_opt.multiobjective.solve`.
+    cushion_slots
+        By how many slots bursts of gated jobs may be longer without disturbing one another.
+    callback
+        Told of every new incumbent; returns True to stop.
+
+    Returns
+    -------
+    Result
+        Its schedule says who is gated, and what iteration time is expected of each job.
+
+    Raises
+    ------
+    InputError
+        If an argument makes no sense.
+    """
+    check_instance(instance)
+    find_solver(solver)
+    others = weights or tolerance or epsilon or strict
+    if objectives is None and (solver != "auto" or others or instance.needs_stretch):
+        objectives = ("contention",)
+    if objectives is not None and list(objectives) != [SLOWDOWN]:
+        _check_alone(objectives, stretch_limit)
+        return solve_objectives(
+            instance,
+            solver,
+            time_limit=time_limit,
+            seed=seed,
+            workers=workers,
+            objectives=objectives,
+            tolerance=tolerance,
+            weights=weights,
+            epsilon=epsilon,
+            strict=strict,
+            cushion_slots=cushion_slots,
+            callback=callback,
+        )
+    _check_able(instance, solver, others)
+    check_numbers(time_limit, seed, workers)
+    check_reserve(instance, cushion_slots)
+    terms = Terms(
+        stretch_limit=_share(stretch_limit),
+        cushion_slots=cushion_slots,
+        seed=seed,
+        workers=workers or os.cpu_count() or 1,
+    )
+    if time_limit is not None and time_limit < _least_time(instance):
+        result = solve_objectives(
+            instance,
+            time_limit=time_limit,
+            seed=seed,
+            workers=workers,
+            cushion_slots=cushion_slots,
+            callback=callback,
+        )
+        note = "no time to simulate so many jobs: least contention instead of least slowdown"
+        return replace(result, notes=(*result.notes, note))
+    run = _Run(time_limit, callback)
+    with interrupt_stops(run):
+        outcome = minimise(instance, terms, run.clock, run.report)
+    return _result(instance, outcome, terms, run)
+
+
+class _Run:
+    """The clock, and what was found when."""
+
+    def __init__(self, time_limit: float | None, callback: Callback | None) -> None:
+        self._start = time.perf_counter()
+        self._callback = callback
+        self._told: Stop | None = None
+        self.clock = Deadline(time_limit, lambda: self._told is not None)
+        self.trajectory: list[Event] = []
+
+    @property
+    def elapsed(self) -> float:
+        return time.perf_counter() - self._start
+
+    @property
+    def stop(self) -> Stop:
+        if self._told is not None:
+            return self._told
+        return Stop.TIME_LIMIT if self.clock.over else Stop.FINISHED
+
+    def interrupt(self) -> None:
+        self._told = Stop.INTERRUPTED
+
+    def report(self, slowdown: float) -> None:
+        event = Event(
+            self.elapsed, Fraction(slowdown).limit_denominator(10**6), Fraction(1), "play"
+        )
+        self.trajectory.append(event)
+        if self._callback is not None and self._callback(event) and self._told is None:
+            self._told = Stop.CALLBACK
+
+
+def _share(value: Exact | None) -> Fraction | None:
+    """Return the stretch limit as a number; one that is negative is refused."""
+    limit = None if value is None else exact("stretch_limit", value)
+    if limit is not None and limit < 0:
+        raise InputError(f"stretch_limit: must be at least 0, got {show(str(value))}")
+    return limit
+
+
+def _check_alone(objectives: Sequence[str], stretch_limit: Exact | None) -> None:
+    if not isinstance(objectives, str) and SLOWDOWN in objectives:
+        raise InputError("objectives: slowdown stands alone; leave the others out")
+    if stretch_limit is not None:
+        raise InputError(
+            "stretch_limit: is for slowdown alone; other objectives keep to max_stretch of the jobs"
+        )
+
+
+def _check_able(instance: Instance, solver: str, others: object) -> None:
+    if solver != "auto":
+        raise InputError(f"solver: {solver} does not know slowdown; use auto")
+    if others:
+        raise InputError(
+            "slowdown: knows no tolerance, weights, epsilon or strict; name other objectives"
+        )
+    if instance.needs_stretch:
+        raise InputError(
+            f"{instance.name}: jobs have to be stretched before links have hyperperiods; "
+            "name stretch among the objectives"
+        )
+
+
+def _least_time(instance: Instance) -> float:
+    """Return about how many seconds it takes to judge a plan at all."""
+    return _VALUES * Player(instance, plays(0, 4)).events / _EVENTS_PER_S
+
+
+def _result(instance: Instance, outcome: Outcome, terms: Terms, run: _Run) -> Result:
+    runtime = run.elapsed
+    plan = outcome.plan
+    stretch = plan.stretch(instance)
+    limit = max(
+        (
+            Fraction(stretch[job.name], job.period)
+            for job in instance.jobs
+            if stretch[job.name] > job.max_stretch
+        ),
+        default=None,
+    )
+    evaluation = evaluate(
+        instance, plan.offsets, stretch, longer=terms.cushion_slots, stretch_limit=limit
+    )
+    expected = expected_ms(instance, plan, outcome.slowdowns)
+    value = mean_slowdown(instance, expected)
+    schedule = Schedule(
+        instance=instance.name,
+        offsets=dict(plan.offsets),
+        stretch=stretch,
+        status=Status.OPTIMAL if value == 1 else Status.FEASIBLE,
+        objectives={SLOWDOWN: value, **{n: evaluation.objectives[n] for n in OBJECTIVES}},
+        lower_bound=Fraction(1),
+        solver="auto",
+        seed=terms.seed,
+        runtime_s=round(runtime, 6),
+        versions=versions_of(find_solver("auto")),
+        cushion_slots=terms.cushion_slots,
+        gated={job.name: job.name in plan.periods for job in instance.jobs},
+        stretch_limit=limit,
+        expected_ms=expected,
+    )
+    return Result(
+        instance=instance,
+        schedule=schedule,
+        stop=Stop.PROVED if value == 1 else run.stop,
+        evaluation=evaluation,
+        build_s=0.0,
+        solve_s=runtime,
+        trajectory=tuple(run.trajectory),
+        levels=(Level(SLOWDOWN, value, value == 1),),
+        unshifted_ms={
+            job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
+            for job in instance.jobs
+        },
+        waits=waits(instance, plan) if len(instance.jobs) <= _MOST_WAITING else None,
+    )

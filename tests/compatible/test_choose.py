@@ -1,0 +1,229 @@
+"""The cheapest choices at which jobs fit, worked out by hand, and what is asked wrongly."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from fractions import Fraction
+
+import pytest
+
+from metronome_opt.compatible import (
+    SOLVERS,
+    Choice,
+    Choices,
+    Kept,
+    Reason,
+    largest_set,
+    least_stretch,
+    solve_choices,
+)
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from tests.builders import job, network, tangle
+from tests.compatible.cases import check_offsets
+
+EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
+ALL = sorted(SOLVERS)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_two_light_jobs_are_worth_more_than_a_heavy_one(solver: str) -> None:
+    instance = network(
+        job("heavy", 10, (0, 8, 60), weight=3),
+        job("one", 10, (0, 5, 60), weight=2),
+        job("two", 10, (0, 5, 60), weight=2),
+    )
+    found = solve_choices(instance, largest_set(instance), solver=solver)
+    assert found.kept is not None
+    assert found.kept.periods == {"one": 10, "two": 10}
+    assert found.cost == found.bound == 3
+    assert found.proved
+    check_offsets(instance, found.kept.periods, found.kept.offsets)
+    worth = {"heavy": Fraction(9, 2), "one": Fraction(2), "two": Fraction(2)}
+    found = solve_choices(instance, largest_set(instance, worth), solver=solver)
+    assert found.kept is not None
+    assert found.kept.periods == {"heavy": 10}
+    assert found.cost == 4
+
+
+def test_greedy_takes_the_heaviest_first() -> None:
+    instance = network(
+        job("heavy", 10, (0, 8, 60), weight=3),
+        job("one", 10, (0, 5, 60), weight=2),
+        job("two", 10, (0, 5, 60), weight=2),
+    )
+    greedy = solve_choices(instance, largest_set(instance), solver="greedy")
+    assert greedy.kept is not None
+    assert greedy.kept.periods == {"heavy": 10}
+    assert greedy.cost == 4
+    assert greedy.bound == 0
+    assert not greedy.proved
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_the_least_stretch_that_makes_room(solver: str) -> None:
+    """Two bursts of 5 slots need a common divisor of 10: 9 becomes 10, or 20 at a higher price."""
+    jobs = [job("a", 9, (0, 5, 60), weight=4, max_stretch=11), job("b", 10, (0, 5, 60), weight=1)]
+    instance = network(*jobs)
+    found = solve_choices(instance, least_stretch(instance), solver=solver)
+    assert found.kept is not None
+    assert found.kept.periods == {"a": 10, "b": 10}
+    assert (found.cost, found.bound) == (Fraction(4, 9), Fraction(4, 9))
+    held = instance.replace(jobs=tuple(j.model_copy(update={"max_stretch": 0}) for j in jobs))
+    assert (
+        solve_choices(held, least_stretch(held, Fraction(1, 9)), solver=solver).cost == found.cost
+    )
+    for limit in (None, Fraction(0), Fraction(1, 10)):
+        nothing = solve_choices(held, least_stretch(held, limit), solver=solver)
+        assert (nothing.kept, nothing.cost, nothing.bound) == (None, None, None)
+        assert nothing.proved
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_running_freely_may_be_cheaper_than_stretching(solver: str) -> None:
+    instance = network(job("a", 9, (0, 5, 60)), job("b", 10, (0, 5, 60)))
+    keep, free = Choice(10, Fraction(0)), Choice(None, Fraction(1, 3))
+    choices: dict[str, tuple[Choice, ...]] = {"a": (Choice(9, Fraction(0)), free), "b": (keep,)}
+    found = solve_choices(instance, choices, solver=solver)
+    assert found.kept is not None
+    assert (dict(found.kept.periods), found.cost) == ({"b": 10}, Fraction(1, 3))
+    choices["a"] = (*choices["a"], Choice(10, Fraction(2, 7)))
+    found = solve_choices(instance, choices, solver=solver)
+    assert found.kept is not None
+    assert (dict(found.kept.periods), found.cost) == ({"a": 10, "b": 10}, Fraction(2, 7))
+
+
+@pytest.mark.parametrize("solver", ALL)
+def test_nobody_keeping_slots_is_an_answer(solver: str) -> None:
+    instance = network(job("a", 4, (0, 2, 101), weight=7))
+    found = solve_choices(instance, largest_set(instance), solver=solver)
+    assert found.kept == Kept({}, {})
+    assert found.cost == 7
+    assert found.bound == (7 if SOLVERS[solver].exact else 0)
+
+
+@pytest.mark.parametrize("solver", ALL)
+def test_jobs_that_all_fit_beside_one_another_cost_nothing(solver: str) -> None:
+    jobs = [job(name, period, (0, period, 30)) for name, period in (("a", 7), ("b", 9), ("c", 5))]
+    instance = network(*jobs, job("d", 11, (0, 11, 300), links={}))
+    for choices in (largest_set(instance), least_stretch(instance, Fraction(1))):
+        found = solve_choices(instance, choices, solver=solver, cushion_slots=20)
+        assert found.kept is not None
+        assert found.kept.periods == {"a": 7, "b": 9, "c": 5, "d": 11}
+        assert found.cost == found.bound == 0
+
+
+def test_refutations_say_why_nothing_is_cheaper() -> None:
+    burst = (0, 1, 60)
+    instance = network(job("a", 6, burst), job("b", 10, burst), job("c", 14, burst, weight=3))
+    found = solve_choices(instance, largest_set(instance), solver="cpsat")
+    assert found.cost == 1
+    assert [str(why) for why in found.refutations] == [f"a at 6, b at 10, c at 14: {Reason.SEARCH}"]
+
+
+def test_of_equal_periods_the_cheaper_choice_counts() -> None:
+    instance = network(job("a", 4, (0, 2, 60)))
+    twice = {"a": (Choice(4, Fraction(5)), Choice(4, Fraction(2)), Choice(5, Fraction(3)))}
+    for solver in ALL:
+        found = solve_choices(instance, twice, solver=solver)
+        assert found.kept is not None
+        assert found.kept.periods == {"a": 4}
+        assert found.cost == 2
+
+
+def test_the_callback_is_told_of_every_better_answer() -> None:
+    instance = tangle(9, 2, 5, periods=(12, 18, 24), lengths=(2, 6))
+    told: list[tuple[Kept, Fraction]] = []
+    found = solve_choices(
+        instance, largest_set(instance), callback=lambda kept, cost: told.append((kept, cost))
+    )
+    assert told[-1] == (found.kept, found.cost)
+    costs = [cost for _, cost in told]
+    assert costs == sorted(set(costs), reverse=True)
+    for kept, _ in told:
+        check_offsets(instance, kept.periods, kept.offsets)
+
+
+def test_seeds_repeat() -> None:
+    instance = tangle(12, 4, 1, periods=(12, 18, 24, 36), lengths=(2, 8))
+    for solver in ("local", "milp"):
+        first, second = (
+            solve_choices(instance, largest_set(instance), solver=solver, seed=3, time_limit=None)
+            for _ in range(2)
+        )
+        assert first == second
+
+
+# ------------------------------------------------------------------ ends
+
+
+def hard() -> tuple[Instance, Choices]:
+    instance = tangle(80, 8, 3, periods=(60, 72, 80, 90, 96, 100), lengths=(4, 18), each=3)
+    return instance, least_stretch(instance, Fraction(1, 4))
+
+
+@pytest.mark.parametrize("solver", ALL)
+def test_without_time_there_is_a_bound_at_least(solver: str) -> None:
+    found = solve_choices(*hard(), solver=solver, time_limit=0)
+    assert found.kept is None
+    assert found.bound == 0
+
+
+@pytest.mark.parametrize("solver", ["auto", "cpsat", "milp", "search", "local"])
+def test_ctrl_c_returns_what_there_is(solver: str) -> None:
+    instance, _ = hard()
+    begin = time.perf_counter()
+    threading.Timer(0.4, signal.raise_signal, (signal.SIGINT,)).start()
+    found = solve_choices(instance, largest_set(instance), solver=solver, time_limit=60)
+    assert time.perf_counter() - begin < 10
+    assert found.bound is not None
+    if found.kept is not None:
+        check_offsets(instance, found.kept.periods, found.kept.offsets)
+
+
+# ------------------------------------------------------------------ what makes no sense
+
+
+FREE = (Choice(None, Fraction(1)),)
+
+
+@pytest.mark.parametrize(
+    ("choices", "told"),
+    [
+        ({"a": ()}, "choices.a: empty; every job needs a choice"),
+        ({}, "choices.a: empty; every job needs a choice"),
+        ({"a": FREE, "z": FREE}, "jobs: there is no 'z' in by-hand"),
+        (
+            {"a": (Choice(4, Fraction(-1, 2)),)},
+            "choices.a: costs must be at least 0, got '-1/2'",
+        ),
+        (
+            {"a": (Choice(3, Fraction(0)),)},
+            "choices.a: periods must be from 4 to 1000000, got 3",
+        ),
+    ],
+)
+def test_choices_that_make_no_sense(choices: Choices, told: str) -> None:
+    with pytest.raises(InputError) as error:
+        solve_choices(network(job("a", 4, (0, 1, 60))), choices)
+    assert str(error.value) == told
+
+
+def test_a_solver_that_is_not_known() -> None:
+    with pytest.raises(InputError, match="solver: 'magic' is not known; choose from auto, cpsat"):
+        solve_choices(network(job("a", 4, (0, 1, 60))), {"a": FREE}, solver="magic")
+
+
+@pytest.mark.parametrize(("bits", "refusing"), [(31, ["milp"]), (60, ["cpsat", "milp"])])
+def test_costs_that_are_too_fine(bits: int, refusing: list[str]) -> None:
+    least = Fraction(1, 2**bits)
+    free = (Choice(4, Fraction(0)), Choice(5, Fraction(1)), Choice(None, least))
+    instance = network(job("a", 4, (0, 1, 101)))
+    for solver in refusing:
+        with pytest.raises(InputError, match="costs: too fine for"):
+            solve_choices(instance, {"a": free}, solver=solver)
+    for solver in sorted({*EXACT} - {*refusing}):
+        found = solve_choices(instance, {"a": free}, solver=solver)
+        assert found.cost == found.bound == least

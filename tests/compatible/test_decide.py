@@ -1,0 +1,215 @@
+"""Whether jobs fit, in cases worked out by hand."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from metronome_opt.compatible import SOLVERS, Reason, decide
+from metronome_opt.compatible.decide import Decider
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from tests.builders import job, network
+from tests.compatible.cases import check_offsets
+
+EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
+FAST = [name for name in EXACT if name != "exhaustive"]
+
+
+def check_fits(instance: Instance, fits: bool, solver: str, cushion_slots: int = 0) -> None:
+    found = decide(instance, solver=solver, cushion_slots=cushion_slots)
+    assert (found.offsets is not None) == fits
+    assert (found.refutation is not None) == (not fits)
+    if found.offsets is not None:
+        periods = {job.name: job.period for job in instance.jobs}
+        check_offsets(instance, periods, found.offsets, cushion_slots)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+@pytest.mark.parametrize(
+    ("first", "second", "cushion", "fits"),
+    [
+        # One burst each: both lengths and both cushions together must be within gcd(6, 4) = 2.
+        ((6, (0, 1, 60)), (4, (2, 1, 60)), 0, True),
+        ((6, (0, 1, 60)), (4, (2, 1, 60)), 1, False),
+        ((6, (0, 2, 60)), (4, (2, 1, 60)), 0, False),
+        # Beside one another, whatever they do.
+        ((6, (0, 6, 50)), (4, (0, 4, 50)), 3, True),
+        # Bursts of 2 and of 3 slots every 5 slots fill 10 slots; one slot more is too much.
+        ((10, (0, 2, 60), (5, 2, 60)), (10, (0, 3, 60), (5, 3, 60)), 0, True),
+        ((10, (0, 2, 60), (5, 2, 60)), (10, (0, 4, 60), (5, 3, 60)), 0, False),
+        ((10, (0, 2, 60), (5, 2, 60)), (10, (0, 3, 60), (5, 3, 60)), 1, False),
+        # Of two bursts at 0 and 3 each, all differences but 0, 3 and -3 do: modulo 3 those are
+        # 1 and 2, which longer bursts use up, and modulo 1 there are none.
+        ((8, (0, 1, 60), (3, 1, 60)), (8, (0, 1, 60), (3, 1, 60)), 0, True),
+        ((6, (0, 1, 60), (3, 1, 60)), (9, (0, 1, 60), (3, 1, 60)), 0, True),
+        ((6, (0, 1, 60), (3, 1, 60)), (9, (0, 1, 60), (3, 1, 60)), 1, False),
+        ((5, (0, 1, 60), (3, 1, 60)), (9, (0, 1, 60), (3, 1, 60)), 0, False),
+        # The low burst of the first fits beside the second, the high one before it.
+        ((6, (0, 3, 60), (3, 3, 40)), (6, (0, 3, 60)), 0, True),
+        ((6, (0, 3, 60), (3, 3, 50)), (6, (0, 3, 60)), 0, False),
+        # A cushion longer than the period fills it.
+        ((4, (0, 1, 60)), (4, (0, 1, 40)), 9, True),
+        ((4, (0, 1, 60)), (4, (0, 1, 60)), 9, False),
+    ],
+)
+def test_two_jobs(
+    first: tuple[int, tuple[int, int, int]],
+    second: tuple[int, tuple[int, int, int]],
+    cushion: int,
+    fits: bool,
+    solver: str,
+) -> None:
+    instance = network(job("a", first[0], *first[1:]), job("b", second[0], *second[1:]))
+    check_fits(instance, fits, solver, cushion)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_three_jobs_that_fit_two_by_two_and_not_together(solver: str) -> None:
+    """All periods have 2 as their common divisor: each burst needs a parity of its own."""
+    burst = (0, 1, 60)
+    jobs = [job("a", 6, burst), job("b", 10, burst), job("c", 14, burst)]
+    for left in range(3):
+        check_fits(network(*jobs[:left], *jobs[left + 1 :]), True, solver)
+    refutation = decide(network(*jobs), solver=solver).refutation
+    assert refutation is not None
+    assert refutation.reason is Reason.SEARCH
+    assert refutation.periods == {"a": 6, "b": 10, "c": 14}
+
+
+def test_reasons_that_need_no_search_name_no_job_too_many() -> None:
+    short, long = (0, 1, 60), (0, 6, 60)
+    jobs = [job("a", 10, short), job("b", 10, long), job("c", 10, long)]
+    pair = decide(network(*jobs)).refutation
+    assert pair is not None
+    assert str(pair) == f"b at 10, c at 10: {Reason.PAIR}"
+    alone = decide(network(job("d", 10, (0, 1, 101)), *jobs)).refutation
+    assert alone is not None
+    assert (alone.reason, alone.periods) == (Reason.LOAD, {"d": 10})
+    many = [job(name, 10, (0, 4, 60)) for name in "abcd"]  # 24 a slot each; five would be 120
+    load = decide(network(job("e", 10, (0, 3, 60)), *many)).refutation
+    assert load is not None
+    assert (load.reason, set(load.periods)) == (Reason.LOAD, {"a", "b", "c", "d", "e"})
+    load = decide(network(job("e", 10, (0, 1, 60)), job("f", 10, (0, 4, 60)), *many)).refutation
+    assert load is not None
+    assert (load.reason, set(load.periods)) == (Reason.LOAD, {"a", "b", "c", "d", "f"})
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_what_is_fixed_is_in_the_way(solver: str) -> None:
+    burst = (0, 2, 60)
+    fixed = [job("a", 4, burst, fixed_offset=0), job("b", 4, burst, fixed_offset=1)]
+    check_fits(network(*fixed), False, solver)
+    other = job("c", 4, (0, 1, 10))  # meets neither, and does not hide that they meet
+    check_fits(network(*fixed, other), False, solver)
+    apart = [job("a", 4, burst, fixed_offset=3), job("b", 4, burst, fixed_offset=1)]
+    check_fits(network(*apart), True, solver)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_jobs_held_by_the_same_fixed_jobs_on_different_links(solver: str) -> None:
+    """Both free jobs need offset 2, though nothing but fixed jobs connects their links."""
+    both = {"link": 1, "other": 1}
+    instance = network(
+        job("a", 4, (0, 1, 60), links=both, fixed_offset=0),
+        job("b", 4, (0, 1, 60), links=both, fixed_offset=1),
+        job("c", 4, (0, 2, 60)),
+        job("d", 4, (0, 2, 60), links={"other": 1}),
+        other=100,
+    )
+    found = decide(instance, solver=solver)
+    assert found.offsets == {"a": 0, "b": 1, "c": 2, "d": 2}
+
+
+@pytest.mark.parametrize("solver", ["search", "cpsat"])
+@pytest.mark.parametrize("length", [8, 9])
+def test_rings_whose_periods_have_a_huge_common_multiple(length: int, solver: str) -> None:
+    """Neighbours need different parities: a ring fits iff its length is even."""
+    primes = [601, 607, 613, 617, 619, 631, 641, 643, 647][:length]
+    names = ["link", *(f"link-{index}" for index in range(1, length))]
+    jobs = [
+        job(f"job-{k}", 2 * primes[k], (0, 1, 60), links={names[k]: 1, names[k - 1]: 1})
+        for k in range(length)
+    ]
+    instance = network(*jobs, **dict.fromkeys(names[1:], 100))
+    check_fits(instance, length % 2 == 0, solver)
+
+
+@pytest.mark.parametrize("solver", sorted(SOLVERS))
+def test_jobs_without_links_and_links_without_jobs(solver: str) -> None:
+    alone = job("alone", 5, (0, 5, 500), links={})
+    found = decide(network(alone, unused=10), solver=solver)
+    assert found.offsets is not None
+    assert set(found.offsets) == {"alone"}
+    assert decide(network(alone), periods={}, solver=solver).offsets == {}
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_a_hyperperiod_above_the_limit(solver: str) -> None:
+    burst = (0, 1, 20)
+    jobs = [job("a", 10, burst), job("b", 10, burst, max_stretch=3), job("c", 5, burst)]
+    document = network(*jobs).to_dict()
+    instance = Instance.from_dict(document, hyperperiod_limit=100)
+    assert decide(instance, solver=solver).offsets is not None
+    refutation = decide(instance, periods={"a": 10, "b": 13, "c": 5}, solver=solver).refutation
+    assert refutation is not None
+    assert (refutation.reason, refutation.periods) == (Reason.HYPERPERIOD, {"a": 10, "b": 13})
+    assert decide(instance, periods={"b": 13, "c": 5}, solver=solver).offsets is not None
+
+
+@pytest.mark.parametrize("solver", ["greedy", "local"])
+def test_heuristics_find_offsets_or_say_nothing(solver: str) -> None:
+    fitting = network(job("a", 6, (0, 2, 60)), job("b", 6, (0, 4, 60)))
+    found = decide(fitting, solver=solver)
+    assert found.offsets is not None
+    check_offsets(fitting, {"a": 6, "b": 6}, found.offsets)
+    found = decide(network(job("a", 6, (0, 3, 60)), job("b", 6, (0, 4, 60))), solver=solver)
+    assert (found.offsets, found.refutation) == (None, None)
+
+
+@pytest.mark.parametrize("solver", FAST)
+def test_without_time_nothing_is_known(solver: str) -> None:
+    burst = (0, 1, 60)
+    hard = network(job("a", 6, burst), job("b", 10, burst), job("c", 14, burst))
+    found = decide(hard, solver=solver, time_limit=0)
+    assert (found.offsets, found.refutation) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            {"solver": "magic"},
+            f"solver: 'magic' is not known; choose from {', '.join(SOLVERS)}",
+        ),
+        ({"periods": {"z": 4}}, "jobs: there is no 'z' in by-hand"),
+        ({"periods": {"a": 3}}, "periods.a: periods must be from 4 to 1000000, got 3"),
+        ({"cushion_slots": -1}, "cushion_slots: must be at least 0, got -1"),
+        ({"cushion_slots": 0.5}, "cushion_slots: must be an integer, got 0.5"),
+        ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on, got -1"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError) as error:
+        decide(network(job("a", 4, (0, 1, 60))), **arguments)  # type: ignore[arg-type]
+    assert str(error.value) == told
+
+
+def test_a_model_of_too_many_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metronome_opt.compatible.intervals.MOST_INTERVALS", 3)
+    instance = network(job("a", 6, (0, 2, 60)), job("b", 6, (0, 4, 60)))
+    with pytest.raises(InputError, match="has 4 intervals, more than 3; use solver search"):
+        decide(instance, solver="cpsat")
+    check_fits(instance, True, "auto")
+
+
+def test_what_the_search_does_not_decide_soon_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[Decider.__module__], "_LOOKS", 0)
+    burst = (0, 1, 60)
+    jobs = [job("a", 6, burst), job("b", 10, burst), job("c", 14, burst)]
+    refutation = decide(network(*jobs)).refutation
+    assert refutation is not None
+    assert (refutation.reason, refutation.periods) == (Reason.SEARCH, {"a": 6, "b": 10, "c": 14})
+    check_fits(network(*jobs[:2]), True, "auto")
+    assert decide(network(*jobs), solver="search").refutation is not None

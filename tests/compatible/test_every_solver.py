@@ -1,0 +1,154 @@
+"""One suite over all solvers: they agree with trying everything, on tiny random problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metronome_opt.compatible import (
+    SOLVERS,
+    Choices,
+    Chosen,
+    decide,
+    largest_set,
+    least_stretch,
+    local,
+    solve_choices,
+)
+from metronome_opt.instance import Instance
+from metronome_opt.solvers.deadline import Deadline
+from tests.builders import tangle
+from tests.compatible.cases import (
+    check_decision,
+    check_offsets,
+    tiny_choices,
+    tiny_instance,
+    tiny_periods,
+)
+
+NEVER = Deadline(None, lambda: False)
+
+
+def check_all_decide(draw: Random, solvers: Iterable[str]) -> None:
+    instance = tiny_instance(draw)
+    cushion = draw.choice((0, 0, 1, 2))
+    periods = tiny_periods(draw, instance)
+    truth = decide(instance, periods=periods, cushion_slots=cushion, solver="exhaustive")
+    check_decision(instance, periods, truth, cushion)
+    for solver in solvers:
+        found = decide(
+            instance, periods=periods, cushion_slots=cushion, solver=solver, workers=1, seed=1
+        )
+        check_decision(instance, periods, found, cushion)
+        if SOLVERS[solver].exact:
+            assert (found.offsets is None) == (truth.offsets is None), solver
+            assert (found.refutation is None) == (truth.refutation is None), solver
+
+
+def check_all_choose(draw: Random, solvers: Iterable[str]) -> None:
+    instance = tiny_instance(draw)
+    cushion = draw.choice((0, 0, 1, 2))
+    choices = tiny_choices(draw, instance)
+    truth = solve_choices(instance, choices, cushion_slots=cushion, solver="exhaustive")
+    check_chosen(instance, choices, truth, cushion)
+    for solver in solvers:
+        found = solve_choices(instance, choices, cushion_slots=cushion, solver=solver, workers=1)
+        check_chosen(instance, choices, found, cushion)
+        if SOLVERS[solver].exact:
+            assert (found.cost, found.bound) == (truth.cost, truth.bound), solver
+        check_bound(found, truth)
+
+
+def check_chosen(instance: Instance, choices: Choices, found: Chosen, cushion: int) -> None:
+    """Check that jobs fit and cost what is stated."""
+    if found.kept is None:
+        assert found.cost is None
+        return
+    kept = found.kept
+    check_offsets(instance, kept.periods, kept.offsets, cushion)
+    assert found.cost == sum(
+        min(choice.cost for choice in each if choice.period == kept.periods.get(name))
+        for name, each in choices.items()
+    )
+
+
+def check_bound(found: Chosen, truth: Chosen) -> None:
+    if truth.cost is not None:
+        assert found.bound is not None
+        assert found.bound <= truth.cost
+        assert found.cost is None or found.cost >= truth.cost
+    else:
+        assert found.cost is None
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=80)
+def test_deciding(draw: Random) -> None:
+    check_all_decide(draw, ["auto", "cpsat", "milp", "greedy"])
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=80)
+def test_choosing(draw: Random) -> None:
+    check_all_choose(draw, ["search", "milp", "greedy"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_deciding_drawn_from_seeds(seed: int) -> None:
+    draw = Random(seed)
+    for _ in range(25):
+        check_all_decide(draw, ["search", "cpsat", "milp", "greedy"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_choosing_drawn_from_seeds(seed: int) -> None:
+    draw = Random(seed)
+    for _ in range(25):
+        check_all_choose(draw, ["search", "milp", "greedy"])
+    for _ in range(8):
+        check_all_choose(draw, ["auto", "cpsat"])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_local_search(seed: int) -> None:
+    draw = Random(seed)
+    instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
+    choices = tiny_choices(draw, instance)
+    sorted_choices = {
+        name: tuple(sorted(each, key=lambda choice: choice.cost)) for name, each in choices.items()
+    }
+    truth = solve_choices(instance, choices, cushion_slots=cushion, solver="exhaustive")
+    found = local.choose(
+        instance, sorted_choices, NEVER, cushion_slots=cushion, seed=seed, rounds=60
+    )
+    check_chosen(instance, choices, found, cushion)
+    check_bound(found, truth)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 4, 5])
+def test_exact_solvers_agree_where_not_everything_can_be_tried(seed: int) -> None:
+    instance = tangle(8, 3, seed, periods=(12, 16, 18, 24), lengths=(2, 5))
+    for choices in (largest_set(instance), least_stretch(instance, Fraction(1, 2))):
+        costs = set()
+        for solver in ("auto", "cpsat", "milp", "search"):
+            found = solve_choices(instance, choices, solver=solver, workers=1, time_limit=None)
+            check_chosen(instance, choices, found, 0)
+            assert found.proved
+            costs.add(found.cost)
+        assert len(costs) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(10))
+def test_five_hundred_problems(seed: int) -> None:
+    draw = Random(1000 + seed)
+    for _ in range(500):
+        check_all_decide(draw, ["search", "cpsat", "milp", "greedy"])
+        check_all_choose(draw, ["search", "milp", "greedy"])
+        check_all_choose(draw, ["auto"])

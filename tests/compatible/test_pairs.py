@@ -1,0 +1,54 @@
+"""Two jobs by themselves, and what a job carries, against slots that are counted."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import gcd
+from random import Random
+
+import pytest
+
+from metronome_opt.compatible.pace import at_periods, load
+from metronome_opt.compatible.pairs import Pairs
+from metronome_opt.instance import Job
+from tests.builders import job, network
+from tests.compatible.cases import fits, tiny_instance
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_pairs_fit_as_trying_all_offsets_says(seed: int) -> None:
+    draw = Random(seed)
+    cushion = draw.randint(0, 2)
+    instance = tiny_instance(draw)
+    free = [job.model_copy(update={"fixed_offset": None}) for job in instance.jobs[:2]]
+    instance = instance.replace(jobs=tuple(free))
+    pairs = Pairs(instance, cushion)
+    periods = {job.name: job.period + draw.randint(0, 3) for job in instance.jobs}
+    first, second = periods
+    if not pairs.impossible:
+        one, other = periods.values()
+        assert pairs.fit(0, 1, one, other) == fits(instance, periods, cushion)
+        assert pairs.fit_named(second, other, first, one) == pairs.fit(0, 1, one, other)
+
+
+def test_one_burst_each_fits_by_the_sum_of_lengths() -> None:
+    for one, other in ((6, 4), (6, 9), (10, 10), (7, 5)):
+        for length in range(1, 5):
+            pair = network(job("a", one, (0, length, 60)), job("b", other, (1, 2, 60)))
+            assert Pairs(pair).fit(0, 1, one, other) == (length + 2 <= gcd(one, other))
+
+
+@pytest.mark.parametrize(
+    ("alone", "period", "cushion", "carried"),
+    [
+        (job("a", 10, (0, 4, 60)), 10, 0, Fraction(240, 10)),
+        (job("a", 10, (0, 4, 60)), 12, 2, Fraction(360, 12)),
+        (job("a", 10, (0, 4, 60)), 10, 9, Fraction(600, 10)),  # the whole period
+        # The first burst grows into the second, and the second around into the first.
+        (job("a", 10, (6, 2, 10), (1, 4, 60)), 10, 4, Fraction(5 * 60 + 5 * 10, 10)),
+    ],
+)
+def test_what_a_job_carries(alone: Job, period: int, cushion: int, carried: Fraction) -> None:
+    assert load(alone, period, cushion) == carried
+    longer = at_periods(network(alone), {"a": period}, cushion).jobs[0]
+    assert Fraction(longer.volume, period) >= carried

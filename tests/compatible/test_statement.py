@@ -1,0 +1,116 @@
+"""What a refutation forbids never fits, at whatever periods."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from random import Random
+
+import pytest
+
+from metronome_opt.compatible import Choice, Choices
+from metronome_opt.compatible.decide import Decider, Reason, Refutation
+from metronome_opt.compatible.master import Master
+from metronome_opt.compatible.milp import MilpMaster
+from metronome_opt.compatible.pairs import Pairs
+from metronome_opt.compatible.statement import Statement
+from metronome_opt.instance import Instance
+from metronome_opt.solvers.deadline import Deadline
+from tests.builders import job, network
+from tests.compatible.cases import fits, tiny_instance
+
+NEVER = Deadline(None, lambda: False)
+
+
+def allowed(statement: Statement, taken: dict[str, int | None]) -> bool:
+    """Return whether some choices keep all rows."""
+    numbers = {statement.taken.index(choice) for choice in taken.items()}
+    return all(
+        sum(factor for factor, number in row.terms if number in numbers) <= row.most
+        for row in statement.rows
+    )
+
+
+def several_periods(draw: Random, instance: Instance) -> Choices:
+    return {
+        job.name: tuple(
+            Choice(period, Fraction(0))
+            for period in (*sorted(draw.sample(range(job.period, job.period + 7), 3)), None)
+        )
+        for job in instance.jobs
+    }
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_fits_is_allowed_and_what_was_refuted_is_not(seed: int) -> None:
+    draw = Random(seed)
+    instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
+    choices = several_periods(draw, instance)
+    decider = Decider(instance, cushion)
+    statement = Statement(instance, choices, decider.pairs)
+    names = list(choices)
+    fitting = []
+    for periods in product(*([choice.period for choice in choices[name]] for name in names)):
+        taken = dict(zip(names, periods, strict=True))
+        kept = {name: period for name, period in taken.items() if period is not None}
+        found = decider.decide(kept, NEVER)
+        if found.refutation is None:
+            fitting.append(taken)
+            continue
+        statement.forbid(decider.core(found.refutation, NEVER))
+        assert not allowed(statement, taken)
+    for taken in fitting:
+        assert allowed(statement, taken)
+    for taken in draw.sample(fitting, min(5, len(fitting))):
+        kept = {name: period for name, period in taken.items() if period is not None}
+        assert fits(instance, kept, cushion)
+
+
+def by_hand() -> tuple[Instance, Choices]:
+    jobs = [job(name, 6, (0, 1, 60)) for name in "abc"]
+    periods = {"a": (6, 12, 9), "b": (10, 30, 15), "c": (14, 7, 28)}
+    choices = {
+        name: tuple(Choice(period, Fraction(0)) for period in each)
+        for name, each in periods.items()
+    }
+    return network(*jobs), choices
+
+
+def test_a_refutation_stands_for_periods_whose_divisors_divide_its_own() -> None:
+    """No two of the refuted 6, 10, 14 have more than 2 in common.
+
+    12 has 2 in common with 10 and 14, and 9 has 1; 30 would have 6 in common with 6, and 15 has 3;
+    7 has 1 in common with all, 28 has 4 in common with 12.
+    """
+    instance, choices = by_hand()
+    statement = Statement(instance, choices, Pairs(instance))
+    before = len(statement.rows)
+    statement.forbid(Refutation(Reason.SEARCH, {"a": 6, "b": 10, "c": 14}))
+    (row,) = statement.rows[before:]
+    forbidden = [statement.taken[number] for _, number in row.terms]
+    assert forbidden == [("a", 6), ("a", 12), ("a", 9), ("b", 10), ("c", 14), ("c", 7)]
+    assert row.most == 2
+
+
+def test_a_long_hyperperiod_says_nothing_of_other_periods() -> None:
+    instance, choices = by_hand()
+    statement = Statement(instance, choices, Pairs(instance))
+    statement.forbid(Refutation(Reason.HYPERPERIOD, {"a": 6, "b": 10}))
+    forbidden = [statement.taken[number] for _, number in statement.rows[-1].terms]
+    assert forbidden == [("a", 6), ("b", 10)]
+
+
+@pytest.mark.parametrize("master", [Master, MilpMaster])
+def test_proposals_get_dearer_until_none_is_allowed(master: type[Master | MilpMaster]) -> None:
+    instance = network(job("a", 4, (0, 1, 60)))
+    choices = {"a": (Choice(4, Fraction(1, 2)), Choice(None, Fraction(2)), Choice(5, Fraction(3)))}
+    proposer = master(instance, choices, Pairs(instance))
+    assert proposer.solve(NEVER, 0, 1) == ({"a": 4}, Fraction(1, 2))
+    # A lone job has no divisors with others: what is refuted at one period is at all.
+    proposer.forbid(Refutation(Reason.HYPERPERIOD, {"a": 4}))
+    assert proposer.solve(NEVER, 0, 1) == ({"a": None}, Fraction(2))
+    kept = {"a": tuple(choice for choice in choices["a"] if choice.period is not None)}
+    proposer = master(instance, kept, Pairs(instance))
+    proposer.forbid(Refutation(Reason.SEARCH, {"a": 4}))
+    assert proposer.solve(NEVER, 0, 1) == (None, None)
+    assert proposer.solve(Deadline(0, lambda: False), 0, 1)[0] is None
