@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.families import coprime, dense, fabric, paper, single, weights
+from benchmarks.families import coprime, dense, fabric, kept, paper, single, weights
 from benchmarks.families.family import Case, Family
 
 FAMILIES = {
-    module.FAMILY.name: module.FAMILY for module in (single, paper, dense, fabric, coprime, weights)
+    module.FAMILY.name: module.FAMILY
+    for module in (single, paper, dense, fabric, coprime, weights, kept)
 }
 
 __all__ = ["FAMILIES", "Case", "Family"]
