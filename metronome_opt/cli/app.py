@@ -84,6 +84,13 @@ def solve(
             show_default="max_stretch of each job",
         ),
     ] = None,
+    sharing: Annotated[
+        str | None,
+        typer.Option(
+            help="How the network shares links: fair, tcp, weighted, strict, or gated jobs first.",
+            show_default="good under fair and tcp",
+        ),
+    ] = None,
     tolerance: Annotated[
         str | None,
         typer.Option(
@@ -148,6 +155,7 @@ def solve(
             workers=workers,
             objectives=asked,
             stretch_limit=stretch_limit,
+            sharing=sharing,
             tolerance=loose,
             weights=prices,
             epsilon=limits,

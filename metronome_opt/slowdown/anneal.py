@@ -1,16 +1,15 @@
 """Annealing over who is gated, their periods and offsets, with the event engine as the judge.
 
 A plan is moved by one job at a time, and sometimes two: into a slot or out of it, to another
-period, to another offset at which it fits beside the others. Where a free job begins is left alone,
-since it forgets that. A move is tried by one play, and by the rest only if that one does not speak
-against it.
+period, to another offset at which it fits beside the others. A move is tried by one play, and by
+the rest only if that one does not speak against it.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from metronome_opt.compatible.placed import Placed
 from metronome_opt.instance import Instance, Job
@@ -29,6 +28,7 @@ def anneal(
     longest: Mapping[str, int],
     clock: Deadline,
     *,
+    short: Callable[[Mapping[str, int]], bool],
     cushion_slots: int = 0,
     seed: int = 0,
     rounds: int | None = None,
@@ -44,13 +44,15 @@ def anneal(
         The longest period that each job may keep, in slots.
     clock
         When to end; the temperature falls with the time, or with `rounds`, whichever is further.
+    short
+        Whether jobs may keep some periods, see `is_short`.
     cushion_slots
         By how many slots bursts of gated jobs are longer.
     report
         Told of every plan that is the best so far, and its value.
     """
     rng = random.Random(seed)  # noqa: S311 (no secrets)
-    moves = _Moves(judge.player.instance, longest, cushion_slots, rng)
+    moves = _Moves(judge.player.instance, longest, short, cushion_slots, rng)
     best, best_value = plan, judge.value(plan)
     current, value, first = plan, best_value, screen.value(plan)
     heat = _HEAT * max(0.0, best_value - 1.0)
@@ -76,18 +78,19 @@ def anneal(
     return best
 
 
-def is_short(instance: Instance, periods: Mapping[str, int]) -> bool:
-    """Return whether links still have hyperperiods that the judge can walk through.
+def is_short(instance: Instance, links: Iterable[str], periods: Mapping[str, int]) -> bool:
+    """Return whether links still have hyperperiods that the judge can walk through, and may.
 
     Parameters
     ----------
     periods
         Of the jobs that do not keep to their own.
     """
-    for link, users in instance.jobs_on.items():
-        jobs = (instance.jobs[index] for index in users)
+    for link in links:
+        jobs = (instance.jobs[index] for index in instance.jobs_on[link])
         together = math.lcm(*(periods.get(job.name, job.period) for job in jobs))
-        if together > max(_LONGEST, instance.hyperperiods[link]):
+        most = max(_LONGEST, instance.hyperperiods[link])
+        if together > min(most, instance.hyperperiod_limit):
             return False
     return True
 
@@ -99,11 +102,13 @@ class _Moves:
         self,
         instance: Instance,
         longest: Mapping[str, int],
+        short: Callable[[Mapping[str, int]], bool],
         cushion_slots: int,
         rng: random.Random,
     ) -> None:
         self._instance = instance
         self._longest = longest
+        self._short = short
         self._cushion = cushion_slots
         self._rng = rng
 
@@ -114,7 +119,7 @@ class _Moves:
             job = self._rng.choice(self._instance.jobs)
             if job.name in periods and self._rng.random() < 0.3:
                 del periods[job.name]
-                offsets[job.name] %= job.period
+                offsets[job.name] = job.unshifted
                 continue
             period = self._period(job, periods.get(job.name))
             periods.pop(job.name, None)
@@ -122,7 +127,7 @@ class _Moves:
             if offset is None:
                 return None
             periods[job.name], offsets[job.name] = period, offset
-        return Plan(offsets, periods) if is_short(self._instance, periods) else None
+        return Plan(offsets, periods) if self._short(periods) else None
 
     def _period(self, job: Job, now: int | None) -> int:
         if now is not None and self._rng.random() < 0.4:

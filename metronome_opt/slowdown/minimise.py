@@ -1,17 +1,25 @@
 """Problem (d): who is gated, periods and offsets together, such that jobs are least slowed down.
 
 Jobs that share no link that could be overloaded do not slow one another down, so each group that
-does is treated by itself. Two plans are tried at once: beginnings of least contention, and the
-gated set of most worth, which is what jobs lose unshifted. Annealing goes on from the better one
-for as long as there is time, and in the end whoever gains nothing by being gated is let go. What is
-found by some plays is judged by others, and stated by others again, so that no luck is counted.
+does is treated by itself. Free jobs begin when they are ready: nobody could hold them to anything
+else. A group that fits as a whole, with as little stretch as possible, is gated if jobs gain by it.
+
+If it is known how the network shares links, a part of a group may be gated: first the set of most
+worth, which is what jobs lose unshifted. Annealing goes on from there, or from nobody gated if that
+is better, and in the end whoever gains nothing by being gated is let go. Otherwise this is not
+tried: over TCP free jobs made gated ones slower than the simulation says.
+
+What is found by some plays is judged by others, and stated by others again, so that no luck is
+counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from metronome_opt.compatible.choices import Choice, Choices, cheapest_first, most_stretch
 from metronome_opt.compatible.choose import choose
@@ -24,12 +32,14 @@ from metronome_opt.presolve.links import simplify_links
 from metronome_opt.slowdown.anneal import anneal, is_short
 from metronome_opt.slowdown.judge import HARM, Judge
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import plays
+from metronome_opt.slowdown.player import SAFE, plays
 from metronome_opt.solvers.deadline import Deadline
-from metronome_opt.solvers.solve import solve as solve_contention
 
 _WORTH = 2e-3  # less gain than this is none: so much do plays differ by chance
-_SHARE = 0.15  # of the time, for each of the plans that are tried at once
+_CLOSE = 5e-3  # a plan that is so close to 1 is not improved any further
+_CUSHION = Fraction(2, 100)  # of the shortest period: with 1.5 % real jobs got in each other's way
+_SHARE = 0.15  # of the time, for the set of most worth, and again for its offsets
+_PER_COST = 10**7  # units of a cost of 1
 _ANNEALING = 0.95  # of the time that is left then; the rest is for letting go
 _LAST_VALUES = 10  # of all jobs, after that
 _SEARCHING, _JUDGING, _STATING = 0, 100, 200  # first seeds
@@ -45,13 +55,17 @@ class Terms:
         The share of its period by which a job may be stretched, if that is more than the instance
         says.
     cushion_slots
-        By how many slots bursts of gated jobs are longer.
+        By how many slots bursts of gated jobs are longer; 0 for 2 % of the shortest period.
     harm
         By what share a job may be slower than unshifted.
     seed, workers
         For what is random; threads.
     rounds
         Of annealing, for each job.
+    sharings
+        How links are shared; a plan is judged under all of these.
+    partly
+        Whether a part of jobs that meet may be gated.
     """
 
     stretch_limit: Fraction | None = None
@@ -60,6 +74,13 @@ class Terms:
     seed: int = 0
     workers: int = 1
     rounds: int = 150
+    sharings: Sequence[str] = SAFE
+    partly: bool = False
+
+    def judge(self, instance: Instance, first: int, seeds: int) -> Judge:
+        """Return a judge with some seeds, from a first one on."""
+        chosen = plays(first, seeds, self.sharings)
+        return Judge(instance, chosen, harm=self.harm, workers=self.workers)
 
 
 @dataclass(frozen=True)
@@ -78,6 +99,7 @@ class Outcome:
 
 
 Report = Callable[[float], None]
+Short = Callable[[Mapping[str, int]], bool]
 
 
 def minimise(
@@ -97,16 +119,24 @@ def minimise(
     parts = list(_parts(instance))
     left = sum(len(part.jobs) for part in parts)
     for part in parts:
-        plan = _minimise_part(part, terms, clock.share(len(part.jobs) / left))
+        short = partial(_is_short_beside, instance, part, dict(periods))
+        plan = _minimise_part(part, terms, short, clock.share(len(part.jobs) / left))
         left -= len(part.jobs)
         offsets |= plan.offsets
         periods |= plan.periods
-        stating = Judge(part, plays(_STATING, 4), workers=terms.workers)
+        stating = terms.judge(part, _STATING, 4)
         slowdowns |= _by_name(part, stating.player.slowdowns(plan))
         unshifted |= _by_name(part, stating.unshifted)
         if report is not None:
             report(_mean(instance, slowdowns))
     return Outcome(Plan(offsets, periods), slowdowns, unshifted)
+
+
+def _is_short_beside(
+    instance: Instance, part: Instance, others: Mapping[str, int], periods: Mapping[str, int]
+) -> bool:
+    """Return `is_short` of a part: it may share links that are never overloaded with others."""
+    return is_short(instance, (link.name for link in part.links), {**others, **periods})
 
 
 def _by_name(instance: Instance, values: Floats) -> dict[str, float]:
@@ -122,9 +152,12 @@ def _mean(instance: Instance, slowdowns: dict[str, float]) -> float:
 
 
 def _parts(instance: Instance) -> Iterator[Instance]:
-    """Yield the groups of jobs that share links which could be overloaded, on all their links."""
+    """Yield the groups of jobs that share links which could be overloaded, on all their links.
+
+    A job that is more than such a link carries is one by itself.
+    """
     for part in components(simplify_links(instance).instance):
-        if len(part.jobs) > 1:
+        if part.links:
             names = {job.name for job in part.jobs}
             jobs = tuple(job for job in instance.jobs if job.name in names)
             used = {link for job in jobs for link in job.links}
@@ -132,8 +165,10 @@ def _parts(instance: Instance) -> Iterator[Instance]:
             yield instance.replace(links=links, jobs=jobs)
 
 
-def _minimise_part(part: Instance, terms: Terms, clock: Deadline) -> Plan:
-    judge = Judge(part, plays(_JUDGING, 4), harm=terms.harm, workers=terms.workers)
+def _minimise_part(part: Instance, terms: Terms, short: Short, clock: Deadline) -> Plan:
+    if len(part.jobs) == 1:
+        return Plan(part.unshifted)
+    judge = terms.judge(part, _JUDGING, 4)
     unshifted = Plan(part.unshifted)
     began = clock.remaining
     base = judge.value(unshifted)
@@ -147,18 +182,24 @@ def _minimise_part(part: Instance, terms: Terms, clock: Deadline) -> Plan:
         + min(most_stretch(job, terms.stretch_limit), int(job.period * max(0.0, loses - 1.0)))
         for job, loses in zip(part.jobs, map(float, judge.most), strict=True)
     }
-    search = Judge(part, plays(_SEARCHING, 2), harm=terms.harm, workers=terms.workers)
-    tried = sorted(_plans(search, terms, longest, clock), key=search.value)
-    if not clock.over and search.value(tried[0]) > 1.0 + _WORTH:
-        screen = Judge(part, plays(_SEARCHING, 1)[1:], harm=terms.harm)
+    search = terms.judge(part, _SEARCHING, 2)
+    cushion = _cushion(part, terms)
+    tried = [unshifted]
+    kept = _most_worth(search, longest, cushion, terms, clock.share(_SHARE))
+    if kept.periods and short(kept.periods):
+        roomy = _roomiest(part, kept, cushion, clock.share(_SHARE))
+        tried.append(Plan({**part.unshifted, **roomy}, kept.periods))
+    best = min(tried, key=search.value)
+    if terms.partly and not clock.over and search.value(best) > 1.0 + _CLOSE:
         found = anneal(
             search,
-            screen,
-            tried[0],
+            Judge(part, plays(_SEARCHING, 1, terms.sharings)[-1:], harm=terms.harm),
+            best,
             longest,
             clock.share(_ANNEALING),
+            short=short,
             rounds=terms.rounds * len(part.jobs),
-            cushion_slots=terms.cushion_slots,
+            cushion_slots=cushion,
             seed=terms.seed,
         )
         tried.append(_release(search, found))
@@ -166,22 +207,24 @@ def _minimise_part(part: Instance, terms: Terms, clock: Deadline) -> Plan:
     return best if judge.value(best) < base - _WORTH else unshifted
 
 
-def _plans(judge: Judge, terms: Terms, longest: dict[str, int], clock: Deadline) -> Iterator[Plan]:
-    """Yield the plans that are tried at once."""
-    part = judge.player.instance
-    seconds = None if clock.remaining is None else _SHARE * clock.remaining
-    found = solve_contention(part, time_limit=seconds, seed=terms.seed, workers=terms.workers)
-    yield Plan(found.offsets)
+def _cushion(part: Instance, terms: Terms) -> int:
+    """Return by how many slots bursts of gated jobs are longer."""
+    shortest = min(job.period for job in part.jobs)
+    return terms.cushion_slots or math.ceil(_CUSHION * shortest)
+
+
+def _most_worth(
+    judge: Judge, longest: Mapping[str, int], cushion: int, terms: Terms, clock: Deadline
+) -> Kept:
+    """Return the gated set that is worth most by what jobs lose unshifted; empty if none fits."""
     chosen = choose(
-        Decider(part, terms.cushion_slots),
-        _kept_or_free(judge, longest),
-        clock.share(_SHARE),
+        Decider(judge.player.instance, cushion),
+        _choices(judge, longest, free=terms.partly),
+        clock,
         seed=terms.seed,
         workers=terms.workers,
     )
-    if chosen.kept is not None and chosen.kept.periods and is_short(part, chosen.kept.periods):
-        roomy = _roomiest(part, chosen.kept, terms.cushion_slots, clock.share(_SHARE))
-        yield Plan({**found.offsets, **roomy}, chosen.kept.periods)
+    return chosen.kept or Kept()
 
 
 def _roomiest(part: Instance, kept: Kept, cushion_slots: int, clock: Deadline) -> Mapping[str, int]:
@@ -198,29 +241,38 @@ def _roomiest(part: Instance, kept: Kept, cushion_slots: int, clock: Deadline) -
     return offsets
 
 
-def _kept_or_free(judge: Judge, longest: dict[str, int]) -> Choices:
-    """Return what jobs may do: keep slots of some period, or lose what they lose unshifted."""
+def _choices(judge: Judge, longest: Mapping[str, int], *, free: bool) -> Choices:
+    """Return what jobs may do: keep slots of some period, or lose what they lose unshifted.
+
+    Costs are shares of the mean slowdown; of one denominator, as the master wants them.
+    """
+    player = judge.player
     return {
         job.name: cheapest_first(
             [
                 *(
-                    Choice(period, Fraction(job.weight * (period - job.period), job.period))
+                    Choice(period, _cost(weight * (period / job.period - 1.0)))
                     for period in range(job.period, longest[job.name] + 1)
                 ),
-                Choice(None, job.weight * Fraction(round(1000 * max(0.0, loses - 1.0)), 1000)),
+                *([Choice(None, _cost(weight * max(0.0, loses - 1.0)))] if free else []),
             ]
         )
-        for job, loses in zip(judge.player.instance.jobs, judge.unshifted, strict=True)
+        for job, weight, loses in zip(
+            player.instance.jobs, player.weights, judge.unshifted, strict=True
+        )
     }
+
+
+def _cost(value: float) -> Fraction:
+    return Fraction(round(_PER_COST * value), _PER_COST)
 
 
 def _release(judge: Judge, plan: Plan) -> Plan:
     """Let go whoever gains nothing by being gated, one after the other."""
     value = judge.value(plan)
     for name in sorted(plan.periods):
-        own = judge.player.instance.job(name).period
         less = Plan(
-            {**plan.offsets, name: plan.offsets[name] % own},
+            {**plan.offsets, name: judge.player.instance.job(name).unshifted},
             {other: period for other, period in plan.periods.items() if other != name},
         )
         reached = judge.value(less)

@@ -17,7 +17,7 @@ class Plan:
     Attributes
     ----------
     offsets
-        Of all jobs, in slots; a job that is not gated only begins there.
+        Of all jobs, in slots; a job that is not gated begins there, and nobody holds it to that.
     periods
         From one slot of a gated job to its next, by name. Jobs that are not named run freely.
     """

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -27,16 +28,24 @@ _PERIODS = 40  # of it after that
 
 
 class Play(NamedTuple):
-    """How jobs are let run once: how links are shared, and the seed of all that is random."""
+    """How jobs are let run once: how links are shared, and the seed of all that is random.
 
-    sharing: Sharing
+    Sharing is that of `Conditions`, or ``gated``: gated jobs are served before all others.
+    """
+
+    sharing: str
     seed: int
 
 
-def plays(first: int, seeds: int) -> tuple[Play, ...]:
-    """Return plays under fair sharing and as over TCP, with some seeds each."""
+SHARINGS = (*get_args(Sharing), "gated")
+SAFE = ("fair", "tcp")
+"""A plan that is good under both is good on networks that nobody has set up for it."""
+
+
+def plays(first: int, seeds: int, sharings: Sequence[str] = SAFE) -> tuple[Play, ...]:
+    """Return plays under some ways of sharing, with some seeds each."""
     return tuple(
-        Play(sharing, seed) for seed in range(first, first + seeds) for sharing in ("fair", "tcp")
+        Play(sharing, seed) for seed in range(first, first + seeds) for sharing in sharings
     )
 
 
@@ -133,10 +142,15 @@ class Player:
 
     def _start(self, plan: Plan, play: Play, watched: Sequence[str] = ()) -> Engine:
         slot_ms = self.instance.slot_ms
+        runners, sharing = self._runners, play.sharing
+        if sharing == "gated":
+            gated = (runner.name in plan.periods for runner in runners)
+            runners = [replace(r, weight=int(g)) for r, g in zip(runners, gated, strict=True)]
+            sharing = "strict"
         engine = Engine(
             self._capacities,
-            self._runners,
-            sharing=play.sharing,
+            runners,
+            sharing=cast("Sharing", sharing),
             conditions=self._conditions,
             seed=play.seed,
             watched=watched,

@@ -7,16 +7,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.multiobjective import solve as solve_objectives
 from metronome_opt.multiobjective.goals import Exact, check_reserve, exact
 from metronome_opt.result import Event, Level, Result, Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.slowdown.expected import expected_ms, mean_slowdown
 from metronome_opt.slowdown.minimise import Outcome, Terms, minimise
-from metronome_opt.slowdown.player import Player, plays
+from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays
 from metronome_opt.slowdown.waits import waits
 from metronome_opt.solvers.deadline import Deadline
 from metronome_opt.solvers.registry import find_solver
@@ -45,6 +46,7 @@ def solve(
     workers: int | None = None,
     objectives: Sequence[str] | None = None,
     stretch_limit: Exact | None = None,
+    sharing: str | None = None,
     tolerance: Mapping[str, Exact] | None = None,
     weights: Mapping[str, Exact] | None = None,
     epsilon: Mapping[str, Exact] | None = None,
@@ -77,6 +79,10 @@ def solve(
     stretch_limit
         The share of its period by which a gated job may be stretched, if that is more than the
         instance says: ``"20%"``, or an exact number.
+    sharing
+        How the network shares links: ``fair``, ``tcp``, ``weighted`` or ``strict`` by priority, or
+        ``gated``, where gated jobs are served first. If left out, what is chosen has to be good
+        under ``fair`` and ``tcp``, and of jobs that meet all are gated or none.
     tolerance, weights, epsilon, strict
         For other objectives, see `metronome_opt.multiobjective.solve`.
     cushion_slots
@@ -100,7 +106,7 @@ def solve(
     if objectives is None and (solver != "auto" or others or instance.needs_stretch):
         objectives = ("contention",)
     if objectives is not None and list(objectives) != [SLOWDOWN]:
-        _check_alone(objectives, stretch_limit)
+        _check_alone(objectives, stretch_limit, sharing)
         return solve_objectives(
             instance,
             solver,
@@ -123,6 +129,8 @@ def solve(
         cushion_slots=cushion_slots,
         seed=seed,
         workers=workers or os.cpu_count() or 1,
+        sharings=_sharings(sharing),
+        partly=sharing is not None,
     )
     if time_limit is not None and time_limit < _least_time(instance):
         result = solve_objectives(
@@ -135,10 +143,20 @@ def solve(
         )
         note = "no time to simulate so many jobs: least contention instead of least slowdown"
         return replace(result, notes=(*result.notes, note))
+    _load_kernels()
     run = _Run(time_limit, callback)
     with interrupt_stops(run):
         outcome = minimise(instance, terms, run.clock, run.report)
-    return _result(instance, outcome, terms, run)
+        return _result(instance, outcome, terms, run)
+
+
+@cache
+def _load_kernels() -> None:
+    """Load, or compile, what no clock should count: all that two bursts that meet need."""
+    burst = Phase(start=0, length=1, rate=2)
+    jobs = tuple(Job(name=name, period=2, phases=(burst,), links={"l": 1}) for name in "ab")
+    instance = Instance(name="warm", slot_ms=1, links=(Link(name="l", capacity=3),), jobs=jobs)
+    minimise(instance, Terms(rounds=1), Deadline(None, lambda: False))
 
 
 class _Run:
@@ -148,8 +166,13 @@ class _Run:
         self._start = time.perf_counter()
         self._callback = callback
         self._told: Stop | None = None
-        self.clock = Deadline(time_limit, lambda: self._told is not None)
+        self.clock = _Clock(time_limit, self)
         self.trajectory: list[Event] = []
+
+    @property
+    def told(self) -> bool:
+        """Whether somebody said that it is to end."""
+        return self._told is not None
 
     @property
     def elapsed(self) -> float:
@@ -173,6 +196,17 @@ class _Run:
             self._told = Stop.CALLBACK
 
 
+class _Clock(Deadline):
+    """The clock of a run, which is told of a Ctrl-C that somebody else has noticed."""
+
+    def __init__(self, seconds: float | None, run: _Run) -> None:
+        super().__init__(seconds, lambda: run.told)
+        self._run = run
+
+    def interrupt(self) -> None:
+        self._run.interrupt()
+
+
 def _share(value: Exact | None) -> Fraction | None:
     """Return the stretch limit as a number; one that is negative is refused."""
     limit = None if value is None else exact("stretch_limit", value)
@@ -181,13 +215,27 @@ def _share(value: Exact | None) -> Fraction | None:
     return limit
 
 
-def _check_alone(objectives: Sequence[str], stretch_limit: Exact | None) -> None:
+def _sharings(sharing: str | None) -> Sequence[str]:
+    if sharing is None:
+        return SAFE
+    if sharing not in SHARINGS:
+        raise InputError(
+            f"sharing: {show(sharing)} is not known; choose from {', '.join(SHARINGS)}"
+        )
+    return (sharing,)
+
+
+def _check_alone(
+    objectives: Sequence[str], stretch_limit: Exact | None, sharing: str | None
+) -> None:
     if not isinstance(objectives, str) and SLOWDOWN in objectives:
         raise InputError("objectives: slowdown stands alone; leave the others out")
     if stretch_limit is not None:
         raise InputError(
             "stretch_limit: is for slowdown alone; other objectives keep to max_stretch of the jobs"
         )
+    if sharing is not None:
+        raise InputError("sharing: is for slowdown alone; other objectives do not depend on it")
 
 
 def _check_able(instance: Instance, solver: str, others: object) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from metronome_opt import solve
 from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance
+from metronome_opt.multiobjective import solve
 from metronome_opt.result import Event, Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import solve as solve_contention

@@ -15,10 +15,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from metronome_opt import Front, pareto, solve
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import FrontEvent
+from metronome_opt.multiobjective import Front, FrontEvent, pareto, solve
 from metronome_opt.multiobjective.front import Candidate, minkowski, nondominated
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status

@@ -9,8 +9,8 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metronome_opt import solve
 from metronome_opt.instance import Instance
+from metronome_opt.multiobjective import solve
 from metronome_opt.schedule import Status
 from metronome_opt.verify import Evaluation, check, evaluate
 from tests.builders import job, network

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from metronome_opt import solve
 from metronome_opt.errors import InputError
+from metronome_opt.multiobjective import solve
 from metronome_opt.verify import check
 from tests.builders import HARD, HARMLESS
 

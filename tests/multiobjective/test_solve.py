@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metronome_opt import solve
 from metronome_opt.instance import Instance
+from metronome_opt.multiobjective import solve
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Level, Stop
 from metronome_opt.schedule import Status

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from metronome_opt import solve
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
+from metronome_opt.multiobjective import solve
 from metronome_opt.result import Level
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check

@@ -7,8 +7,9 @@ from math import prod
 
 import pytest
 
-from metronome_opt import evaluate, solve
+from metronome_opt import evaluate
 from metronome_opt.instance import Instance
+from metronome_opt.multiobjective import solve
 from metronome_opt.scenario import (
     build_scenario,
 )

@@ -1,0 +1,126 @@
+"""Instances of few jobs in slots of 5 ms, and what every answer must be true to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from metronome_opt import solve
+from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.result import Result
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import SAFE, Player, plays
+from metronome_opt.verify import check
+from tests.builders import job, network
+
+ALTERNATING = network(*(job(name, 40, (0, 7, 100), (20, 7, 100)) for name in "ab"))
+"""Two bursts each, between which those of the other fit."""
+
+NESTED = network(job("a", 40, (0, 6, 100), weight=4), job("b", 20, (0, 6, 100)))
+TIGHT = network(*(job(name, 20, (0, 6, 100)) for name in "abc"))
+"""They fit, but not with a cushion, for which they need a slot more."""
+
+ENDLESS = network(*(job(name, 20, (0, 20, 100)) for name in "ab"))
+"""Who bursts all the time gains nothing by waiting."""
+
+APART = network(job("a", 20, (0, 6, 100)), job("b", 20, (0, 6, 100), links={"other": 1}), other=100)
+ROOMY = network(*(job(name, 20, (0, 6, 40)) for name in "ab"))
+
+MOST_HARM = 1.02  # 1 % is allowed, the rest is chance
+_FRESH = 1000  # seeds that nothing is judged by
+
+
+@cache
+def least(instance: Instance, **options: Any) -> Result:
+    """Return the answer that is the same on every machine."""
+    return solve(instance, time_limit=None, workers=1, **options)
+
+
+def plan_of(result: Result) -> Plan:
+    gated = result.schedule.gated
+    assert gated is not None
+    return Plan(
+        result.offsets,
+        {
+            job.name: job.period + result.stretch[job.name]
+            for job in result.instance.jobs
+            if gated[job.name]
+        },
+    )
+
+
+def gated_jobs(result: Result) -> str:
+    return " ".join(plan_of(result).periods)
+
+
+def assert_sound(result: Result) -> None:
+    """Assert what holds of every answer, whatever it has found."""
+    instance, schedule = result.instance, result.schedule
+    assert check(instance, schedule) == ()
+    assert schedule.first == "slowdown"
+    assert schedule.lower_bound == 1
+    assert schedule.expected_ms is not None
+    assert result.unshifted_ms is not None
+    assert result.objective == result.levels[0].value
+    assert result.levels[0].proved is (result.objective == 1)
+    assert result.waits is not None
+    assert result.waits.keys() == result.unshifted_ms.keys() == schedule.expected_ms.keys()
+
+
+def assert_harmless(result: Result, sharings: Sequence[str] = SAFE) -> None:
+    """Assert that nobody is slower than unshifted, by what is stated and by plays of our own."""
+    assert result.unshifted_ms is not None
+    assert result.schedule.expected_ms is not None
+    for name, expected in result.schedule.expected_ms.items():
+        assert float(expected) <= MOST_HARM * result.unshifted_ms[name]
+    player = Player(result.instance, plays(_FRESH, 4, sharings))
+    unshifted = player.slowdowns(Plan(result.instance.unshifted))
+    assert np.all(player.slowdowns(plan_of(result)) <= MOST_HARM * unshifted)
+
+
+def twice(instance: Instance) -> Instance:
+    """Return jobs "a" and "b" on "link" and the same again, "c" and "d", on "other"."""
+    moved = instance.to_dict()["jobs"]
+    for document, name in zip(moved, "cd", strict=True):
+        document |= {"name": name, "links": {"other": 1}}
+    again = (
+        Job.model_validate(
+            document | {"phases": list(map(Phase.model_validate, document["phases"]))}
+        )
+        for document in moved
+    )
+    return network(*instance.jobs, *again, other=100)
+
+
+def any_instance(draw: Random) -> Instance:
+    """Make two to four jobs on one link or two, some of them stretchable or fixed."""
+    names = [f"link-{index}" for index in range(draw.randint(1, 2))]
+    return Instance(
+        name="tiny",
+        slot_ms=5,
+        links=tuple(Link(name=name, capacity=draw.choice((100, 120, 200))) for name in names),
+        jobs=tuple(_any_job(draw, f"job-{index}", names) for index in range(draw.randint(2, 4))),
+    )
+
+
+def _any_job(draw: Random, name: str, links: list[str]) -> Job:
+    period = draw.choice((12, 20, 20, 21, 24, 30, 40, 60))
+    parts = [(0, period)] if draw.random() < 0.6 else [(0, period // 2), (period // 2, period)]
+    phases = []
+    for begin, end in parts:
+        length = draw.randint(1, max(1, (end - begin) * 2 // 5))
+        start = draw.randint(begin, end - length)
+        phases.append(Phase(start=start, length=length, rate=draw.choice((60, 80, 100))))
+    return Job(
+        name=name,
+        period=period,
+        weight=draw.choice((0, 1, 1, 4)),
+        max_stretch=draw.choice((0, 0, 3)),
+        phases=tuple(phases),
+        links={link: draw.choice((1, 1, 2)) for link in draw.sample(links, 1)},
+        fixed_offset=draw.randint(0, period - 1) if draw.random() < 0.2 else None,
+    )

@@ -1,0 +1,90 @@
+"""Searches that end before they are done: by time, Ctrl-C or a callback."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from metronome_opt import solve
+from metronome_opt.result import Event, Stop
+from metronome_opt.verify import check
+from tests.builders import HARD
+from tests.slowdown.cases import ALTERNATING, TIGHT, assert_sound, gated_jobs, twice
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01])
+def test_without_time_to_simulate_it_is_least_contention(seconds: float) -> None:
+    result = solve(HARD, time_limit=seconds, workers=1)
+    assert check(HARD, result.schedule) == ()
+    assert result.schedule.first == "contention"
+    assert result.schedule.gated is None
+    assert result.notes[-1].startswith("no time to simulate so many jobs")
+
+
+@pytest.mark.parametrize("seconds", [0.06, 0.2, 1])
+def test_little_time_is_enough_for_an_answer(seconds: float) -> None:
+    began = time.process_time()
+    result = solve(ALTERNATING, time_limit=seconds, workers=1)
+    assert time.process_time() - began < seconds + 5
+    assert_sound(result)
+
+
+@pytest.mark.parametrize("step", ["choose", "anneal"])
+def test_ctrl_c_at_any_step_is_noticed(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["metronome_opt.slowdown.minimise"]
+    real = getattr(module, step)
+    steps = []
+
+    def interrupted(*arguments: Any, **options: Any) -> object:
+        steps.append(step)
+        signal.raise_signal(signal.SIGINT)
+        return real(*arguments, **options)
+
+    solve(TIGHT, time_limit=0.1, workers=1)  # what is loaded before is not interrupted
+    monkeypatch.setattr(module, step, interrupted)
+    result = solve(TIGHT, time_limit=None, workers=1, sharing="fair")
+    assert steps == [step]
+    assert result.stop is Stop.INTERRUPTED
+    assert_sound(result)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
+
+
+def test_ctrl_c_while_the_answer_is_judged_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["metronome_opt.slowdown.solve"]
+    real = module.evaluate
+
+    def interrupted(*arguments: Any, **options: Any) -> object:
+        signal.raise_signal(signal.SIGINT)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(module, "evaluate", interrupted)
+    result = solve(ALTERNATING, time_limit=None, workers=1)
+    assert_sound(result)
+    assert gated_jobs(result) == "a b"
+
+
+def test_a_callback_ends_everything() -> None:
+    heard: list[Event] = []
+
+    def enough(event: Event) -> bool:
+        heard.append(event)
+        return True
+
+    result = solve(twice(ALTERNATING), time_limit=None, workers=1, callback=enough)
+    assert result.stop is Stop.CALLBACK
+    assert_sound(result)
+    assert tuple(heard) == result.trajectory
+    assert gated_jobs(result) == "a b"  # and nothing was tried for the others
+    assert [result.offsets[name] for name in "cd"] == [0, 0]
+
+
+def test_a_callback_that_wants_more_changes_nothing() -> None:
+    heard: list[Event] = []
+    result = solve(ALTERNATING, time_limit=None, workers=1, callback=heard.append)
+    assert tuple(heard) == result.trajectory
+    assert result.stop is Stop.PROVED
+    assert gated_jobs(result) == "a b"

@@ -1,0 +1,118 @@
+"""``metronome solve`` without objectives: what is printed and written, and that it is true."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.__main__ import main
+from metronome_opt.instance import Instance, write_instance
+from metronome_opt.schedule import read_schedule
+from tests.slowdown.cases import ALTERNATING, APART, TIGHT
+
+Captured = pytest.CaptureFixture[str]
+
+
+def file_of(instance: Instance, folder: Path) -> str:
+    path = folder / "instance.json"
+    write_instance(instance, path)
+    return str(path)
+
+
+def solved(capsys: Captured, *arguments: str) -> list[str]:
+    """Return the lines that solve prints."""
+    assert main(["solve", *arguments, "--workers", "1"]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_solve_says_who_is_gated(tmp_path: Path, capsys: Captured) -> None:
+    path, out = file_of(ALTERNATING, tmp_path), tmp_path / "schedule.json"
+    lines = solved(capsys, path, "--output", str(out))
+    assert lines[0].startswith("auto: optimal, slowdown 1, lower bound 1")
+    assert any("2 of 2 jobs gated" in line for line in lines)
+    row = next(line for line in lines if line.startswith("a "))
+    assert "200.0" in row
+    assert row.endswith("nobody")
+    assert lines[-1] == f"wrote {out}"
+    assert read_schedule(out).gated == {"a": True, "b": True}
+    assert main(["verify", path, str(out)]) == 0
+
+
+def test_solve_says_that_nobody_is_gated(tmp_path: Path, capsys: Captured) -> None:
+    lines = solved(capsys, file_of(APART, tmp_path))
+    assert any("0 of 2 jobs gated" in line for line in lines)
+    assert all("free" in row for row in lines if row.startswith(("a ", "b ")))
+
+
+def test_json_is_the_schedule_itself(tmp_path: Path, capsys: Captured) -> None:
+    document = json.loads("\n".join(solved(capsys, file_of(ALTERNATING, tmp_path), "--json")))
+    assert document["gated"] == {"a": True, "b": True}
+    assert document["expected_ms"] == {"a": "200", "b": "200"}
+    assert document["objectives"]["slowdown"] == document["lower_bound"] == "1"
+    assert "stretch_limit" not in document
+
+
+def test_a_stretch_limit_is_typed_as_a_share(tmp_path: Path, capsys: Captured) -> None:
+    path, out = file_of(TIGHT, tmp_path), tmp_path / "schedule.json"
+    lines = solved(capsys, path, "--stretch-limit", "20%", "--output", str(out))
+    assert any("3 of 3 jobs gated" in line for line in lines)
+    assert main(["verify", path, str(out)]) == 0
+    document = json.loads(out.read_text())
+    longest = max(document["stretch"].values())
+    assert Fraction(document.pop("stretch_limit")) == Fraction(longest, 20)
+    out.write_text(json.dumps(document))
+    capsys.readouterr()
+    assert main(["verify", path, str(out)]) == 1
+    assert f"stated {longest}, but it must be in [0, 0]" in capsys.readouterr().err
+
+
+def test_a_false_time_is_found(tmp_path: Path, capsys: Captured) -> None:
+    path, out = file_of(ALTERNATING, tmp_path), tmp_path / "schedule.json"
+    solved(capsys, path, "--output", str(out))
+    document = json.loads(out.read_text())
+    document["expected_ms"]["b"] = "201"
+    out.write_text(json.dumps(document))
+    assert main(["verify", path, str(out)]) == 1
+    said = capsys.readouterr().err
+    assert "expected_ms.b: stated 201, but its slots are 200 ms apart" in said
+    assert "objectives.slowdown: stated 1" in said
+
+
+def test_contention_is_printed_as_ever(tmp_path: Path, capsys: Captured) -> None:
+    lines = solved(capsys, file_of(ALTERNATING, tmp_path), "--objectives", "contention")
+    assert lines[0].startswith("auto: optimal, contention 0, lower bound 0")
+    assert any(line.startswith("score mean") for line in lines)
+    assert not any("gated" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--objectives", "slowdown,wait"], "slowdown stands alone"),
+        (["--objectives", "slowdown", "--solver", "greedy"], "greedy does not know slowdown"),
+        (["--stretch-limit", "much"], "stretch_limit: must be an exact number"),
+        (["--stretch-limit", "-1"], "stretch_limit: must be at least 0"),
+        (["--stretch-limit", "5%", "--objectives", "wait"], "stretch_limit: is for slowdown alone"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(
+    arguments: list[str], message: str, tmp_path: Path, capsys: Captured
+) -> None:
+    assert main(["solve", file_of(ALTERNATING, tmp_path), *arguments]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert message in lines[0]
+
+
+def test_a_short_limit_is_not_used_up_by_loading(tmp_path: Path) -> None:
+    arguments = ["solve", file_of(ALTERNATING, tmp_path), "--time-limit", "2", "--workers", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "metronome_opt", *arguments], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2 jobs gated" in done.stdout

@@ -1,0 +1,77 @@
+"""What a plan is worth, and which periods jobs may be given together."""
+
+from __future__ import annotations
+
+import pytest
+
+from metronome_opt.instance import Instance
+from metronome_opt.slowdown.anneal import anneal, is_short
+from metronome_opt.slowdown.judge import Judge
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import plays
+from metronome_opt.solvers.deadline import Deadline
+from tests.builders import job, network
+from tests.slowdown.cases import NESTED, TIGHT
+
+
+def test_unshifted_jobs_harm_nobody() -> None:
+    judge = Judge(NESTED, plays(0, 1))
+    assert judge.value(Plan(NESTED.unshifted)) == judge.player.value(judge.unshifted)
+
+
+def test_harm_costs_more_than_it_can_bring() -> None:
+    alone = network(job("a", 20, (0, 6, 100)))
+    judge = Judge(alone, plays(0, 1))
+    # Slower by 1 %, which is allowed, and by 10 %: 9 % of it ten times more.
+    assert judge.value(Plan({"a": 0}, {"a": 22})) == pytest.approx(1.1 + 10 * 0.09, abs=0.03)
+    assert Judge(alone, plays(0, 1), harm=0.2).value(Plan({"a": 0}, {"a": 22})) == pytest.approx(
+        1.1, abs=0.01
+    )
+
+
+def test_hyperperiods_stay_within_what_can_be_walked_through() -> None:
+    crowd = network(job("a", 100, (0, 9, 60)), job("b", 100, (0, 9, 60)))
+    assert is_short(crowd, ["link"], {})
+    assert is_short(crowd, ["link"], {"a": 149, "b": 134})
+    assert not is_short(crowd, ["link"], {"a": 149, "b": 139})
+    assert is_short(crowd, [], {"a": 149, "b": 139})
+
+
+def test_hyperperiods_stay_within_the_limit_of_the_instance() -> None:
+    crowd = network(job("a", 20, (0, 9, 60)), job("b", 22, (0, 9, 60)))
+    limited = Instance.from_dict(crowd.to_dict(), hyperperiod_limit=220)
+    assert is_short(crowd, ["link"], {"a": 21})
+    assert not is_short(limited, ["link"], {"a": 21})
+    assert is_short(limited, ["link"], {"a": 22})
+
+
+def test_annealing_returns_the_best_that_it_has_told_of() -> None:
+    judge = Judge(NESTED, plays(0, 1))
+    told: list[tuple[Plan, float]] = []
+    start = Plan(NESTED.unshifted)
+    found = anneal(
+        judge,
+        Judge(NESTED, plays(0, 1)[1:]),
+        start,
+        {"a": 42, "b": 20},
+        Deadline(None, lambda: False),
+        short=lambda periods: periods.get("a", 40) != 41,
+        seed=1,
+        rounds=60,
+        report=lambda plan, value: told.append((plan, value)),
+    )
+    assert found == told[-1][0]
+    values = [value for _, value in told]
+    assert values == sorted(values, reverse=True)
+    assert values[0] < judge.value(start)
+    assert values[-1] == judge.value(found)
+    assert all(plan.periods.get("a") != 41 for plan, _ in told)
+    assert all(plan.periods.get("b", 20) == 20 for plan, _ in told)
+
+
+def test_annealing_without_time_changes_nothing() -> None:
+    judge = Judge(TIGHT, plays(0, 1))
+    start = Plan(TIGHT.unshifted)
+    longest = dict.fromkeys("abc", 25)
+    over = Deadline(0, lambda: False)
+    assert anneal(judge, judge, start, longest, over, short=lambda _: True) == start

@@ -1,0 +1,96 @@
+"""Mean iteration times of jobs that run, against those worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import Play, Player, plays
+from tests.builders import job, network
+from tests.slowdown.cases import ALTERNATING, NESTED
+
+FAIR = (Play("fair", 0),)
+TWINS = network(*(job(name, 20, (0, 8, 100)) for name in "ab"))
+
+
+def exactly(player: Player, plan: Plan) -> list[float]:
+    return [round(value, 9) for value in player.slowdowns(plan)]
+
+
+@pytest.mark.parametrize("periods", [{}, {"a": 20}])
+def test_a_job_alone_is_not_slowed_down(periods: dict[str, int]) -> None:
+    alone = network(job("a", 20, (3, 8, 100)))
+    player = Player(alone, (Play("fair", 0), Play("tcp", 0)), jitter=0.0)
+    assert exactly(player, Plan({"a": 5}, periods)) == [1]
+
+
+@pytest.mark.parametrize(("rate", "slowdown"), [(100, 1.4), (60, 1.08), (50, 1)])
+def test_bursts_that_always_meet_share_the_link(rate: int, slowdown: float) -> None:
+    # 8 slots at 50 instead of 100 take 16, beside 12 of computing; at 50 instead of 60 they take
+    # 9.6.
+    twins = network(*(job(name, 20, (0, 8, rate)) for name in "ab"))
+    player = Player(twins, FAIR, jitter=0.0)
+    assert exactly(player, Plan(twins.unshifted)) == [slowdown] * 2
+
+
+def test_gated_jobs_that_are_apart_stay_apart() -> None:
+    player = Player(TWINS, FAIR, jitter=0.0)
+    assert exactly(player, Plan({"a": 0, "b": 10}, {"a": 20, "b": 20})) == [1, 1]
+    # Slots that lie further apart than the job needs.
+    assert exactly(player, Plan({"a": 0, "b": 10}, {"a": 25, "b": 25})) == [1.25, 1.25]
+
+
+def test_gated_jobs_may_be_served_first() -> None:
+    # "b" gets what "a" leaves, 12 slots of 20. Of its bursts of 16 slots, which begin 4 after the
+    # last one has ended, one ends at 32, the next at 60, and all after them 60 slots later again.
+    pair = network(job("a", 20, (0, 8, 100)), job("b", 20, (0, 16, 100)))
+    plan = Plan(pair.unshifted, {"a": 20})
+    first = Player(pair, [Play("gated", 0)], jitter=0.0).slowdowns(plan)
+    assert first == pytest.approx([1, 1.5], abs=0.01)
+    assert Player(pair, FAIR, jitter=0.0).slowdowns(plan)[0] > 1.1
+    free = Player(pair, [Play("gated", 0)], jitter=0.0).slowdowns(Plan(pair.unshifted))
+    assert np.array_equal(free, Player(pair, FAIR, jitter=0.0).slowdowns(Plan(pair.unshifted)))
+
+
+def test_what_happens_before_jobs_have_settled_does_not_count() -> None:
+    # "b" comes 4 slots after "a", and each is slower by 4. Free they stay so for ever; if "a" is
+    # gated, it is 4, 8, then 12 slots late, more than half a period, and takes a later slot: 80.
+    # The next time, at 160, it comes when "b" has ended, and they meet no more.
+    player = Player(TWINS, FAIR, jitter=0.0)
+    assert exactly(player, Plan({"a": 0, "b": 4})) == [1.2, 1.2]
+    assert exactly(player, Plan({"a": 0, "b": 4}, {"a": 20})) == [1, 1]
+
+
+def test_a_job_that_ends_no_iteration_takes_the_whole_play() -> None:
+    stuck = network(job("a", 20, (0, 1, 10_000)), capacity=1)
+    assert exactly(Player(stuck, FAIR, jitter=0.0), Plan({"a": 0})) == [50]
+
+
+@pytest.mark.parametrize(("weights", "mean"), [((1, 3), 2.5), ((0, 2), 3), ((0, 0), 2)])
+def test_the_value_is_the_weighted_mean(weights: tuple[int, int], mean: float) -> None:
+    jobs = (job(n, 20, (0, 1, 9), weight=w) for n, w in zip("ab", weights, strict=True))
+    assert Player(network(*jobs), FAIR).value(np.array([1.0, 3.0])) == mean
+
+
+def test_the_slowdown_is_the_mean_of_plays_on_any_number_of_threads() -> None:
+    together = plays(3, 2)
+    assert plays(3, 1, ["gated"]) == (("gated", 3),)
+    assert sorted(together) == [("fair", 3), ("fair", 4), ("tcp", 3), ("tcp", 4)]
+    plan = Plan({"a": 0, "b": 3}, {"b": 20})
+    one, three = (Player(NESTED, together, workers=n).slowdowns(plan) for n in (1, 3))
+    assert np.array_equal(one, three)
+    each = [Player(NESTED, [play]).slowdowns(plan) for play in together]
+    assert np.allclose(one, np.mean(each, axis=0))
+    assert len({tuple(row) for row in each}) == len(together)
+
+
+def test_a_play_is_the_same_again() -> None:
+    player = Player(NESTED, plays(0, 1))
+    first = player.slowdowns(Plan(NESTED.unshifted))
+    assert np.array_equal(first, player.slowdowns(Plan(NESTED.unshifted)))
+
+
+def test_events_are_counted_by_beginnings_and_ends() -> None:
+    # 50 periods of two jobs with two bursts each, which begin and end.
+    assert Player(ALTERNATING, FAIR).events == 50 * 2 * 2 * 2

@@ -1,0 +1,199 @@
+"""Who is gated if nothing is said but the problem."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from metronome_opt import solve
+from metronome_opt.instance import Instance
+from metronome_opt.result import Stop
+from metronome_opt.schedule import Status
+from metronome_opt.verify import check
+from tests.builders import job, network
+from tests.slowdown.cases import (
+    ALTERNATING,
+    APART,
+    ENDLESS,
+    NESTED,
+    ROOMY,
+    TIGHT,
+    any_instance,
+    assert_harmless,
+    assert_sound,
+    gated_jobs,
+    least,
+    twice,
+)
+
+
+@pytest.mark.parametrize(("instance", "before"), [(ALTERNATING, 1.1), (NESTED, 1.04)])
+def test_jobs_that_fit_are_kept_apart(instance: Instance, before: float) -> None:
+    result = least(instance)
+    assert_sound(result)
+    assert_harmless(result)
+    assert gated_jobs(result) == "a b"
+    assert result.objective == 1
+    assert result.status is Status.OPTIMAL
+    assert result.stop is Stop.PROVED
+    assert result.evaluation.contention == 0
+    assert result.waits == {"a": {}, "b": {}}
+    assert result.unshifted_ms is not None
+    for each in instance.jobs:
+        assert result.unshifted_ms[each.name] > before * each.period * instance.slot_ms
+
+
+@pytest.mark.parametrize("instance", [APART, ROOMY, network(job("a", 20, (0, 20, 100)))])
+def test_jobs_that_never_meet_are_let_alone(instance: Instance) -> None:
+    result = least(instance)
+    assert_sound(result)
+    assert gated_jobs(result) == ""
+    assert result.objective == 1
+    assert result.status is Status.OPTIMAL
+    assert result.stop is Stop.PROVED
+    assert result.offsets == instance.unshifted
+    assert result.unshifted_ms == {each.name: 5 * each.period for each in instance.jobs}
+
+
+def test_where_nothing_can_be_gained_nobody_is_gated() -> None:
+    result = least(ENDLESS)
+    assert_sound(result)
+    assert_harmless(result)
+    assert gated_jobs(result) == ""
+    assert result.status is Status.FEASIBLE
+    assert result.objective == pytest.approx(2, abs=0.02)
+    assert result.offsets == ENDLESS.unshifted
+
+
+def test_a_job_that_is_more_than_its_link_carries_is_slow_alone() -> None:
+    # 9 slots of 2 x 60 on a link of 100 take 10.8.
+    wide = network(
+        job("a", 60, (2, 9, 60), links={"link": 2}),
+        job("b", 20, (0, 4, 60), links={"other": 1}),
+        other=100,
+    )
+    result = least(wide)
+    assert_sound(result)
+    assert gated_jobs(result) == ""
+    assert result.schedule.expected_ms is not None
+    assert float(result.schedule.expected_ms["a"]) == pytest.approx(309, abs=1)
+    assert result.schedule.expected_ms["b"] == 100
+    assert result.status is Status.FEASIBLE
+
+
+def test_groups_that_do_not_meet_are_settled_one_by_one() -> None:
+    result = least(twice(ALTERNATING))
+    assert_sound(result)
+    assert gated_jobs(result) == "a b c d"
+    assert result.objective == 1
+    assert [event.source for event in result.trajectory] == ["play", "play"]
+    assert [result.offsets[name] for name in "ab"] == [result.offsets[name] for name in "cd"]
+
+
+def test_jobs_that_weigh_nothing_are_treated_alike() -> None:
+    weightless = ALTERNATING.replace(
+        jobs=tuple(each.model_copy(update={"weight": 0}) for each in ALTERNATING.jobs)
+    )
+    result = least(weightless)
+    assert_sound(result)
+    assert gated_jobs(result) == "a b"
+    assert result.objective == 1
+
+
+@pytest.mark.parametrize("offset", [0, 3, 17])
+def test_fixed_jobs_stay_where_they_are(offset: int) -> None:
+    first, second = ALTERNATING.jobs
+    fixed = ALTERNATING.replace(
+        jobs=(first, second.model_copy(update={"fixed_offset": offset})),
+    )
+    result = least(fixed)
+    assert_sound(result)
+    assert_harmless(result)
+    assert result.offsets["b"] == offset
+    assert gated_jobs(result) == "a b"
+    assert result.objective == 1
+
+
+def test_two_fixed_jobs_that_meet_are_not_both_gated() -> None:
+    fixed = ALTERNATING.replace(
+        jobs=tuple(each.model_copy(update={"fixed_offset": 0}) for each in ALTERNATING.jobs)
+    )
+    result = least(fixed)
+    assert_sound(result)
+    assert_harmless(result)
+    assert gated_jobs(result) != "a b"
+
+
+def test_bursts_of_gated_jobs_may_grow_by_the_cushion() -> None:
+    result = least(ALTERNATING, cushion_slots=3)
+    assert_sound(result)
+    assert gated_jobs(result) == "a b"
+    assert result.schedule.cushion_slots == 3
+    assert result.evaluation.contention == 0
+    assert least(ALTERNATING).evaluation.objectives["cushion"] == 3
+
+
+@pytest.mark.parametrize("cushion", [4, 40])
+def test_a_cushion_that_nobody_can_keep_keeps_nobody_apart(cushion: int) -> None:
+    result = least(ALTERNATING, cushion_slots=cushion)
+    assert_sound(result)
+    assert_harmless(result)
+    assert gated_jobs(result) != "a b"
+
+
+def test_jobs_that_meet_are_gated_together_or_not_at_all() -> None:
+    # Two of them would fit.
+    result = least(TIGHT)
+    assert_sound(result)
+    assert gated_jobs(result) == ""
+    assert result.offsets == TIGHT.unshifted
+    fewer = least(TIGHT.replace(jobs=TIGHT.jobs[:2]))
+    assert_sound(fewer)
+    assert gated_jobs(fewer) == "a b"
+
+
+@pytest.mark.parametrize("sharing", ["fair", "tcp", "gated"])
+def test_some_of_the_jobs_that_meet_are_gated_if_sharing_is_known(sharing: str) -> None:
+    result = least(TIGHT, sharing=sharing)
+    assert_sound(result)
+    assert_harmless(result, [sharing])
+    assert result.objective is not None
+    assert result.unshifted_ms is not None
+    assert result.objective <= sum(result.unshifted_ms.values()) / 300
+    fits = least(NESTED, sharing=sharing)
+    assert_sound(fits)
+    assert fits.objective is not None
+    assert fits.objective < 1.005
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_answer_is_true_of_its_instance(seed: int) -> None:
+    draw = Random(seed)
+    instance = any_instance(draw)
+    result = solve(
+        instance,
+        time_limit=0.7,
+        workers=2,
+        seed=seed,
+        stretch_limit=draw.choice((None, "20%")),
+        sharing=draw.choice((None, "fair", "tcp", "gated")),
+        cushion_slots=draw.choice((0, 0, 2)),
+    )
+    if result.schedule.gated is None:  # no time at all
+        assert check(instance, result.schedule) == ()
+    else:
+        assert_sound(result)
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    once, again = (
+        solve(TIGHT, time_limit=None, workers=1, seed=5, stretch_limit="5%", sharing="tcp")
+        for _ in range(2)
+    )
+    assert once.offsets == again.offsets
+    assert once.stretch == again.stretch
+    assert once.schedule.gated == again.schedule.gated
+    assert once.schedule.expected_ms == again.schedule.expected_ms
+    assert once.unshifted_ms == again.unshifted_ms
+    assert once.waits == again.waits

@@ -1,0 +1,115 @@
+"""Slots that lie further apart than a job needs: how far, and what the file says of it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from metronome_opt import solve
+from metronome_opt.instance import Instance
+from metronome_opt.schedule import Schedule
+from metronome_opt.verify import check
+from tests.builders import job, network
+from tests.slowdown.cases import (
+    ALTERNATING,
+    TIGHT,
+    assert_harmless,
+    assert_sound,
+    gated_jobs,
+    least,
+)
+
+
+def stretchable(slots: int) -> Instance:
+    return TIGHT.replace(
+        jobs=tuple(each.model_copy(update={"max_stretch": slots}) for each in TIGHT.jobs)
+    )
+
+
+@pytest.mark.parametrize("slots", [0, 1, 3])
+def test_nobody_is_stretched_beyond_what_the_instance_says(slots: int) -> None:
+    result = least(stretchable(slots))
+    assert_sound(result)
+    assert_harmless(result)
+    assert max(result.stretch.values()) <= slots
+    assert result.schedule.stretch_limit is None
+    if slots:  # one slot is enough for all
+        assert gated_jobs(result) == "a b c"
+        assert result.objective is not None
+        assert result.objective <= Fraction(21, 20)
+    else:
+        assert gated_jobs(result) != "a b c"
+
+
+def test_a_limit_allows_more_and_is_stated() -> None:
+    result = least(TIGHT, stretch_limit="20%")
+    assert_sound(result)
+    assert_harmless(result)
+    assert gated_jobs(result) == "a b c"
+    longest = max(result.stretch.values())
+    assert 1 <= longest <= 4
+    assert result.schedule.stretch_limit == Fraction(longest, 20)
+    document = result.schedule.to_dict()
+    assert check(TIGHT, Schedule.from_dict(document)) == ()
+    del document["stretch_limit"]
+    faults = check(TIGHT, Schedule.from_dict(document))
+    assert {fault.place for fault in faults} == {
+        f"stretch.{name}" for name, slots in result.stretch.items() if slots
+    }
+
+
+def test_a_limit_below_what_the_instance_says_changes_nothing() -> None:
+    result = least(stretchable(1), stretch_limit="1%")
+    assert result.offsets == least(stretchable(1)).offsets
+    assert result.stretch == least(stretchable(1)).stretch
+    assert result.schedule.stretch_limit is None
+
+
+@pytest.mark.parametrize("limit", [0, "0%", "4%", Fraction(0)])
+def test_a_limit_of_no_slot_is_an_answer(limit: str | Fraction) -> None:
+    result = solve(ALTERNATING, time_limit=None, workers=1, stretch_limit=limit)
+    assert_sound(result)
+    assert set(result.stretch.values()) == {0}
+    assert result.schedule.stretch_limit is None
+    assert result.offsets == least(ALTERNATING).offsets
+
+
+def test_any_limit_is_an_answer() -> None:
+    result = solve(TIGHT, time_limit=1, workers=1, stretch_limit=10**30)
+    assert_sound(result)
+    assert_harmless(result)
+
+
+def test_the_hyperperiod_limit_holds_for_stretched_jobs() -> None:
+    limited = Instance.from_dict(TIGHT.to_dict(), hyperperiod_limit=20)
+    result = solve(limited, time_limit=None, workers=1, stretch_limit="20%")
+    assert_sound(result)
+    assert set(result.stretch.values()) == {0}
+
+
+def test_groups_that_share_a_wide_link_keep_its_hyperperiod_within_the_limit() -> None:
+    # Longer periods do both groups good, but on the link in the middle they have to agree.
+    wide = network(
+        *(job(f"x{n}", 20, (0, 7, 100), links={"x": 1, "middle": 1}) for n in range(3)),
+        *(job(f"y{n}", 23, (0, 8, 100), links={"y": 1, "middle": 1}) for n in range(3)),
+        x=100,
+        y=100,
+        middle=1000,
+    )
+    limited = Instance.from_dict(wide.to_dict(), hyperperiod_limit=460)
+    assert_sound(solve(limited, time_limit=None, workers=1, stretch_limit="25%"))
+
+
+def test_periods_without_a_common_denominator_are_no_obstacle() -> None:
+    # Shares of 1 / 997, 1 / 991, ... have none that fits 64 bits.
+    periods = (997, 991, 983, 977, 971, 967)
+    count = len(periods)
+    ring = network(
+        *(
+            job(f"j{n}", period, (0, 300, 100), links={f"l{n}": 1, f"l{(n + 1) % count}": 1})
+            for n, period in enumerate(periods)
+        ),
+        **{f"l{n}": 100 for n in range(count)},
+    )
+    assert_sound(solve(ring, time_limit=3, workers=1, stretch_limit="20%"))

@@ -1,0 +1,48 @@
+"""Who waits for whom, and for how much of the time."""
+
+from __future__ import annotations
+
+import pytest
+
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.waits import waits
+from tests.builders import job, network
+from tests.slowdown.cases import ALTERNATING
+
+
+def test_two_that_meet_wait_for_one_another() -> None:
+    found = waits(ALTERNATING, Plan(ALTERNATING.unshifted))
+    assert found == {"a": {"b": 1}, "b": {"a": 1}}
+
+
+def test_whoever_sends_more_is_waited_for_more() -> None:
+    # All flows are equally fast, so that "b", which has two, sends as much as both others.
+    crowd = network(
+        job("a", 20, (0, 8, 100)),
+        job("b", 20, (0, 8, 100), links={"link": 2}),
+        job("c", 20, (0, 8, 100)),
+    )
+    found = waits(crowd, Plan(crowd.unshifted))
+    assert found["a"] == pytest.approx({"b": 2 / 3, "c": 1 / 3})
+    assert found["b"] == pytest.approx({"a": 1 / 2, "c": 1 / 2})
+    assert found["c"] == pytest.approx({"b": 2 / 3, "a": 1 / 3})
+
+
+def test_jobs_on_links_of_their_own_wait_for_nobody() -> None:
+    disjoint = network(
+        *(
+            job(name, 20, (0, 8, 100), links={link: 1})
+            for name, link in zip("abc", "xyz", strict=True)
+        ),
+        x=100,
+        y=100,
+        z=100,
+    )
+    assert waits(disjoint, Plan(disjoint.unshifted)) == {"a": {}, "b": {}, "c": {}}
+
+
+def test_jobs_that_are_apart_or_leave_room_wait_for_nobody() -> None:
+    apart = Plan({"a": 0, "b": 10}, {"a": 40, "b": 40})
+    assert waits(ALTERNATING, apart) == {"a": {}, "b": {}}
+    roomy = network(*(job(name, 20, (0, 8, 50)) for name in "ab"))
+    assert waits(roomy, Plan(roomy.unshifted)) == {"a": {}, "b": {}}
