@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
+    from metronome_opt.scheduling.cycle import First
     from metronome_opt.scheduling.state import ClusterState, Mode
 
 
 def new_state(
-    path: Path, *, with_jobs: bool, schedule: Path | None, exclusive: bool
+    path: Path,
+    *,
+    with_jobs: bool,
+    schedule: Path | None,
+    exclusive: bool,
+    first: First = "compatibility",
 ) -> ClusterState:
     """Return the state of a cluster, or of a scenario's.
 
@@ -26,6 +32,8 @@ def new_state(
         Whose offsets they have; None to choose each job's best one, one after the other.
     exclusive
         Whether each burst's bandwidth is its own.
+    first
+        What a job's best offset is best by; see `Cycle`.
 
     Raises
     ------
@@ -63,7 +71,7 @@ def new_state(
     state = ClusterState(spec, mode=mode)
     if with_jobs:
         try:
-            place_all(state, gangs_of(scenario))
+            place_all(state, gangs_of(scenario), first=first)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
     if schedule is not None:

@@ -13,6 +13,7 @@ from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
     from metronome_opt.cli.state_changes import Change
+    from metronome_opt.scheduling.cycle import First
     from metronome_opt.scheduling.gang import Gang
     from metronome_opt.scheduling.place import Decision
     from metronome_opt.scheduling.state import ClusterState
@@ -54,6 +55,13 @@ def place(
     search: Annotated[
         str, typer.Option(help="One of tree, beam, greedy and cpsat; docs/cluster.md.")
     ] = "tree",
+    first: Annotated[
+        str,
+        typer.Option(
+            help="What places are compared by first: compatibility, on how many links jobs get in "
+            "each other's way, or contention, by how much."
+        ),
+    ] = "compatibility",
     remove: Annotated[
         str | None,
         typer.Option(
@@ -86,11 +94,9 @@ def place(
     """
     from metronome_opt.cli.new_state import new_state
     from metronome_opt.cli.state_changes import carry_out, changes_of
-    from metronome_opt.scheduling.place import SEARCHES
     from metronome_opt.scheduling.store import Store
 
-    if search not in SEARCHES:
-        raise InputError(f"--search: must be one of {', '.join(SEARCHES)}, got {show(search)}")
+    order = _check_choices(search, first)
     if cluster is None and (with_jobs or exclusive or schedule is not None):
         raise InputError(
             "--cluster: missing; --with-jobs, --schedule and --exclusive are for a new STATE"
@@ -104,7 +110,9 @@ def place(
         check_folder(claims)
     new = None
     if cluster is not None:
-        new = new_state(cluster, with_jobs=with_jobs, schedule=schedule, exclusive=exclusive)
+        new = new_state(
+            cluster, with_jobs=with_jobs, schedule=schedule, exclusive=exclusive, first=order
+        )
         _asked(new, state, job, remove, changes)  # what is wrong is found before STATE is made
     with Store(state) if new is None else Store.keep(state, new) as store:
         gang = _asked(store.state, state, job, remove, changes)
@@ -117,11 +125,28 @@ def place(
             _show(store.state, as_json=as_json)
         else:
             placed = _place(
-                store.state, gang, search, remove=remove, dry_run=dry_run, as_json=as_json
+                store.state,
+                gang,
+                search,
+                order,
+                remove=remove,
+                dry_run=dry_run,
+                as_json=as_json,
             )
         if claims is not None:
             export_state(store.state, claims)
     return 0 if placed else _NO_PLACE
+
+
+def _check_choices(search: str, first: str) -> First:
+    from metronome_opt.scheduling.place import FIRST, SEARCHES
+
+    if search not in SEARCHES:
+        raise InputError(f"--search: must be one of {', '.join(SEARCHES)}, got {show(search)}")
+    for order in FIRST:
+        if order == first:
+            return order
+    raise InputError(f"--first: must be {' or '.join(FIRST)}, got {show(first)}")
 
 
 def _check_dry_run(*, nothing_to_try: bool, changes: bool) -> None:
@@ -155,6 +180,7 @@ def _place(
     state: ClusterState,
     gang: Gang,
     search: str,
+    first: First,
     *,
     remove: str | None,
     dry_run: bool,
@@ -165,7 +191,7 @@ def _place(
     from metronome_opt.scheduling.reasons import why_not
 
     left = state if remove is None else _without(state, remove)
-    decision = place_job(left, gang, search=search)
+    decision = place_job(left, gang, search=search, first=first)
     if decision is None:
         reason = why_not(left, gang)
         if as_json:
@@ -210,6 +236,7 @@ def _document(
         "offset_ms": claim.offset * slot_ms,
         "stretch": claim.stretch,
         "period_ms": claim.period * slot_ms,
+        "conflicts": decision.conflicts,
         "contention": str(decision.contention),
         "score": decision.score,
         "cushion": decision.cushion,
@@ -227,7 +254,10 @@ def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
         f"{counted(decision.racks, 'rack')}"
     )
     if decision.contention:
-        late = f"adds {number(decision.contention)} weight x Mbit/s of contention"
+        late = (
+            f"adds {number(decision.contention)} weight x Mbit/s of contention on "
+            f"{counted(decision.conflicts, 'link')}"
+        )
     elif decision.cushion < claim.period:
         late = f"bursts may grow by {decision.cushion * slot_ms} ms"
     else:

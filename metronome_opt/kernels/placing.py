@@ -38,6 +38,8 @@ class Burden(NamedTuple):
         What a unit of overload costs in each of them, shape (m,).
     zeros
         Shape (H,): demand of a layer that is empty.
+    conflict
+        What a link counts on top, at every offset at which the job costs something there.
     """
 
     period: int
@@ -46,6 +48,7 @@ class Burden(NamedTuple):
     layers: Ints
     prices: Ints
     zeros: Ints
+    conflict: int = 0
 
 
 @njit(cache=True, nogil=True)
@@ -104,7 +107,7 @@ def cost_rows(
     flows: int,
     rows: Ints,
 ) -> None:
-    """Fill ``rows[i]`` with what a job costs on ``links[i]``, by offset.
+    """Fill ``rows[i]`` with what a job costs on ``links[i]``, conflicts included, by offset.
 
     Parameters
     ----------
@@ -127,6 +130,10 @@ def cost_rows(
     for i in range(links.shape[0]):
         link = links[i]
         add_cost(demand[link], capacity[link], highest[link], burden, flows, scratch, rows[i])
+        if burden.conflict:
+            for o in range(period):
+                if rows[i, o] > 0:
+                    rows[i, o] += burden.conflict
 
 
 @njit(cache=True, nogil=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,13 @@ from metronome_opt.kernels.tables import Ints
 from metronome_opt.scheduling.gang import Gang, stretch_for
 from metronome_opt.scheduling.state import ClusterState
 
+First = Literal["compatibility", "contention"]
+"""What places are compared by first."""
+
 Costs = NDArray[Any]
-"""H times contention, weight * Mbit/s * slots; 32 bits wide where that is enough, else 64."""
+"""H times contention, weight * Mbit/s * slots, and `Cycle.conflict` for each link in conflict.
+
+32 bits wide where that is enough, else 64."""
 
 _LARGEST = 2**62
 
@@ -51,11 +56,19 @@ class Cycle:
         The cluster.
     gang
         Who asks for a place.
+    first
+        ``compatibility``: fewer conflicts are better than less contention. ``contention``:
+        conflicts do not count. A link is in conflict at an offset at which the gang adds to its
+        contention: however little is late, not all jobs there can keep their slots. Links are
+        counted, not the weight of the jobs on them, since it is not known who would give way. Like
+        contention, conflicts are a sum of a term for each link, and who weighs nothing has none.
 
     Attributes
     ----------
     state, gang
         As above.
+    conflict
+        What a link in conflict counts, more than all contention together; 0 if that comes first.
     stretch, period
         Idle slots that the gang needs to keep in step, and its period with them.
     room
@@ -77,11 +90,14 @@ class Cycle:
         If the gang's period does not fit the hyperperiod, or its costs 64-bit integers.
     """
 
-    def __init__(self, state: ClusterState, gang: Gang) -> None:
+    def __init__(self, state: ClusterState, gang: Gang, *, first: First = "compatibility") -> None:
         self.state, self.gang = state, gang
         self.stretch = stretch_for(gang, state.cluster.hyperperiod)
         self.period = gang.period + self.stretch
-        self.dtype = self._narrowest()
+        # No more than two links for each task, and bursts may be twice as long as a window.
+        most = 4 * max(1, gang.weight) * gang.peak * gang.tasks * state.cluster.hyperperiod
+        self.conflict = most // 2 + 1 if first == "compatibility" else 0
+        self.dtype = self._narrowest(most)
         self.burden = self._make_burden()
         self._rows: dict[tuple[int, int], Costs] = {}
 
@@ -110,15 +126,18 @@ class Cycle:
             np.array(layers, dtype=np.int64),
             np.array(prices, dtype=np.int64),
             np.zeros(self.state.cluster.hyperperiod, dtype=np.int32),
+            self.conflict,
         )
 
-    def _narrowest(self) -> type[np.int32] | type[np.int64]:
+    def _narrowest(self, most: int) -> type[np.int32] | type[np.int64]:
         """Return a type that all numbers of the kernels fit; narrow ones are twice as fast."""
         gang = self.gang
-        # No more than two links for each task, and bursts may be twice as long as a window.
-        most = 4 * max(1, gang.weight) * gang.peak * gang.tasks * self.state.cluster.hyperperiod
+        most += 2 * self.conflict * min(2 * gang.tasks, len(self.state.cluster.links))
         if most >= _LARGEST:
-            raise InputError(f"{gang.name}: costs may not fit 64-bit integers; lower its weight")
+            remedy = " or put contention first" if self.conflict else ""
+            raise InputError(
+                f"{gang.name}: costs may not fit 64-bit integers; lower its weight{remedy}"
+            )
         return np.int32 if most < 2**31 else np.int64
 
     # ------------------------------------------------------------------ places
@@ -191,10 +210,23 @@ class Cycle:
     def cost(self, partial: Partial) -> Costs:
         """Return what tasks cost on all links that they cross, by offset, shape (T,)."""
         total: Costs = np.zeros(self.period, dtype=self.dtype)
+        for link, flows in self._crossed(partial):
+            total += self.row(link, flows)
+        return total
+
+    def conflicts(self, partial: Partial, offset: int) -> int:
+        """Return on how many links tasks are in conflict at an offset, whatever comes first."""
+        return sum(bool(self.row(*crossed)[offset]) for crossed in self._crossed(partial))
+
+    def _crossed(self, partial: Partial) -> Iterator[tuple[int, int]]:
+        """Yield the links that tasks cross, and how many do."""
         if len(partial.nodes) > 1:
             for node, count in partial.nodes.items():
-                total += self.row(int(self.state.interface[node]), count)
-        return total + self.lift(partial.racks) if len(partial.racks) > 1 else total
+                yield int(self.state.interface[node]), count
+        if len(partial.racks) > 1:
+            for rack, count in partial.racks.items():
+                if self.uplinks[rack] >= 0:
+                    yield int(self.uplinks[rack]), count
 
     def lift(self, racks: Mapping[int, int]) -> Costs:
         """Return what tasks cost on the uplinks of their racks, by offset, shape (T,)."""

@@ -11,7 +11,9 @@ from metronome_opt.scheduling.claim import Claim
 from metronome_opt.scheduling.cycle import Costs, Cycle, Partial
 
 Price = tuple[int, int, int, tuple[int, ...]]
-"""What is minimised, the first first: contention, racks, fragments, and then the order of nodes."""
+"""What is minimised, the first first: what it costs, racks, fragments, and then the order of nodes.
+
+Costs are conflicts and then contention, or contention alone; see `Cycle`."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,10 @@ class Option:
         Indices, one per task, ascending.
     offset
         Of the job's pattern, in slots.
+    least
+        What it is compared by first, as `Cycle.cost` has it.
+    conflicts
+        Links to whose contention it adds.
     cost
         What it adds to H times the contention, weight * Mbit/s * slots.
     cushion
@@ -36,6 +42,8 @@ class Option:
 
     nodes: tuple[int, ...]
     offset: int
+    least: int
+    conflicts: int
     cost: int
     cushion: int
     racks: int
@@ -44,7 +52,7 @@ class Option:
     @property
     def price(self) -> Price:
         """What options are compared by."""
-        return self.cost, self.racks, self.fragments, self.nodes
+        return self.least, self.racks, self.fragments, self.nodes
 
     def contention(self, cycle: Cycle) -> Fraction:
         """Return the contention that it adds, in weight * Mbit/s."""
@@ -64,9 +72,11 @@ class Option:
 def make_option(cycle: Cycle, partial: Partial) -> Option:
     """Return the option of running all tasks where they are, at the best offset."""
     nodes = tuple(sorted(Counter(dict(partial.nodes)).elements()))
-    offset, cost, cushion = best_offset(cycle, cycle.cost(partial))
+    offset, least, cushion = best_offset(cycle, cycle.cost(partial))
+    conflicts = cycle.conflicts(partial, offset)
+    cost = least - conflicts * cycle.conflict
     fragments = sum(fragments_of(cycle, node, tasks) for node, tasks in partial.nodes.items())
-    return Option(nodes, offset, cost, cushion, len(partial.racks), fragments)
+    return Option(nodes, offset, least, conflicts, cost, cushion, len(partial.racks), fragments)
 
 
 def best_offset(cycle: Cycle, costs: Costs) -> tuple[int, int, int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import get_args
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.cycle import Cycle
+from metronome_opt.scheduling.cycle import Cycle, First
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.gangs.beam import place_by_beam
 from metronome_opt.scheduling.gangs.cpsat import place_exactly
@@ -28,6 +29,10 @@ SEARCHES: Mapping[str, str] = {
 }
 
 
+FIRST: tuple[First, ...] = get_args(First)
+"""What places may be compared by first, the default first."""
+
+
 @dataclass(frozen=True)
 class Decision:
     """Where a job is to run, and in which rotation.
@@ -36,10 +41,12 @@ class Decision:
     ----------
     claim
         What to reserve.
+    conflicts
+        Links on which it and others ask for more than there is.
     contention
         What it adds, in weight * Mbit/s.
     score
-        100 if nothing is late, 0 if all that the job sends were.
+        100 if nothing is late, 0 if all that the job sends were; see `Scores`.
     cushion
         Free slots on either side of every burst; 0 where something is late.
     racks, fragments
@@ -47,6 +54,7 @@ class Decision:
     """
 
     claim: Claim
+    conflicts: int
     contention: Fraction
     score: int
     cushion: int
@@ -54,7 +62,9 @@ class Decision:
     fragments: int
 
 
-def place_job(state: ClusterState, gang: Gang, *, search: str = "tree") -> Decision | None:
+def place_job(
+    state: ClusterState, gang: Gang, *, search: str = "tree", first: First = "compatibility"
+) -> Decision | None:
     """Find a place for all tasks of a job together; nothing is reserved yet.
 
     Parameters
@@ -65,6 +75,8 @@ def place_job(state: ClusterState, gang: Gang, *, search: str = "tree") -> Decis
         The job.
     search
         One of `SEARCHES`.
+    first
+        Whether the best place is one with the fewest conflicts, or one of least contention.
 
     Returns
     -------
@@ -74,20 +86,24 @@ def place_job(state: ClusterState, gang: Gang, *, search: str = "tree") -> Decis
     Raises
     ------
     InputError
-        If the job does not fit the cluster's hyperperiod, runs already, or the search is not known.
+        If the job does not fit the cluster's hyperperiod, runs already, or the search or what comes
+        first is not known.
     """
     if search not in SEARCHES:
         raise InputError(f"search: must be one of {', '.join(SEARCHES)}, got {show(search)}")
+    if first not in FIRST:
+        raise InputError(f"first: must be {' or '.join(FIRST)}, got {show(first)}")
     if gang.name in state.claims:
         raise InputError(f"{gang.name}: runs already; unreserve it first, or rename it")
-    cycle = Cycle(state, gang)
+    cycle = Cycle(state, gang, first=first)
     option = _FIND[search](cycle)
     if option is None:
         return None
     return Decision(
         claim=option.claim(cycle),
+        conflicts=option.conflicts,
         contention=option.contention(cycle),
-        score=score_of(cycle, option.cost, cycle.partial(option.nodes)),
+        score=score_of(cycle, option.conflicts, option.cost, cycle.partial(option.nodes)),
         cushion=option.cushion,
         racks=option.racks,
         fragments=option.fragments,
@@ -95,7 +111,10 @@ def place_job(state: ClusterState, gang: Gang, *, search: str = "tree") -> Decis
 
 
 def place_all(
-    state: ClusterState, placed: Iterable[tuple[Gang, Sequence[str], int | None]]
+    state: ClusterState,
+    placed: Iterable[tuple[Gang, Sequence[str], int | None]],
+    *,
+    first: First = "compatibility",
 ) -> None:
     """Reserve for jobs the nodes that they have, one after the other, each in its best rotation.
 
@@ -103,6 +122,8 @@ def place_all(
     ----------
     placed
         Jobs, the node of each task, and the offset if it is not to be chosen.
+    first
+        As in `place_job`.
 
     Raises
     ------
@@ -110,7 +131,7 @@ def place_all(
         If there is no room for one of them; those before it stay.
     """
     for gang, nodes, offset in placed:
-        cycle = Cycle(state, gang)
+        cycle = Cycle(state, gang, first=first)
         there = cycle.partial([state.node_index(node) for node in nodes])
         claim = make_option(cycle, there).claim(cycle)
         state.reserve(claim if offset is None else claim.model_copy(update={"offset": offset}))

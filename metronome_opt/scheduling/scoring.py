@@ -27,6 +27,8 @@ class Scores:
         Indices, shape (n,).
     offset
         The best rotation, shape (n,).
+    least
+        What nodes are compared by, as `Cycle.cost` has it, shape (n,).
     cost
         H times the contention that all tasks so far add, weight * Mbit/s * slots, shape (n,).
     cushion
@@ -34,10 +36,13 @@ class Scores:
     score
         Shape (n,): 100 if nothing is late, 0 if all that the tasks send were late. What is late
         counts by its weight, so a gang of weight 0 costs nothing anywhere and has 100 everywhere.
+        If compatibility comes first, a link more in conflict counts as much as if everything were
+        late, and both are a share of the most links that the tasks would cross on any of the nodes.
     """
 
     nodes: Ints
     offset: Ints
+    least: Ints
     cost: Ints
     cushion: Ints
     score: Ints
@@ -62,7 +67,7 @@ def score_nodes(cycle: Cycle, partial: Partial, nodes: Ints) -> Scores:
     elsewhere = _elsewhere(cycle, partial, racks, leaves_rack)
     crossed = np.where(leaves_node & cycle.tight[nodes], nodes, -1)
     groups = np.where(leaves_node, rack, len(racks))
-    offset, cost, cushion = best_of_each(
+    offset, least, cushion = best_of_each(
         cycle.single, crossed, groups, elsewhere, cycle.burden.ready
     )
     for node, count in partial.nodes.items():
@@ -70,11 +75,12 @@ def score_nodes(cycle: Cycle, partial: Partial, nodes: Ints) -> Scores:
             # One more beside others costs what all of them do there, less what is in already.
             link = int(state.interface[node])
             costs = elsewhere[groups[at]] + cycle.row(link, count + 1) - cycle.row(link, count)
-            offset[at], cost[at], cushion[at] = best_offset(cycle, costs)
+            offset[at], least[at], cushion[at] = best_offset(cycle, costs)
     lifted = sum(tasks for index, tasks in partial.racks.items() if cycle.uplinks[index] >= 0)
     lifts = np.where(leaves_rack, lifted + (cycle.uplinks[racks] >= 0), 0)
     flows = np.where(leaves_node, partial.tasks + 1 + lifts[rack], 0)
-    return Scores(nodes, offset, cost, cushion, _scores(cycle, cost, flows))
+    conflicts, cost = divmod(least, cycle.conflict) if cycle.conflict else (0 * least, least)
+    return Scores(nodes, offset, least, cost, cushion, _scores(cycle, conflicts, cost, flows))
 
 
 def _elsewhere(
@@ -99,18 +105,23 @@ def _elsewhere(
     return rows
 
 
-def score_of(cycle: Cycle, cost: int, partial: Partial) -> int:
-    """Return the score of tasks that cost so much where they are."""
+def score_of(cycle: Cycle, conflicts: int, cost: int, partial: Partial) -> int:
+    """Return the score of tasks that cost so much where they are, of all links that they cross."""
     flows = partial.tasks if len(partial.nodes) > 1 else 0
     if len(partial.racks) > 1:
         flows += sum(tasks for rack, tasks in partial.racks.items() if cycle.uplinks[rack] >= 0)
-    return int(_scores(cycle, np.array([cost]), np.array([flows]))[0])
+    return int(_scores(cycle, *(np.array([value]) for value in (conflicts, cost, flows)))[0])
 
 
-def _scores(cycle: Cycle, cost: Ints, flows: Ints) -> Ints:
-    """Return 100 less the share of the gang's weighted traffic that is late, rounded up."""
+def _scores(cycle: Cycle, conflicts: Ints, cost: Ints, flows: Ints) -> Ints:
+    """Return 100 less the share of the gang's weighted traffic that is late, rounded up.
+
+    If conflicts count, all of them but one come on top, and it is a share of the most there can be.
+    """
     gang = cycle.gang
     repeats = cycle.state.cluster.hyperperiod // cycle.period
     all_late = gang.weight * gang.volume * repeats * flows
-    late = -(-BEST_SCORE * cost // np.maximum(all_late, 1))
-    return np.where(cost > 0, BEST_SCORE - np.minimum(late, BEST_SCORE), BEST_SCORE)
+    late = np.minimum(-(-BEST_SCORE * cost // np.maximum(all_late, 1)), BEST_SCORE)
+    if cycle.conflict:
+        late = -(-(BEST_SCORE * (conflicts - 1) + late) // flows.max(initial=1))
+    return np.where(cost > 0, BEST_SCORE - late, BEST_SCORE)

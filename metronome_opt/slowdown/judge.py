@@ -33,8 +33,13 @@ class Judge:
         self.unshifted: Floats = self.player.slowdowns(Plan(instance.unshifted))
         self.most: Floats = self.unshifted * (1 + harm)
 
+    def slowdowns(self, plan: Plan) -> Floats:
+        """Return the slowdown of each job; nobody is let run again to be unshifted."""
+        same = not plan.periods and plan.offsets == self.player.instance.unshifted
+        return self.unshifted if same else self.player.slowdowns(plan)
+
     def value(self, plan: Plan) -> float:
         """Return the value of a plan."""
-        slowdowns = self.player.slowdowns(plan)
+        slowdowns = self.slowdowns(plan)
         beyond = (slowdowns - self.most).clip(min=0)
         return self.player.value(slowdowns) + _PENALTY * float(beyond.max(initial=0.0))

@@ -125,7 +125,7 @@ def minimise(
         offsets |= plan.offsets
         periods |= plan.periods
         stating = terms.judge(part, _STATING, 4)
-        slowdowns |= _by_name(part, stating.player.slowdowns(plan))
+        slowdowns |= _by_name(part, stating.slowdowns(plan))
         unshifted |= _by_name(part, stating.unshifted)
         if report is not None:
             report(_mean(instance, slowdowns))

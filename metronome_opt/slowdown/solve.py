@@ -154,7 +154,7 @@ def solve(
 def _load_kernels() -> None:
     """Load, or compile, what no clock should count: all that two bursts that meet need."""
     burst = Phase(start=0, length=1, rate=2)
-    jobs = tuple(Job(name=name, period=2, phases=(burst,), links={"l": 1}) for name in "ab")
+    jobs = tuple(Job(name=name, period=8, phases=(burst,), links={"l": 1}) for name in "ab")
     instance = Instance(name="warm", slot_ms=1, links=(Link(name="l", capacity=3),), jobs=jobs)
     minimise(instance, Terms(rounds=1), Deadline(None, lambda: False))
 

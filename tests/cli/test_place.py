@@ -181,13 +181,15 @@ def test_jobs_get_places_side_by_side(folder: Folder, capsys: Captured) -> None:
     assert folder.offsets() == {"b": 0, "c": 150}
 
 
-def test_what_is_late_is_told(folder: Folder, capsys: Captured) -> None:
+@pytest.mark.parametrize(("first", "score"), [("compatibility", 42), ("contention", 85)])
+def test_what_is_late_is_told(first: str, score: int, folder: Folder, capsys: Captured) -> None:
     folder.place(job("a", each=LARGE))
     long = [{"start": 0, "length": 250, "rate": 40_000}]
     capsys.readouterr()
-    assert folder.place(job("b", each=REST, phases=long)) == 0
-    # 250 slots into 200: on two interfaces 30,000 Mbit/s are late in 50 of 300 slots.
-    assert "adds 10,000.0 weight x Mbit/s of contention" in capsys.readouterr().out
+    assert folder.place(job("b", each=REST, phases=long), "--first", first) == 0
+    # 250 slots into 200: on two interfaces 30,000 Mbit/s are late in 50 of 300 slots, 15 percent.
+    told = f"score {score}; adds 10,000.0 weight x Mbit/s of contention on 2 links\n"
+    assert capsys.readouterr().out.endswith(told)
 
 
 def test_a_job_by_model_is_placed(folder: Folder, capsys: Captured) -> None:
@@ -234,6 +236,7 @@ def test_json_is_for_programs(folder: Folder, capsys: Captured) -> None:
         "offset_ms": 0,
         "stretch": 10,
         "period_ms": 1500,
+        "conflicts": 0,
         "contention": "0",
         "score": 100,
         "cushion": 300,

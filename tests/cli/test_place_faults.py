@@ -30,6 +30,7 @@ def folder(tmp_path: Path, capsys: Captured) -> Folder:
     ("arguments", "said"),
     [
         (["--search", "best"], "--search: must be one of tree, beam, greedy, cpsat, got 'best'"),
+        (["--first", "racks"], "--first: must be compatibility or contention, got 'racks'"),
         (["--with-jobs"], "--cluster: missing"),
         (["--exclusive"], "--cluster: missing"),
         (["--dry-run"], "--dry-run: is for a JOB"),

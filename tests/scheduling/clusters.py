@@ -17,17 +17,25 @@ from metronome_opt.scheduling.claim import Claim
 from metronome_opt.scheduling.cluster import ClusterSpec, Resources
 from metronome_opt.scheduling.cycle import Cycle
 from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.place import FIRST
 from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.scheduling.views import instance_of
 from metronome_opt.verify import evaluate
 
+Price = tuple[tuple[int, Fraction], int, int]
+"""Conflicts, 0 if they do not count, and contention; racks; fragments."""
+
 CASES = st.builds(
-    small_case,
-    st.integers(0, 2**32),
-    nodes=st.just((2, 4)),
-    most_racks=st.just(3),
-    tasks=st.just((1, 3)),
-    mode=st.sampled_from(("shared", "exclusive")),
+    lambda case, first: Cycle(case.state, case.gang, first=first),
+    st.builds(
+        small_case,
+        st.integers(0, 2**32),
+        nodes=st.just((2, 4)),
+        most_racks=st.just(3),
+        tasks=st.just((1, 3)),
+        mode=st.sampled_from(("shared", "exclusive")),
+    ),
+    st.sampled_from(FIRST),
 )
 """Cases small enough to look at all places."""
 
@@ -105,17 +113,29 @@ def with_gang(cycle: Cycle, nodes: Sequence[int], offset: int) -> ClusterState:
     return state
 
 
-def judged_costs(cycle: Cycle, nodes: Sequence[int]) -> list[Fraction]:
-    """Return what the gang adds to the contention on some nodes at each offset, as judged."""
-    before = judged_contention(cycle.state)
-    state = with_gang(cycle, nodes, 0)
-    instance = instance_of(state)
+def judged_links(state: ClusterState) -> dict[str, Fraction]:
+    """Return the contention of each link, as the judge has it."""
+    if not state.claims:
+        return {}
     offsets = {job: claim.offset for job, claim in state.claims.items()}
     stretch = {job: claim.stretch for job, claim in state.claims.items()}
-    return [
-        evaluate(instance, {**offsets, cycle.gang.name: offset}, stretch).contention - before
-        for offset in range(cycle.period)
-    ]
+    links = evaluate(instance_of(state), offsets, stretch).links
+    return {link.name: link.contention for link in links}
+
+
+def judged_costs(cycle: Cycle, nodes: Sequence[int]) -> list[tuple[int, Fraction]]:
+    """Return what the gang costs on some nodes at each offset, as judged.
+
+    That is to how many links' contention it adds, 0 if that does not count, and how much it adds.
+    """
+    before = judged_links(cycle.state)
+    costs = []
+    for offset in range(cycle.period):
+        after = judged_links(with_gang(cycle, nodes, offset))
+        added = [contention - before.get(link, 0) for link, contention in after.items()]
+        conflicts = sum(more > 0 for more in added) if cycle.conflict else 0
+        costs.append((conflicts, sum(added, Fraction(0))))
+    return costs
 
 
 def racks_of(cycle: Cycle, nodes: Sequence[int]) -> int:
@@ -136,11 +156,10 @@ def every_place(cycle: Cycle) -> Iterator[tuple[int, ...]]:
         yield nodes
 
 
-def judged_prices(cycle: Cycle) -> Mapping[tuple[int, ...], tuple[Fraction, int, int]]:
-    """Return contention at the best offset, racks and fragments of every place, as judged."""
+def judged_prices(cycle: Cycle) -> Mapping[tuple[int, ...], Price]:
+    """Return costs at the best offset, racks and fragments of every place, as judged."""
     prices = {}
     for nodes in every_place(cycle):
-        contention = min(judged_costs(cycle, nodes))
         fragments = with_gang(cycle, nodes, 0).fragments - cycle.state.fragments
-        prices[nodes] = (contention, racks_of(cycle, nodes), fragments)
+        prices[nodes] = (min(judged_costs(cycle, nodes)), racks_of(cycle, nodes), fragments)
     return prices

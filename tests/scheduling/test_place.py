@@ -8,6 +8,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.cluster import Resources
+from metronome_opt.scheduling.cycle import First
 from metronome_opt.scheduling.place import SEARCHES, place_all, place_job
 from metronome_opt.scheduling.reasons import why_not
 from tests.scheduling.clusters import cluster, gang, running, state_of
@@ -37,8 +38,13 @@ def test_what_does_not_fit_costs_what_is_late(search: str) -> None:
     assert decision is not None
     # 10 slots into 8: on two interfaces 20 Mbit/s are late in 2 of 12 slots, of 600 sent there.
     assert decision.contention == Fraction(2 * 2 * 20, 12)
-    assert decision.score == 100 - 7  # 6.7 percent are late
+    assert decision.conflicts == 2
+    # 6.7 percent are late, and one of two links is in conflict besides.
+    assert decision.score == 100 - (100 + 7 + 1) // 2
     assert decision.cushion == 0
+    decision = place_job(state, gang(2, (0, 10, 60)), search=search, first="contention")
+    assert decision is not None
+    assert (decision.conflicts, decision.score) == (2, 100 - 7)
 
 
 @EVERY
@@ -163,6 +169,18 @@ def test_jobs_that_are_somewhere_get_their_rotation() -> None:
     assert state.contention() == 0
 
 
+@pytest.mark.parametrize(("first", "offset"), [("compatibility", 0), ("contention", 6)])
+def test_the_rotation_with_fewest_conflicts_or_least_contention_is_taken(
+    first: First, offset: int
+) -> None:
+    # At 6 both interfaces are over by 1, at 0 one of them by 20.
+    state = state_of(
+        cluster([3]), running("most", "n0 n1", (6, 6, 41)), running("some", "n0 n2", (0, 6, 60))
+    )
+    place_all(state, [(gang(2, (0, 6, 60)), ("n0", "n1"), None)], first=first)
+    assert state.claims["new"].offset == offset
+
+
 def test_a_job_that_runs_at_an_offset_keeps_it() -> None:
     state = state_of(cluster([2]))
     place_all(state, [(gang(2, name="a"), ("n0", "n1"), 5), (gang(2), ("n0", "n1"), None)])
@@ -186,6 +204,19 @@ def test_a_job_that_runs_is_not_placed_again() -> None:
     state = state_of(cluster([2]), running("new", "n0 n1"))
     with pytest.raises(InputError, match="new: runs already"):
         place_job(state, gang(2))
+
+
+def test_a_first_criterion_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="first: must be compatibility or contention, got 'racks'"):
+        place_job(state_of(cluster([2])), gang(2), first="racks")  # type: ignore[arg-type]
+
+
+def test_a_job_whose_costs_are_too_large_to_count_conflicts_is_placed_by_contention() -> None:
+    state = state_of(cluster([2], gpus=1, interface=2**29))
+    asked = gang(2, (0, 4, 2**29), weight=2**25)
+    with pytest.raises(InputError, match="lower its weight or put contention first"):
+        place_job(state, asked)
+    assert place_job(state, asked, first="contention") is not None
 
 
 def test_a_search_that_is_none_is_refused() -> None:

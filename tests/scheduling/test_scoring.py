@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.scheduling.cycle import Cycle, Partial
+from metronome_opt.scheduling.cycle import Cycle, First, Partial
 from metronome_opt.scheduling.filtering import filter_nodes
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.scoring import Scores, score_nodes
@@ -24,9 +24,11 @@ from tests.scheduling.clusters import (
 )
 
 
-def scored(state: ClusterState, asked: Gang, placed: str = "") -> Scores:
+def scored(
+    state: ClusterState, asked: Gang, placed: str = "", first: First = "compatibility"
+) -> Scores:
     """Score all nodes for the next task, others being on the nodes that are named."""
-    cycle = Cycle(state, asked)
+    cycle = Cycle(state, asked, first=first)
     partial = cycle.partial([state.node_index(name) for name in placed.split()])
     return score_nodes(cycle, partial, np.arange(len(state.cluster.nodes)))
 
@@ -65,7 +67,9 @@ def test_all_links_have_one_rotation() -> None:
     # Node 0 wants an offset of 6, node 1 one of 0; at any, six slots meet on one or the other.
     both = scored(state, asked, "n0")
     assert both.cost[1] == 2 * 6 * 20
-    assert both.score[1] == 100 - 17  # of 2 tasks, 6 slots, 60 and 2 repetitions: 1440
+    # Of 2 tasks, 6 slots, 60 and 2 repetitions, 1440, that is 17 percent; of two links on one.
+    assert both.score[1] == 100 - 9
+    assert scored(state, asked, "n0", first="contention").score[1] == 100 - 17
     assert (both.cost[2], both.offset[2]) == (0, 6)
 
 
@@ -104,6 +108,17 @@ def test_uplinks_count_only_when_the_gang_leaves_its_rack() -> None:
     # Four tasks fit into no rack, so uplinks count from the first one on.
     across = scored(state, gang(4, (0, 3, 60)))
     assert across.cost.tolist() == [2 * 3 * 20, 2 * 3 * 10, 2 * 3 * 10] * 2
+
+
+def test_a_link_in_conflict_counts_more_than_what_is_late() -> None:
+    state = state_of(ONE_RACK, running("many", "n0 n1", (0, 12, 41)), running("few", "n2 n3"))
+    state.set_capacity("n3", 200)
+    asked = gang(2, (0, 8, 60))
+    # With a task on node 0, that on 1 is late by little too, and those on 2 and 3 by nothing more.
+    found = scored(state, asked, "n0")
+    assert found.score.tolist()[1:] == [100 - 51, 100 - 1, 100 - 1]
+    by_contention = scored(state, asked, "n0", first="contention")
+    assert by_contention.score.tolist()[1:] == [100 - 2, 100 - 1, 100 - 1]
 
 
 def test_an_uplink_carries_all_tasks_of_its_rack() -> None:
@@ -145,10 +160,11 @@ def test_the_last_task_costs_what_the_judge_finds(cycle: Cycle, data: st.DataObj
         partial = cycle.add(partial, data.draw(st.sampled_from(passing.tolist())))
     scores = score_nodes(cycle, partial, filter_nodes(cycle, partial).nodes)
     placed = [node for node, count in partial.nodes.items() for _ in range(count)]
-    for node, offset, cost in zip(scores.nodes, scores.offset, scores.cost, strict=True):
-        judged = judged_costs(cycle, [*placed, int(node)])
-        added = Fraction(int(cost), cycle.state.cluster.hyperperiod)
-        assert judged[offset] == min(judged) == added
+    for i, node in enumerate(scores.nodes.tolist()):
+        judged = judged_costs(cycle, [*placed, node])
+        conflicts = int(scores.least[i]) // cycle.conflict if cycle.conflict else 0
+        added = Fraction(int(scores.cost[i]), cycle.state.cluster.hyperperiod)
+        assert judged[scores.offset[i]] == min(judged) == (conflicts, added)
 
 
 @given(CASES)

@@ -106,21 +106,23 @@ def test_the_best_rotation_adds_what_the_judge_says(
             for index, (job, offset) in enumerate(zip(instance.jobs, offsets, strict=True))
         )
     )
-    offset, added = best_rotation(crowd(fixed, [0.0] * len(offsets), 0.0), moving)
+    offset, stated = best_rotation(crowd(fixed, [0.0] * len(offsets), 0.0), moving)
 
-    def contention(at: int) -> Fraction:
-        return evaluate(
-            fixed, named(fixed, [*offsets[:moving], at, *offsets[moving + 1 :]])
-        ).contention
+    def links(jobs: Instance, at: dict[str, int]) -> dict[str, Fraction]:
+        return {link.name: link.contention for link in evaluate(jobs, at).links}
 
     others = tuple(job for index, job in enumerate(instance.jobs) if index != moving)
-    before = Fraction(0)
-    if others:
-        stay = named(instance, offsets)
-        del stay[instance.jobs[moving].name]
-        before = evaluate(instance.replace(jobs=others), stay).contention
-    assert added == contention(offset) - before
-    assert contention(offset) == min(map(contention, range(instance.jobs[moving].period)))
+    stay = named(instance, offsets)
+    name = instance.jobs[moving].name
+    del stay[name]
+    before = links(instance.replace(jobs=others), stay) if others else {}
+
+    def cost(at: int) -> tuple[int, Fraction]:
+        after = links(fixed, {**stay, name: at})
+        added = [contention - before.get(link, 0) for link, contention in after.items()]
+        return sum(more > 0 for more in added), sum(added, Fraction(0))
+
+    assert stated == cost(offset) == min(map(cost, range(instance.jobs[moving].period)))
 
 
 @settings(max_examples=50)
@@ -175,8 +177,8 @@ def test_a_newcomer_finds_the_gap_between_the_others() -> None:
     given = scene(switch(2, 3), *(work(name, 0, 1) for name in "abc"))
     made = newcomer(at(given, 130.0, {0: 0.0, 1: 20.0}), 2)
     assert made is not None
-    offset, added = best_rotation(made, 2)
-    assert added == 0
+    offset, cost = best_rotation(made, 2)
+    assert cost == (0, Fraction(0))
     offsets = [
         offset if i == 2 else job.fixed_offset or 0
         for i, job in zip(made.members, made.instance.jobs, strict=True)
@@ -219,8 +221,8 @@ def test_a_newcomer_and_one_that_is_there_are_kept_apart(now: int, start: int) -
     state = at(given, float(now), {0: float(start)})
     made = newcomer(state, 1)
     assert made is not None
-    offset, added = best_rotation(made, 1)
-    assert added == 0
+    offset, cost = best_rotation(made, 1)
+    assert cost == (0, Fraction(0))
     offsets = [job.fixed_offset or 0 for job in made.instance.jobs]
     offsets[made.members.index(1)] = offset
     starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from metronome_opt.instance import Instance
@@ -17,6 +18,10 @@ from tests.slowdown.cases import NESTED, TIGHT
 def test_unshifted_jobs_harm_nobody() -> None:
     judge = Judge(NESTED, plays(0, 1))
     assert judge.value(Plan(NESTED.unshifted)) == judge.player.value(judge.unshifted)
+    assert np.array_equal(judge.unshifted, judge.player.slowdowns(Plan(NESTED.unshifted)))
+    later = Plan({"a": 0, "b": 3})
+    assert np.array_equal(judge.slowdowns(later), judge.player.slowdowns(later))
+    assert not np.array_equal(judge.slowdowns(later), judge.unshifted)
 
 
 def test_harm_costs_more_than_it_can_bring() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -81,24 +82,34 @@ def test_any_limit_is_an_answer() -> None:
     assert_harmless(result)
 
 
-def test_the_hyperperiod_limit_holds_for_stretched_jobs() -> None:
-    limited = Instance.from_dict(TIGHT.to_dict(), hyperperiod_limit=20)
-    result = solve(limited, time_limit=None, workers=1, stretch_limit="20%")
-    assert_sound(result)
-    assert set(result.stretch.values()) == {0}
+@pytest.mark.parametrize(("limit", "sharing"), [(20, None), (41, "fair")])
+def test_the_hyperperiod_limit_holds_for_stretched_jobs(limit: int, sharing: str | None) -> None:
+    limited = Instance.from_dict(TIGHT.to_dict(), hyperperiod_limit=limit)
+    options: dict[str, Any] = {"stretch_limit": "20%", "sharing": sharing}
+    assert_sound(solve(limited, time_limit=None, workers=1, **options))
 
 
 def test_groups_that_share_a_wide_link_keep_its_hyperperiod_within_the_limit() -> None:
-    # Longer periods do both groups good, but on the link in the middle they have to agree.
+    # With a cushion those on "x" fit into 21 slots, those on "y" into 22. On the link in the middle
+    # 21 slots of some and 20 of the others come to 420, and 21 and 22 would come to 462.
+    lengths = {"x": (6, 6, 6), "y": (6, 6, 7)}
     wide = network(
-        *(job(f"x{n}", 20, (0, 7, 100), links={"x": 1, "middle": 1}) for n in range(3)),
-        *(job(f"y{n}", 23, (0, 8, 100), links={"y": 1, "middle": 1}) for n in range(3)),
+        *(
+            job(f"{link}{number}", 20, (0, length, 100), links={link: 1, "middle": 1})
+            for link, each in lengths.items()
+            for number, length in enumerate(each)
+        ),
         x=100,
         y=100,
         middle=1000,
     )
-    limited = Instance.from_dict(wide.to_dict(), hyperperiod_limit=460)
-    assert_sound(solve(limited, time_limit=None, workers=1, stretch_limit="25%"))
+    options: dict[str, Any] = {"time_limit": None, "workers": 1, "stretch_limit": "10%"}
+    free = solve(wide, **options)
+    assert_sound(free)
+    assert free.stretch == {"x0": 1, "x1": 1, "x2": 1, "y0": 2, "y1": 2, "y2": 2}
+    limited = solve(Instance.from_dict(wide.to_dict(), hyperperiod_limit=450), **options)
+    assert_sound(limited)
+    assert gated_jobs(limited) == "x0 x1 x2"
 
 
 def test_periods_without_a_common_denominator_are_no_obstacle() -> None:

@@ -72,7 +72,7 @@ def _beam(
 def _candidates(cycle: Cycle, partial: Partial, turn: Ints, branching: int) -> Iterator[int]:
     """Yield nodes for the next task, no more than half of them in one rack."""
     nodes = filter_nodes(cycle, partial).nodes
-    costs = score_nodes(cycle, partial, nodes).cost
+    costs = score_nodes(cycle, partial, nodes).least
     rack = cycle.state.rack[nodes]
     network = gang_costs(cycle, partial, nodes)
     ranking = np.lexsort((nodes, cycle.room[nodes], turn[rack], network, costs))

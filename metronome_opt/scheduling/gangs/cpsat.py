@@ -4,8 +4,9 @@ Who is where decides which links are used at all, so the model has a literal for
 tasks on some node; all in some rack, but not on one node; in several racks. A node that is not
 alone has a literal for each number of tasks that it may have, and so has a rack that is not alone.
 What such a number costs depends on the offset, which has one literal for each slot; a cell, one
-literal for a number and an offset together, carries the cost. The cells of a link are a
-transportation problem between its numbers and the offsets, and so the relaxation is tight.
+literal for a number and an offset together, carries the cost, and is a conflict if that is above 0.
+The cells of a link are a transportation problem between its numbers and the offsets, and so the
+relaxation is tight.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ def place_exactly(
 ) -> tuple[Option | None, bool]:
     """Return the best option that CP-SAT finds, and whether none is better.
 
-    Contention, racks and fragments are one objective, a unit of the earlier ones being worth more
-    than all that the later ones can differ by. Nothing is told of what other searches found.
+    Conflicts if they count, contention, racks and fragments are one objective, a unit of the
+    earlier ones being worth more than all that the later ones can differ by. Nothing is told of
+    what other searches found.
 
     Parameters
     ----------
@@ -103,7 +105,7 @@ def _cells(cycle: Cycle) -> int:
 
 @dataclass(frozen=True)
 class _Criterion:
-    """Something to minimise: what each literal adds, and what all of them can add together."""
+    """Something to minimise: what each literal adds."""
 
     literals: list[Any]
     amounts: list[int]
@@ -112,11 +114,6 @@ class _Criterion:
         if amount:
             self.literals.append(literal)
             self.amounts.append(amount)
-
-    @property
-    def span(self) -> int:
-        """More than two solutions can differ by."""
-        return 1 + sum(abs(amount) for amount in self.amounts)
 
 
 class _Model:
@@ -131,7 +128,9 @@ class _Model:
     def __init__(self, cycle: Cycle, model: cp_model.CpModel) -> None:
         self._cycle, self.model = cycle, model
         self._tasks = cycle.gang.tasks
-        self._contention, self._racks, self._fragments = (_Criterion([], []) for _ in range(3))
+        self._bare = Cycle(cycle.state, cycle.gang, first="contention")  # costs without conflicts
+        self._criteria = [_Criterion([], []) for _ in range(4)]
+        self._conflicts, self._contention, self._racks, self._fragments = self._criteria
         self._offsets = [model.new_bool_var(f"offset_{o}") for o in range(cycle.period)]
         model.add_exactly_one(self._offsets)
         self._alone = self._add_single_nodes()
@@ -155,12 +154,13 @@ class _Model:
         option = make_option(self._cycle, self._cycle.partial(nodes))
         stated = [
             sum(a * solver.value(literal) for literal, a in zip(c.literals, c.amounts, strict=True))
-            for c in (self._contention, self._racks, self._fragments)
+            for c in self._criteria
         ]
-        if stated != [option.cost, option.racks, option.fragments]:
+        found = [option.conflicts, option.cost, option.racks, option.fragments]
+        if stated[1:] != found[1:] or (self._cycle.conflict and stated != found):
             raise SolverError(
-                f"CP-SAT states contention, racks and fragments of {stated}, the placement has "
-                f"{[option.cost, option.racks, option.fragments]}"
+                f"CP-SAT states conflicts, contention, racks and fragments of {stated}, the "
+                f"placement has {found}"
             )
         return option
 
@@ -217,7 +217,7 @@ class _Model:
         model.add_at_most_one(counts.values())
         at: list[list[Any]] = [[] for _ in self._offsets]
         for number, literal in counts.items():
-            costs = self._cycle.row(link, number).tolist() if link >= 0 else [0]
+            costs = self._bare.row(link, number).tolist() if link >= 0 else [0]
             if not any(costs):
                 continue
             cells = [model.new_bool_var("") for _ in costs]
@@ -225,21 +225,21 @@ class _Model:
             for offset, (cell, cost) in enumerate(zip(cells, costs, strict=True)):
                 at[offset].append(cell)
                 self._contention.add(cell, cost)
+                self._conflicts.add(cell, int(cost > 0))
         for cells, offset_literal in zip(at, self._offsets, strict=True):
             if cells:
                 model.add(sum(cells) <= offset_literal)
         return counts
 
     def _objective(self) -> Any:
-        """Return contention, racks and fragments in one, each outweighing those after it."""
-        weights = [self._racks.span * self._fragments.span, self._fragments.span, 1]
-        divisors = [self._unit, 1, 1]
-        criteria = (self._contention, self._racks, self._fragments)
-        amounts = [
-            weight * (amount // divisor)
-            for criterion, weight, divisor in zip(criteria, weights, divisors, strict=True)
-            for amount in criterion.amounts
-        ]
+        """Return the criteria that count in one, each outweighing those after it."""
+        criteria = self._criteria if self._cycle.conflict else self._criteria[1:]
+        amounts: list[int] = []
+        worth = 1
+        for criterion in reversed(criteria):
+            unit = self._unit if criterion is self._contention else 1
+            amounts = [worth * (amount // unit) for amount in criterion.amounts] + amounts
+            worth *= 1 + sum(abs(amount // unit) for amount in criterion.amounts)
         if sum(map(abs, amounts)) >= _LARGEST:
             raise InputError(
                 f"{self._cycle.gang.name}: the numbers of its exact model are too large; choose "

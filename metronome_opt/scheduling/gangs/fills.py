@@ -1,9 +1,4 @@
-"""The cheapest ways to fill racks with tasks of a gang, offset by offset.
-
-At a fixed offset each further task on an interface costs at least as much as the one before, since
-overload is convex in demand. So the cheapest n tasks of a rack are its n cheapest single ones: no
-search is needed, and sorting finds them for all offsets at once. Uplinks come on top.
-"""
+"""The cheapest ways to fill racks with tasks of a gang, offset by offset; uplinks come on top."""
 
 from __future__ import annotations
 
@@ -13,6 +8,7 @@ import numpy as np
 
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scheduling.cycle import Cycle
+from metronome_opt.scheduling.gangs.tree import filled, packed
 
 NEVER = 2**61
 """Dearer than anything that costs are counted in."""
@@ -40,15 +36,12 @@ class RackFill:
     def __init__(self, cycle: Cycle, rack: int) -> None:
         self._cycle = cycle
         self._uplink = int(cycle.uplinks[rack])
-        nodes, most = self._candidates(rack)
-        self._nodes, self._single = self._tasks(nodes, most)
-        cheapest = np.sort(self._single, axis=0)[: cycle.gang.tasks]
-        none = np.zeros((1, cycle.period), dtype=np.int64)
-        self.least: Ints = np.concatenate([none, cheapest.cumsum(axis=0)])
+        self._nodes, most = self._candidates(rack)
+        self.least: Ints = packed(cycle, self._nodes).cost[: most + 1]
         self.holds = min(len(self.least) - 1, int(cycle.lifted[rack]))
 
-    def _candidates(self, rack: int) -> tuple[Ints, Ints]:
-        """Return nodes of the rack, the fullest first, and how many tasks each can take."""
+    def _candidates(self, rack: int) -> tuple[Ints, int]:
+        """Return nodes of the rack, the fullest first, and how many tasks they can take."""
         cycle = self._cycle
         state, tasks = cycle.state, cycle.gang.tasks
         most = np.minimum(cycle.room, cycle.carried)
@@ -59,21 +52,8 @@ class RackFill:
         for_nothing = spare.clip(0, most[nodes])
         if for_nothing.sum() >= tasks:  # at every offset, so that no others are needed
             enough = for_nothing.cumsum() - for_nothing < tasks
-            return nodes[enough], for_nothing[enough]
-        return nodes, most[nodes]
-
-    def _tasks(self, nodes: Ints, most: Ints) -> tuple[Ints, Ints]:
-        """Return the node of every single task, shape (n,), and its cost, shape (n, T)."""
-        cycle = self._cycle
-        costs = np.zeros((int(most.sum()), cycle.period), dtype=np.int64)
-        first = most.cumsum() - most  # of each node
-        before = np.zeros((len(nodes), cycle.period), dtype=np.int64)
-        for count in range(1, int(most.max(initial=0)) + 1):
-            able = most >= count
-            rows = cycle.rows(cycle.state.interface[nodes[able]], count)
-            costs[first[able] + count - 1] = rows - before[able]
-            before[able] = rows
-        return np.repeat(nodes, most), costs
+            return nodes[enough], tasks
+        return nodes, min(int(most[nodes].sum()), tasks)
 
     @cached_property
     def lifted(self) -> Ints:
@@ -90,6 +70,4 @@ class RackFill:
 
     def nodes(self, tasks: int, offset: int) -> list[int]:
         """Return the node of each of the cheapest tasks at an offset."""
-        order = np.argsort(self._single[:, offset], kind="stable")[:tasks]
-        nodes: list[int] = self._nodes[order].tolist()
-        return nodes
+        return filled(self._cycle, self._nodes, tasks, offset)

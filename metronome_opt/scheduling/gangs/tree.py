@@ -2,7 +2,8 @@
 
 For a fixed offset of the job, what its tasks cost falls apart: into what they cost on each
 interface, which depends on how many are on that node alone, and on each uplink, which depends on
-how many are in that rack. So the least cost of x tasks in a rack is a knapsack over its nodes, and
+how many are in that rack. This holds for links in conflict as for contention, and so for both of
+them in one number. So the least cost of x tasks in a rack is a knapsack over its nodes, and
 that of the whole gang one over the racks; O(nodes * tasks * tasks per node) for each offset. Only
 whether interfaces and uplinks are used at all couples the nodes, and that makes three cases: one
 node, one rack, several racks.
@@ -66,11 +67,12 @@ class _Table:
 def place_on_tree(cycle: Cycle) -> Option | None:
     """Return the best option there is, but for the order of nodes; None if there is no room.
 
-    Contention, then racks, then fragments are the least that any nodes and any offset have. Which
-    of several such choices is taken is not said, but it is always the same.
+    Conflicts if they count, then contention, then racks, then fragments are the least that any
+    nodes and any offset have. Which of several such choices is taken is not said, but it is always
+    the same.
     """
     racks = [np.flatnonzero(cycle.state.rack == rack) for rack in range(len(cycle.whole))]
-    tables = [_packed(cycle, nodes) for nodes in racks]
+    tables = [packed(cycle, nodes) for nodes in racks]
     choices = [*_on_one_node(cycle), *_in_one_rack(cycle, tables)]
     if cycle.gang.most_racks != 1:
         choices += _across_racks(cycle, tables)
@@ -108,7 +110,7 @@ def _in_one_rack(cycle: Cycle, tables: Sequence[_Table]) -> list[_Choice]:
     return choices
 
 
-def _packed(cycle: Cycle, nodes: Ints) -> _Table:
+def packed(cycle: Cycle, nodes: Ints) -> _Table:
     """Return what numbers of tasks cost on some nodes that all use their interfaces."""
     table = _Table.nobody(cycle.gang.tasks, cycle.period)
     most = np.minimum(cycle.room, cycle.carried)[nodes]
@@ -193,11 +195,14 @@ def _nodes_of(cycle: Cycle, racks: Sequence[Ints], choice: _Choice) -> list[int]
         return [choice.node] * cycle.gang.tasks
     chosen: list[int] = []
     for rack, tasks in choice.racks.items():
-        nodes = racks[rack]
-        counts, _ = _shares(tasks, None, [_alone(cycle, int(n), choice.offset) for n in nodes])
-        for place, count in counts.items():
-            chosen += [int(nodes[place])] * count
+        chosen += filled(cycle, racks[rack], tasks, choice.offset)
     return chosen
+
+
+def filled(cycle: Cycle, nodes: Ints, tasks: int, offset: int) -> list[int]:
+    """Return the node of each of so many tasks where they cost least on their interfaces."""
+    counts, _ = _shares(tasks, None, [_alone(cycle, int(node), offset) for node in nodes])
+    return [int(nodes[place]) for place, count in counts.items() for _ in range(count)]
 
 
 def _alone(cycle: Cycle, node: int, offset: int) -> _Table:

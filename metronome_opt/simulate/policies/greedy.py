@@ -1,4 +1,4 @@
-"""The Kubernetes proposal: a new job where its best rotation costs least, and in that rotation."""
+"""A new job where its best rotation gets in others' way least, and in that rotation."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ CANDIDATES = 12
 
 
 class MetronomeGreedy(Default):
-    """Scores candidate placements by the contention that the job adds at its best rotation there.
+    """Scores candidate placements by the best rotation there: compatibility before contention.
 
-    A task that gets less than its interface because of its own job's other tasks counts as slowed
-    down as well. Ties are broken by network cost. Running jobs stay where they are. The job keeps
-    its slot as long as it can; once late, it goes on from where it is.
+    That is, by the links to whose contention the job adds, then by how much. A task that gets less
+    than its interface because of its own job's other tasks counts as slowed down with the latter.
+    Ties are broken by network cost. Running jobs stay where they are. The job keeps its slot as
+    long as it can; once late, it goes on from where it is.
 
-    Source: kubernetes-sigs/scheduler-plugins issue 955, Score and NormalizeScore.
+    Source: kubernetes-sigs/scheduler-plugins issue 955, Score and NormalizeScore, but for the
+    compatibility.
     """
 
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Return the candidate of least price."""
         return min(
             candidates(state.machines, job.work.workers, CANDIDATES, job.work.each.gpus),
-            key=lambda placement: (_price(job, placement, state), network_cost(placement)),
+            key=lambda placement: (*_price(job, placement, state), network_cost(placement)),
             default=None,
         )
 
@@ -50,17 +52,17 @@ class MetronomeGreedy(Default):
         return orders
 
 
-def _price(job: TrainingJob, placement: Placement, state: State) -> Fraction:
-    """Return the weighted slowdown of the job and of others there, about.
+def _price(job: TrainingJob, placement: Placement, state: State) -> tuple[int, Fraction]:
+    """Return the conflicts there, and the weighted slowdown of the job and of others, about.
 
     The contention that is added over the rate of an interface is the share of time that is lost.
     """
-    own = job.pattern(placement.rate).duration / job.ideal.duration - 1
-    price = own * job.work.priority
+    own = (job.pattern(placement.rate).duration / job.ideal.duration - 1) * job.work.priority
     if not placement.links:
-        return price
+        return 0, own
     with state.trying(Placed(job, placement)):
         crowd = newcomer(state, job.index)
         if crowd is None:
-            return price
-        return price + best_rotation(crowd, job.index)[1] / state.machines.nic
+            return 0, own
+        conflicts, added = best_rotation(crowd, job.index)[1]
+        return conflicts, own + added / state.machines.nic

@@ -44,7 +44,8 @@ class Metronome(Default):
       the time that it has waited, so that no job is passed over for ever.
     - Score: of the others that of the least price. A placement in which the job can be rotated
       such that it meets nobody costs nothing but what its own tasks cost one another, and something
-      for interfaces that later jobs may come to share.
+      for interfaces that later jobs may come to share. All others cost the time that is forecast to
+      be lost there, whatever the contention, so that compatibility counts for what it brings.
     - Then all jobs that may get in each other's way are solved anew by `auto`, with longer periods
       if that is what it takes to keep bursts apart. They keep their slots, waiting for one another
       or not, or go on as they are: whatever is forecast to be best.
@@ -245,4 +246,4 @@ def _can_avoid_all(job: TrainingJob, near: Sequence[int], state: State) -> bool:
     if crowd is None or len(crowd.members) < len(near):
         return False
     keep = all(state.running[index].slot is not None for index in near if index != job.index)
-    return keep and best_rotation(crowd, job.index)[1] == 0
+    return keep and best_rotation(crowd, job.index)[1][0] == 0

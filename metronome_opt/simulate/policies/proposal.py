@@ -28,7 +28,8 @@ class Proposal(Default):
 
     A job's place and rotation are the best there are beside the claims in force; nobody else is
     moved. Where a job would have to idle for too long to keep in step with the hyperperiod, it has
-    a claim, by which others avoid it, and keeps no slot.
+    a claim, by which others avoid it, and keeps no slot. Contention comes first, not compatibility:
+    that is how the proposal scores.
 
     Source: kubernetes-sigs/scheduler-plugins issue 955.
     """
@@ -44,7 +45,7 @@ class Proposal(Default):
         most = max(machines.cluster.gpus_of.values()) // job.work.each.gpus
         rate = max(1, machines.nic // max(most, 1))
         cluster = self._claims(state)
-        decision = place_job(cluster, _gang(job, rate))
+        decision = place_job(cluster, _gang(job, rate), first="contention")
         if decision is not None:
             return machines.placement(decision.claim.nodes, job.work.each.gpus)
         return None if state.running else super().place(job, state)
@@ -94,7 +95,7 @@ class Proposal(Default):
             if known is not None and known.gang == gang:
                 continue
             cluster.unreserve(job)  # what it claimed has been put right
-            cycle = Cycle(cluster, gang)
+            cycle = Cycle(cluster, gang, first="contention")
             nodes = [cluster.node_index(node) for node in placed.placement.nodes]
             # It runs there, even if its own tasks ask for more than a link carries.
             cluster.take(make_option(cycle, cycle.partial(nodes)).claim(cycle))

@@ -14,7 +14,7 @@ POLICIES = {
     "default": "spread by free GPUs, no network, no shifting",
     "exclusive": "bandwidth reserved at peak, jobs wait for it",
     "cassini": "most compatible placement, time shifts of CASSINI",
-    "metronome-greedy": "least contention of the new job, rotated once",
+    "metronome-greedy": "fewest conflicts of the new job, then least contention, rotated once",
     "proposal": "filter, score and reserve on one hyperperiod, as a cluster would",
     "metronome": "placement, admission and offsets by what they bring, priorities, cushions",
     "ideal": "a network that is never in the way: the bound",

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+import numpy as np
+
 from metronome_opt.instance import Instance, Job, Link
-from metronome_opt.kernels.jobs import best_offset, put_job, workspace
-from metronome_opt.kernels.tables import compile_instance
+from metronome_opt.kernels.jobs import put_job, score_job, workspace
+from metronome_opt.kernels.sliding import first_offset, roomiest_offset
+from metronome_opt.kernels.tables import Ints, compile_instance
 from metronome_opt.simulate.jobs import SLOT_MS
 from metronome_opt.simulate.policies.periods import common_periods
 from metronome_opt.simulate.runner import Manner, Slot
@@ -193,16 +196,31 @@ def newcomer(state: State, index: int) -> Crowd | None:
     return crowd if crowd is not None and index in crowd.members else None
 
 
-def best_rotation(crowd: Crowd, index: int) -> tuple[int, Fraction]:
-    """Return the best offset of the one job that may move, and what it adds to the contention."""
+def best_rotation(crowd: Crowd, index: int) -> tuple[int, tuple[int, Fraction]]:
+    """Return the best offset of the one job that may move, and what it costs there.
+
+    Costs are the links to whose contention it adds, and what it adds to all; the fewest links count
+    first.
+    """
     compiled = compile_instance(crowd.instance)
-    demand = compiled.empty_demand()
+    tables, demand, work = compiled.tables, compiled.empty_demand(), workspace(compiled)
     position = crowd.members.index(index)
     for other, job in enumerate(crowd.instance.jobs):
         if other != position:
-            put_job(compiled.tables, demand, other, job.fixed_offset or 0, 1)
-    offset, cost = best_offset(compiled.tables, demand, position, workspace(compiled))
-    return int(offset), compiled.fraction(int(cost), position)
+            put_job(tables, demand, other, job.fixed_offset or 0, 1)
+    period = crowd.instance.jobs[position].period
+    conflicts, cost, row = (np.zeros(period, dtype=np.int64) for _ in range(3))
+    for use in range(tables.use_ptr[position], tables.use_ptr[position + 1]):
+        one: Ints = tables.use_ptr.copy()
+        one[position : position + 2] = use, use + 1
+        score_job(tables._replace(use_ptr=one), demand, position, row, work)
+        conflicts += row > 0
+        cost += row
+    fewest = int(conflicts.min())
+    cost[conflicts > fewest] = np.iinfo(np.int64).max
+    least, ready = int(cost.min()), int(tables.ready[position])
+    offset = first_offset(cost, least, ready) if least else roomiest_offset(cost, ready)[0]
+    return int(offset), (fewest, compiled.fraction(least, position))
 
 
 Prediction = tuple[float | None, float]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -12,15 +11,17 @@ from benchmarks.clusters import small_case
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scheduling.cycle import Cycle
+from metronome_opt.scheduling.cycle import Cycle, First
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.gangs.beam import place_by_beam
 from metronome_opt.scheduling.gangs.cpsat import place_exactly
 from metronome_opt.scheduling.gangs.greedy import place_greedily
 from metronome_opt.scheduling.gangs.tree import place_on_tree
 from metronome_opt.scheduling.option import Option
+from metronome_opt.scheduling.place import FIRST
 from tests.scheduling.clusters import (
     CASES,
+    Price,
     cluster,
     gang,
     judged_contention,
@@ -48,8 +49,9 @@ SEARCHES: dict[str, Search] = {
 EXACT = ("tree", "cpsat")
 
 
-def price_of(cycle: Cycle, option: Option) -> tuple[Fraction, int, int]:
-    return option.contention(cycle), option.racks, option.fragments
+def price_of(cycle: Cycle, option: Option) -> Price:
+    conflicts = option.conflicts if cycle.conflict else 0
+    return (conflicts, option.contention(cycle)), option.racks, option.fragments
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -69,9 +71,11 @@ def test_what_is_found_is_a_place_and_priced_as_the_judge_does(name: str, cycle:
         assert price_of(cycle, option) == min(prices.values())
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_larger_cases_are_ranked_as_they_should_be(seed: int) -> None:
-    cycle = small_case(seed)
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("seed", range(40))
+def test_larger_cases_are_ranked_as_they_should_be(seed: int, first: First) -> None:
+    case = small_case(seed)
+    cycle = Cycle(case.state, case.gang, first=first)
     found = {name: search(cycle) for name, search in SEARCHES.items()}
     prices = {name: option.price[:3] for name, option in found.items() if option is not None}
     assert len(prices) in (0, len(SEARCHES))
@@ -115,6 +119,26 @@ def test_a_bad_first_task_misleads_greedy_but_not_the_others() -> None:
         option = SEARCHES[name](cycle)
         assert option is not None
         assert (option.nodes, option.cost, option.offset) == ((1, 2), 0, 0)
+
+
+@pytest.mark.parametrize("name", ["beam", *EXACT])
+def test_one_link_with_more_contention_is_better_than_two_with_less(name: str) -> None:
+    # In rack 0 both interfaces would be over by 1, in rack 1 one of them by 5.
+    state = state_of(
+        cluster([2, 2], gpus=1),
+        running("both", "n0 n1", (0, 12, 41)),
+        running("one", "n2 n3", (0, 12, 45)),
+    )
+    state.set_capacity("n3", 200)
+    asked = gang(2, (0, 6, 60), most_racks=1)
+    best: dict[First, tuple[tuple[int, ...], int, int]] = {
+        "compatibility": ((2, 3), 1, 2 * 6 * 5),
+        "contention": ((0, 1), 2, 2 * 2 * 6),
+    }
+    for first, expected in best.items():
+        option = SEARCHES[name](Cycle(state, asked, first=first))
+        assert option is not None
+        assert (option.nodes, option.conflicts, option.cost) == expected
 
 
 @pytest.mark.parametrize("name", ["beam", *EXACT])
