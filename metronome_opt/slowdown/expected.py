@@ -14,21 +14,16 @@ _PER_MS = 1000  # microseconds
 def expected_ms(
     instance: Instance, plan: Plan, slowdowns: Mapping[str, float]
 ) -> dict[str, Fraction]:
-    """Return the iteration time of each job.
+    """Return the iteration time of each job, as it was played.
 
-    Jobs that meet only gated ones, directly or through others, keep their periods. For the others
-    it is what was played; computing times vary in plays, so that a mean may fall short of the
-    period by a little, which is left out.
+    Computing times vary in plays, so that a mean may fall short by a little of the period, or of
+    the time from slot to slot, which nobody is faster than; that is left out.
     """
-    undisturbed = _undisturbed(instance, plan)
     times = {}
     for job in instance.jobs:
-        alone = job.period * instance.slot_ms
-        if job.name in undisturbed:
-            times[job.name] = Fraction(plan.periods[job.name] * instance.slot_ms)
-        else:
-            played = Fraction(round(slowdowns[job.name] * alone * _PER_MS), _PER_MS)
-            times[job.name] = max(Fraction(alone), played)
+        played = Fraction(round(slowdowns[job.name] * job.period * instance.slot_ms * _PER_MS))
+        least = plan.periods.get(job.name, job.period) * instance.slot_ms
+        times[job.name] = max(Fraction(least), played / _PER_MS)
     return times
 
 
@@ -44,15 +39,3 @@ def mean_slowdown(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fract
         Fraction(0),
     )
     return total / sum(weights.values())
-
-
-def _undisturbed(instance: Instance, plan: Plan) -> set[str]:
-    """Return the gated jobs that a free one disturbs neither itself nor through others."""
-    disturbed = {job.name for job in instance.jobs if job.name not in plan.periods}
-    spreads = True
-    while spreads:
-        links = {link for name in disturbed for link in instance.job(name).links}
-        met = {job.name for job in instance.jobs if not links.isdisjoint(job.links)} - disturbed
-        disturbed |= met
-        spreads = bool(met)
-    return plan.periods.keys() - disturbed

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Play, Player
+from metronome_opt.slowdown.player import PERIODS, Play, Player
 
 HARM = 0.01
 """By what share a job may be slower than unshifted."""
@@ -27,9 +27,15 @@ class Judge:
     """
 
     def __init__(
-        self, instance: Instance, plays: Sequence[Play], *, harm: float = HARM, workers: int = 1
+        self,
+        instance: Instance,
+        plays: Sequence[Play],
+        *,
+        harm: float = HARM,
+        workers: int = 1,
+        periods: int = PERIODS,
     ) -> None:
-        self.player = Player(instance, plays, workers=workers)
+        self.player = Player(instance, plays, workers=workers, periods=periods)
         self.unshifted: Floats = self.player.slowdowns(Plan(instance.unshifted))
         self.most: Floats = self.unshifted * (1 + harm)
 

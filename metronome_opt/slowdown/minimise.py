@@ -32,16 +32,20 @@ from metronome_opt.presolve.links import simplify_links
 from metronome_opt.slowdown.anneal import anneal, is_short
 from metronome_opt.slowdown.judge import HARM, Judge
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import SAFE, plays
+from metronome_opt.slowdown.player import PERIODS, SAFE, plays
 from metronome_opt.solvers.deadline import Deadline
 
 _WORTH = 2e-3  # less gain than this is none: so much do plays differ by chance
 _CLOSE = 5e-3  # a plan that is so close to 1 is not improved any further
 _CUSHION = Fraction(2, 100)  # of the shortest period: with 1.5 % real jobs got in each other's way
-_SHARE = 0.15  # of the time, for the set of most worth, and again for its offsets
+_IDLE = tuple(Fraction(each, 100) for each in (0, 1, 2, 4))
+"""Shares of periods by which gated jobs are stretched at least, if they may be: who has no idle
+time and is late once, stays so."""
+_SHARE = 0.1  # of the time, for the set of most worth, and again for its offsets
 _PER_COST = 10**7  # units of a cost of 1
 _ANNEALING = 0.95  # of the time that is left then; the rest is for letting go
-_LAST_VALUES = 10  # of all jobs, after that
+_LAST_VALUES = 6  # that are judged after that
+_LONG, _LONG_ALL = 400, 8_000  # periods of a play, and times jobs
 _SEARCHING, _JUDGING, _STATING = 0, 100, 200  # first seeds
 
 
@@ -77,10 +81,15 @@ class Terms:
     sharings: Sequence[str] = SAFE
     partly: bool = False
 
-    def judge(self, instance: Instance, first: int, seeds: int) -> Judge:
-        """Return a judge with some seeds, from a first one on."""
-        chosen = plays(first, seeds, self.sharings)
-        return Judge(instance, chosen, harm=self.harm, workers=self.workers)
+    def judge(self, instance: Instance, first: int, seeds: int, *, long: bool = True) -> Judge:
+        """Return a judge with some seeds, from a first one on, and plays that are long or short."""
+        return Judge(
+            instance,
+            plays(first, seeds, self.sharings),
+            harm=self.harm,
+            workers=self.workers,
+            periods=long_periods(instance) if long else PERIODS,
+        )
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,15 @@ class Outcome:
     plan: Plan
     slowdowns: dict[str, float]
     unshifted: dict[str, float]
+
+
+def long_periods(instance: Instance) -> int:
+    """Return for how many periods of the longest job a play lasts that decides.
+
+    Without idle time gated jobs become late little by little, and that takes hundreds of
+    iterations to be seen. Where there are many jobs, there is no time for so many.
+    """
+    return max(PERIODS, min(_LONG, _LONG_ALL // len(instance.jobs)))
 
 
 Report = Callable[[float], None]
@@ -182,13 +200,16 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, clock: Deadline) 
         + min(most_stretch(job, terms.stretch_limit), int(job.period * max(0.0, loses - 1.0)))
         for job, loses in zip(part.jobs, map(float, judge.most), strict=True)
     }
-    search = terms.judge(part, _SEARCHING, 2)
+    search = terms.judge(part, _SEARCHING, 2, long=False)
     cushion = _cushion(part, terms)
     tried = [unshifted]
-    kept = _most_worth(search, longest, cushion, terms, clock.share(_SHARE))
-    if kept.periods and short(kept.periods):
-        roomy = _roomiest(part, kept, cushion, clock.share(_SHARE))
-        tried.append(Plan({**part.unshifted, **roomy}, kept.periods))
+    for idle in _IDLE:
+        if clock.over:
+            break
+        kept = _most_worth(search, longest, idle, cushion, terms, clock.share(_SHARE))
+        if kept.periods and short(kept.periods):
+            roomy = _roomiest(part, kept, cushion, clock.share(_SHARE))
+            tried.append(Plan({**part.unshifted, **roomy}, kept.periods))
     best = min(tried, key=search.value)
     if terms.partly and not clock.over and search.value(best) > 1.0 + _CLOSE:
         found = anneal(
@@ -214,12 +235,26 @@ def _cushion(part: Instance, terms: Terms) -> int:
 
 
 def _most_worth(
-    judge: Judge, longest: Mapping[str, int], cushion: int, terms: Terms, clock: Deadline
+    judge: Judge,
+    longest: Mapping[str, int],
+    idle: Fraction,
+    cushion: int,
+    terms: Terms,
+    clock: Deadline,
 ) -> Kept:
-    """Return the gated set that is worth most by what jobs lose unshifted; empty if none fits."""
+    """Return the gated set that is worth most by what jobs lose unshifted; empty if none fits.
+
+    Parameters
+    ----------
+    idle
+        The least share of its period by which every gated job is stretched.
+    """
+    choices = _choices(judge, longest, idle, free=terms.partly)
+    if not all(choices.values()):
+        return Kept()
     chosen = choose(
         Decider(judge.player.instance, cushion),
-        _choices(judge, longest, free=terms.partly),
+        choices,
         clock,
         seed=terms.seed,
         workers=terms.workers,
@@ -241,7 +276,7 @@ def _roomiest(part: Instance, kept: Kept, cushion_slots: int, clock: Deadline) -
     return offsets
 
 
-def _choices(judge: Judge, longest: Mapping[str, int], *, free: bool) -> Choices:
+def _choices(judge: Judge, longest: Mapping[str, int], idle: Fraction, *, free: bool) -> Choices:
     """Return what jobs may do: keep slots of some period, or lose what they lose unshifted.
 
     Costs are shares of the mean slowdown; of one denominator, as the master wants them.
@@ -252,7 +287,7 @@ def _choices(judge: Judge, longest: Mapping[str, int], *, free: bool) -> Choices
             [
                 *(
                     Choice(period, _cost(weight * (period / job.period - 1.0)))
-                    for period in range(job.period, longest[job.name] + 1)
+                    for period in range(math.ceil(job.period * (1 + idle)), longest[job.name] + 1)
                 ),
                 *([Choice(None, _cost(weight * max(0.0, loses - 1.0)))] if free else []),
             ]

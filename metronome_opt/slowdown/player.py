@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _WARM_UP = (
     10  # periods of the longest job before anything counts: free jobs forget where they began
 )
-_PERIODS = 40  # of it after that
+PERIODS = 40
+"""Of the longest job, for which a play lasts after that."""
 
 
 class Play(NamedTuple):
@@ -80,7 +81,7 @@ class Player:
         plays: Sequence[Play],
         *,
         jitter: float = JITTER,
-        periods: int = _PERIODS,
+        periods: int = PERIODS,
         workers: int = 1,
     ) -> None:
         self.instance = instance

@@ -16,7 +16,7 @@ from metronome_opt.multiobjective.goals import Exact, check_reserve, exact
 from metronome_opt.result import Event, Level, Result, Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.slowdown.expected import expected_ms, mean_slowdown
-from metronome_opt.slowdown.minimise import Outcome, Terms, minimise
+from metronome_opt.slowdown.minimise import Outcome, Terms, long_periods, minimise
 from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays
 from metronome_opt.slowdown.waits import waits
 from metronome_opt.solvers.deadline import Deadline
@@ -254,7 +254,8 @@ def _check_able(instance: Instance, solver: str, others: object) -> None:
 
 def _least_time(instance: Instance) -> float:
     """Return about how many seconds it takes to judge a plan at all."""
-    return _VALUES * Player(instance, plays(0, 4)).events / _EVENTS_PER_S
+    player = Player(instance, plays(0, 4), periods=long_periods(instance))
+    return _VALUES * player.events / _EVENTS_PER_S
 
 
 def _result(instance: Instance, outcome: Outcome, terms: Terms, run: _Run) -> Result:
@@ -303,5 +304,16 @@ def _result(instance: Instance, outcome: Outcome, terms: Terms, run: _Run) -> Re
             job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
             for job in instance.jobs
         },
+        notes=_notes(instance, terms),
         waits=waits(instance, plan) if len(instance.jobs) <= _MOST_WAITING else None,
     )
+
+
+def _notes(instance: Instance, terms: Terms) -> tuple[str, ...]:
+    if terms.stretch_limit is not None or any(job.max_stretch for job in instance.jobs):
+        return ()
+    said = (
+        "no job may be stretched, and one without idle time that is late once stays so: "
+        "with a stretch limit of 2% more jobs may gain"
+    )
+    return (said,)

@@ -35,7 +35,8 @@ def test_solve_writes_a_schedule_that_verify_accepts(
     instance_file: Path, schedule_file: Path, capsys: Captured
 ) -> None:
     schedule = read_schedule(schedule_file)
-    assert schedule.objectives["slowdown"] == schedule.lower_bound == 1
+    assert schedule.lower_bound == 1
+    assert 1 <= schedule.objectives["slowdown"] < 1.02  # type: ignore[operator]
     assert schedule.objectives["contention"] == 0
     assert schedule.gated == {"a": True, "b": True}
     # b repeats every 20 slots: 12 free slots, a needs 8, which leaves 2 on either side.
@@ -300,7 +301,7 @@ def test_solve_says_who_is_gated(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "fitting.json"
     write_instance(two_jobs(), path)
     lines = solved(capsys, str(path))
-    assert lines[0].startswith("auto: optimal, slowdown 1, lower bound 1")
+    assert lines[0].startswith("auto: feasible, slowdown 1.0")
     assert lines[1].startswith("2 of 2 jobs gated; ")
     assert row(lines, "a")[3] == "200"  # ms from one slot to the next
     # With a third job that sends nearly all the time nobody can keep out of its way.
