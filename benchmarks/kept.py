@@ -84,19 +84,19 @@ def no_harm(small: bool) -> Iterator[Figure]:
     """Solve by default, and as on a fair network with a stretch limit; play with fresh seeds."""
     for family in ("paper", "weights", "fabric")[: 1 if small else None]:
         instances = [each for each in _instances(family, small) if len(each.jobs) <= _MOST_JOBS]
-        yield from _gains(f"{family}, default", instances, small, sharing=None, limit=None)
+        yield from _gains(f"{family}, default", instances, sharing=None, limit=None)
         if family != "fabric":
-            yield from _gains(f"{family}, fair, 20 %", instances, small, "fair", "20%")
+            yield from _gains(f"{family}, fair, 20 %", instances, "fair", "20%")
 
 
 def _gains(
-    what: str, instances: list[Instance], small: bool, sharing: str | None, limit: str | None
+    what: str, instances: list[Instance], sharing: str | None, limit: str | None
 ) -> Iterator[Figure]:
     before, after, worst, gated = [], [], [], []
     for instance in instances:
         result = solve(
             instance,
-            time_limit=2 if small else _SOLVE_S,
+            time_limit=_SOLVE_S,
             workers=2,
             objectives=["slowdown"],
             sharing=sharing,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, TypedDict
@@ -56,7 +57,8 @@ def fit(
 ) -> int:
     """Say whether the jobs of FILE can keep slots without ever asking a link for too much.
 
-    If not, say which of them stand in the way. Exit status 1 if they do not fit.
+    If not, say which of them stand in the way. Exit status 1 if they do not fit, or if it is not
+    known in time.
     """
     if drop and stretch_limit is not None:
         raise InputError("--drop: leaves jobs out instead of stretching; leave --stretch-limit out")
@@ -70,14 +72,18 @@ def fit(
         "workers": workers,
         "cushion_slots": cushion_slots,
     }
+    began = time.perf_counter()
     if drop or limit is not None:
         choices = largest_set(instance) if drop else least_stretch(instance, limit)
         found = solve_choices(instance, choices, **arguments)
     else:
         found = _decide(instance, arguments)
     kept = found.kept
+    runtime_s = round(time.perf_counter() - began, 6)
     if kept is not None and output is not None:
-        write_schedule(_schedule(instance, kept, limit, solver, seed, cushion_slots), output)
+        write_schedule(
+            _schedule(instance, kept, limit, solver, seed, cushion_slots, runtime_s), output
+        )
     if as_json:
         typer.echo(json.dumps(_document(found), indent=2))
     else:
@@ -111,6 +117,7 @@ def _schedule(
     solver: str,
     seed: int,
     cushion_slots: int,
+    runtime_s: float,
 ) -> Schedule:
     """Return the schedule of what is kept; jobs that are left out begin unshifted."""
     from metronome_opt.solvers.registry import find_solver
@@ -119,18 +126,22 @@ def _schedule(
     stretch = {
         job.name: kept.periods.get(job.name, job.period) - job.period for job in instance.jobs
     }
-    judged = evaluate(instance, offsets, stretch, longer=cushion_slots, stretch_limit=limit)
+    try:
+        judged = evaluate(instance, offsets, stretch, longer=cushion_slots, stretch_limit=limit)
+        objectives = dict(judged.objectives)
+    except InputError:  # those that are left out have no common hyperperiod with the others
+        objectives = {}
     return Schedule(
         instance=instance.name,
         offsets=offsets,
         stretch=stretch,
         status=Status.FEASIBLE,
-        objectives=dict(judged.objectives),
+        objectives=objectives,
         lower_bound=None,
         solver=solver,
         seed=seed,
-        runtime_s=0.0,
-        versions=versions_of(find_solver("auto")),
+        runtime_s=runtime_s,
+        versions=versions_of(find_solver("cpsat")),
         cushion_slots=cushion_slots,
         gated={job.name: job.name in kept.periods for job in instance.jobs},
         stretch_limit=limit,

@@ -67,8 +67,8 @@ def choose(
         if bound is None or (best.cost is not None and bound >= best.cost):
             stack.pop()
             continue
-        child = None if clock.over else _child(decider, node, clock)
-        if clock.over:
+        child, decided = (None, False) if clock.over else _child(decider, node, clock)
+        if not decided:  # no time, here or for a back end: nothing is proved of what is left
             open_ends = [each.bound for each in stack] + [best.cost]
             return Chosen(best.kept, best.cost, min(end for end in open_ends if end is not None))
         node.tried += 1
@@ -83,21 +83,24 @@ def choose(
     return Chosen(best.kept, best.cost, best.cost)
 
 
-def _child(decider: Decider, node: _Node, clock: Deadline) -> _Node | None:
-    """Take the next choice; return None if what is taken does not fit then, or leaves none."""
+def _child(decider: Decider, node: _Node, clock: Deadline) -> tuple[_Node | None, bool]:
+    """Take the next choice; return the child and whether it is decided if there is one.
+
+    There is none if what is taken does not fit then, or leaves nothing to others.
+    """
     (name, mine), *others = node.open
     choice = mine[node.tried]
     if choice.period is None:
-        return _Node(node.kept, node.cost + choice.cost, tuple(others))
+        return _Node(node.kept, node.cost + choice.cost, tuple(others)), True
     fit, period = decider.pairs.fit_named, choice.period
     left = tuple(
         (other, tuple(c for c in each if c.period is None or fit(name, period, other, c.period)))
         for other, each in others
     )
     if not all(each for _, each in left):
-        return None
+        return None, True
     periods = {**node.kept.periods, name: period}
     found = decider.decide(periods, clock)
     if found.offsets is None:
-        return None
-    return _Node(Kept(periods, found.offsets), node.cost + choice.cost, left)
+        return None, found.refutation is not None
+    return _Node(Kept(periods, found.offsets), node.cost + choice.cost, left), True

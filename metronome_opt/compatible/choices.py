@@ -58,7 +58,7 @@ def least_stretch(instance: Instance, limit: Fraction | None = None) -> Choices:
         By what share of it each period may be stretched, even if the instance allows its job less;
         if left out, what the instance says of each job counts alone.
     """
-    slots = {job.name: most_stretch(job, limit) for job in instance.jobs}
+    slots = {job.name: most_stretch(instance, job, limit) for job in instance.jobs}
     if sum(slots.values()) > _MOST_CHOICES:
         raise InputError(
             f"stretch_limit: leaves {show(sum(slots.values()))} periods to choose from, more than "
@@ -73,7 +73,7 @@ def least_stretch(instance: Instance, limit: Fraction | None = None) -> Choices:
     }
 
 
-def most_stretch(job: Job, limit: Fraction | None) -> int:
+def most_stretch(instance: Instance, job: Job, limit: Fraction | None) -> int:
     """Return by how many slots a job may be stretched: by what it says itself, or by the limit.
 
     Raises
@@ -85,7 +85,8 @@ def most_stretch(job: Job, limit: Fraction | None) -> int:
         return job.max_stretch
     if limit < 0:
         raise InputError(f"stretch_limit: must be at least 0, got {show(str(limit))}")
-    return max(job.max_stretch, int(limit * job.period))
+    share = min(int(limit * job.period), instance.hyperperiod_limit - job.period)
+    return max(job.max_stretch, share)
 
 
 def cheapest_first(choices: Sequence[Choice]) -> tuple[Choice, ...]:

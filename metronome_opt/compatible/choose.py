@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from metronome_opt.compatible.choices import Choices, costs_of, least_cost
-from metronome_opt.compatible.decide import Decider, Refutation
+from metronome_opt.compatible.decide import Decider, Decision, Refutation
 from metronome_opt.compatible.master import Master, Proposer
 from metronome_opt.compatible.pace import Kept
 from metronome_opt.compatible.pairs import Pairs
@@ -94,6 +94,8 @@ def choose(
             core = decider.core(found.refutation, clock)
             refutations.append(core)
             master.forbid(core)
+        if found == Decision():
+            break
         if found.offsets is not None:  # as cheap as the master can prove
             cost = sum((costs[name][p] for name, p in proposed.items()), Fraction(0))
             if best.cost is None or cost < best.cost:

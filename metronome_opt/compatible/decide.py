@@ -27,7 +27,7 @@ _LOOKS = 10  # of the search, if somebody else goes on
 class Reason(StrEnum):
     """Why jobs do not fit."""
 
-    PAIR = "two bursts are longer together than the greatest common divisor of the periods"
+    PAIR = "bursts of the two meet at all offsets"
     LOAD = "their bursts are more than a link carries, whenever they come"
     HYPERPERIOD = "the common multiple of the periods is above the limit of the instance"
     SEARCH = "all offsets were searched"

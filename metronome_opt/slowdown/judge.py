@@ -49,3 +49,7 @@ class Judge:
         slowdowns = self.slowdowns(plan)
         beyond = (slowdowns - self.most).clip(min=0)
         return self.player.value(slowdowns) + _PENALTY * float(beyond.max(initial=0.0))
+
+    def is_harmless(self, plan: Plan) -> bool:
+        """Return whether no job is slower than it may be."""
+        return bool((self.slowdowns(plan) <= self.most).all())

@@ -100,11 +100,14 @@ class Outcome:
     ----------
     slowdowns, unshifted
         By job: mean iteration time over period, under the plan and if nobody is shifted or gated.
+    simulated
+        Whether anybody had to be let run; otherwise nobody can ever be held up.
     """
 
     plan: Plan
     slowdowns: dict[str, float]
     unshifted: dict[str, float]
+    simulated: bool
 
 
 def long_periods(instance: Instance) -> int:
@@ -147,7 +150,7 @@ def minimise(
         unshifted |= _by_name(part, stating.unshifted)
         if report is not None:
             report(_mean(instance, slowdowns))
-    return Outcome(Plan(offsets, periods), slowdowns, unshifted)
+    return Outcome(Plan(offsets, periods), slowdowns, unshifted, bool(parts))
 
 
 def _is_short_beside(
@@ -197,7 +200,7 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, clock: Deadline) 
         clock = clock.share(max(0.0, 1.0 - _LAST_VALUES * took / clock.remaining))
     longest = {
         job.name: job.period
-        + min(most_stretch(job, terms.stretch_limit), int(job.period * max(0.0, loses - 1.0)))
+        + min(most_stretch(part, job, terms.stretch_limit), int(job.period * max(0.0, loses - 1.0)))
         for job, loses in zip(part.jobs, map(float, judge.most), strict=True)
     }
     search = terms.judge(part, _SEARCHING, 2, long=False)
@@ -224,7 +227,7 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, clock: Deadline) 
             seed=terms.seed,
         )
         tried.append(_release(search, found))
-    best = min(tried, key=judge.value)
+    best = min((plan for plan in tried if judge.is_harmless(plan)), key=judge.value)
     return best if judge.value(best) < base - _WORTH else unshifted
 
 

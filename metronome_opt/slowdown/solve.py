@@ -68,7 +68,7 @@ def solve(
         A name of `metronome_opt.SOLVERS`; only ``auto`` knows slowdown, the others choose offsets
         of least contention.
     time_limit
-        Seconds for everything; None for as long as it takes (some thousand plans).
+        Seconds for everything; None for as long as it takes.
     seed
         For everything that is random.
     workers
@@ -103,7 +103,8 @@ def solve(
     check_instance(instance)
     find_solver(solver)
     others = weights or tolerance or epsilon or strict
-    if objectives is None and (solver != "auto" or others or instance.needs_stretch):
+    plain = stretch_limit is None and sharing is None
+    if objectives is None and plain and (solver != "auto" or others or instance.needs_stretch):
         objectives = ("contention",)
     if objectives is not None and list(objectives) != [SLOWDOWN]:
         _check_alone(objectives, stretch_limit, sharing)
@@ -141,7 +142,10 @@ def solve(
             cushion_slots=cushion_slots,
             callback=callback,
         )
-        note = "no time to simulate so many jobs: least contention instead of least slowdown"
+        note = (
+            "no time to simulate so many jobs: least contention instead of least slowdown, "
+            "without regard to a stretch limit and to how links are shared"
+        )
         return replace(result, notes=(*result.notes, note))
     _load_kernels()
     run = _Run(time_limit, callback)
@@ -275,11 +279,12 @@ def _result(instance: Instance, outcome: Outcome, terms: Terms, run: _Run) -> Re
     )
     expected = expected_ms(instance, plan, outcome.slowdowns)
     value = mean_slowdown(instance, expected)
+    proved = value == 1 and not outcome.simulated
     schedule = Schedule(
         instance=instance.name,
         offsets=dict(plan.offsets),
         stretch=stretch,
-        status=Status.OPTIMAL if value == 1 else Status.FEASIBLE,
+        status=Status.OPTIMAL if proved else Status.FEASIBLE,
         objectives={SLOWDOWN: value, **{n: evaluation.objectives[n] for n in OBJECTIVES}},
         lower_bound=Fraction(1),
         solver="auto",
@@ -294,12 +299,12 @@ def _result(instance: Instance, outcome: Outcome, terms: Terms, run: _Run) -> Re
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=Stop.PROVED if value == 1 else run.stop,
+        stop=Stop.PROVED if proved else run.stop,
         evaluation=evaluation,
         build_s=0.0,
         solve_s=runtime,
         trajectory=tuple(run.trajectory),
-        levels=(Level(SLOWDOWN, value, value == 1),),
+        levels=(Level(SLOWDOWN, value, proved),),
         unshifted_ms={
             job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
             for job in instance.jobs

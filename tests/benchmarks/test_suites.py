@@ -25,6 +25,7 @@ COUNTS = {  # test, tune
     "fabric": (13, 5),
     "coprime": (8, 4),
     "weights": (8, 4),
+    "kept": (12, 6),
 }
 
 

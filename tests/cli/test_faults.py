@@ -151,7 +151,10 @@ def test_a_missing_back_end_says_what_to_install(
 
 def test_nothing_moves_on_standard_error_when_piped(small: Path) -> None:
     run = subprocess.run(
-        [*COMMAND, "solve", str(small), "--json"], check=True, capture_output=True, text=True
+        [*COMMAND, "solve", str(small), "--objectives", "contention", "--json"],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     assert run.stderr == ""
     assert json.loads(run.stdout)["status"] == "optimal"

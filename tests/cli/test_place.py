@@ -127,7 +127,7 @@ def test_jobs_can_run_as_a_schedule_says(tmp_path: Path, capsys: Captured) -> No
     made = Folder(tmp_path)
     scenario = made.file(SCENARIO, "pair.yaml")
     found = str(tmp_path / "schedule.json")
-    assert main(["solve", scenario, "--output", found]) == 0
+    assert main(["solve", scenario, "--objectives", "contention", "--output", found]) == 0
     schedule = json.loads(Path(found).read_text())
     capsys.readouterr()
     taken = ["--cluster", scenario, "--with-jobs", "--schedule", found]

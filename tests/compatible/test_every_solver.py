@@ -145,10 +145,10 @@ def test_exact_solvers_agree_where_not_everything_can_be_tried(seed: int) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", range(10))
-def test_five_hundred_problems(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(2))
+def test_two_hundred_problems(seed: int) -> None:
     draw = Random(1000 + seed)
-    for _ in range(500):
+    for _ in range(200):
         check_all_decide(draw, ["search", "cpsat", "milp", "greedy"])
         check_all_choose(draw, ["search", "milp", "greedy"])
         check_all_choose(draw, ["auto"])

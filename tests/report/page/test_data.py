@@ -81,14 +81,14 @@ def test_a_page_states_the_slowdown_as_the_schedule_does() -> None:
         {"b": 5},
         stretch_limit=Fraction(1, 4),
         gated={"a": False, "b": True},
-        expected_ms={"a": Fraction(200), "b": Fraction(110)},
-        objectives={"slowdown": Fraction(51, 50)},
+        expected_ms={"a": Fraction(200), "b": Fraction(125)},
+        objectives={"slowdown": Fraction(21, 20)},
         lower_bound=Fraction(1),
     )
     assert check(instance, schedule) == ()
     data = data_of(page_of(instance, schedule))
     (point,) = data["points"]
-    assert (point["truth"]["slowdown"], point["gap"]) == ("51/50", "1/51")
+    assert (point["truth"]["slowdown"], point["gap"]) == ("21/20", "1/21")
     assert (point["gated"], point["stretch_limit"]) == ([False, True], "1/4")
     assert "gated" not in json.dumps(data["claims"])
 
