@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from metronome_opt.compatible.decide import Decision, Reason, Refutation, pose
-from metronome_opt.compatible.waiting import finish
-from metronome_opt.errors import InputError, SolverError
+from metronome_opt.compatible.waiting import run_cpsat
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Link
 from metronome_opt.presolve.orbits import orbits
 from metronome_opt.solvers.backends import import_cp_model
@@ -57,27 +57,18 @@ def settle(instance: Instance, clock: Deadline, seed: int = 0, workers: int = 1)
             f"a model of this instance has {count} intervals, more than {MOST_INTERVALS}; "
             "use solver search"
         )
-    cp = import_cp_model()
-    model = cp.CpModel()
+    model = import_cp_model().CpModel()
     offsets = _offsets(model, instance)
     for link in instance.links:
         if clock.over:
             return Decision()
         _state(model, instance, link, offsets)
-    solver = cp.CpSolver()
-    solver.parameters.num_workers = workers
-    solver.parameters.random_seed = seed % 2**31
-    solver.parameters.catch_sigint_signal = False
-    if clock.remaining is not None:
-        solver.parameters.max_time_in_seconds = clock.remaining
-    status = finish(clock, lambda: solver.solve(model), solver.stop_search)
-    if status in (cp.OPTIMAL, cp.FEASIBLE):
+    solver, status = run_cpsat(model, clock, seed, workers)
+    if status in ("OPTIMAL", "FEASIBLE"):
         return Decision(offsets={name: solver.value(offset) for name, offset in offsets.items()})
-    if status == cp.INFEASIBLE:
+    if status == "INFEASIBLE":
         refuted = {job.name: job.period for job in instance.jobs}
         return Decision(refutation=Refutation(Reason.SEARCH, refuted))
-    if status != cp.UNKNOWN:
-        raise SolverError(f"CP-SAT ends with status {solver.status_name(status)}")
     return Decision()
 
 

@@ -11,8 +11,7 @@ from metronome_opt.compatible.choices import Choices
 from metronome_opt.compatible.decide import Refutation
 from metronome_opt.compatible.pairs import Pairs
 from metronome_opt.compatible.statement import Statement
-from metronome_opt.compatible.waiting import finish
-from metronome_opt.errors import SolverError
+from metronome_opt.compatible.waiting import run_cpsat
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.deadline import Deadline
@@ -50,12 +49,12 @@ class Master:
 
     def __init__(self, instance: Instance, choices: Choices, pairs: Pairs) -> None:
         self._statement = Statement(instance, choices, pairs)
-        self._cp = import_cp_model()
-        self._model = self._cp.CpModel()
+        cp = import_cp_model()
+        self._model = cp.CpModel()
         self._taken = [self._model.new_bool_var("") for _ in self._statement.taken]
         for numbers in self._statement.groups.values():
             self._model.add_exactly_one(self._taken[number] for number in numbers)
-        total = self._cp.LinearExpr.weighted_sum(self._taken, self._statement.costs)
+        total = cp.LinearExpr.weighted_sum(self._taken, self._statement.costs)
         self._model.minimize(total)
         self._stated = 0
 
@@ -68,19 +67,11 @@ class Master:
         for row in self._statement.rows[self._stated :]:
             self._model.add(sum(factor * self._taken[n] for factor, n in row.terms) <= row.most)
         self._stated = len(self._statement.rows)
-        solver = self._cp.CpSolver()
-        solver.parameters.num_workers = workers
-        solver.parameters.random_seed = seed % 2**31
-        solver.parameters.catch_sigint_signal = False
-        if clock.remaining is not None:
-            solver.parameters.max_time_in_seconds = clock.remaining
-        status = finish(clock, lambda: solver.solve(self._model), solver.stop_search)
-        if status == self._cp.INFEASIBLE:
+        solver, status = run_cpsat(self._model, clock, seed, workers)
+        if status == "INFEASIBLE":
             return None, None
-        if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE, self._cp.UNKNOWN):
-            raise SolverError(f"CP-SAT ends with status {solver.status_name(status)}")
         bound = math.ceil(max(0.0, solver.best_objective_bound - 1e-6))
-        if status == self._cp.UNKNOWN:
+        if status == "UNKNOWN":
             return None, Fraction(bound, self._statement.scale)
         self._model.clear_hints()
         values = [bool(solver.value(variable)) for variable in self._taken]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from metronome_opt.errors import SolverError
+from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.deadline import Deadline
 
 T = TypeVar("T")
@@ -33,6 +35,27 @@ def finish_or_leave(clock: Deadline, work: Callable[[], T]) -> T | None:
         if clock.over:
             return None
     return call.result()
+
+
+def run_cpsat(model: Any, clock: Deadline, seed: int, workers: int) -> tuple[Any, str]:
+    """Let CP-SAT solve a model until the clock is over; return the solver and its status.
+
+    Raises
+    ------
+    SolverError
+        If the status is none of OPTIMAL, FEASIBLE, INFEASIBLE and UNKNOWN.
+    """
+    solver = import_cp_model().CpSolver()
+    solver.parameters.num_workers = workers
+    solver.parameters.random_seed = seed % 2**31
+    solver.parameters.catch_sigint_signal = False
+    if clock.remaining is not None:
+        solver.parameters.max_time_in_seconds = clock.remaining
+    ended = finish(clock, lambda: solver.solve(model), solver.stop_search)
+    status = str(solver.status_name(ended))
+    if status not in ("OPTIMAL", "FEASIBLE", "INFEASIBLE", "UNKNOWN"):
+        raise SolverError(f"CP-SAT ends with status {status}")
+    return solver, status
 
 
 class _Call(Generic[T]):

@@ -14,6 +14,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.classes import priority_classes
 from metronome_opt.result import Result
+from metronome_opt.slowdown.expected import mean_slowdown
 from metronome_opt.verify import Evaluation
 
 JOBS_LEGEND = "+ ms: what an iteration is predicted to take longer, added up over the job's links"
@@ -189,18 +190,11 @@ def slowdown_table(result: Result) -> Table:
 
 def gated_text(result: Result) -> str:
     """Return a line: how many jobs are gated, and what slowdown would be if none were."""
-    instance = result.instance
-    before = result.unshifted_ms or {}
-    weighted = any(job.weight for job in instance.jobs)
-    weights = {job.name: job.weight if weighted else 1 for job in instance.jobs}
-    slowed = (
-        weights[job.name] * before[job.name] / (job.period * instance.slot_ms)
-        for job in instance.jobs
-    )
+    times = {name: Fraction(time) for name, time in (result.unshifted_ms or {}).items()}
     gated = sum((result.schedule.gated or {}).values())
     return (
-        f"{gated} of {counted(len(instance.jobs), 'job')} gated; if nobody were shifted or gated, "
-        f"slowdown would be {sum(slowed) / sum(weights.values()):.4f}"
+        f"{gated} of {counted(len(times), 'job')} gated; if nobody were shifted or gated, "
+        f"slowdown would be {float(mean_slowdown(result.instance, times)):.4f}"
     )
 
 

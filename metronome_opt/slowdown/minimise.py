@@ -30,6 +30,7 @@ from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.links import simplify_links
 from metronome_opt.slowdown.anneal import anneal, is_short
+from metronome_opt.slowdown.expected import expected_ms, mean_slowdown
 from metronome_opt.slowdown.judge import HARM, Judge
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import PERIODS, SAFE, plays
@@ -119,7 +120,7 @@ def long_periods(instance: Instance) -> int:
     return max(PERIODS, min(_LONG, _LONG_ALL // len(instance.jobs)))
 
 
-Report = Callable[[float], None]
+Report = Callable[[Fraction], None]
 Short = Callable[[Mapping[str, int]], bool]
 
 
@@ -149,7 +150,9 @@ def minimise(
         slowdowns |= _by_name(part, stating.slowdowns(plan))
         unshifted |= _by_name(part, stating.unshifted)
         if report is not None:
-            report(_mean(instance, slowdowns))
+            report(
+                mean_slowdown(instance, expected_ms(instance, Plan(offsets, periods), slowdowns))
+            )
     return Outcome(Plan(offsets, periods), slowdowns, unshifted, bool(parts))
 
 
@@ -162,14 +165,6 @@ def _is_short_beside(
 
 def _by_name(instance: Instance, values: Floats) -> dict[str, float]:
     return {job.name: float(v) for job, v in zip(instance.jobs, values, strict=True)}
-
-
-def _mean(instance: Instance, slowdowns: dict[str, float]) -> float:
-    weights = {job.name: job.weight for job in instance.jobs}
-    total = sum(weights.values()) or len(weights)
-    return (
-        sum((w if any(weights.values()) else 1) * slowdowns[n] for n, w in weights.items()) / total
-    )
 
 
 def _parts(instance: Instance) -> Iterator[Instance]:

@@ -191,10 +191,8 @@ class _Run:
     def interrupt(self) -> None:
         self._told = Stop.INTERRUPTED
 
-    def report(self, slowdown: float) -> None:
-        event = Event(
-            self.elapsed, Fraction(slowdown).limit_denominator(10**6), Fraction(1), "play"
-        )
+    def report(self, slowdown: Fraction) -> None:
+        event = Event(self.elapsed, slowdown, Fraction(1), "play")
         self.trajectory.append(event)
         if self._callback is not None and self._callback(event) and self._told is None:
             self._told = Stop.CALLBACK
