@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from metronome_opt.bench.process import Flag, Outcome, Task, run_task
+from metronome_opt.bench.process import Flag, Outcome, Task, close_idle, run_task
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, show
 
 _CONNECT_S = 10
@@ -61,11 +61,14 @@ class Pool:
 def local_pool(processes: int = 1) -> Iterator[Pool]:
     """Yield a pool of this machine; leaving it kills what still runs."""
     stop = threading.Event()
-    with ThreadPoolExecutor(processes) as executor:
-        try:
-            yield Pool(executor, processes, stop)
-        finally:
-            stop.set()
+    try:
+        with ThreadPoolExecutor(processes) as executor:
+            try:
+                yield Pool(executor, processes, stop)
+            finally:
+                stop.set()
+    finally:
+        close_idle()
 
 
 @contextmanager
@@ -113,3 +116,4 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
             with suppress(Exception):  # whatever it raises once the scheduler is gone
                 stop.set()
                 executor.shutdown(wait=True)
+                client.run(close_idle)

@@ -1,5 +1,8 @@
 """One task in a process of its own, its limits enforced from outside.
 
+Start. A process that has imported everything and loaded all kernels forks one child for each task,
+so that a campaign of short tasks does not spend its time on starting Python.
+
 Time. The task says when it is ready, that is, when imports and compilation are behind it; from then
 on it has its time limit, a tenth of it more, and a grace, by default 10 s. What is still there is
 killed, with all its descendants.
@@ -20,15 +23,17 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol, cast
 
 import psutil
 
@@ -39,6 +44,7 @@ MARK = "METRONOME_TASK"
 _LOOK_S = 0.1
 _LOOK_AT_FLAG_S = 1.0  # the flag of a cluster is a question to its scheduler
 _SWEEPS = 5
+_LAST_WORD_S = 5.0  # for a server to notice that a child was killed
 _LAST_WORDS = 300
 
 Ending = Literal["ended", "time", "memory", "startup", "stopped"]
@@ -88,7 +94,7 @@ class Task:
     Attributes
     ----------
     module
-        Run as ``python -m module FOLDER``; `metronome_opt.bench.worker.serve` is its other half.
+        Run as ``python -m module``; `metronome_opt.bench.worker.serve` is its other half.
     document
         What it is to do, written to the folder.
     limits
@@ -147,16 +153,21 @@ def run_task(task: Task, stop: Flag) -> Outcome:
         folder = Path(name)
         (folder / TASK_FILE).write_text(json.dumps(task.document), encoding="utf-8")
         begin = time.perf_counter()
-        process = _start(task.module, folder)
-        watch = _Watch(process, task.limits, folder / MESSAGES_FILE)
+        server = _IDLE[task.module].pop() if _IDLE[task.module] else _Server(task.module, folder)
+        server.begin(folder)
+        watch = _Watch(server, task.limits, folder / MESSAGES_FILE)
         try:
             ending = watch.until_end(stop)
         finally:
             wall_s = time.perf_counter() - begin
-            _end(process, mark=name)
+            server.end_task(mark=name)
+            if watch.stopped:
+                server.close()
+            elif server.alive:
+                _IDLE[task.module].append(server)
         return Outcome(
             ending=ending,
-            status=process.returncode if ending == "ended" else None,
+            status=watch.status,
             messages=_messages(folder / MESSAGES_FILE),
             last_words=_last_words(folder / OUTPUT_FILE),
             started=started,
@@ -168,39 +179,111 @@ def run_task(task: Task, stop: Flag) -> Outcome:
         )
 
 
-def _start(module: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a module in `folder`; the end of its standard input says that we are gone."""
-    with (folder / OUTPUT_FILE).open("wb") as output:
-        return subprocess.Popen(  # noqa: S603 (this Python, a module of the caller's)
-            # -P: a file in the folder must not pass for a module.
-            [sys.executable, "-P", "-m", module, str(folder)],
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, MARK: str(folder), "TMPDIR": str(folder)},
-            start_new_session=True,  # Ctrl-C in a terminal reaches it through us alone
-        )
+def close_idle() -> None:
+    """End the processes that wait for another task."""
+    for servers in _IDLE.values():
+        while servers:
+            servers.pop().close()
+
+
+class _Server:
+    """A process that has a module loaded, and forks a child for each task that it is told of.
+
+    The end of its standard input says that we are gone, to it and to its child.
+    """
+
+    def __init__(self, module: str, folder: Path) -> None:
+        with (folder / OUTPUT_FILE).open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603 (this Python, a module of the caller's)
+                # -P: a file in the folder must not pass for a module.
+                [sys.executable, "-P", "-m", module],
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env={**os.environ, MARK: str(folder.with_name("server"))},
+                start_new_session=True,  # Ctrl-C in a terminal reaches it through us alone
+            )
+        self._process, self._busy = process, False
+        self._folders = cast("IO[bytes]", process.stdin)
+        self._statuses = cast("IO[bytes]", process.stdout)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def resident(self) -> int:
+        """Resident bytes of the task and all that it has started."""
+        total = 0
+        for process in self._tasks(recursive=True):
+            with suppress(psutil.Error):
+                total += process.memory_info().rss
+        return total
+
+    def begin(self, folder: Path) -> None:
+        """Have a child take the task of a folder."""
+        self._busy = True
+        with suppress(BrokenPipeError):  # it has died; waiting for the child says so
+            self._folders.write(os.fsencode(folder) + b"\n")
+            self._folders.flush()
+
+    def wait(self, seconds: float) -> int | None:
+        """Return the exit status of the child, or of a server that has died; None if it runs."""
+        if not select.select([self._statuses], [], [], seconds)[0]:
+            return None
+        self._busy = False
+        line = self._statuses.readline()
+        return int(line) if line else self._process.wait()
+
+    def end_task(self, mark: str) -> None:
+        """Kill what is left of a task; what died without its parent is known by its mark."""
+        if self._busy:
+            tasks = self._tasks(recursive=True)
+            for process in tasks:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            if not tasks or self.wait(_LAST_WORD_S) is None:
+                self.close()
+        for _ in range(_SWEEPS):  # one may start another while we look
+            if not _kill_marked(mark):
+                break
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _tasks(self, *, recursive: bool = False) -> list[psutil.Process]:
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(self._process.pid).children(recursive=recursive)
+        return []
+
+
+_IDLE: defaultdict[str, list[_Server]] = defaultdict(list)
+"""Processes that wait for another task, by module."""
 
 
 class _Watch:
     """Looks at a process until it ends or has to be ended."""
 
-    def __init__(self, process: subprocess.Popen[bytes], limits: Limits, messages: Path) -> None:
-        self._process = process
+    def __init__(self, server: _Server, limits: Limits, messages: Path) -> None:
+        self._server = server
         self._limits = limits
         self._messages = messages
         self._begin = time.perf_counter()
         self._ready_at: float | None = None
         self.peak = 0  # bytes
+        self.status: int | None = None
+        self.stopped = False
 
     def until_end(self, stop: Flag) -> Ending:
         look_at_flag = self._begin
         while True:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_LOOK_S)
+            self.status = self._server.wait(_LOOK_S)
+            if self.status is not None:
                 return "ended"
-            self.peak = max(self.peak, _resident(self._process.pid))
+            self.peak = max(self.peak, self._server.resident)
             now = time.perf_counter()
             over = self._over(now)
             if over is not None:
@@ -208,6 +291,7 @@ class _Watch:
             if now >= look_at_flag:
                 look_at_flag = now + _LOOK_AT_FLAG_S
                 if stop.is_set():
+                    self.stopped = True
                     return "stopped"
 
     def _over(self, now: float) -> Ending | None:
@@ -219,28 +303,6 @@ class _Watch:
                 self._ready_at = now
             return "startup" if now - self._begin > limits.startup_s else None
         return "time" if now - self._ready_at > limits.killed_after_s else None
-
-
-def _resident(pid: int) -> int:
-    """Return the resident bytes of a process and all its descendants."""
-    total = 0
-    with suppress(psutil.NoSuchProcess):
-        root = psutil.Process(pid)
-        for process in (root, *root.children(recursive=True)):
-            with suppress(psutil.Error):
-                total += process.memory_info().rss
-    return total
-
-
-def _end(process: subprocess.Popen[bytes], mark: str) -> None:
-    """Kill what is left of a task."""
-    process.kill()
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
-    for _ in range(_SWEEPS):  # one may start another while we look
-        if not _kill_marked(mark):
-            break
 
 
 def _kill_marked(mark: str) -> bool:
@@ -261,6 +323,8 @@ def _messages(path: Path) -> tuple[dict[str, Any], ...]:
 
 
 def _last_words(path: Path) -> str:
+    if not path.exists():
+        return ""
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - 10 * _LAST_WORDS))
         lines = stream.read().decode(errors="replace").split("\n")

@@ -1,4 +1,4 @@
-"""The process of one simulation: ``python -m metronome_opt.bench.simulation_worker FOLDER``.
+"""The processes of simulations: ``python -m metronome_opt.bench.simulation_worker``.
 
 It is to simulations what `worker` is to solvers, and speaks as that does. The clock starts when
 everything that happens once per process is behind it: two jobs were simulated by the same policy.
@@ -82,6 +82,15 @@ def _run(document: dict[str, Any], tell: Tell) -> None:
     )
 
 
+def _load() -> None:
+    """Import everything, and compile or load what most policies need."""
+    from metronome_opt.scenario import Scenario
+    from metronome_opt.simulate import simulate
+
+    for policy in ("metronome", "cassini"):
+        simulate(Scenario.from_dict(_WARM), policy)
+
+
 def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
     """Return a table as a list for each column, None for what is not known."""
     return {
@@ -91,4 +100,4 @@ def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(run_simulation))
+    sys.exit(serve(run_simulation, _load))

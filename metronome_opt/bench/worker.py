@@ -1,13 +1,14 @@
-"""The process in which one case runs: ``python -m metronome_opt.bench.worker FOLDER``.
+"""The processes in which cases run: ``python -m metronome_opt.bench.worker``.
 
-It reads what to do from the folder and says what happens, a JSON object a line: that it is ready,
-every new incumbent with its offsets and every better bound, and how it ended. What was said stays
-when it is killed. It ends when its standard input does, so that it does not outlive whoever
-started it; it prints nothing of its own.
+Each line of standard input is a folder with a case, for which a child is forked; when the child has
+ended, its exit status is a line of standard output. The child reads what to do and says what
+happens, a JSON object a line: that it is ready, every new incumbent with its offsets and every
+better bound, and how it ended. What was said stays when it is killed. Both end when their standard
+input does, so that they do not outlive whoever started them.
 
 The clock of a case starts when everything that happens once per process is behind it: kernels are
-compiled or loaded, back ends imported, by solving two jobs with the same solver. What a solver does
-in every run, starting HiGHS as a program, say, counts. The solver is called with a `Search` as
+loaded before the fork, back ends by solving two jobs with the same solver. What a solver does in
+every run, starting HiGHS as a program, say, counts. The solver is called with a `Search` as
 `solve` does it, but a schedule is only what the solver itself offered, never the unshifted one
 that `solve` falls back to.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -25,7 +27,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from metronome_opt.bench.process import MESSAGES_FILE, TASK_FILE
+from metronome_opt.bench.process import MARK, MESSAGES_FILE, OUTPUT_FILE, TASK_FILE
 from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Event
@@ -41,16 +43,33 @@ class Tell(Protocol):
         """Say that `event` happened."""
 
 
-def serve(run: Callable[[dict[str, Any], Tell], None]) -> int:
-    """Run the task of the folder that the command line names; return the exit status.
+def serve(run: Callable[[dict[str, Any], Tell], None], load: Callable[[], object]) -> int:
+    """Run tasks, each in a child, until standard input ends; return the exit status.
 
     Parameters
     ----------
     run
         Takes the task's document and `tell`. It says ``ready`` when its clock starts and ``end``
         when it is done; an exception is told for it.
+    load
+        Loads what all tasks need.
     """
-    folder = Path(sys.argv[1])
+    statuses = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else is to be printed there
+    load()
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            os.close(statuses)
+            return _run_task(Path(line.removesuffix("\n")), run)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os.write(statuses, b"%d\n" % status)
+    return 0
+
+
+def _run_task(folder: Path, run: Callable[[dict[str, Any], Tell], None]) -> int:
+    """Run the task of a folder, in the child; return its exit status."""
+    _move_to(folder)
     document = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
     _end_with_parent()
     with (folder / MESSAGES_FILE).open("ab", buffering=0) as stream:
@@ -69,6 +88,16 @@ def serve(run: Callable[[dict[str, Any], Tell], None]) -> int:
             tell("error", kind="crash", text=text[:_LONGEST])
             return 1
     return 0
+
+
+def _move_to(folder: Path) -> None:
+    """Work, print and keep temporary files in a folder; what is started there bears its mark."""
+    os.chdir(folder)
+    os.environ.update({MARK: str(folder), "TMPDIR": str(folder)})
+    tempfile.tempdir = None  # so that TMPDIR is read again
+    with (folder / OUTPUT_FILE).open("ab") as output:
+        for printing in (sys.stdout, sys.stderr):
+            os.dup2(output.fileno(), printing.fileno())
 
 
 def run_solver(document: dict[str, Any], tell: Tell) -> None:
@@ -133,11 +162,9 @@ def _exact(value: Fraction | None) -> str | None:
 
 
 def _warm_up(solver: str, workers: int) -> None:
-    """Compile or load all kernels; solve two jobs that cannot avoid each other with `solver`."""
-    from metronome_opt.kernels.__main__ import main as load_kernels
+    """Solve two jobs that cannot avoid each other with `solver`."""
     from metronome_opt.solvers import solve
 
-    load_kernels()
     burst = Phase(start=0, length=3, rate=60)
     jobs = tuple(Job(name=name, period=4, phases=(burst,), links={"l": 1}) for name in "ab")
     links = (Link(name="l", capacity=100),)
@@ -158,5 +185,12 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _load() -> None:
+    """Compile or load all kernels."""
+    from metronome_opt.kernels.__main__ import main as load_kernels
+
+    load_kernels()
+
+
 if __name__ == "__main__":
-    sys.exit(serve(run_solver))
+    sys.exit(serve(run_solver, _load))

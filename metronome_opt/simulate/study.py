@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import product
 from math import isfinite, prod
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from immutabledict import immutabledict
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -36,9 +36,27 @@ STUDIES = Path("benchmarks") / "studies"
 MAX_CELLS = 10_000
 
 PolicyName = Literal[
-    "default", "exclusive", "cassini", "metronome-greedy", "proposal", "metronome", "ideal"
+    "default",
+    "exclusive",
+    "cassini",
+    "metronome-greedy",
+    "proposal",
+    "metronome",
+    "ideal",
+    "placing",
+    "admitting",
+    "shifted-greedy",
+    "shifted-cassini",
+    "shifted-local",
 ]
-_USUAL = tuple(name for name in get_args(PolicyName) if name != "proposal")
+_USUAL: tuple[PolicyName, ...] = (
+    "default",
+    "exclusive",
+    "cassini",
+    "metronome-greedy",
+    "metronome",
+    "ideal",
+)
 Setting = bool | int | float | str
 
 

@@ -18,6 +18,8 @@ from metronome_opt.slowdown.plan import Plan
 from metronome_opt.solvers.deadline import Deadline
 
 _LONGEST = 20_000  # slots of a hyperperiod
+_RATIOS = [(a, b) for a in range(1, 7) for b in range(1, 7) if math.gcd(a, b) == 1]
+"""Of the periods of jobs that meet again and again in the same places."""
 _HEAT = 0.05  # of the value above 1: a move that costs so much is taken at first
 
 
@@ -111,17 +113,26 @@ class _Moves:
         self._short = short
         self._cushion = cushion_slots
         self._rng = rng
+        self._met = {
+            job.name: [
+                other
+                for other in instance.jobs
+                if other is job or not job.links.keys().isdisjoint(other.links)
+            ]
+            for job in instance.jobs
+        }
 
     def of(self, plan: Plan) -> Plan | None:
         """Return a neighbour; None if the one that was drawn is none."""
         offsets, periods = dict(plan.offsets), dict(plan.periods)
+        job: Job | None = None
         for _ in range(1 + (self._rng.random() < 0.3)):
-            job = self._rng.choice(self._instance.jobs)
+            job = self._rng.choice(self._instance.jobs if job is None else self._met[job.name])
             if job.name in periods and self._rng.random() < 0.3:
                 del periods[job.name]
                 offsets[job.name] = job.unshifted
                 continue
-            period = self._period(job, periods.get(job.name))
+            period = self._period(job, periods)
             periods.pop(job.name, None)
             offset = self._offset(job, period, offsets, periods)
             if offset is None:
@@ -129,12 +140,22 @@ class _Moves:
             periods[job.name], offsets[job.name] = period, offset
         return Plan(offsets, periods) if self._short(periods) else None
 
-    def _period(self, job: Job, now: int | None) -> int:
-        if now is not None and self._rng.random() < 0.4:
-            return now
-        if self._rng.random() < 0.4:
+    def _period(self, job: Job, periods: Mapping[str, int]) -> int:
+        """Return a period for a job: that it has, its own, one that suits another job, or any."""
+        longest = max(job.period, self._longest[job.name])
+        drawn = self._rng.random()
+        if drawn < 0.2:
+            return periods.get(job.name, job.period)
+        if drawn < 0.4:
             return job.period
-        return self._rng.randint(job.period, max(job.period, self._longest[job.name]))
+        other = self._rng.choice(self._met[job.name])
+        base = periods.get(other.name, other.period)
+        suitable = [
+            base * parts // bases
+            for parts, bases in _RATIOS
+            if base * parts % bases == 0 and job.period <= base * parts // bases <= longest
+        ]
+        return self._rng.choice(suitable or [self._rng.randint(job.period, longest)])
 
     def _offset(
         self, job: Job, period: int, offsets: Mapping[str, int], periods: Mapping[str, int]

@@ -72,4 +72,4 @@ def run(document: dict[str, Any], tell: Tell) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(run))
+    sys.exit(serve(run, lambda: None))

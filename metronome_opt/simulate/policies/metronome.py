@@ -22,7 +22,7 @@ from metronome_opt.simulate.policies.rotation import (
 )
 from metronome_opt.simulate.runner import Manner
 from metronome_opt.simulate.state import Order, Placed, State
-from metronome_opt.solvers import auto
+from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
 
 _ROUNDS = 0  # good schedules are enough, and the forecast judges them
@@ -58,9 +58,18 @@ class Metronome(Default):
     ----------
     seed
         Of the solver.
+
+    Attributes
+    ----------
+    admission
+        Whether a job may be made to wait though there are GPUs for it.
+    shifts
+        The solver whose offsets are tried; None to shift nobody.
     """
 
     sharing: Sharing = "weighted"
+    admission = True
+    shifts: str | None = "auto"
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -85,7 +94,7 @@ class Metronome(Default):
                 continue
             harm = self._harm(job, placement, state)
             price += harm
-            if harm and price > most:
+            if self.admission and harm and price > most:
                 continue
             if least is None or (price, network_cost(placement)) < least:
                 best, least = placement, (price, network_cost(placement))
@@ -123,6 +132,8 @@ class Metronome(Default):
 
     def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
         """Solve the jobs around those that came, and around those that left."""
+        if self.shifts is None:
+            return []
         return [
             order for members in state.changed(came, left) for order in self._solve(state, members)
         ]
@@ -170,7 +181,7 @@ class Metronome(Default):
     def _search(self, crowd: Crowd, longer: int) -> Search:
         instance = lengthen(crowd.instance, longer) if longer else crowd.instance
         search = Search(instance, time_limit=None, seed=self._seed, workers=1, rounds=_ROUNDS)
-        auto.run(search)
+        find_solver(self.shifts or "unshifted").load()(search)
         return search
 
     def _price(self, state: State, members: Sequence[int], plan: Mapping[int, Order]) -> float:
@@ -178,6 +189,37 @@ class Metronome(Default):
         starts = {index: (order.start_ms, order.slot) for index, order in plan.items()}
         times = forecast(state, members, plan=starts, bursts=_AHEAD)
         return sum(_weight(state.running[index].job) * times[index] for index in members)
+
+
+class Placing(Metronome):
+    """Where jobs run is decided as by metronome; nobody waits for others, or is shifted."""
+
+    admission = False
+    shifts = None
+
+
+class Admitting(Metronome):
+    """Where jobs run, and whether they wait, is decided as by metronome; nobody is shifted."""
+
+    shifts = None
+
+
+class ShiftedByGreedy(Metronome):
+    """As metronome, with offsets of the greedy rotation."""
+
+    shifts = "greedy"
+
+
+class ShiftedByCassini(Metronome):
+    """As metronome, with offsets by CASSINI's method."""
+
+    shifts = "cassini"
+
+
+class ShiftedByLocal(Metronome):
+    """As metronome, with offsets by local search."""
+
+    shifts = "local"
 
 
 def _cushions(spread: int) -> list[int]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from metronome_opt.errors import InputError, show
 from metronome_opt.simulate.policies.cassini import Cassini
 from metronome_opt.simulate.policies.greedy import MetronomeGreedy
-from metronome_opt.simulate.policies.metronome import Metronome
+from metronome_opt.simulate.policies.metronome import (
+    Admitting,
+    Metronome,
+    Placing,
+    ShiftedByCassini,
+    ShiftedByGreedy,
+    ShiftedByLocal,
+)
 from metronome_opt.simulate.policies.plain import Default, Exclusive, Ideal
 from metronome_opt.simulate.policies.policy import Policy
 from metronome_opt.simulate.policies.proposal import Proposal
@@ -18,6 +25,11 @@ POLICIES = {
     "proposal": "filter, score and reserve on one hyperperiod, as a cluster would",
     "metronome": "placement, admission and offsets by what they bring, priorities, cushions",
     "ideal": "a network that is never in the way: the bound",
+    "placing": "a part of metronome: its placement; nobody waits for room or is shifted",
+    "admitting": "a part of metronome: its placement and admission; nobody is shifted",
+    "shifted-greedy": "metronome with offsets of the greedy rotation",
+    "shifted-cassini": "metronome with offsets by CASSINI's method",
+    "shifted-local": "metronome with offsets by local search",
 }
 _MAKE: dict[str, type[Policy]] = {
     "default": Default,
@@ -27,6 +39,11 @@ _MAKE: dict[str, type[Policy]] = {
     "proposal": Proposal,
     "metronome": Metronome,
     "ideal": Ideal,
+    "placing": Placing,
+    "admitting": Admitting,
+    "shifted-greedy": ShiftedByGreedy,
+    "shifted-cassini": ShiftedByCassini,
+    "shifted-local": ShiftedByLocal,
 }
 
 
