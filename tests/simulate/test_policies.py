@@ -12,7 +12,13 @@ from metronome_opt.simulate.policies import find_policy
 from tests.simulate.played import column, job_table
 from tests.simulate.scenes import racks, scene, switch, work
 
-SHIFTING = pytest.mark.parametrize("policy", ["cassini", "metronome-greedy", "metronome"])
+SHIFTING = pytest.mark.parametrize(
+    "policy",
+    [
+        *("cassini", "metronome-greedy", "metronome"),
+        *("shifted-greedy", "shifted-cassini", "shifted-local"),
+    ],
+)
 OTHERS = pytest.mark.parametrize("policy", [name for name in POLICIES if name != "ideal"])
 ITERATIONS = 200
 
@@ -136,6 +142,26 @@ def test_who_knows_the_network_stays_within_a_rack(policy: str) -> None:
     """An uplink of 100 for three nodes: across racks, bursts of four tasks take twice as long."""
     row = job_table(simulate(scene(racks(2, 3, 1, "3:1"), work("a", workers=3)), policy))["a"]
     assert (row["nodes"], row["racks"]) == (3, 1)
+
+
+# ------------------------------------------------------------------ parts of metronome
+
+
+@pytest.mark.parametrize("policy", ["placing", "admitting"])
+def test_parts_without_shifts_shift_nobody(policy: str) -> None:
+    assert min(slowdowns(pair(switch(2, 2), policy)).values()) == pytest.approx(80 / 60)
+
+
+def test_only_admission_makes_a_job_wait_that_has_room() -> None:
+    """Four bursts of 20 in 60 ms: with d at once, all take 80 ms at best; c soon leaves."""
+    jobs = [work(name, 0, 1, iterations=ITERATIONS) for name in "ab"]
+    jobs += [work("c", 0, 1, iterations=20), work("d", arrival_s=0.1, iterations=ITERATIONS)]
+    started = {
+        policy: job_table(simulate(scene(switch(2, 4), *jobs), policy))["d"]["start_s"]
+        for policy in ("placing", "admitting")
+    }
+    assert started["placing"] == pytest.approx(0.1)
+    assert started["admitting"] > 0.1
 
 
 # ------------------------------------------------------------------ exclusive

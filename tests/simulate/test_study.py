@@ -132,7 +132,8 @@ def test_a_study_without_a_grid_has_one_cell() -> None:
     (cell,) = study().cells
     assert (cell.settings, cell.label) == ({}, "all")
     assert tuple(POLICIES) == get_args(PolicyName)
-    assert study().policies == tuple(name for name in POLICIES if name != "proposal")
+    usual = ("default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal")
+    assert study().policies == usual
 
 
 def test_a_study_is_read_as_it_is_written() -> None:
