@@ -1,8 +1,9 @@
 """Annealing over who is gated, their periods and offsets, with the event engine as the judge.
 
-A plan is moved by one job at a time, and sometimes two: into a slot or out of it, to another
-period, to another offset at which it fits beside the others. A move is tried by one play, and by
-the rest only if that one does not speak against it.
+First each job in turn is tried in slots of some periods. Then a plan is moved by one job at a time,
+and sometimes two: into a slot or out of it, to another period, to another offset at which it fits
+beside the others. A move is tried by one play, and by the rest only if that one does not speak
+against it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
 
 from metronome_opt.compatible.placed import Placed
 from metronome_opt.instance import Instance, Job
@@ -20,6 +23,7 @@ from metronome_opt.solvers.deadline import Deadline
 _LONGEST = 20_000  # slots of a hyperperiod
 _RATIOS = [(a, b) for a in range(1, 7) for b in range(1, 7) if math.gcd(a, b) == 1]
 """Of the periods of jobs that meet again and again in the same places."""
+_RUNGS = 8
 _HEAT = 0.05  # of the value above 1: a move that costs so much is taken at first
 
 
@@ -55,10 +59,14 @@ def anneal(
     """
     rng = random.Random(seed)  # noqa: S311 (no secrets)
     moves = _Moves(judge.player.instance, longest, short, cushion_slots, rng)
+    allowed = clock.remaining
+    plan = _pace_each(judge, screen, moves, plan, clock)
     best, best_value = plan, judge.value(plan)
+    if report is not None:
+        report(best, best_value)
     current, value, first = plan, best_value, screen.value(plan)
     heat = _HEAT * max(0.0, best_value - 1.0)
-    allowed, done = clock.remaining, 0
+    done = 0
     while not clock.over and done != rounds:
         done += 1
         spent = [] if allowed is None else [1.0 - (clock.remaining or 0.0) / max(allowed, 1e-9)]
@@ -78,6 +86,24 @@ def anneal(
                 if report is not None:
                     report(best, best_value)
     return best
+
+
+def _pace_each(judge: Judge, screen: Judge, moves: _Moves, plan: Plan, clock: Deadline) -> Plan:
+    """Return a plan in which each job, most slowed first, is in the slots that are best for all.
+
+    A job stays as it is if no slots are better.
+    """
+    instance = judge.player.instance
+    value, first = judge.value(plan), screen.value(plan)
+    for index in np.argsort(-judge.unshifted, kind="stable"):
+        job, start = instance.jobs[index], plan
+        for period in moves.ladder(job):
+            moved = None if clock.over else moves.to(start, job, period)
+            if moved is not None and (tried := screen.value(moved)) <= first:
+                reached = judge.value(moved)
+                if reached < value:
+                    plan, value, first = moved, reached, tried
+    return plan
 
 
 def is_short(instance: Instance, links: Iterable[str], periods: Mapping[str, int]) -> bool:
@@ -124,21 +150,32 @@ class _Moves:
 
     def of(self, plan: Plan) -> Plan | None:
         """Return a neighbour; None if the one that was drawn is none."""
-        offsets, periods = dict(plan.offsets), dict(plan.periods)
         job: Job | None = None
+        moved: Plan | None = plan
         for _ in range(1 + (self._rng.random() < 0.3)):
+            if moved is None:
+                break
             job = self._rng.choice(self._instance.jobs if job is None else self._met[job.name])
-            if job.name in periods and self._rng.random() < 0.3:
-                del periods[job.name]
-                offsets[job.name] = job.unshifted
-                continue
-            period = self._period(job, periods)
-            periods.pop(job.name, None)
-            offset = self._offset(job, period, offsets, periods)
-            if offset is None:
-                return None
-            periods[job.name], offsets[job.name] = period, offset
+            leaves = job.name in moved.periods and self._rng.random() < 0.3
+            moved = self.to(moved, job, None if leaves else self._period(job, moved.periods))
+        return moved
+
+    def to(self, plan: Plan, job: Job, period: int | None) -> Plan | None:
+        """Return a plan with a job in slots of some period, or free; None if it does not fit."""
+        offsets, periods = dict(plan.offsets), dict(plan.periods)
+        periods.pop(job.name, None)
+        if period is None:
+            return Plan({**offsets, job.name: job.unshifted}, periods)
+        offset = self._offset(job, period, offsets, periods)
+        if offset is None:
+            return None
+        periods[job.name], offsets[job.name] = period, offset
         return Plan(offsets, periods) if self._short(periods) else None
+
+    def ladder(self, job: Job) -> list[int]:
+        """Return some periods that a job may keep, from its own to the longest."""
+        most = max(0, self._longest[job.name] - job.period)
+        return list(dict.fromkeys(job.period + most * step // _RUNGS for step in range(_RUNGS + 1)))
 
     def _period(self, job: Job, periods: Mapping[str, int]) -> int:
         """Return a period for a job: that it has, its own, one that suits another job, or any."""
@@ -148,6 +185,8 @@ class _Moves:
             return periods.get(job.name, job.period)
         if drawn < 0.4:
             return job.period
+        if drawn < 0.7:
+            return self._rng.randint(job.period, longest)
         other = self._rng.choice(self._met[job.name])
         base = periods.get(other.name, other.period)
         suitable = [

@@ -46,6 +46,7 @@ _SHARE = 0.1  # of the time, for the set of most worth, and again for its offset
 _PER_COST = 10**7  # units of a cost of 1
 _ANNEALING = 0.95  # of the time that is left then; the rest is for letting go
 _LAST_VALUES = 6  # that are judged after that
+_GLANCE = 15  # periods of a play that says whether another is worth it
 _LONG, _LONG_ALL = 400, 8_000  # periods of a play, and times jobs
 _SEARCHING, _JUDGING, _STATING = 0, 100, 200  # first seeds
 
@@ -212,7 +213,9 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, clock: Deadline) 
     if terms.partly and not clock.over and search.value(best) > 1.0 + _CLOSE:
         found = anneal(
             search,
-            Judge(part, plays(_SEARCHING, 1, terms.sharings)[-1:], harm=terms.harm),
+            Judge(
+                part, plays(_SEARCHING, 1, terms.sharings)[-1:], harm=terms.harm, periods=_GLANCE
+            ),
             best,
             longest,
             clock.share(_ANNEALING),

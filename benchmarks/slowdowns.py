@@ -1,0 +1,150 @@
+"""The least slowdowns that are known, by long annealing: ``python -m benchmarks.slowdowns``.
+
+What the event engine plays is random, so values are those of plays that no search has seen, the
+same for every plan of an instance. They hold on a network that shares links as over TCP, for
+periods stretched by up to a fifth; whether real networks agree is for the test bed to say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from immutabledict import immutabledict
+from pydantic import Field
+from rich.progress import track
+
+from benchmarks.stored import SUITES
+from metronome_opt.bench.provenance import describe_machine, find_commit
+from metronome_opt.bench.suites import read_suite
+from metronome_opt.documents import write_text
+from metronome_opt.instance import Instance
+from metronome_opt.records import FrozenMap, Record, build, dump_document, read_as
+from metronome_opt.scenario import build_scenario
+from metronome_opt.simulate.study import STUDIES, read_study
+from metronome_opt.slowdown.minimise import Terms, minimise
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import Player, plays
+from metronome_opt.solvers.deadline import Deadline
+
+FILE = Path(__file__).parent / "best_slowdowns.json"
+FORMAT = "metronome-best-slowdowns/1"
+FAMILIES = ("paper", "weights", "fabric")
+SHARING, STRETCH = "tcp", Fraction(1, 5)
+MOST_JOBS = 130  # beyond that there is no time to play often enough
+
+_FRESH = 1000  # first seed of plays that no search has seen
+_PERIODS = 80
+_ENDLESS = 10**6  # rounds of annealing for each job
+
+
+class Best(Record):
+    """What is known of one instance.
+
+    Parameters
+    ----------
+    instance
+        Its name.
+    unshifted, slowdown
+        Weighted mean slowdowns, if nobody is gated and as it is best.
+    gated
+        Offset and period of each gated job in slots; who is not named is free.
+    seconds
+        How long was searched.
+    """
+
+    instance: str
+    unshifted: float
+    slowdown: float
+    gated: FrozenMap[str, Annotated[tuple[int, int], Field(strict=False)]]
+    seconds: float
+
+
+class BestSlowdowns(Record):
+    """What is known of all of them, and where it comes from."""
+
+    format: Literal["metronome-best-slowdowns/1"] = "metronome-best-slowdowns/1"
+    command: str
+    commit: str | None
+    date: str
+    machine: FrozenMap[str, str | int | None]
+    best: Annotated[tuple[Best, ...], Field(strict=False)]
+
+
+def instances(family: str, split: str = "test") -> list[Instance]:
+    """Return the instances of a family that are not too large; those of a study are its cells'."""
+    if family == "snapshot":
+        study = read_study(STUDIES / "snapshot.yaml")
+        return [
+            build_scenario(study.scenario(cell, 0)).instance.replace(name=cell.label)
+            for cell in study.cells
+        ]
+    members = read_suite(SUITES / family).members(split)
+    return [m.instance for m in members if len(m.instance.jobs) <= MOST_JOBS]
+
+
+def judge(instance: Instance, sharings: Iterable[str] = (SHARING,)) -> Player:
+    """Return a player whose plays no search has seen."""
+    fresh = plays(_FRESH, 4, tuple(sharings))
+    return Player(instance, fresh, periods=_PERIODS, workers=os.cpu_count() or 1)
+
+
+def read_best() -> BestSlowdowns:
+    """Return what is known."""
+    return read_as(FILE, lambda document: build(BestSlowdowns, document, FORMAT))
+
+
+def search(instance: Instance, seconds: float, seed: int) -> Best:
+    """Return the best of a long search, judged anew; nobody gated if that is no better."""
+    terms = Terms(
+        stretch_limit=STRETCH,
+        sharings=(SHARING,),
+        partly=True,
+        rounds=_ENDLESS,
+        seed=seed,
+        workers=os.cpu_count() or 1,
+    )
+    plan = minimise(instance, terms, Deadline(seconds, lambda: False)).plan
+    player = judge(instance)
+    unshifted = player.value(player.slowdowns(Plan(instance.unshifted)))
+    found = player.value(player.slowdowns(plan))
+    gated = {name: (plan.offsets[name], period) for name, period in plan.periods.items()}
+    return Best(
+        instance=instance.name,
+        unshifted=round(unshifted, 6),
+        slowdown=round(min(found, unshifted), 6),
+        gated=immutabledict(gated if found < unshifted else {}),
+        seconds=seconds,
+    )
+
+
+def main(
+    families: Annotated[list[str] | None, typer.Argument(help="All if none is named.")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="For each instance.")] = 60.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the search.")] = 1,
+) -> None:
+    """Search long, and keep what is better than what is known."""
+    chosen = families or list(FAMILIES)
+    best = {each.instance: each for each in (read_best().best if FILE.exists() else ())}
+    for instance in track([each for family in chosen for each in instances(family)]):
+        found = search(instance, seconds, seed)
+        held = best.get(instance.name)
+        if held is None or found.slowdown < held.slowdown:
+            best[instance.name] = found
+        kept = BestSlowdowns(
+            command=f"python -m benchmarks.slowdowns {' '.join(chosen)} --seconds {seconds:g}",
+            commit=find_commit(),
+            date=datetime.now(UTC).strftime("%Y-%m-%d"),
+            machine=immutabledict(describe_machine()),
+            best=tuple(best.values()),
+        )
+        write_text(FILE, dump_document(kept.model_dump(mode="json"), spread={"best"}))
+
+
+if __name__ == "__main__":
+    typer.run(main)
