@@ -60,9 +60,9 @@ def anneal(
     rng = random.Random(seed)  # noqa: S311 (no secrets)
     moves = _Moves(judge.player.instance, longest, short, cushion_slots, rng)
     allowed = clock.remaining
-    plan = _pace_each(judge, screen, moves, plan, clock)
+    start, plan = plan, _pace_each(judge, screen, moves, plan, clock)
     best, best_value = plan, judge.value(plan)
-    if report is not None:
+    if report is not None and plan is not start:
         report(best, best_value)
     current, value, first = plan, best_value, screen.value(plan)
     heat = _HEAT * max(0.0, best_value - 1.0)
