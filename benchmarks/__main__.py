@@ -16,9 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 import benchmarks.cluster
+import benchmarks.gains
 import benchmarks.gate
 import benchmarks.kept
 import benchmarks.kernels
+import benchmarks.lateness
 import benchmarks.objectives
 import benchmarks.placement
 import benchmarks.prediction

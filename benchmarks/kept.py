@@ -1,4 +1,4 @@
-"""Kept schedules on the stored families: what fits, what is proved, what jobs gain."""
+"""Kept schedules on the stored families: what fits, and what is proved."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ from fractions import Fraction
 
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
-from metronome_opt import solve
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.compatible import decide, largest_set, least_stretch, solve_choices
 from metronome_opt.instance import Instance
 from metronome_opt.presolve.blocks import restrict
-from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import SAFE, Player, plays
 
 _FAMILIES = ("single", "paper", "weights", "dense", "coprime", "fabric")
 _STRETCH = Fraction(3)  # (c): every period up to four times as long
 _LIMIT_S = 60
-_SOLVE_S = 20
-_FRESH = 1000  # first seed of plays that no search has seen
-_MOST_JOBS = 130
 
 
 def _instances(family: str, small: bool) -> list[Instance]:
@@ -77,48 +71,3 @@ def fit_proofs(small: bool) -> Iterator[Figure]:
         yield Figure(f"{name}: schedules", fits, f"of {len(instances)}")
         yield Figure(f"{name}: median time", statistics.median(taken), "s")
         yield Figure(f"{name}: longest", max(taken), "s")
-
-
-@benchmark("Does the default of `solve` make jobs faster, and harm none?")
-def no_harm(small: bool) -> Iterator[Figure]:
-    """Solve by default, and as on a fair network with a stretch limit; play with fresh seeds."""
-    for family in ("paper", "weights", "fabric")[: 1 if small else None]:
-        instances = [each for each in _instances(family, small) if len(each.jobs) <= _MOST_JOBS]
-        yield from _gains(f"{family}, default", instances, sharing=None, limit=None)
-        if family != "fabric":
-            yield from _gains(f"{family}, fair, 20 %", instances, "fair", "20%")
-
-
-def _gains(
-    what: str, instances: list[Instance], sharing: str | None, limit: str | None
-) -> Iterator[Figure]:
-    before, after, worst, gated = [], [], [], []
-    for instance in instances:
-        result = solve(
-            instance,
-            time_limit=_SOLVE_S,
-            workers=2,
-            objectives=["slowdown"],
-            sharing=sharing,
-            stretch_limit=limit,
-        )
-        kept = {
-            job.name: job.period + result.stretch[job.name]
-            for job in instance.jobs
-            if (result.schedule.gated or {})[job.name]
-        }
-        fresh = plays(_FRESH, 4, SAFE if sharing is None else (sharing,))
-        player = Player(instance, fresh, periods=80, workers=2)
-        unshifted = player.slowdowns(Plan(instance.unshifted))
-        so = player.slowdowns(Plan(result.offsets, kept))
-        before.append(player.value(unshifted))
-        after.append(player.value(so))
-        worst.append(float((so / unshifted).max()))
-        gated.append(len(kept) / len(instance.jobs))
-    gains = [b - a for b, a in zip(before, after, strict=True)]
-    yield Figure(f"{what}: slowdown unshifted", statistics.mean(before), "")
-    yield Figure(f"{what}: slowdown", statistics.mean(after), "")
-    yield Figure(f"{what}: largest gain", max(gains), "")
-    yield Figure(f"{what}: least gain", min(gains), "", ">= -0.002")
-    yield Figure(f"{what}: worst job over unshifted", max(worst), "", "<= 1.02")
-    yield Figure(f"{what}: gated jobs", statistics.mean(gated), "of all")

@@ -41,7 +41,8 @@ def simulate(
         typer.Option(
             metavar="NAMES",
             help="Separated by commas: of default, exclusive, cassini, metronome-greedy, proposal, "
-            "metronome and ideal.",
+            "metronome and ideal; and parts of metronome: placing, admitting, shifted-greedy, "
+            "shifted-cassini and shifted-local.",
             show_default="those of the study",
         ),
     ] = None,
@@ -85,10 +86,10 @@ def simulate(
 ) -> int:
     """Simulate the jobs of SCENARIO under several policies, and report what each brings.
 
-    Each simulation is a process of its own. Its outcome is a line of DIR/simulations.jsonl as soon
-    as it is there, so that a campaign that is killed loses at most what was running. All policies
-    meet the same jobs and the same chance. With nothing left to do, --resume writes the tables and
-    the report anew.
+    Each simulation is a process of its own, forked from one that is warm. Its outcome is a line of
+    DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
+    what was running. All policies meet the same jobs and the same chance. With nothing left to do,
+    --resume writes the tables and the report anew.
     """
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.simulation_plan import (

@@ -66,6 +66,9 @@ class Player:
         See `JITTER`.
     periods
         For how many periods of the longest job a play lasts once it counts.
+    manner, cushion_ms
+        What gated jobs do that are late, by more than a cushion; to yield is what real ones do, and
+        needs none.
     workers
         Threads for the plays.
 
@@ -82,9 +85,12 @@ class Player:
         *,
         jitter: float = JITTER,
         periods: int = PERIODS,
+        manner: Manner = Manner.YIELD,
+        cushion_ms: float = 0.0,
         workers: int = 1,
     ) -> None:
         self.instance = instance
+        self._manner, self._cushion_ms = manner, cushion_ms
         self._workers = workers
         self._plays = tuple(plays)
         self._conditions = Conditions(jitter=jitter)
@@ -162,7 +168,8 @@ class Player:
                 bursts = sorted(float(phase.start * slot_ms) for phase in job.phases)
                 slot = Slot(
                     period_ms=float(plan.periods[job.name] * slot_ms),
-                    manner=Manner.YIELD,
+                    cushion_ms=self._cushion_ms,
+                    manner=self._manner,
                     bursts_ms=tuple(bursts),
                 )
             engine.enter(index, job.links, at=float(plan.offsets[job.name] * slot_ms), slot=slot)

@@ -1,0 +1,67 @@
+"""What schedules of least slowdown bring, and how much of what is known to be there."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.registry import Figure, benchmark
+from benchmarks.slowdowns import FAMILIES, SHARING, STRETCH, instances, judge, read_best
+from metronome_opt import solve
+from metronome_opt.instance import Instance
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import SAFE
+
+_SOLVE_S = 20
+_WORTH = 0.002  # gains below that are chance
+
+
+@benchmark("Does the default of `solve` make jobs faster, and harm none?")
+def no_harm(small: bool) -> Iterator[Figure]:
+    """Solve by default, and as for TCP with stretched periods; play with fresh seeds."""
+    known = {each.instance: each.slowdown for each in read_best().best}
+    for family in ("paper",) if small else ("snapshot", *FAMILIES):
+        chosen = instances(family)[: 1 if small else None]
+        seconds = 1 if small else _SOLVE_S
+        yield from _gains(f"{family}, default", chosen, SAFE, {}, {}, seconds)
+        terms = {"sharing": SHARING, "stretch_limit": STRETCH}
+        yield from _gains(f"{family}, tcp, 20 %", chosen, (SHARING,), terms, known, seconds)
+
+
+def _gains(
+    what: str,
+    chosen: list[Instance],
+    sharings: tuple[str, ...],
+    terms: dict[str, Any],
+    known: dict[str, float],
+    seconds: float,
+) -> Iterator[Figure]:
+    before, after, worst, gated, shares = [], [], [], [], []
+    for instance in chosen:
+        result = solve(instance, time_limit=seconds, workers=2, objectives=["slowdown"], **terms)
+        kept = {
+            job.name: job.period + result.stretch[job.name]
+            for job in instance.jobs
+            if (result.schedule.gated or {})[job.name]
+        }
+        player = judge(instance, sharings)
+        unshifted = player.slowdowns(Plan(instance.unshifted))
+        so = player.slowdowns(Plan(result.offsets, kept))
+        before.append(player.value(unshifted))
+        after.append(player.value(so))
+        worst.append(float((so / unshifted).max()))
+        gated.append(len(kept) / len(instance.jobs))
+        there = before[-1] - known.get(instance.name, before[-1])
+        if there > _WORTH:
+            shares.append((before[-1] - after[-1]) / there)
+    gains = [b - a for b, a in zip(before, after, strict=True)]
+    yield Figure(f"{what}: slowdown unshifted", statistics.mean(before), "")
+    yield Figure(f"{what}: slowdown", statistics.mean(after), "")
+    yield Figure(f"{what}: largest gain", max(gains), "")
+    yield Figure(f"{what}: least gain", min(gains), "", ">= -0.002")
+    yield Figure(f"{what}: worst job over unshifted", max(worst), "", "<= 1.02")
+    yield Figure(f"{what}: gated jobs", statistics.mean(gated), "of all")
+    if shares:
+        yield Figure(f"{what}: known gain", len(shares), f"of {len(chosen)} instances")
+        yield Figure(f"{what}: share of it, median", statistics.median(shares), "", ">= 0.9")
