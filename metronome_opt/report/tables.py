@@ -17,7 +17,9 @@ from metronome_opt.result import Result
 from metronome_opt.slowdown.expected import mean_slowdown
 from metronome_opt.verify import Evaluation
 
-JOBS_LEGEND = "+ ms: what an iteration is predicted to take longer, added up over the job's links"
+JOBS_LEGEND = (
+    "+ ms: what an iteration would take longer if others kept their slots, added up over its links"
+)
 SLOWDOWN_LEGEND = (
     "slots: from one to the next, of jobs that are gated; the others begin at first and run freely"
 )
@@ -74,33 +76,47 @@ def stated(name: str, value: Fraction | None, digits: int = 1) -> str:
     return percent(value, digits) if name == "latency" else number(value, digits)
 
 
-def comparison_table(results: Sequence[Result], failures: Mapping[str, str] | None = None) -> Table:
-    """Return one row per solver: contention, latency, compatibility, status, bound, gap, time.
+def comparison_table(
+    results: Mapping[str, Result],
+    played: Mapping[str, Mapping[str, float]],
+    failures: Mapping[str, str] | None = None,
+) -> Table:
+    """Return one row per result: contention, latency, compatibility, slowdown, status, gap, time.
+
+    Bound and gap are those of contention. Where slowdown was minimised instead, the status says how
+    many jobs are gated.
 
     Parameters
     ----------
+    results
+        By the name of the row.
+    played
+        Slowdowns of each, as simulated, by how links are shared.
     failures
         Solvers that could not run, with the reason in a line.
     """
-    table = plain_table("solver", "contention", "latency", "score\nmean", "score\nmin")
+    table = plain_table(
+        "solver", "contention", "latency", "score\nmean", "score\nmin", "fair", "tcp"
+    )
     table.add_column("status", no_wrap=True)
     for heading in ("lower\nbound", "gap", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for result in results:
-        evaluation = result.evaluation
+    for name, result in results.items():
+        evaluation, gated = result.evaluation, result.schedule.gated
         table.add_row(
-            result.schedule.solver,
+            name,
             number(evaluation.contention, 0),
             percent(evaluation.objectives["latency"]),
             number(evaluation.score_mean, 3),
             number(evaluation.score_min, 3),
-            str(result.status),
-            number(result.lower_bound, 0),
-            percent(result.gap),
+            *(f"{played[name][sharing]:.3f}" for sharing in ("fair", "tcp")),
+            str(result.status) if gated is None else f"{sum(gated.values())} gated",
+            number(result.lower_bound if gated is None else None, 0),
+            percent(result.gap if gated is None else None),
             f"{result.schedule.runtime_s:.2f} s",
         )
     for solver, reason in (failures or {}).items():
-        table.add_row(solver, *["-"] * 4, reason, *["-"] * 3)
+        table.add_row(solver, *["-"] * 6, reason, *["-"] * 3)
     return table
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -459,24 +458,3 @@ def test_help_and_version(capsys: Captured) -> None:
     printed = capsys.readouterr().out
     for word in ("solve", "pareto", "verify", "claims", "export", "demo", "metronome-opt 0.1.0"):
         assert word in printed
-
-
-def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None:
-    folder = tmp_path / "demo"
-    assert main(["demo", "--output", str(folder), "--time-limit", "1"]) == 0
-    printed = capsys.readouterr().out
-    for solver in ("unshifted", "random", "greedy", "cassini", "cpsat", "milp", "auto"):
-        assert any(line.strip().startswith(solver) for line in printed.splitlines()), solver
-    for name in ("overview.svg", "circle.svg", "timeline.svg", "heatmap.svg", "traffic.csv"):
-        assert (folder / name).stat().st_size > 0
-        assert name in printed
-    assert "(verified)" in printed
-    instance, schedule = folder / "instance.json", folder / "schedule.json"
-    assert main(["verify", str(instance), str(schedule)]) == 0
-    best = read_schedule(schedule).objectives["contention"]
-    assert best is not None
-    assert best < Fraction(170_000)  # greedy alone gets below that
-    claims = yaml.safe_load_all((folder / "claims" / "claims.yaml").read_text())
-    assert len(list(claims)) == 45  # workers in the scenario
-    # A second run replaces the first.
-    assert main(["demo", "--output", str(folder), "--time-limit", "0.2"]) == 0
