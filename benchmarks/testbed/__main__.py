@@ -15,9 +15,10 @@ from rich.progress import Progress, track
 from benchmarks.testbed import agreement
 from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, usable
 from benchmarks.testbed.cases import STORED, TABLE, Case, Congestion, read_cases
+from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_case
-from benchmarks.testbed.run import BedError, BedRun, Mode, plan, run_case
+from benchmarks.testbed.run import BedError, BedRun, run_case
 from metronome_opt.documents import make_folder
 from metronome_opt.errors import InputError, MetronomeError, show
 from metronome_opt.journal import Journal, read_journal
@@ -47,7 +48,7 @@ def run(
     output: Annotated[Path, typer.Option(metavar="FILE", help="Records, JSON lines.")] = Path(
         "testbed.jsonl"
     ),
-    modes: Annotated[str, typer.Option(help="Comma separated.")] = ",".join(get_args(Mode)),
+    modes: Annotated[str, typer.Option(help="Comma separated.")] = ",".join(USUAL),
     repeats: Annotated[int, typer.Option(min=1, help="How often each is run.")] = 3,
     side_by_side: Annotated[
         int, typer.Option(min=1, help="Networks at a time; too many disturb one another.")
@@ -72,14 +73,14 @@ def run(
         ]
         pairs = sorted({(case.name, mode) for case, mode, _ in todo})
         by_name = {case.name: case for case in chosen}
-        offsets = {
+        plans = {
             (name, mode): plan(by_name[name], mode)
             for name, mode in progress.track(pairs, description="offsets")
         }
         line = progress.add_task("runs", total=len(todo))
         with ThreadPoolExecutor(side_by_side) as pool:
             runs = {
-                pool.submit(run_case, case, mode, repeat, offsets[case.name, mode]): (
+                pool.submit(run_case, case, mode, repeat, plans[case.name, mode]): (
                     f"{case.name}, {mode}, {repeat}"
                 )
                 for case, mode, repeat in todo
@@ -169,9 +170,9 @@ def _table_runs(cases: Sequence[Case]) -> list[BedRun]:
     check_machine()
     runs = []
     for case, mode in track([*product(cases, _TABLE_MODES)], description="runs"):
-        offsets = plan(case, mode)
-        run = run_case(case, mode, 0, offsets)
-        runs.append(run_case(case, mode, 1, offsets) if run.busy else run)
+        planned = plan(case, mode)
+        run = run_case(case, mode, 0, planned)
+        runs.append(run_case(case, mode, 1, planned) if run.busy else run)
         if runs[-1].busy:
             typer.echo(f"note: {case.name}, {mode}: disturbed by something else", err=True)
     kept = [run for run in runs if run.complete]

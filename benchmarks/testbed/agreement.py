@@ -60,7 +60,9 @@ def compare(
     for (name, mode), group in groups.items():
         case, first = by_name[name], group[0]
         played = [
-            play_case(case, first.mode, first.offsets, sharing, seed, tcp=tcp)
+            play_case(
+                case, first.mode, first.offsets, sharing, seed, tcp=tcp, periods=first.periods
+            )
             for seed in range(seeds if sharing == "tcp" else 1)
         ]
         for job, stated in zip(case.job_names, case.jobs, strict=True):

@@ -3,10 +3,6 @@
 A namespace belongs to a process that reads from a pipe which only this process holds open. If this
 process ends, however it ends, the pipe closes, the process ends, and the kernel takes the namespace
 away with all devices in it. No namespace has a name, so nothing is left to clean up.
-
-A shaped device has a token bucket with a queue of 20 ms for data, and a class of its own for
-acknowledgements. In one queue (`tbf`) those of one direction would wait behind the data of the
-other: a burst of 180 ms that had the network to itself then took cubic 193 to 243 ms.
 """
 
 from __future__ import annotations
@@ -20,14 +16,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from benchmarks.testbed.shaping import DataClass, class_lines, shape_lines
 from metronome_opt.errors import InputError
 
 GOODPUT = 0.964
 """What a burst of TCP carries of the rate of a link, as measured on shaped devices."""
 
 _TOOLS = ("ip", "tc", "nsenter", "unshare")
-_QUEUE_MS = 20
-_DATA, _SMALL = "1:1", "1:2"  # classes; small are packets of less than 128 bytes
 
 
 @dataclass(frozen=True)
@@ -42,11 +37,14 @@ class Layout:
         Rate of each rack's uplink, both ways, shape (racks,); None where nothing limits it.
     interface_mbps
         Rate of each node's interface, both ways; None where nothing limits it.
+    classes
+        Of data; packets of no class are in the last one. Empty for one class alone.
     """
 
     nodes: tuple[int, ...]
     uplink_mbps: tuple[int | None, ...]
     interface_mbps: int | None = None
+    classes: tuple[DataClass, ...] = ()
 
 
 class Network:
@@ -93,7 +91,8 @@ class Network:
     def shape(self, rack: int, mbps: int) -> None:
         """Let the uplink of a rack carry so much from now on, both ways."""
         for namespace, device in ((self._racks[rack], "uplink"), (self._core, f"r{rack}")):
-            _tc(namespace, [f"class change {_data_class(device, mbps)}"])
+            lines = class_lines(device, mbps, self._layout.classes)
+            _tc(namespace, [f"class change {line}" for line in lines])
 
     def _build(self) -> None:
         layout = self._layout
@@ -108,8 +107,8 @@ class Network:
             lines += ["link set uplink master switch up"]
             queues = []
             if rate is not None:
-                core_queues += _shape(f"r{rack}", rate)
-                queues += _shape("uplink", rate)
+                core_queues += shape_lines(f"r{rack}", rate, layout.classes)
+                queues += shape_lines("uplink", rate, layout.classes)
             _ip(namespace, lines)
             for node in range(layout.nodes[rack]):
                 queues += self._add_node(rack, node)
@@ -133,8 +132,8 @@ class Network:
         rate = self._layout.interface_mbps
         if rate is None:
             return []
-        _tc(namespace, _shape("eth0", rate))
-        return _shape(f"n{node}", rate)
+        _tc(namespace, shape_lines("eth0", rate, self._layout.classes))
+        return shape_lines(f"n{node}", rate, self._layout.classes)
 
     def _hold(self) -> int:
         """Make a namespace; return the process that it belongs to."""
@@ -174,23 +173,6 @@ def missing() -> str | None:
     if made.returncode:
         return f"network namespaces cannot be made here ({made.stderr.strip()})"
     return None
-
-
-def _shape(device: str, mbps: int) -> list[str]:
-    """Return what `tc` is told to limit a device to a rate."""
-    small = f"u32 match u16 0x0000 0xff80 at 2 flowid {_SMALL}"
-    return [
-        f"qdisc add dev {device} root handle 1: htb default 1",
-        f"class add {_data_class(device, mbps)}",
-        f"class add dev {device} parent 1: classid {_SMALL} htb rate 1gbit quantum 60000",
-        f"qdisc add dev {device} parent {_DATA} bfifo limit {mbps * 125 * _QUEUE_MS}",
-        f"filter add dev {device} parent 1: protocol ip {small}",
-    ]
-
-
-def _data_class(device: str, mbps: int) -> str:
-    bucket = "burst 16kb cburst 16kb quantum 60000"
-    return f"dev {device} parent 1: classid {_DATA} htb rate {mbps}mbit {bucket}"
 
 
 def _release(holder: subprocess.Popen[bytes]) -> None:

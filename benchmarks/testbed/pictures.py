@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.run import BedRun, Mode
+from benchmarks.testbed.modes import UNGATED, Mode
+from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.errors import InputError, show
 from metronome_opt.plot import style
@@ -84,7 +85,7 @@ def draw_case(
             job: [(begin, end) for _, begin, end in seen.bursts_ms]
             for job, seen in run.jobs.items()
         }
-        played = play_case(case, mode, run.offsets, "tcp", 0, bursts=True)
+        played = play_case(case, mode, run.offsets, "tcp", 0, bursts=True, periods=run.periods)
         panels[f"{mode}, simulated"] = {job: seen.bursts_ms for job, seen in played.items()}
     until = periods * max(job.period for job in case.jobs)
     return draw_bursts(
@@ -143,7 +144,7 @@ def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Picture
         axes.plot(ends, ends, color=style.INK, linewidth=0.8)
         for sign in (0.9, 1.1):
             axes.plot(ends, [sign * end for end in ends], color="#999999", linewidth=0.6)
-        for (congestion, free), group in table.groupby(["congestion", table["mode"] == "free"]):
+        for (congestion, free), group in table.groupby(["congestion", table["mode"].isin(UNGATED)]):
             axes.scatter(
                 real[group.index],
                 simulated[group.index],

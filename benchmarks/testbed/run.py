@@ -10,28 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from benchmarks.testbed.cases import CUSHION_MS, BedJob, Case
+from benchmarks.testbed.modes import UNGATED, Mode, Plan, begins_at, service, weights
 from benchmarks.testbed.network import Network
+from benchmarks.testbed.shaping import data_classes
 from metronome_opt.errors import MetronomeError
-from metronome_opt.multiobjective import solve
 from metronome_opt.records import FrozenMap, Record
-from metronome_opt.slowdown import solve as minimise_slowdown
-
-Mode = Literal["free", "gated", "gated-2", "gated-4", "kept"]
-STRETCH: Mapping[Mode, float] = {
-    "free": 0.0,
-    "gated": 0.0,
-    "gated-2": 0.02,
-    "gated-4": 0.04,
-    "kept": 0.0,
-}
-"""Idle time that a mode adds to every period, as a share of it. All jobs are gated, at offsets of
-least contention; `kept` gates whom the default of `solve` gates."""
 
 _ROOT = Path(__file__).parent.parent.parent
 _TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "/usr/bin/python3")
@@ -42,7 +32,6 @@ _PROGRAMS = {
 _READY_S = 30.0
 _SPARE_S = 25.0  # beyond the time that a run is to take
 _LEAD_S = 0.3  # from the order to start to the start
-_KEPT_S = 20.0
 _BUSY_P95_MS, _BUSY_MAX_MS, _STEAL = 1.0, 10.0, 0.01
 
 Times = Annotated[tuple[float, ...], Field(strict=False)]
@@ -76,7 +65,9 @@ class BedRun(Record):
     Parameters
     ----------
     offsets
-        Of the gated jobs, in ms.
+        Of the jobs that keep slots, in ms; in mode ``start`` of those that begin at them.
+    periods
+        Of the same jobs, in ms; None where the mode says what they are.
     busy
         Whether something else on this machine disturbed the run.
     late_p95_ms, late_max_ms
@@ -102,6 +93,7 @@ class BedRun(Record):
     steal: float
     real_time: bool
     jobs: FrozenMap[str, JobRun]
+    periods: FrozenMap[str, int] | None = None
 
     @property
     def complete(self) -> bool:
@@ -113,21 +105,7 @@ class BedError(MetronomeError):
     """A run of the test bed that came to nothing."""
 
 
-def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> dict[str, int] | None:
-    """Return the offsets of the gated jobs in ms; None if nobody is gated."""
-    if mode == "free":
-        return None
-    instance = case.instance(STRETCH[mode])
-    if mode != "kept":
-        return dict(solve(instance, time_limit=time_limit, seed=0, workers=2).offsets)
-    kept = minimise_slowdown(
-        instance, time_limit=_KEPT_S, seed=0, workers=2, objectives=["slowdown"]
-    )
-    gated = kept.schedule.gated or {}
-    return {name: offset for name, offset in kept.offsets.items() if gated[name]}
-
-
-def run_case(case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | None) -> BedRun:
+def run_case(case: Case, mode: Mode, repeat: int, planned: Plan | None) -> BedRun:
     """Run a case once.
 
     Raises
@@ -135,10 +113,13 @@ def run_case(case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | N
     BedError
         If a rank does not start, or none gives a result. A job that loses a rank has `ended`.
     """
-    with Network(case.layout) as network:
+    weighs = weights(case, mode, planned)
+    classes = data_classes(weighs.values(), service(mode))
+    tos = {name: classes[weight].tos if classes else 0 for name, weight in weighs.items()}
+    with Network(replace(case.layout, classes=tuple(classes.values()))) as network:
         ranks: dict[tuple[str, int], subprocess.Popen[str]] = {}
         try:
-            for job, tasks in _tasks(case, mode, offsets, network).items():
+            for job, tasks in _tasks(case, mode, planned, network, tos).items():
                 for rank, (place, task) in enumerate(tasks):
                     ranks[job, rank] = _start(network, place, case.program, task)
             for name, process in ranks.items():
@@ -162,7 +143,8 @@ def run_case(case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | N
         mode=mode,
         repeat=repeat,
         congestion=case.congestion,
-        offsets=offsets,
+        offsets=None if planned is None else planned.offsets,
+        periods=None if planned is None else planned.periods,
         kernel=platform.release(),
         busy=late_p95 > _BUSY_P95_MS or late_max > _BUSY_MAX_MS or steal > _STEAL,
         late_p95_ms=late_p95,
@@ -190,10 +172,10 @@ def _job_run(name: str, seen: Mapping[tuple[str, int], dict[str, Any]]) -> JobRu
 
 
 def _tasks(
-    case: Case, mode: Mode, offsets: Mapping[str, int] | None, network: Network
+    case: Case, mode: Mode, planned: Plan | None, network: Network, tos: Mapping[str, int]
 ) -> dict[str, list[tuple[tuple[int, int], dict[str, Any]]]]:
     """Return for each job the node of each rank, and what the rank is to do."""
-    periods = case.periods(STRETCH[mode])
+    begins = begins_at(case, mode, planned)
     taken = [0] * len(case.layout.nodes)
     tasks = {}
     for name, job in zip(case.job_names, case.jobs, strict=True):
@@ -202,17 +184,18 @@ def _tasks(
             places.append((rack, taken[rack]))
             taken[rack] += 1
         claim = None
-        if offsets is not None and name in offsets:
+        if planned is not None and name in planned.offsets and mode not in UNGATED:
             claim = {
-                "offset_ms": offsets[name],
-                "period_ms": periods[name],
+                "offset_ms": planned.offsets[name],
+                "period_ms": planned.periods[name],
                 "starts_ms": [start for start, _ in job.bursts],
                 "cushion_ms": CUSHION_MS,
             }
         task = {
             "addresses": [network.address(*place) for place in places],
             "congestion": case.congestion,
-            "begin_ms": job.begin,
+            "tos": tos[name],
+            "begin_ms": begins[name],
             "end_ms": job.end or 1000 * case.seconds,
             "iterations": job.iterations,
             "claim": claim,

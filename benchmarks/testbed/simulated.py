@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.testbed.cases import CUSHION_MS, Case
-from benchmarks.testbed.run import STRETCH, Mode
+from benchmarks.testbed.modes import STRETCH, UNGATED, Mode, Plan, begins_at, service, weights
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.simulate.conditions import TCP, Sharing, TcpShares
 from metronome_opt.simulate.engine import Engine
@@ -40,24 +40,34 @@ def play_case(
     *,
     tcp: TcpShares = TCP,
     bursts: bool = False,
+    periods: Mapping[str, int] | None = None,
 ) -> dict[str, Played]:
     """Return what each job does in a simulation of a case, by name.
 
     Parameters
     ----------
     offsets
-        Of the gated jobs, in ms; None if nobody is gated.
+        Of the jobs that keep slots, in ms; None if nobody does.
+    sharing
+        How links are shared, unless the mode has a network that knows weights.
     tcp
         What shares are like where sharing is ``tcp``.
     bursts
         Whether to return bursts as well.
+    periods
+        Of the jobs that keep slots, in ms; None for what the mode says.
     """
+    planned = None
+    if offsets is not None:
+        planned = Plan(offsets, periods or case.periods(STRETCH.get(mode, 0.0)))
+    weighs, begins = weights(case, mode, planned), begins_at(case, mode, planned)
+    served = service(mode)
     instance = case.instance()
     runners = [
         Runner(
             job.name,
             Pattern.of_job(job, instance.slot_ms),
-            job.weight,
+            weighs[job.name],
             stated.iterations,
             len(job.links),
         )
@@ -65,18 +75,25 @@ def play_case(
     ]
     capacities = {link.name: float(link.capacity) for link in instance.links}
     watched = tuple(capacities) if bursts else ()
-    engine = Engine(capacities, runners, sharing=sharing, seed=seed, watched=watched, tcp=tcp)
+    engine = Engine(
+        capacities,
+        runners,
+        sharing=sharing if served == "fair" else served,
+        seed=seed,
+        watched=watched,
+        tcp=tcp,
+    )
     held = {}
     for index, (job, stated) in enumerate(zip(instance.jobs, case.jobs, strict=True)):
-        engine.enter(index, job.links, at=float(stated.begin))
-        if offsets is not None:
+        engine.enter(index, job.links, at=float(begins[job.name]))
+        if planned is not None and job.name in planned.offsets and mode not in UNGATED:
             slot = Slot(
-                period_ms=float(case.periods(STRETCH[mode])[job.name]),
+                period_ms=float(planned.periods[job.name]),
                 cushion_ms=float(CUSHION_MS),
                 manner=Manner.YIELD,
                 bursts_ms=tuple(float(start) for start, _ in stated.bursts),
             )
-            first = _first_slot(stated.begin, offsets[job.name], slot)
+            first = _first_slot(stated.begin, planned.offsets[job.name], slot)
             engine.assign(index, slot, first)
             held[index] = max(0.0, first - stated.begin)  # it may be late by a cushion
     _run_to_the_end(engine, case)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.run import BedRun, JobRun, Mode, run_case
+from benchmarks.testbed.modes import Mode, Plan
+from benchmarks.testbed.run import BedRun, JobRun, run_case
 from metronome_opt.journal import dump_line
 
 
@@ -72,12 +73,15 @@ def refused(outcome: tuple[int, str, str]) -> str:
     return said
 
 
-def quiet_run(
-    case: Case, mode: Mode, repeat: int, offsets: Mapping[str, int] | None = None
-) -> BedRun:
+def slots(case: Case, offsets: Mapping[str, int]) -> Plan:
+    """Return slots of some jobs, without idle time."""
+    return Plan(offsets, {name: case.periods(0.0)[name] for name in offsets})
+
+
+def quiet_run(case: Case, mode: Mode, repeat: int, planned: Plan | None = None) -> BedRun:
     """Run a case on the network until nothing else on the machine disturbs it; skip if it does."""
     for _ in range(4):
-        run = run_case(case, mode, repeat, offsets)
+        run = run_case(case, mode, repeat, planned)
         if not run.busy:
             return run
     pytest.skip("something else on this machine disturbs every run; times mean nothing")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.testbed.cases import STORED, Case, read_cases
+from benchmarks.testbed.modes import STRETCH
 from benchmarks.testbed.network import Layout
-from benchmarks.testbed.run import STRETCH
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 
@@ -86,8 +86,23 @@ def test_cases_of_ddp_are_read_and_are_instances_too() -> None:
         assert [job.name for job in case.instance().jobs] == case.job_names
 
 
+def test_cases_of_weights_do_not_fit_and_their_instances_have_the_weights() -> None:
+    cases = read_cases(STORED.with_name("weights.yaml"))
+    assert Counter(case.split for case in cases) == {"test": 3, "tuning": 3}
+    assert {case.congestion for case in cases} == {"cubic", "reno", "bbr"}
+    for case in cases:
+        instance = case.instance()
+        assert [job.weight for job in instance.jobs] == [job.weight for job in case.jobs]
+        assert max(job.weight for job in instance.jobs) == 10
+        assert sum(length / job.period for job in case.jobs for _, length in job.bursts) > 1.1
+
+
+def test_stored_cases_have_no_weights() -> None:
+    assert {job.weight for case in read_cases(STORED) for job in case.instance().jobs} == {1}
+
+
 def test_modes_stretch_by_nothing_two_and_four_hundredths() -> None:
-    assert STRETCH == {"free": 0, "gated": 0, "gated-2": 0.02, "gated-4": 0.04, "kept": 0}
+    assert STRETCH == {"gated": 0, "gated-2": 0.02, "gated-4": 0.04}
 
 
 # ------------------------------------------------------------------ worked out by hand
@@ -182,6 +197,7 @@ BAD = [
     ("[1, 0]", "[1, 2]", "cases[0].jobs[1].racks: must be two or more of the 2 racks, each once"),
     ("[1, 0]", "[1]", "cases[0].jobs[1].racks: must be two or more of the 2 racks, each once"),
     ("[1, 0]", "[1, 1]", "cases[0].jobs[1].racks: must be two or more of the 2 racks, each once"),
+    ("racks", "weight: 0, racks", "cases[0].jobs[1].weight: must be at least 1, got 0"),
     ("racks", "rack", "cases[0].jobs[1].rack: unknown field, got a list of 2"),
     ("racks", "end: 60, begin: 60, racks", "jobs[1].end: at 60, not after the beginning at 60"),
     ("racks", "end: 12001, racks", "jobs[1]: is there after the end of the run, 12 s"),

@@ -18,7 +18,7 @@ import pytest
 from benchmarks.testbed.agreement import times_of, usable
 from benchmarks.testbed.run import BedRun, run_case
 from metronome_opt.journal import Journal, read_journal
-from tests.benchmarks.testbed.bed import bed_case, bed_job
+from tests.benchmarks.testbed.bed import bed_case, bed_job, slots
 from tests.benchmarks.testbed.family import (
     all_namespaces,
     family,
@@ -110,7 +110,7 @@ PAIR = bed_case(bed_job(200, (0, 80)), bed_job(200, (0, 90)), name="pair", secon
 def test_a_job_that_loses_a_rank_ends_and_the_other_goes_on(rank: int, gated: bool) -> None:
     with ThreadPoolExecutor(1) as pool:
         if gated:
-            future = pool.submit(run_case, PAIR, "gated", 0, {"a": 0, "b": 95})
+            future = pool.submit(run_case, PAIR, "gated", 0, slots(PAIR, {"a": 0, "b": 95}))
         else:
             future = pool.submit(run_case, PAIR, "free", 0, None)
         wait_until(lambda: len(ranks(os.getpid())) == 4)

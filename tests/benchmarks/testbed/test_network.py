@@ -15,10 +15,11 @@ import pytest
 
 from benchmarks.testbed.agreement import times_of
 from benchmarks.testbed.cases import Case
+from benchmarks.testbed.modes import Mode, plan
 from benchmarks.testbed.network import Layout, Network
-from benchmarks.testbed.run import BedRun, Mode, plan, run_case
+from benchmarks.testbed.run import BedRun, run_case
 from metronome_opt.journal import dump_line, read_journal
-from tests.benchmarks.testbed.bed import bed_case, bed_job, quiet_run
+from tests.benchmarks.testbed.bed import bed_case, bed_job, quiet_run, slots
 from tests.benchmarks.testbed.conftest import Command
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.usefixtures("namespaces")]
@@ -51,9 +52,9 @@ def assert_complete(run: BedRun, case: Case, mode: Mode) -> None:
 
 
 def test_gated_jobs_that_fit_keep_their_periods_and_their_slots() -> None:
-    run = quiet_run(PAIR, "gated", 7, SLOTS)
+    run = quiet_run(PAIR, "gated", 7, slots(PAIR, SLOTS))
     assert_complete(run, PAIR, "gated")
-    assert run.offsets == SLOTS
+    assert (run.offsets, run.periods) == (SLOTS, {"a": 200, "b": 200})
     for name, offset in SLOTS.items():
         job = run.jobs[name]
         assert median(times_of(job)[1:]) == pytest.approx(200, rel=0.03)
@@ -106,9 +107,35 @@ def test_jobs_have_ranks_in_all_their_racks_and_come_and_go() -> None:
 
 def test_offsets_are_planned_so_that_nobody_meets() -> None:
     assert plan(PAIR, "free") is None
-    offsets = plan(PAIR, "gated")
-    assert offsets is not None
-    assert 80 <= (offsets["b"] - offsets["a"]) % 200 <= 110
+    planned = plan(PAIR, "gated")
+    assert planned is not None
+    assert 80 <= (planned.offsets["b"] - planned.offsets["a"]) % 200 <= 110
+
+
+# ------------------------------------------------------------------ weights
+
+
+def test_a_heavy_job_is_held_up_by_a_light_one_only_where_links_are_fair() -> None:
+    """The light one always sends: with half of the link a burst takes twice as long."""
+    light, heavy = bed_job(100, (0, 100)), bed_job(200, (0, 80), weight=10)
+    case = bed_case(light, heavy, name="weights", seconds=3)
+    modes: tuple[Mode, ...] = ("free", "weighted", "strict")
+    fair, weighted, strict = (
+        median(end - begin for _, begin, end in run.jobs["b"].bursts_ms)
+        for run in (quiet_run(case, mode, 7) for mode in modes)
+    )
+    assert fair > 1.4 * 80
+    assert weighted < 0.8 * fair
+    assert strict < 1.2 * 80
+
+
+def test_who_begins_at_an_offset_runs_freely_from_then_on() -> None:
+    run = quiet_run(PAIR, "start", 7, slots(PAIR, SLOTS))
+    assert run.jobs["a"].begins_ms[0] == pytest.approx(0, abs=20)
+    assert run.jobs["b"].begins_ms[0] == pytest.approx(95, abs=20)
+    for job in run.jobs.values():
+        assert all(begin - ready < 5 for ready, begin, _ in job.bursts_ms)
+        assert median(times_of(job)) == pytest.approx(200, rel=0.05)
 
 
 # ------------------------------------------------------------------ links
@@ -204,7 +231,7 @@ def has_torch() -> bool:
 def test_gates_change_when_gradients_go_and_not_what_is_learnt() -> None:
     case = bed_case(bed_job(250, (150, 40), iterations=6), program="ddp", seconds=4)
     free = run_case(case, "free", 0, None).jobs["a"]
-    gated = run_case(case, "gated", 0, {"a": 100}).jobs["a"]
+    gated = run_case(case, "gated", 0, slots(case, {"a": 100})).jobs["a"]
     assert free.losses is not None
     assert len(free.losses) == 6
     assert len(set(free.losses)) == 6

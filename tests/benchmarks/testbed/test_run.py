@@ -12,6 +12,7 @@ import pytest
 
 import benchmarks.testbed.__main__ as bed
 from benchmarks.testbed.cases import Case
+from benchmarks.testbed.modes import Plan
 from benchmarks.testbed.network import missing
 from benchmarks.testbed.run import BedError, BedRun
 from metronome_opt.journal import read_journal
@@ -20,6 +21,7 @@ from tests.benchmarks.testbed.conftest import Command
 
 ROOT = Path(__file__).parents[3]
 SLOTS = {"a": 0, "b": 40}
+PLAN = Plan(SLOTS, {"a": 100, "b": 100})
 
 # ------------------------------------------------------------------ machines without namespaces
 
@@ -71,16 +73,16 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
     """Return the runs that are made from now on, none of them on a network."""
     made = []
 
-    def run_case(case: Case, mode: str, repeat: int, offsets: dict[str, int] | None) -> BedRun:
-        assert offsets == (None if mode == "free" else SLOTS)
+    def run_case(case: Case, mode: str, repeat: int, planned: Plan | None) -> BedRun:
+        assert planned == (None if mode == "free" else PLAN)
         made.append((case.name, mode, repeat))
         if (case.name, repeat) == ("tuned", 1):
             raise BedError("job a, rank 0: did not start: it said nothing")
         times = dict.fromkeys(case.job_names, begins(100))
-        return bed_run(case.name, mode, times, repeat=repeat, offsets=offsets)
+        return bed_run(case.name, mode, times, repeat=repeat, offsets=planned and planned.offsets)
 
     monkeypatch.setattr(bed, "check_machine", lambda: None)
-    monkeypatch.setattr(bed, "plan", lambda _, mode: None if mode == "free" else SLOTS)
+    monkeypatch.setattr(bed, "plan", lambda _, mode: None if mode == "free" else PLAN)
     monkeypatch.setattr(bed, "run_case", run_case)
     return made
 

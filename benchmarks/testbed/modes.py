@@ -1,0 +1,107 @@
+"""Modes of a run: who keeps slots, and how the network shares links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, get_args
+
+from benchmarks.testbed.cases import Case
+from benchmarks.testbed.shaping import Service
+from metronome_opt.multiobjective import solve
+from metronome_opt.slowdown import solve as minimise_slowdown
+
+UsualMode = Literal["free", "gated", "gated-2", "gated-4", "kept"]
+Mode = Literal[UsualMode, "kept-2", "paced", "start", "weighted", "strict", "gated-first"]
+
+USUAL: tuple[Mode, ...] = get_args(UsualMode)
+UNGATED: tuple[Mode, ...] = ("free", "start", "weighted", "strict")
+"""Nobody waits for slots."""
+
+STRETCH: Mapping[Mode, float] = {"gated": 0.0, "gated-2": 0.02, "gated-4": 0.04}
+"""Idle time that a mode adds to every period, as a share of it. All jobs are gated, at offsets of
+least contention."""
+
+_ASKED: Mapping[Mode, tuple[str | None, str | None]] = {
+    "kept": (None, None),
+    "kept-2": ("2%", None),
+    "paced": ("20%", "tcp"),
+    "start": (None, None),
+    "gated-first": (None, "gated"),
+}
+"""Stretch limit and sharing for `metronome_opt.slowdown.solve`, which then says who is gated."""
+
+_SERVICE: Mapping[Mode, Service] = {
+    "weighted": "weighted",
+    "strict": "strict",
+    "gated-first": "strict",
+}
+_KEPT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who keeps slots, and which; in ms, by job.
+
+    Attributes
+    ----------
+    offsets
+        Of the iterations.
+    periods
+        From one iteration to the next, idle time included.
+    """
+
+    offsets: Mapping[str, int]
+    periods: Mapping[str, int]
+
+
+def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
+    """Return which slots jobs keep; None if there are none in this mode."""
+    if mode in _ASKED:
+        return _kept(case, *_ASKED[mode])
+    if mode in UNGATED:
+        return None
+    found = solve(case.instance(STRETCH[mode]), time_limit=time_limit, seed=0, workers=2)
+    return Plan(dict(found.offsets), case.periods(STRETCH[mode]))
+
+
+@cache
+def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
+    """Return the slots of those that are gated for least slowdown."""
+    found = minimise_slowdown(
+        case.instance(),
+        time_limit=_KEPT_S,
+        seed=0,
+        workers=2,
+        objectives=["slowdown"],
+        stretch_limit=stretch_limit,
+        sharing=sharing,
+    )
+    gated = [name for name, is_gated in (found.schedule.gated or {}).items() if is_gated]
+    periods = case.periods(0.0)
+    return Plan(
+        {name: found.offsets[name] for name in gated},
+        {name: periods[name] + found.stretch[name] for name in gated},
+    )
+
+
+def begins_at(case: Case, mode: Mode, planned: Plan | None) -> dict[str, int]:
+    """Return when each job begins, in ms; in mode ``start`` not before its first offset."""
+    begins = {name: job.begin for name, job in zip(case.job_names, case.jobs, strict=True)}
+    if mode == "start" and planned is not None:
+        for name, offset in planned.offsets.items():
+            begins[name] += (offset - begins[name]) % planned.periods[name]
+    return begins
+
+
+def service(mode: Mode) -> Service:
+    """Return how the network shares links."""
+    return _SERVICE.get(mode, "fair")
+
+
+def weights(case: Case, mode: Mode, planned: Plan | None) -> dict[str, int]:
+    """Return what each job weighs on the network; in mode ``gated-first`` more if it is gated."""
+    if mode == "gated-first" and planned is not None:
+        return {name: 2 if name in planned.offsets else 1 for name in case.job_names}
+    return {name: job.weight for name, job in zip(case.job_names, case.jobs, strict=True)}
