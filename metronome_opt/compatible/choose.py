@@ -46,7 +46,7 @@ Offer = Callable[[Kept, Fraction], None]
 """Told of choices at which jobs fit, and of their cost, whenever cheaper ones are found."""
 
 
-Propose = Callable[[Instance, Choices, Pairs], Proposer]
+Propose = Callable[[Instance, Choices, Pairs, Deadline], Proposer]
 """Makes a master."""
 
 
@@ -77,7 +77,7 @@ def choose(
     best = start or Chosen(None, None, least_cost(choices))
     if best.proved or clock.over:
         return best
-    master = propose(decider.instance, choices, decider.pairs)
+    master = propose(decider.instance, choices, decider.pairs, clock)
     costs = costs_of(choices)
     refutations: list[Refutation] = []
     bound = best.bound or Fraction(0)

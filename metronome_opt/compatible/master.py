@@ -47,8 +47,8 @@ class Master:
         If costs do not fit 64-bit integers.
     """
 
-    def __init__(self, instance: Instance, choices: Choices, pairs: Pairs) -> None:
-        self._statement = Statement(instance, choices, pairs)
+    def __init__(self, instance: Instance, choices: Choices, pairs: Pairs, clock: Deadline) -> None:
+        self._statement = Statement(instance, choices, pairs, clock)
         cp = import_cp_model()
         self._model = cp.CpModel()
         self._taken = [self._model.new_bool_var("") for _ in self._statement.taken]

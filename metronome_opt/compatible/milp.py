@@ -45,8 +45,8 @@ class MilpMaster:
         If costs are too fine for doubles.
     """
 
-    def __init__(self, instance: Instance, choices: Choices, pairs: Pairs) -> None:
-        self._statement = Statement(instance, choices, pairs)
+    def __init__(self, instance: Instance, choices: Choices, pairs: Pairs, clock: Deadline) -> None:
+        self._statement = Statement(instance, choices, pairs, clock)
         if sum(self._statement.costs) >= _LARGEST:
             raise CostsTooFineError("costs: too fine for solver milp; use coarser ones, or auto")
 

@@ -26,6 +26,7 @@ from metronome_opt.compatible.pace import load
 from metronome_opt.compatible.pairs import Pairs
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
+from metronome_opt.solvers.deadline import Deadline
 
 _LARGEST = 2**50
 _FINEST = 2**32  # of loads, which many choices add to
@@ -57,6 +58,8 @@ class Statement:
     ----------
     choices
         Of all jobs of the instance, no two of a job with the same period.
+    clock
+        Once it is over, rows are left out, which makes bounds lower and not wrong.
 
     Attributes
     ----------
@@ -73,7 +76,7 @@ class Statement:
         If costs do not fit 64-bit integers.
     """
 
-    def __init__(self, instance: Instance, choices: Choices, pairs: Pairs) -> None:
+    def __init__(self, instance: Instance, choices: Choices, pairs: Pairs, clock: Deadline) -> None:
         self.taken: list[Taken] = []
         self.groups: dict[str, range] = {}
         for job in instance.jobs:
@@ -91,7 +94,7 @@ class Statement:
         for index in pairs.impossible:
             kept = [number for _, number in self._kept(instance.jobs[index].name)]
             self._allow(0, kept)
-        self._state_pairs(instance, pairs)
+        self._state_pairs(instance, pairs, clock)
         self._state_loads(instance, pairs.cushion_slots)
 
     def cost(self, numbers: Iterable[int]) -> Fraction:
@@ -124,11 +127,13 @@ class Statement:
     def _allow(self, most: int, numbers: Iterable[int]) -> None:
         self.rows.append(Row(tuple((1, number) for number in numbers), most))
 
-    def _state_pairs(self, instance: Instance, pairs: Pairs) -> None:
+    def _state_pairs(self, instance: Instance, pairs: Pairs, clock: Deadline) -> None:
         for i, j in pairs.forbidden:
             alike = defaultdict(list)
             theirs = self._kept(instance.jobs[j].name)
             for period, number in self._kept(instance.jobs[i].name):
+                if clock.over:
+                    return
                 clashing = tuple(n for other, n in theirs if not pairs.fit(i, j, period, other))
                 alike[clashing].append(number)
             for clashing, numbers in alike.items():
