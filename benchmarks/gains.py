@@ -40,18 +40,14 @@ def _gains(
     before, after, worst, gated, shares = [], [], [], [], []
     for instance in chosen:
         result = solve(instance, time_limit=seconds, workers=2, objectives=["slowdown"], **terms)
-        kept = {
-            job.name: job.period + result.stretch[job.name]
-            for job in instance.jobs
-            if (result.schedule.gated or {})[job.name]
-        }
+        plan = Plan.of(result)
         player = judge(instance, sharings)
         unshifted = player.slowdowns(Plan(instance.unshifted))
-        so = player.slowdowns(Plan(result.offsets, kept))
+        so = player.slowdowns(plan)
         before.append(player.value(unshifted))
         after.append(player.value(so))
         worst.append(float((so / unshifted).max()))
-        gated.append(len(kept) / len(instance.jobs))
+        gated.append(len(plan.periods) / len(instance.jobs))
         there = before[-1] - known.get(instance.name, before[-1])
         if there > _WORTH:
             shares.append((before[-1] - after[-1]) / there)

@@ -97,16 +97,10 @@ def _compare(
 
 def play(result: Result) -> dict[str, float]:
     """Return the slowdown of a schedule as the event engine plays it, by how links are shared."""
-    instance, gated = result.instance, result.schedule.gated or {}
-    periods = {
-        job.name: job.period + result.stretch[job.name]
-        for job in instance.jobs
-        if gated.get(job.name)
-    }
     values = {}
     for sharing in SAFE:
-        player = Player(instance, plays(_SEED, _SEEDS, (sharing,)), workers=_SEEDS)
-        values[sharing] = player.value(player.slowdowns(Plan(result.offsets, periods)))
+        player = Player(result.instance, plays(_SEED, _SEEDS, (sharing,)), workers=_SEEDS)
+        values[sharing] = player.value(player.slowdowns(Plan.of(result)))
     return values
 
 

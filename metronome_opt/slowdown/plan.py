@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from immutabledict import immutabledict
 
 from metronome_opt.instance import Instance
+from metronome_opt.result import Result
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,17 @@ class Plan:
 
     offsets: Mapping[str, int]
     periods: Mapping[str, int] = immutabledict()
+
+    @classmethod
+    def of(cls, result: Result) -> Plan:
+        """Return what a result tells its jobs; nobody is gated if it does not say who is."""
+        gated = result.schedule.gated or {}
+        periods = {
+            job.name: job.period + result.stretch[job.name]
+            for job in result.instance.jobs
+            if gated.get(job.name)
+        }
+        return cls(result.offsets, periods)
 
     def stretch(self, instance: Instance) -> dict[str, int]:
         """Return the idle slots of each job."""

@@ -40,21 +40,8 @@ def least(instance: Instance, **options: Any) -> Result:
     return solve(instance, time_limit=None, workers=1, **options)
 
 
-def plan_of(result: Result) -> Plan:
-    gated = result.schedule.gated
-    assert gated is not None
-    return Plan(
-        result.offsets,
-        {
-            job.name: job.period + result.stretch[job.name]
-            for job in result.instance.jobs
-            if gated[job.name]
-        },
-    )
-
-
 def gated_jobs(result: Result) -> str:
-    return " ".join(plan_of(result).periods)
+    return " ".join(Plan.of(result).periods)
 
 
 def assert_sound(result: Result) -> None:
@@ -79,7 +66,7 @@ def assert_harmless(result: Result, sharings: Sequence[str] = SAFE) -> None:
         assert float(expected) <= MOST_HARM * result.unshifted_ms[name]
     player = Player(result.instance, plays(_FRESH, 4, sharings))
     unshifted = player.slowdowns(Plan(result.instance.unshifted))
-    assert np.all(player.slowdowns(plan_of(result)) <= MOST_HARM * unshifted)
+    assert np.all(player.slowdowns(Plan.of(result)) <= MOST_HARM * unshifted)
 
 
 def twice(instance: Instance) -> Instance:
