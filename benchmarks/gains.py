@@ -13,7 +13,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import SAFE
 
-_SOLVE_S = 20
+_SOLVE_S = 10
 _WORTH = 0.002  # gains below that are chance
 
 
