@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from metronome_opt.bench.process import Flag, Outcome, Task, close_idle, run_task
+from metronome_opt.bench.process import Flag, Outcome, Task, run_task
+from metronome_opt.bench.server import close_idle
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, show
 
 _CONNECT_S = 10
@@ -116,4 +117,5 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
             with suppress(Exception):  # whatever it raises once the scheduler is gone
                 stop.set()
                 executor.shutdown(wait=True)
+            with suppress(Exception):
                 client.run(close_idle)

@@ -1,7 +1,6 @@
 """One task in a process of its own, its limits enforced from outside.
 
-Start. A process that has imported everything and loaded all kernels forks one child for each task,
-so that a campaign of short tasks does not spend its time on starting Python.
+Start. A process is forked from one that has imported everything and loaded all kernels (`server`).
 
 Time. The task says when it is ready, that is, when imports and compilation are behind it; from then
 on it has its time limit, a tenth of it more, and a grace, by default 10 s. What is still there is
@@ -15,36 +14,31 @@ threads reserves 2.5 times what it uses; RLIMIT_DATA counts what was reserved an
 both hold for each process alone, where HiGHS and CBC are second processes; and an allocation that
 is refused inside a library ends in an abort, which cannot be told from a crash.
 
-Descendants are known by a variable in their environment, since those of a process that has
-crashed have lost their parent, and HiGHS runs in a session of its own.
+Programs that a task starts are known by a variable in their environment, since those of a process
+that has crashed have lost their parent, and HiGHS runs in a session of its own. What it forks is of
+its process group.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import select
-import subprocess
-import sys
 import time
-from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import psutil
 
 from metronome_opt.bench.provenance import describe_machine, find_commit, find_versions
+from metronome_opt.bench.server import MARK, OUTPUT_FILE, Server, give_back, take_server
 
-TASK_FILE, MESSAGES_FILE, OUTPUT_FILE = "task.json", "messages.jsonl", "output.txt"
-MARK = "METRONOME_TASK"
+TASK_FILE, MESSAGES_FILE = "task.json", "messages.jsonl"
 _LOOK_S = 0.1
 _LOOK_AT_FLAG_S = 1.0  # the flag of a cluster is a question to its scheduler
 _SWEEPS = 5
-_LAST_WORD_S = 5.0  # for a server to notice that a child was killed
 _LAST_WORDS = 300
 
 Ending = Literal["ended", "time", "memory", "startup", "stopped"]
@@ -125,7 +119,7 @@ class Outcome:
     last_words
         The last line that it printed, cut short.
     started, wall_s
-        UTC; seconds from start to end.
+        UTC; seconds from start to end, for the first task of a process those of loading as well.
     peak_memory_mb
         Largest memory of all its processes together that was seen, None if it ended too soon.
     machine, versions, commit
@@ -153,18 +147,19 @@ def run_task(task: Task, stop: Flag) -> Outcome:
         folder = Path(name)
         (folder / TASK_FILE).write_text(json.dumps(task.document), encoding="utf-8")
         begin = time.perf_counter()
-        server = _IDLE[task.module].pop() if _IDLE[task.module] else _Server(task.module, folder)
-        server.begin(folder)
-        watch = _Watch(server, task.limits, folder / MESSAGES_FILE)
+        server = take_server(task.module, folder)
         try:
+            server.begin(folder)
+            watch = _Watch(server, task.limits, folder / MESSAGES_FILE)
             ending = watch.until_end(stop)
-        finally:
             wall_s = time.perf_counter() - begin
-            server.end_task(mark=name)
-            if watch.stopped:
-                server.close()
-            elif server.alive:
-                _IDLE[task.module].append(server)
+        finally:
+            server.end_task()
+            _kill_marked(name)
+        if ending == "stopped":
+            server.close()
+        else:
+            give_back(server)
         return Outcome(
             ending=ending,
             status=watch.status,
@@ -179,95 +174,10 @@ def run_task(task: Task, stop: Flag) -> Outcome:
         )
 
 
-def close_idle() -> None:
-    """End the processes that wait for another task."""
-    for servers in _IDLE.values():
-        while servers:
-            servers.pop().close()
-
-
-class _Server:
-    """A process that has a module loaded, and forks a child for each task that it is told of.
-
-    The end of its standard input says that we are gone, to it and to its child.
-    """
-
-    def __init__(self, module: str, folder: Path) -> None:
-        with (folder / OUTPUT_FILE).open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 (this Python, a module of the caller's)
-                # -P: a file in the folder must not pass for a module.
-                [sys.executable, "-P", "-m", module],
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                env={**os.environ, MARK: str(folder.with_name("server"))},
-                start_new_session=True,  # Ctrl-C in a terminal reaches it through us alone
-            )
-        self._process, self._busy = process, False
-        self._folders = cast("IO[bytes]", process.stdin)
-        self._statuses = cast("IO[bytes]", process.stdout)
-
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
-    @property
-    def resident(self) -> int:
-        """Resident bytes of the task and all that it has started."""
-        total = 0
-        for process in self._tasks(recursive=True):
-            with suppress(psutil.Error):
-                total += process.memory_info().rss
-        return total
-
-    def begin(self, folder: Path) -> None:
-        """Have a child take the task of a folder."""
-        self._busy = True
-        with suppress(BrokenPipeError):  # it has died; waiting for the child says so
-            self._folders.write(os.fsencode(folder) + b"\n")
-            self._folders.flush()
-
-    def wait(self, seconds: float) -> int | None:
-        """Return the exit status of the child, or of a server that has died; None if it runs."""
-        if not select.select([self._statuses], [], [], seconds)[0]:
-            return None
-        self._busy = False
-        line = self._statuses.readline()
-        return int(line) if line else self._process.wait()
-
-    def end_task(self, mark: str) -> None:
-        """Kill what is left of a task; what died without its parent is known by its mark."""
-        if self._busy:
-            tasks = self._tasks(recursive=True)
-            for process in tasks:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-            if not tasks or self.wait(_LAST_WORD_S) is None:
-                self.close()
-        for _ in range(_SWEEPS):  # one may start another while we look
-            if not _kill_marked(mark):
-                break
-
-    def close(self) -> None:
-        """End it, whatever it does."""
-        self._process.kill()
-        self._process.communicate()
-
-    def _tasks(self, *, recursive: bool = False) -> list[psutil.Process]:
-        with suppress(psutil.NoSuchProcess):
-            return psutil.Process(self._process.pid).children(recursive=recursive)
-        return []
-
-
-_IDLE: defaultdict[str, list[_Server]] = defaultdict(list)
-"""Processes that wait for another task, by module."""
-
-
 class _Watch:
-    """Looks at a process until it ends or has to be ended."""
+    """Looks at a task until it ends or has to be ended."""
 
-    def __init__(self, server: _Server, limits: Limits, messages: Path) -> None:
+    def __init__(self, server: Server, limits: Limits, messages: Path) -> None:
         self._server = server
         self._limits = limits
         self._messages = messages
@@ -275,7 +185,6 @@ class _Watch:
         self._ready_at: float | None = None
         self.peak = 0  # bytes
         self.status: int | None = None
-        self.stopped = False
 
     def until_end(self, stop: Flag) -> Ending:
         look_at_flag = self._begin
@@ -291,7 +200,6 @@ class _Watch:
             if now >= look_at_flag:
                 look_at_flag = now + _LOOK_AT_FLAG_S
                 if stop.is_set():
-                    self.stopped = True
                     return "stopped"
 
     def _over(self, now: float) -> Ending | None:
@@ -305,14 +213,17 @@ class _Watch:
         return "time" if now - self._ready_at > limits.killed_after_s else None
 
 
-def _kill_marked(mark: str) -> bool:
-    found = False
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):  # ended meanwhile, or somebody else's
-            if process.environ().get(MARK) == mark:
-                found = True
-                process.kill()
-    return found
+def _kill_marked(mark: str) -> None:
+    """Kill what a task has started and left behind; it may start another while we look."""
+    for _ in range(_SWEEPS):
+        found = False
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):  # ended meanwhile, or somebody else's
+                if process.environ().get(MARK) == mark:
+                    found = True
+                    process.kill()
+        if not found:
+            return
 
 
 def _messages(path: Path) -> tuple[dict[str, Any], ...]:

@@ -1,7 +1,7 @@
 """The processes in which cases run: ``python -m metronome_opt.bench.worker``.
 
-Each line of standard input is a folder with a case, for which a child is forked; when the child has
-ended, its exit status is a line of standard output. The child reads what to do and says what
+Each line of standard input names a folder with a case, as JSON. A child is forked for it; when that
+has ended, its exit status is a line of standard output. The child reads what to do and says what
 happens, a JSON object a line: that it is ready, every new incumbent with its offsets and every
 better bound, and how it ended. What was said stays when it is killed. Both end when their standard
 input does, so that they do not outlive whoever started them.
@@ -17,17 +17,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
 
-from metronome_opt.bench.process import MARK, MESSAGES_FILE, OUTPUT_FILE, TASK_FILE
+from metronome_opt.bench.process import MESSAGES_FILE, TASK_FILE
+from metronome_opt.bench.server import MARK, OUTPUT_FILE
 from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Event
@@ -61,8 +64,11 @@ def serve(run: Callable[[dict[str, Any], Tell], None], load: Callable[[], object
         child = os.fork()
         if not child:
             os.close(statuses)
-            return _run_task(Path(line.removesuffix("\n")), run)
+            os.setpgid(0, 0)
+            return _run_task(Path(json.loads(line)), run)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with suppress(ProcessLookupError):  # what it has forked
+            os.killpg(child, signal.SIGKILL)
         os.write(statuses, b"%d\n" % status)
     return 0
 
@@ -91,7 +97,7 @@ def _run_task(folder: Path, run: Callable[[dict[str, Any], Tell], None]) -> int:
 
 
 def _move_to(folder: Path) -> None:
-    """Work, print and keep temporary files in a folder; what is started there bears its mark."""
+    """Work, print and keep temporary files in a folder; programs started there bear its mark."""
     os.chdir(folder)
     os.environ.update({MARK: str(folder), "TMPDIR": str(folder)})
     tempfile.tempdir = None  # so that TMPDIR is read again

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 from metronome_opt.bench.worker import Tell, serve
@@ -91,6 +93,17 @@ def hang_in_child(_: Tell) -> NoReturn:
     os.abort()
 
 
+def fork_and_abort(_: Tell) -> None:
+    """Leave a child that has no program of its own, as a pool of processes does."""
+    if os.fork():
+        os.abort()
+    time.sleep(600)
+
+
+def say_where(tell: Tell) -> None:
+    tell("where", parent=os.getppid(), folder=str(Path.cwd()), temporary=tempfile.gettempdir())
+
+
 def overlap_denied(tell: Tell) -> None:
     found(tell, TOGETHER, "0", "0")
     end(tell, "optimal")
@@ -139,6 +152,7 @@ FAKES: dict[str, Callable[[Tell], None]] = {
     for each in (
         *(well, slow, abort, abort_after_schedule, abort_after_end, fail, leave),
         *(eat, eat_in_child, fail_to_allocate, hang, hang_after_schedule, hang_in_child),
+        *(fork_and_abort, say_where),
         *(overlap_denied, offset_outside, offset_negative, job_forgotten),
         *(bound_above_value, bound_without_schedule, proof_denied, infeasible, nothing),
     )

@@ -17,8 +17,9 @@ import psutil
 import pytest
 
 from metronome_opt.bench.executors import Pool, local_pool
-from metronome_opt.bench.process import MARK, Limits
+from metronome_opt.bench.process import Limits
 from metronome_opt.bench.records import Record, read_records
+from metronome_opt.bench.server import MARK
 from metronome_opt.instance import read_instance
 from metronome_opt.verify import evaluate
 from tests.bench.examples import LIMITS, campaign, trials, write_suite

@@ -1,0 +1,76 @@
+"""Tasks one after the other in children of one warm process."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from metronome_opt.bench.process import Limits, Outcome, Task, run_task
+from metronome_opt.bench.server import close_idle
+from tests.bench.examples import FAKE_WORKER
+
+LIMITS = Limits(time_s=0.1, memory_mb=250, grace_s=0.2)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_waits() -> Iterator[None]:
+    close_idle()
+    yield
+    close_idle()
+
+
+def run(name: str) -> Outcome:
+    return run_task(Task(FAKE_WORKER, {"solver": name}, LIMITS), threading.Event())
+
+
+def where() -> dict[str, Any]:
+    outcome = run("say_where")
+    return next(told for told in outcome.messages if told["event"] == "where")
+
+
+def test_tasks_have_one_parent_and_folders_of_their_own() -> None:
+    first, second = where(), where()
+    assert first["parent"] == second["parent"]
+    assert first["folder"] != second["folder"]
+    assert all(told["temporary"] == told["folder"] for told in (first, second))
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"), [("hang", "time"), ("eat", "memory"), ("abort", "ended"), ("fail", "ended")]
+)
+def test_a_task_that_ends_badly_costs_the_next_one_nothing(name: str, ending: str) -> None:
+    parent = where()["parent"]
+    assert run(name).ending == ending
+    assert where()["parent"] == parent
+
+
+def test_a_process_that_died_while_it_waited_is_replaced() -> None:
+    parent = where()["parent"]
+    psutil.Process(parent).kill()
+    assert where()["parent"] != parent
+
+
+def test_what_a_task_has_forked_ends_with_it() -> None:
+    parent = where()["parent"]
+    assert run("fork_and_abort").status == -6
+    until = time.monotonic() + 30
+    while _left(parent) != [parent]:  # to die takes a moment
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def _left(session: int) -> list[int]:
+    return [process.pid for process in psutil.process_iter() if _is_of(process, session)]
+
+
+def _is_of(process: psutil.Process, session: int) -> bool:
+    try:
+        return os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE
+    except (OSError, psutil.Error):
+        return False
