@@ -66,7 +66,7 @@ class Best(Record):
 
 
 class BestSlowdowns(Record):
-    """What is known of all of them, and where it comes from."""
+    """What is known of all of them, and where the last of it comes from."""
 
     format: Literal["metronome-best-slowdowns/1"] = "metronome-best-slowdowns/1"
     command: str
@@ -130,14 +130,17 @@ def main(
 ) -> None:
     """Search long, and keep what is better than what is known."""
     chosen = families or list(FAMILIES)
-    best = {each.instance: each for each in (read_best().best if FILE.exists() else ())}
+    options = f"--seconds {seconds:g} --seed {seed}"
+    command = f"python -m benchmarks.slowdowns {' '.join(chosen)} {options}"
+    best = {each.instance: each for each in read_best().best}
     for instance in track([each for family in chosen for each in instances(family)]):
         found = search(instance, seconds, seed)
         held = best.get(instance.name)
-        if held is None or found.slowdown < held.slowdown:
-            best[instance.name] = found
+        if held is not None and found.slowdown >= held.slowdown:
+            continue
+        best[instance.name] = found
         kept = BestSlowdowns(
-            command=f"python -m benchmarks.slowdowns {' '.join(chosen)} --seconds {seconds:g}",
+            command=command,
             commit=find_commit(),
             date=datetime.now(UTC).strftime("%Y-%m-%d"),
             machine=immutabledict(describe_machine()),

@@ -128,7 +128,7 @@ class Result:
         was minimised.
     waits
         For each job the others that hold it up, each with its share of that, if slowdown was
-        minimised.
+        minimised; none for jobs that are hardly slower than their slots are apart.
     """
 
     instance: Instance

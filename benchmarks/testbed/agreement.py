@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.testbed.cases import Case
+from benchmarks.testbed.modes import service
 from benchmarks.testbed.run import BedRun, JobRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.kernels.fluid.world import Floats
@@ -63,7 +64,7 @@ def compare(
             play_case(
                 case, first.mode, first.offsets, sharing, seed, tcp=tcp, periods=first.periods
             )
-            for seed in range(seeds if sharing == "tcp" else 1)
+            for seed in range(seeds if sharing == "tcp" and service(first.mode) == "fair" else 1)
         ]
         for job, stated in zip(case.job_names, case.jobs, strict=True):
             means = [float(times_of(run.jobs[job])[skip:].mean()) for run in group]

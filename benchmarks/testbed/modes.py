@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.shaping import Service
+from metronome_opt.errors import InputError
 from metronome_opt.multiobjective import solve
 from metronome_opt.slowdown import solve as minimise_slowdown
 
@@ -57,7 +58,15 @@ class Plan:
 
 
 def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
-    """Return which slots jobs keep; None if there are none in this mode."""
+    """Return which slots jobs keep; None if there are none in this mode.
+
+    Raises
+    ------
+    InputError
+        If the network is to serve jobs by weight whose packets do not say what they weigh.
+    """
+    if case.program == "ddp" and service(mode) != "fair":
+        raise InputError(f"{case.name}: jobs of ddp have no weights on the network, as {mode} asks")
     if mode in _ASKED:
         return _kept(case, *_ASKED[mode])
     if mode in UNGATED:
@@ -93,6 +102,11 @@ def begins_at(case: Case, mode: Mode, planned: Plan | None) -> dict[str, int]:
         for name, offset in planned.offsets.items():
             begins[name] += (offset - begins[name]) % planned.periods[name]
     return begins
+
+
+def slots_of(mode: Mode, planned: Plan | None) -> Plan:
+    """Return the slots that jobs keep once they run."""
+    return planned if planned is not None and mode not in UNGATED else Plan({}, {})
 
 
 def service(mode: Mode) -> Service:

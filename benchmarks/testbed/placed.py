@@ -24,7 +24,7 @@ Racks = Mapping[str, tuple[int, int]]
 
 WAYS: tuple[Racks, ...] = tuple(
     dict(zip(names, places, strict=True))
-    for names in ("acbd", "abcd", "adbc")
+    for names in ("acbd", "abdc", "adcb")
     for places in (((0, 1), (0, 1), (2, 3), (2, 3)), ((0, 1), (1, 2), (2, 3), (0, 3)))
 )
 """The racks of each job. In the first, each job is where most is free when it comes."""

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from benchmarks.testbed.cases import CUSHION_MS, BedJob, Case
-from benchmarks.testbed.modes import UNGATED, Mode, Plan, begins_at, service, weights
+from benchmarks.testbed.modes import Mode, Plan, begins_at, service, slots_of, weights
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.shaping import data_classes
 from metronome_opt.errors import MetronomeError
@@ -177,17 +177,17 @@ def _tasks(
     """Return for each job the node of each rank, and what the rank is to do."""
     begins = begins_at(case, mode, planned)
     taken = [0] * len(case.layout.nodes)
-    tasks = {}
+    tasks, slots = {}, slots_of(mode, planned)
     for name, job in zip(case.job_names, case.jobs, strict=True):
         places = []
         for rack in case.racks(job):
             places.append((rack, taken[rack]))
             taken[rack] += 1
         claim = None
-        if planned is not None and name in planned.offsets and mode not in UNGATED:
+        if name in slots.offsets:
             claim = {
-                "offset_ms": planned.offsets[name],
-                "period_ms": planned.periods[name],
+                "offset_ms": slots.offsets[name],
+                "period_ms": slots.periods[name],
                 "starts_ms": [start for start, _ in job.bursts],
                 "cushion_ms": CUSHION_MS,
             }

@@ -45,8 +45,9 @@ class DataClass:
 def data_classes(weights: Iterable[int], service: Service) -> dict[int, DataClass]:
     """Return a class for each weight of some jobs, the heaviest first; none if links are fair.
 
-    Where links are shared by weight, a class has as much as all its jobs weigh. Where the heaviest
-    is served first, each has 1 % for itself.
+    Where links are shared by weight, a class has as much as all its jobs weigh, on every link:
+    which of them cross it is not looked at. Where the heaviest is served first, each has 1 % for
+    itself.
     """
     if service == "fair":
         return {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.testbed.cases import CUSHION_MS, Case
-from benchmarks.testbed.modes import STRETCH, UNGATED, Mode, Plan, begins_at, service, weights
+from benchmarks.testbed.modes import STRETCH, Mode, Plan, begins_at, service, slots_of, weights
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.simulate.conditions import TCP, Sharing, TcpShares
 from metronome_opt.simulate.engine import Engine
@@ -83,17 +83,17 @@ def play_case(
         watched=watched,
         tcp=tcp,
     )
-    held = {}
+    held, slots = {}, slots_of(mode, planned)
     for index, (job, stated) in enumerate(zip(instance.jobs, case.jobs, strict=True)):
         engine.enter(index, job.links, at=float(begins[job.name]))
-        if planned is not None and job.name in planned.offsets and mode not in UNGATED:
+        if job.name in slots.offsets:
             slot = Slot(
-                period_ms=float(planned.periods[job.name]),
+                period_ms=float(slots.periods[job.name]),
                 cushion_ms=float(CUSHION_MS),
                 manner=Manner.YIELD,
                 bursts_ms=tuple(float(start) for start, _ in stated.bursts),
             )
-            first = _first_slot(stated.begin, planned.offsets[job.name], slot)
+            first = _first_slot(stated.begin, slots.offsets[job.name], slot)
             engine.assign(index, slot, first)
             held[index] = max(0.0, first - stated.begin)  # it may be late by a cushion
     _run_to_the_end(engine, case)

@@ -26,8 +26,8 @@ DEFAULT = "solve"
 _LEGEND = """\
 fair, tcp: slowdown (mean iteration time over period, by weight) as simulated, of jobs that begin at
 their offsets and run freely unless they are gated; differences of 0.005 are chance
-Contention falls by almost two thirds, but slowdown by less than 1 %: what is not served in its slot
-delays its job's next burst. A kept slot is worth what it promises only where bursts fit wholly."""
+Less contention is not less slowdown: what is not served in its slot delays its job's next burst. A
+kept slot is worth what it promises only where bursts fit wholly, and `solve` gates nobody else."""
 _SEED, _SEEDS = 1000, 4  # of plays; `solve` has others
 
 

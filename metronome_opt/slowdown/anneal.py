@@ -24,6 +24,7 @@ _LONGEST = 20_000  # slots of a hyperperiod
 _RATIOS = [(a, b) for a in range(1, 7) for b in range(1, 7) if math.gcd(a, b) == 1]
 """Of the periods of jobs that meet again and again in the same places."""
 _RUNGS = 8
+_LADDERS = 0.5  # of the time, at most
 _HEAT = 0.05  # of the value above 1: a move that costs so much is taken at first
 
 
@@ -38,7 +39,6 @@ def anneal(
     cushion_slots: int = 0,
     seed: int = 0,
     rounds: int | None = None,
-    report: Callable[[Plan, float], None] | None = None,
 ) -> Plan:
     """Return the best plan that is found from one on.
 
@@ -48,25 +48,21 @@ def anneal(
         What counts, and what is asked first because it takes less time.
     longest
         The longest period that each job may keep, in slots.
-    clock
-        When to end; the temperature falls with the time, or with `rounds`, whichever is further.
+    clock, rounds
+        When to end, and after how many moves at the latest; the temperature falls with whichever of
+        them is further.
     short
         Whether jobs may keep some periods, see `is_short`.
     cushion_slots
         By how many slots bursts of gated jobs are longer.
-    report
-        Told of every plan that is the best so far, and its value.
     """
     rng = random.Random(seed)  # noqa: S311 (no secrets)
     moves = _Moves(judge.player.instance, longest, short, cushion_slots, rng)
-    allowed = clock.remaining
-    start, plan = plan, _pace_each(judge, screen, moves, plan, clock)
+    plan = _pace_each(judge, screen, moves, plan, clock.share(_LADDERS))
     best, best_value = plan, judge.value(plan)
-    if report is not None and plan is not start:
-        report(best, best_value)
     current, value, first = plan, best_value, screen.value(plan)
     heat = _HEAT * max(0.0, best_value - 1.0)
-    done = 0
+    allowed, done = clock.remaining, 0
     while not clock.over and done != rounds:
         done += 1
         spent = [] if allowed is None else [1.0 - (clock.remaining or 0.0) / max(allowed, 1e-9)]
@@ -83,8 +79,6 @@ def anneal(
             current, value, first = moved, reached, tried
             if value < best_value:
                 best, best_value = moved, value
-                if report is not None:
-                    report(best, best_value)
     return best
 
 
@@ -189,11 +183,8 @@ class _Moves:
             return self._rng.randint(job.period, longest)
         other = self._rng.choice(self._met[job.name])
         base = periods.get(other.name, other.period)
-        suitable = [
-            base * parts // bases
-            for parts, bases in _RATIOS
-            if base * parts % bases == 0 and job.period <= base * parts // bases <= longest
-        ]
+        wholes = (base * parts // each for parts, each in _RATIOS if base * parts % each == 0)
+        suitable = [period for period in wholes if job.period <= period <= longest]
         return self._rng.choice(suitable or [self._rng.randint(job.period, longest)])
 
     def _offset(

@@ -61,7 +61,7 @@ class Player:
     Parameters
     ----------
     plays
-        How; the slowdown of a job is the mean over them.
+        How; the slowdown of a job is the mean over ways of sharing, and over plays of each.
     jitter
         See `JITTER`.
     periods
@@ -115,7 +115,11 @@ class Player:
         return float(2 * len(self._plays) * (self._horizon / self._own * bursts).sum())
 
     def slowdowns(self, plan: Plan) -> Floats:
-        """Return the mean iteration time of each job over its period, shape (jobs,).
+        """Return the mean iteration time of each job over its period, shape (jobs,)."""
+        return np.asarray(self.by_sharing(plan).mean(axis=0))
+
+    def by_sharing(self, plan: Plan) -> Floats:
+        """Return these means for each way of sharing, shape (sharings, jobs).
 
         A job that does not end an iteration within the play takes as long as that.
         """
@@ -125,8 +129,10 @@ class Player:
                 times = list(pool.map(each, self._plays))
         else:
             times = [each(play) for play in self._plays]
-        slowdowns: Floats = np.mean(times, axis=0) / self._own
-        return slowdowns
+        by: dict[str, list[Floats]] = {}
+        for play, ended in zip(self._plays, times, strict=True):
+            by.setdefault(play.sharing, []).append(ended / self._own)
+        return np.array([np.mean(each, axis=0) for each in by.values()])
 
     def value(self, slowdowns: Floats) -> float:
         """Return the weighted mean of slowdowns; unweighted if all weights are 0."""

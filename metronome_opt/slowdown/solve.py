@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
+from metronome_opt.compatible.choices import most_stretch
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.multiobjective import solve as solve_objectives
@@ -33,6 +35,7 @@ from metronome_opt.verify import evaluate
 
 SLOWDOWN = "slowdown"
 _MOST_WAITING = 100  # jobs of which it is said who waits for whom
+_NOTICEABLE = 0.005  # of an iteration
 _EVENTS_PER_S = 200_000  # that are simulated, at least
 _VALUES = 3  # of all plays that there has to be time for
 
@@ -57,8 +60,9 @@ def solve(
     """Choose for every job whether it is gated, and when it may burst.
 
     Least is the weighted mean slowdown, mean iteration time over period, as the jobs are simulated:
-    under fair sharing and as over TCP, with computing times that vary by 1 %. No job is made slower
-    by more than 1 % than it is if nobody is shifted.
+    the mean over fair sharing and TCP, with computing times that vary by 1 %. In that mean no job
+    is made slower by more than 1 % than it is if nobody is shifted; and under neither of them is it
+    both slower than that and than its slots are apart.
 
     Parameters
     ----------
@@ -308,15 +312,28 @@ def _result(instance: Instance, outcome: Outcome, terms: Terms, run: _Run) -> Re
             for job in instance.jobs
         },
         notes=_notes(instance, terms),
-        waits=waits(instance, plan) if len(instance.jobs) <= _MOST_WAITING else None,
+        waits=_waits(instance, outcome) if len(instance.jobs) <= _MOST_WAITING else None,
     )
 
 
+def _waits(instance: Instance, outcome: Outcome) -> dict[str, Mapping[str, float]]:
+    """Return who holds up whom, of those that are noticeably slower than their slots are apart."""
+    stretch = outcome.plan.stretch(instance)
+    apart = {job.name: 1 + stretch[job.name] / job.period for job in instance.jobs}
+    return {
+        name: by if outcome.slowdowns[name] > (1 + _NOTICEABLE) * apart[name] else {}
+        for name, by in waits(instance, outcome.plan).items()
+    }
+
+
 def _notes(instance: Instance, terms: Terms) -> tuple[str, ...]:
-    if terms.stretch_limit is not None or any(job.max_stretch for job in instance.jobs):
+    """Say which stretch limit leaves every job some idle time, if the present one does not."""
+    if all(most_stretch(instance, job, terms.stretch_limit) for job in instance.jobs):
         return ()
+    slot = max(Fraction(1, job.period) for job in instance.jobs)
+    least = max(Fraction(2), Fraction(math.ceil(1000 * slot), 10))
     said = (
-        "no job may be stretched, and one without idle time that is late once stays so: "
-        "with a stretch limit of 2% more jobs may gain"
+        "some jobs may not be stretched by a slot, and one without idle time that is late once "
+        f"stays so: with a stretch limit of {float(least):g}% more jobs may gain"
     )
     return (said,)

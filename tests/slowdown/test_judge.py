@@ -50,9 +50,8 @@ def test_hyperperiods_stay_within_the_limit_of_the_instance() -> None:
     assert is_short(limited, ["link"], {"a": 22})
 
 
-def test_annealing_returns_the_best_that_it_has_told_of() -> None:
+def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:
     judge = Judge(NESTED, plays(0, 1))
-    told: list[tuple[Plan, float]] = []
     start = Plan(NESTED.unshifted)
     found = anneal(
         judge,
@@ -63,15 +62,28 @@ def test_annealing_returns_the_best_that_it_has_told_of() -> None:
         short=lambda periods: periods.get("a", 40) != 41,
         seed=1,
         rounds=60,
-        report=lambda plan, value: told.append((plan, value)),
     )
-    assert found == told[-1][0]
-    values = [value for _, value in told]
-    assert values == sorted(values, reverse=True)
-    assert values[0] < judge.value(start)
-    assert values[-1] == judge.value(found)
-    assert all(plan.periods.get("a") != 41 for plan, _ in told)
-    assert all(plan.periods.get("b", 20) == 20 for plan, _ in told)
+    assert judge.value(found) < judge.value(start)
+    assert found.periods.get("a", 40) in (40, 42)
+    assert found.periods.get("b", 20) == 20
+
+
+def test_harm_under_one_way_of_sharing_is_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free 1.4 under fair sharing and 1.0 over TCP; with slots the mean is about 1.03."""
+    judge = Judge(TIGHT, plays(0, 1))
+    told = Plan(TIGHT.unshifted, dict.fromkeys("abc", 21))
+    assert [job.period for job in TIGHT.jobs] == [20, 20, 20]
+
+    def play(tcp: float, plan: Plan) -> bool:
+        monkeypatch.setattr(judge, "_unshifted", np.array([[1.4] * 3, [1.0] * 3]))
+        monkeypatch.setattr(judge, "most", np.array([1.2 * 1.01] * 3))
+        times = np.array([[1.05] * 3, [1.0, 1.0, tcp]])
+        monkeypatch.setattr(judge.player, "by_sharing", lambda _: times)
+        return judge.is_harmless(plan)
+
+    assert play(1.05, told)
+    assert not play(1.07, told)
+    assert not play(1.05, Plan({**TIGHT.unshifted, "a": 1}))
 
 
 def test_annealing_without_time_changes_nothing() -> None:

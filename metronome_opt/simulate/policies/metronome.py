@@ -64,12 +64,12 @@ class Metronome(Default):
     admission
         Whether a job may be made to wait though there are GPUs for it.
     shifts
-        The solver whose offsets are tried; None to shift nobody.
+        The solver whose offsets are tried.
     """
 
     sharing: Sharing = "weighted"
     admission = True
-    shifts: str | None = "auto"
+    shifts = "auto"
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -132,8 +132,6 @@ class Metronome(Default):
 
     def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
         """Solve the jobs around those that came, and around those that left."""
-        if self.shifts is None:
-            return []
         return [
             order for members in state.changed(came, left) for order in self._solve(state, members)
         ]
@@ -181,7 +179,7 @@ class Metronome(Default):
     def _search(self, crowd: Crowd, longer: int) -> Search:
         instance = lengthen(crowd.instance, longer) if longer else crowd.instance
         search = Search(instance, time_limit=None, seed=self._seed, workers=1, rounds=_ROUNDS)
-        find_solver(self.shifts or "unshifted").load()(search)
+        find_solver(self.shifts).load()(search)
         return search
 
     def _price(self, state: State, members: Sequence[int], plan: Mapping[int, Order]) -> float:
@@ -191,17 +189,16 @@ class Metronome(Default):
         return sum(_weight(state.running[index].job) * times[index] for index in members)
 
 
-class Placing(Metronome):
-    """Where jobs run is decided as by metronome; nobody waits for others, or is shifted."""
-
-    admission = False
-    shifts = None
-
-
 class Admitting(Metronome):
     """Where jobs run, and whether they wait, is decided as by metronome; nobody is shifted."""
 
-    shifts = None
+    plan = Default.plan
+
+
+class Placing(Admitting):
+    """Where jobs run is decided as by metronome; nobody waits for others, or is shifted."""
+
+    admission = False
 
 
 class ShiftedByGreedy(Metronome):
