@@ -87,7 +87,8 @@ def fit(
     if as_json:
         typer.echo(json.dumps(_document(found), indent=2))
     else:
-        _print(instance, found, "leaves out weight" if drop else "stretch")
+        price = "leaves out weight" if drop else "sum of weight x stretch / period"
+        _print(instance, found, price if drop or limit is not None else None)
         if kept is not None and output is not None:
             typer.echo(f"wrote {output}")
     return 0 if kept is not None else 1
@@ -164,15 +165,17 @@ def _document(found: Chosen) -> dict[str, object]:
     }
 
 
-def _print(instance: Instance, found: Chosen, what: str) -> None:
+def _print(instance: Instance, found: Chosen, price: str | None) -> None:
     if found.kept is None:
         unknown = "not known: nothing was found in time, or by this solver"
-        typer.echo("they do not fit" if found.bound is None else unknown)
+        typer.echo("they do not fit (proved)" if found.bound is None else unknown)
+        if price is not None and found.bound is None and not found.refutations:
+            typer.echo("who stands in the way at their own periods: the same without options")
     else:
         console = terminal()
         console.print(fit_table(instance, found.kept))
         proof = "proved" if found.proved else f"at least {found.bound}"
         count = f"{len(found.kept.periods)} of {len(instance.jobs)} jobs keep slots"
-        typer.echo(f"{count}; {what} {found.cost} ({proof})")
+        typer.echo(count if price is None else f"{count}; {price}: {found.cost} ({proof})")
     for refutation in found.refutations[:_MOST_REFUTATIONS]:
-        typer.echo(f"not together: {refutation}")
+        typer.echo(f"not together, periods in slots: {refutation}")

@@ -320,9 +320,9 @@ def test_fit_says_yes_or_who_stands_in_the_way(tmp_path: Path, capsys: Captured)
     write_instance(network(*jobs), path)
     capsys.readouterr()
     assert main(["fit", str(path)]) == 1
-    assert "not together: a at 10, c at 15" in capsys.readouterr().out
+    assert "not together, periods in slots: a at 10, c at 15" in capsys.readouterr().out
     assert main(["fit", str(path), "--drop", "--output", str(out)]) == 0
-    assert "2 of 3 jobs keep slots; leaves out weight 1 (proved)" in capsys.readouterr().out
+    assert "2 of 3 jobs keep slots; leaves out weight: 1 (proved)" in capsys.readouterr().out
     assert main(["verify", str(path), str(out)]) == 0
     assert main(["fit", str(path), "--drop", "--stretch-limit", "10%"]) == 2
     assert main(["fit", str(path), "--stretch-limit", "-1"]) == 2
