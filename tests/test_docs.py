@@ -13,7 +13,7 @@ import pytest
 from metronome_opt.instance import Instance
 from metronome_opt.schedule import Schedule
 from metronome_opt.scheduling import Store, read_cluster
-from metronome_opt.simulate import POLICIES, Conditions
+from metronome_opt.simulate import PARTS, POLICIES, Conditions
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.study import STUDIES, Study
 from metronome_opt.solvers import SOLVERS, solve
@@ -90,7 +90,7 @@ def test_the_readme_names_every_solver() -> None:
 
 def test_policies_and_conditions_are_explained() -> None:
     assert unnamed("README.md", POLICIES) == []
-    assert unnamed("docs/model.md", [*POLICIES, *Conditions.model_fields]) == []
+    assert unnamed("docs/model.md", [*POLICIES, *PARTS, *Conditions.model_fields]) == []
 
 
 def test_studies_and_what_they_consist_of_are_explained() -> None:

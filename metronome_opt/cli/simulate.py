@@ -148,18 +148,17 @@ def simulate(
 
 
 def _policies(study: Study, text: str | None) -> Sequence[str]:
-    from metronome_opt.simulate import POLICIES
+    from metronome_opt.simulate import PARTS, POLICIES
 
     if text is None:
         return study.policies
     names = read_names(text)
     if not names:
         raise InputError(f"--policy: {show(text)} names none")
+    known = (*POLICIES, *PARTS)
     for name in names:
-        if name not in POLICIES:
-            raise InputError(
-                f"--policy: {show(name)} is not known; choose from {', '.join(POLICIES)}"
-            )
+        if name not in known:
+            raise InputError(f"--policy: {show(name)} is not known; choose from {', '.join(known)}")
     return names
 
 

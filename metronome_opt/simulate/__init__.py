@@ -5,7 +5,7 @@ from __future__ import annotations
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.measures import Run
 from metronome_opt.simulate.play import play
-from metronome_opt.simulate.policies import POLICIES
+from metronome_opt.simulate.policies import PARTS, POLICIES
 from metronome_opt.simulate.run import simulate
 
-__all__ = ["POLICIES", "Conditions", "Run", "play", "simulate"]
+__all__ = ["PARTS", "POLICIES", "Conditions", "Run", "play", "simulate"]

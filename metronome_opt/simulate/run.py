@@ -41,7 +41,7 @@ def simulate(
     scenario
         Its jobs need numbers of iterations.
     policy
-        One of `POLICIES`.
+        One of `POLICIES`, or of their `PARTS`.
     seed
         Of all that is random. Jobs meet the same chance under every policy.
     conditions

@@ -15,7 +15,7 @@ from metronome_opt.scenario import (
     read_scenario,
 )
 from metronome_opt.simulate.conditions import Conditions
-from metronome_opt.simulate.policies import POLICIES
+from metronome_opt.simulate.policies import PARTS, POLICIES
 from metronome_opt.simulate.study import PolicyName, Study, find_study, read_study
 from tests.scenario.examples import scenario
 from tests.simulate.studies import (
@@ -131,7 +131,7 @@ def test_cells_are_all_combinations_in_order_and_go_where_they_belong() -> None:
 def test_a_study_without_a_grid_has_one_cell() -> None:
     (cell,) = study().cells
     assert (cell.settings, cell.label) == ({}, "all")
-    assert tuple(POLICIES) == get_args(PolicyName)
+    assert (*POLICIES, *PARTS) == get_args(PolicyName)
     usual = ("default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal")
     assert study().policies == usual
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from metronome_opt.simulate.policies.registry import POLICIES, find_policy
+from metronome_opt.simulate.policies.registry import PARTS, POLICIES, find_policy
 
-__all__ = ["POLICIES", "find_policy"]
+__all__ = ["PARTS", "POLICIES", "find_policy"]

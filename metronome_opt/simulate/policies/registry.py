@@ -25,12 +25,16 @@ POLICIES = {
     "proposal": "filter, score and reserve on one hyperperiod, as a cluster would",
     "metronome": "placement, admission and offsets by what they bring, priorities, cushions",
     "ideal": "a network that is never in the way: the bound",
-    "placing": "a part of metronome: its placement; nobody waits for room or is shifted",
-    "admitting": "a part of metronome: its placement and admission; nobody is shifted",
+}
+PARTS = {
+    "placing": "metronome's placement; nobody waits for room or is shifted",
+    "admitting": "metronome's placement and admission; nobody is shifted",
     "shifted-greedy": "metronome with offsets of the greedy rotation",
     "shifted-cassini": "metronome with offsets by CASSINI's method",
     "shifted-local": "metronome with offsets by local search",
 }
+"""Parts of `metronome`, to see what brings how much."""
+
 _MAKE: dict[str, type[Policy]] = {
     "default": Default,
     "exclusive": Exclusive,
@@ -49,6 +53,6 @@ _MAKE: dict[str, type[Policy]] = {
 
 def find_policy(name: str, seed: int) -> Policy:
     """Return the policy called `name`; an unknown name is an `InputError` that lists them all."""
-    if name not in POLICIES:
-        raise InputError(f"policy: {show(name)} is not known; choose from {', '.join(POLICIES)}")
+    if name not in _MAKE:
+        raise InputError(f"policy: {show(name)} is not known; choose from {', '.join(_MAKE)}")
     return _MAKE[name](seed)
