@@ -12,7 +12,7 @@ from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import PERIODS, Play, Player
 
 HARM = 0.01
-"""By what share a job may be slower than it would be otherwise."""
+"""By what share a job may be slower than it would be otherwise; twice that on a single network."""
 
 _PENALTY = 10.0  # for each unit of slowdown beyond that
 
@@ -21,7 +21,7 @@ class Judge:
     """Weighted mean slowdown, and a penalty if a job is harmed.
 
     A job is harmed if it is slower than unshifted in the mean over ways of sharing; and if, under
-    one of them, it is slower both than it is unshifted and than its slots are apart.
+    one of them, it is slower by twice as much both than unshifted and than its slots are apart.
 
     Attributes
     ----------
@@ -69,5 +69,5 @@ class Judge:
         """Return by how much the job that is harmed most is slower than it may be."""
         jobs = self.player.instance.jobs
         apart = [plan.periods.get(job.name, job.period) / job.period for job in jobs]
-        each = by_sharing - np.maximum(self._unshifted, apart) * (1 + self._harm)
+        each = by_sharing - np.maximum(self._unshifted, apart) * (1 + 2 * self._harm)
         return float(max((by_sharing.mean(axis=0) - self.most).max(), each.max()))

@@ -61,8 +61,8 @@ def solve(
 
     Least is the weighted mean slowdown, mean iteration time over period, as the jobs are simulated:
     the mean over fair sharing and TCP, with computing times that vary by 1 %. In that mean no job
-    is made slower by more than 1 % than it is if nobody is shifted; and under neither of them is it
-    both slower than that and than its slots are apart.
+    is made slower by more than 1 % than it is if nobody is shifted; and under neither of them by
+    more than 2 % both than that and than its slots are apart.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ def test_harm_under_one_way_of_sharing_is_harm(monkeypatch: pytest.MonkeyPatch) 
         return judge.is_harmless(plan)
 
     assert play(1.05, told)
-    assert not play(1.07, told)
+    assert not play(1.08, told)
     assert not play(1.05, Plan({**TIGHT.unshifted, "a": 1}))
 
 
