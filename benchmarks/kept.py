@@ -11,12 +11,13 @@ from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.compatible import decide, largest_set, least_stretch, solve_choices
+from metronome_opt.compatible.solvers import SOLVERS
 from metronome_opt.instance import Instance
 from metronome_opt.presolve.blocks import restrict
 
 _FAMILIES = ("single", "paper", "weights", "dense", "coprime", "fabric")
 _STRETCH = Fraction(3)  # (c): every period up to four times as long
-_LIMIT_S = 60
+_LIMIT_S, _SHORT_S = 60, 5
 
 
 def _instances(family: str, small: bool) -> list[Instance]:
@@ -71,3 +72,43 @@ def fit_proofs(small: bool) -> Iterator[Figure]:
         yield Figure(f"{name}: schedules", fits, f"of {len(instances)}")
         yield Figure(f"{name}: median time", statistics.median(taken), "s")
         yield Figure(f"{name}: longest", max(taken), "s")
+
+
+@benchmark("Which solvers prove what fits on the family `kept`, and how near do the others come?")
+def fit_solvers(small: bool) -> Iterator[Figure]:
+    """Decide, choose the largest set and the least stretch by each solver, 5 s each."""
+    instances = _instances("kept", small)
+    for problem in ("decide", "largest set", "least stretch"):
+        costs: dict[str, list[Fraction | None]] = {}
+        for name, solver in SOLVERS.items():
+            if name == "exhaustive":
+                continue
+            begin = time.perf_counter()
+            found = [_answer(problem, instance, name) for instance in instances]
+            costs[name] = [cost for cost, _ in found]
+            proved = sum(is_proved for _, is_proved in found)
+            what = f"{problem}, {name}"
+            if solver.exact:
+                yield Figure(f"{what}: proved", proved, f"of {len(instances)}")
+            yield Figure(f"{what}: time", (time.perf_counter() - begin) / len(instances), "s")
+        best = [
+            min((cost for cost in each if cost is not None), default=None)
+            for each in zip(*costs.values(), strict=True)
+        ]
+        for name, reached in costs.items():
+            pairs = zip(reached, best, strict=True)
+            as_good = sum(mine == least for mine, least in pairs if least is not None)
+            yield Figure(f"{problem}, {name}: as good as any", as_good, f"of {len(best)}")
+
+
+def _answer(problem: str, instance: Instance, solver: str) -> tuple[Fraction | None, bool]:
+    """Return what an answer costs, None without any, and whether it is proved."""
+    if problem == "decide":
+        decision = decide(instance, solver=solver, time_limit=_SHORT_S, workers=2)
+        fits = decision.offsets is not None
+        return Fraction(0) if fits else None, fits or decision.refutation is not None
+    choices = (
+        largest_set(instance) if problem == "largest set" else least_stretch(instance, _STRETCH)
+    )
+    found = solve_choices(instance, choices, solver=solver, time_limit=_SHORT_S, workers=2)
+    return found.cost, found.proved
