@@ -124,13 +124,14 @@ def test_a_signal_still_writes_what_was_found(
     instance, schedule = tmp_path / "hard.json", tmp_path / "schedule.json"
     write_instance(hard_instance(), instance)
     arguments = ["--solver", solver, "--output", str(schedule), "--time-limit", "100"]
+    arguments += ["--objectives", "contention", "--workers", "1"]
     with subprocess.Popen(
-        [*COMMAND, "solve", str(instance), *arguments, "--workers", "1"],
+        [*COMMAND, "solve", str(instance), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        let_work(process, cpu_s=8.0)  # three or four of them are loading
+        let_work(process, cpu_s=6.0)  # some of them are loading
         process.send_signal(number)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
