@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
@@ -12,6 +11,7 @@ from benchmarks.testbed.shaping import Service
 from metronome_opt.errors import InputError
 from metronome_opt.multiobjective import solve
 from metronome_opt.slowdown import solve as minimise_slowdown
+from metronome_opt.slowdown.plan import Plan
 
 UsualMode = Literal["free", "gated", "gated-2", "gated-4", "kept"]
 Mode = Literal[UsualMode, "kept-2", "paced", "start", "weighted", "strict", "gated-first"]
@@ -41,24 +41,8 @@ _SERVICE: Mapping[Mode, Service] = {
 _KEPT_S = 20.0
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Who keeps slots, and which; in ms, by job.
-
-    Attributes
-    ----------
-    offsets
-        Of the iterations.
-    periods
-        From one iteration to the next, idle time included.
-    """
-
-    offsets: Mapping[str, int]
-    periods: Mapping[str, int]
-
-
 def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
-    """Return which slots jobs keep; None if there are none in this mode.
+    """Return which slots jobs keep, offsets of no others among them; None if none in this mode.
 
     Raises
     ------
@@ -87,12 +71,8 @@ def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
         stretch_limit=stretch_limit,
         sharing=sharing,
     )
-    gated = [name for name, is_gated in (found.schedule.gated or {}).items() if is_gated]
-    periods = case.periods(0.0)
-    return Plan(
-        {name: found.offsets[name] for name in gated},
-        {name: periods[name] + found.stretch[name] for name in gated},
-    )
+    told = Plan.of(found)  # in slots of 1 ms
+    return Plan({name: told.offsets[name] for name in told.periods}, told.periods)
 
 
 def begins_at(case: Case, mode: Mode, planned: Plan | None) -> dict[str, int]:
@@ -106,7 +86,7 @@ def begins_at(case: Case, mode: Mode, planned: Plan | None) -> dict[str, int]:
 
 def slots_of(mode: Mode, planned: Plan | None) -> Plan:
     """Return the slots that jobs keep once they run."""
-    return planned if planned is not None and mode not in UNGATED else Plan({}, {})
+    return planned if planned is not None and mode not in UNGATED else Plan({})
 
 
 def service(mode: Mode) -> Service:

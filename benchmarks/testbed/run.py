@@ -17,11 +17,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from benchmarks.testbed.cases import CUSHION_MS, BedJob, Case
-from benchmarks.testbed.modes import Mode, Plan, begins_at, service, slots_of, weights
+from benchmarks.testbed.modes import Mode, begins_at, service, slots_of, weights
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.shaping import data_classes
 from metronome_opt.errors import MetronomeError
 from metronome_opt.records import FrozenMap, Record
+from metronome_opt.slowdown.plan import Plan
 
 _ROOT = Path(__file__).parent.parent.parent
 _TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "/usr/bin/python3")

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.testbed.cases import CUSHION_MS, Case
-from benchmarks.testbed.modes import STRETCH, Mode, Plan, begins_at, service, slots_of, weights
+from benchmarks.testbed.modes import STRETCH, Mode, begins_at, service, slots_of, weights
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.simulate.conditions import TCP, Sharing, TcpShares
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.pattern import Pattern
 from metronome_opt.simulate.runner import Manner, Runner, Slot
+from metronome_opt.slowdown.plan import Plan
 
 
 @dataclass(frozen=True)

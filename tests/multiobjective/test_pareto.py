@@ -128,6 +128,7 @@ def test_cushions_between_those_of_the_other_objectives_are_on_the_front() -> No
 def test_a_reserved_cushion_gives_the_front_of_longer_bursts(
     instance: Instance, names: list[str], slots: int
 ) -> None:
+    assume(slots <= max(job.period + job.max_stretch for job in instance.jobs))
     found = pareto(instance, names, cushion_slots=slots, workers=1)
     assert points(found) == front(every(instance, longer=slots), names)
     assert is_sound(found)

@@ -58,21 +58,22 @@ class Metronome(Default):
     ----------
     seed
         Of the solver.
-
-    Attributes
-    ----------
     admission
         Whether a job may be made to wait though there are GPUs for it.
-    shifts
-        The solver whose offsets are tried.
+    shifting
+        Whether anybody is shifted.
+    solver
+        Whose offsets are tried.
     """
 
     sharing: Sharing = "weighted"
-    admission = True
-    shifts = "auto"
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self, seed: int, *, admission: bool = True, shifting: bool = True, solver: str = "auto"
+    ) -> None:
         super().__init__(seed)
+        self._admission, self._shifting = admission, shifting
+        self._run = find_solver(solver).load()
         self._seen = -1
         self._slow: dict[tuple[int, ...], Mapping[int, float]] = {}
 
@@ -94,7 +95,7 @@ class Metronome(Default):
                 continue
             harm = self._harm(job, placement, state)
             price += harm
-            if self.admission and harm and price > most:
+            if self._admission and harm and price > most:
                 continue
             if least is None or (price, network_cost(placement)) < least:
                 best, least = placement, (price, network_cost(placement))
@@ -132,6 +133,8 @@ class Metronome(Default):
 
     def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
         """Solve the jobs around those that came, and around those that left."""
+        if not self._shifting:
+            return []
         return [
             order for members in state.changed(came, left) for order in self._solve(state, members)
         ]
@@ -179,7 +182,7 @@ class Metronome(Default):
     def _search(self, crowd: Crowd, longer: int) -> Search:
         instance = lengthen(crowd.instance, longer) if longer else crowd.instance
         search = Search(instance, time_limit=None, seed=self._seed, workers=1, rounds=_ROUNDS)
-        find_solver(self.shifts).load()(search)
+        self._run(search)
         return search
 
     def _price(self, state: State, members: Sequence[int], plan: Mapping[int, Order]) -> float:
@@ -187,36 +190,6 @@ class Metronome(Default):
         starts = {index: (order.start_ms, order.slot) for index, order in plan.items()}
         times = forecast(state, members, plan=starts, bursts=_AHEAD)
         return sum(_weight(state.running[index].job) * times[index] for index in members)
-
-
-class Admitting(Metronome):
-    """Where jobs run, and whether they wait, is decided as by metronome; nobody is shifted."""
-
-    plan = Default.plan
-
-
-class Placing(Admitting):
-    """Where jobs run is decided as by metronome; nobody waits for others, or is shifted."""
-
-    admission = False
-
-
-class ShiftedByGreedy(Metronome):
-    """As metronome, with offsets of the greedy rotation."""
-
-    shifts = "greedy"
-
-
-class ShiftedByCassini(Metronome):
-    """As metronome, with offsets by CASSINI's method."""
-
-    shifts = "cassini"
-
-
-class ShiftedByLocal(Metronome):
-    """As metronome, with offsets by local search."""
-
-    shifts = "local"
 
 
 def _cushions(spread: int) -> list[int]:

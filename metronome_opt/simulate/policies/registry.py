@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from metronome_opt.errors import InputError, show
 from metronome_opt.simulate.policies.cassini import Cassini
 from metronome_opt.simulate.policies.greedy import MetronomeGreedy
-from metronome_opt.simulate.policies.metronome import (
-    Admitting,
-    Metronome,
-    Placing,
-    ShiftedByCassini,
-    ShiftedByGreedy,
-    ShiftedByLocal,
-)
+from metronome_opt.simulate.policies.metronome import Metronome
 from metronome_opt.simulate.policies.plain import Default, Exclusive, Ideal
 from metronome_opt.simulate.policies.policy import Policy
 from metronome_opt.simulate.policies.proposal import Proposal
@@ -35,7 +31,7 @@ PARTS = {
 }
 """Parts of `metronome`, to see what brings how much."""
 
-_MAKE: dict[str, type[Policy]] = {
+_MAKE: dict[str, Callable[[int], Policy]] = {
     "default": Default,
     "exclusive": Exclusive,
     "cassini": Cassini,
@@ -43,11 +39,11 @@ _MAKE: dict[str, type[Policy]] = {
     "proposal": Proposal,
     "metronome": Metronome,
     "ideal": Ideal,
-    "placing": Placing,
-    "admitting": Admitting,
-    "shifted-greedy": ShiftedByGreedy,
-    "shifted-cassini": ShiftedByCassini,
-    "shifted-local": ShiftedByLocal,
+    "placing": partial(Metronome, admission=False, shifting=False),
+    "admitting": partial(Metronome, shifting=False),
+    "shifted-greedy": partial(Metronome, solver="greedy"),
+    "shifted-cassini": partial(Metronome, solver="cassini"),
+    "shifted-local": partial(Metronome, solver="local"),
 }
 
 

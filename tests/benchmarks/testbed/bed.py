@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.modes import Mode, Plan
+from benchmarks.testbed.modes import Mode
 from benchmarks.testbed.run import BedRun, JobRun, run_case
 from metronome_opt.journal import dump_line
+from metronome_opt.slowdown.plan import Plan
 
 
 def bed_job(period: int, *bursts: tuple[int, int], **fields: Any) -> dict[str, Any]:

@@ -8,11 +8,12 @@ import pytest
 
 from benchmarks.testbed import modes
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.modes import Mode, Plan, begins_at, plan, service, weights
+from benchmarks.testbed.modes import Mode, begins_at, plan, service, weights
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.run import _tasks
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.journal import dump_line
+from metronome_opt.slowdown.plan import Plan
 from tests.benchmarks.testbed.bed import bed_case, bed_job, bed_run, begins
 
 PAIR = bed_case(bed_job(200, (0, 80)), bed_job(200, (0, 90), begin=130))

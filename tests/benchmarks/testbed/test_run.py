@@ -12,10 +12,10 @@ import pytest
 
 import benchmarks.testbed.__main__ as bed
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.modes import Plan
 from benchmarks.testbed.network import missing
 from benchmarks.testbed.run import BedError, BedRun
 from metronome_opt.journal import read_journal
+from metronome_opt.slowdown.plan import Plan
 from tests.benchmarks.testbed.bed import bed_run, begins, refused, stored
 from tests.benchmarks.testbed.conftest import Command
 

@@ -1,0 +1,189 @@
+"""What a schedule states, held against what is true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from metronome_opt.errors import show
+from metronome_opt.instance import Instance
+from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.verify.assignment import (
+    Falsehood,
+    assignment_faults,
+    check_hyperperiods,
+    naming_faults,
+    too_long,
+)
+from metronome_opt.verify.evaluation import Run, evaluate, pieces
+
+_SLOWDOWN = "slowdown"  # simulated, so that `evaluate` does not have it
+
+
+def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
+    """Return every statement of `schedule` that is not true of `instance`; empty if all are.
+
+    A lower bound cannot be proved by looking at it. It is false if it exceeds the value, and a
+    schedule that calls itself optimal must state a bound that meets its value. What a schedule
+    with a reserved cushion states is held against the longer bursts that it was made for.
+
+    Iteration times are simulated, which nobody repeats here. They are false where they are known
+    without, and a slowdown is false if it is not that of the stated times.
+    """
+    faults: list[Falsehood] = []
+    if schedule.instance != instance.name:
+        faults.append(
+            Falsehood("instance", show(schedule.instance), f"the instance is {show(instance.name)}")
+        )
+    if schedule.status is Status.INFEASIBLE:
+        faults.append(Falsehood("status", "infeasible", "every choice of offsets is a schedule"))
+    if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
+        faults.extend(
+            Falsehood(field, "values", f"the status is {schedule.status}")
+            for field in ("offsets", "stretch", "objectives", "gated", "expected_ms")
+            if getattr(schedule, field)
+        )
+        return (*faults, *_refuted_bound(instance, schedule))
+    wrong = assignment_faults(instance, schedule.offsets, schedule.stretch, schedule.stretch_limit)
+    if wrong:
+        return (*faults, *wrong)
+    faults.extend(_gated_faults(instance, schedule))
+    faults.extend(_expected_faults(instance, schedule))
+    truth = _truth(instance, schedule)
+    for name, stated in schedule.objectives.items():
+        known = name in truth
+        if not known or stated != truth[name]:
+            right = f"it is {_written(truth[name])}" if known else "there is no such objective"
+            place = f"objectives.{name if known else show(name)}"
+            faults.append(Falsehood(place, _written(stated), right))
+    faults.extend(_bound_faults(schedule, truth))
+    if not any(fault.place == "lower_bound" for fault in faults):
+        faults.extend(_refuted_bound(instance, schedule))
+    return tuple(faults)
+
+
+def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
+    """Return the true values of what is stated."""
+    truth: dict[str, Fraction | None] = {}
+    # Jobs that run freely may have no common hyperperiod with the others, so that only what is
+    # asked for is computed.
+    if any(name in OBJECTIVES for name in schedule.objectives or (schedule.first,)):
+        judged = evaluate(
+            instance,
+            schedule.offsets,
+            schedule.stretch,
+            longer=schedule.cushion_slots,
+            stretch_limit=schedule.stretch_limit,
+        )
+        truth.update(judged.objectives)
+    if _SLOWDOWN in schedule.objectives:
+        times = schedule.expected_ms or {}
+        whole = all(job.name in times for job in instance.jobs)  # else that is the fault
+        stated = schedule.objectives[_SLOWDOWN]
+        truth[_SLOWDOWN] = _slowdown(instance, times) if whole else stated
+    return truth
+
+
+def _slowdown(instance: Instance, expected_ms: Mapping[str, Fraction]) -> Fraction:
+    """Return the weighted mean of iteration time over period, unweighted if all weights are 0."""
+    alike = not any(job.weight for job in instance.jobs)
+    weights = {job.name: 1 if alike else job.weight for job in instance.jobs}
+    total = sum(
+        (
+            weights[job.name] * expected_ms[job.name] / (instance.slot_ms * job.period)
+            for job in instance.jobs
+        ),
+        Fraction(0),
+    )
+    return total / sum(weights.values())
+
+
+def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]:
+    """Yield what is false of the jobs that keep slots: each link must bear them together."""
+    if schedule.gated is None:
+        return
+    wrong = list(naming_faults(instance, "gated", schedule.gated))
+    yield from wrong
+    if wrong:
+        return
+    kept = [job for job in instance.jobs if schedule.gated[job.name]]
+    check_hyperperiods(instance, kept, schedule.stretch)
+    runs = [
+        Run(
+            job,
+            schedule.offsets[job.name],
+            schedule.stretch.get(job.name, 0),
+            schedule.cushion_slots,
+        )
+        for job in kept
+    ]
+    for link in instance.links:
+        users = [run for run in runs if link.name in run.job.links]
+        for slot, _ in pieces(users, math.lcm(*(run.period for run in users))):
+            demands = {
+                run.job.name: run.job.links[link.name] * run.rate(slot)
+                for run in users
+                if run.rate(slot)
+            }
+            asked = sum(demands.values())
+            if asked > link.capacity:
+                yield Falsehood(
+                    "gated",
+                    f"jobs {', '.join(demands)} keep slots on link {link.name}",
+                    f"at slot {slot} they ask for {asked} of its {link.capacity} Mbit/s",
+                )
+                break
+
+
+def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]:
+    """Yield iteration times that cannot be: nobody is faster than alone, or than its slots."""
+    expected_ms = schedule.expected_ms
+    if expected_ms is None:
+        if _SLOWDOWN in schedule.objectives:
+            yield Falsehood("expected_ms", "nothing", "a slowdown is that of these times")
+        return
+    wrong = list(naming_faults(instance, "expected_ms", expected_ms))
+    yield from wrong
+    if wrong:
+        return
+    for job in instance.jobs:
+        slots = job.period
+        if schedule.gated and schedule.gated.get(job.name):
+            slots += schedule.stretch.get(job.name, 0)
+        if expected_ms[job.name] < instance.slot_ms * slots:
+            yield Falsehood(
+                f"expected_ms.{job.name}",
+                str(expected_ms[job.name]),
+                f"it takes {instance.slot_ms * slots} ms at least",
+            )
+
+
+def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> Iterator[Falsehood]:
+    value = truth.get(schedule.first)
+    bound = schedule.lower_bound
+    if value is None:
+        return
+    if bound is not None and bound > value and schedule.first != "cushion":
+        yield Falsehood("lower_bound", str(bound), f"the {schedule.first} is only {value}")
+    if schedule.status is Status.OPTIMAL and bound != value:
+        yield Falsehood(
+            "status", "optimal", f"the lower bound is {bound} and the {schedule.first} {value}"
+        )
+
+
+def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]:
+    """Yield a fault if the unshifted schedule is better than a lower bound says any can be."""
+    bound = schedule.lower_bound
+    if bound is None or schedule.first not in OBJECTIVES or schedule.first == "cushion":
+        return
+    if any(too_long(instance, instance.jobs, {})):
+        return  # jobs that have to be stretched: nobody knows what unshifted ones come to
+    judged = evaluate(instance, instance.unshifted, longer=schedule.cushion_slots)
+    value = judged.objectives[schedule.first]
+    if value is not None and bound > value:
+        yield Falsehood("lower_bound", str(bound), f"the {schedule.first} unshifted is {value}")
+
+
+def _written(value: Fraction | None) -> str:
+    return "null" if value is None else str(value)
