@@ -14,14 +14,13 @@ demo: $(KERNELS)
 test: $(STAMP)
 	$(MAKE) --jobs 2 check lint types tests
 
-# The exact versions of requirements.lock, then the package itself, editable. Python compiles what
-# it imports when it does, and not all that there is.
+# The exact versions of requirements.lock, then the package itself, editable.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "metronome-opt needs Python 3.11 or later; say: make PYTHON=python3.12 ..."; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 		{ echo "no virtual environment could be made; on Debian: apt install python3-venv"; exit 2; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -24,6 +26,7 @@ MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
 MAX_EVENTS = 2_000_000  # YAML is read slowly
 MAX_DIGITS = 100
+PATIENCE_S = 10  # for a pipe
 
 
 def read_document(path: str | Path, *, most_bytes: int | None = None) -> dict[str, Any]:
@@ -124,13 +127,14 @@ def check_targets(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> Non
     outputs
         Files to be written, each another one; None stands for an output that nobody wants.
     """
-    taken = {path.resolve(): "is the input" for path in inputs}
+    taken = {os.path.realpath(path): "is the input" for path in inputs}
     for path in outputs:
         if path is None:
             continue
-        if path.resolve() in taken:
-            raise InputError(f"{path}: {taken[path.resolve()]}; name another place to write")
-        taken[path.resolve()] = "is named for two outputs"
+        place = os.path.realpath(path)
+        if place in taken:
+            raise InputError(f"{path}: {taken[place]}; name another place to write")
+        taken[place] = "is named for two outputs"
         _temporary_for(path).unlink()
 
 
@@ -155,10 +159,16 @@ def staged(path: str | Path) -> Iterator[Path]:
 
 
 def _temporary_for(path: Path) -> Path:
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; name a file")
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path}: is not an ordinary file; name one")
+    try:
+        kind = path.stat().st_mode
+        if stat.S_ISDIR(kind):
+            raise InputError(f"{path}: is a folder; name a file")
+        if not stat.S_ISREG(kind):
+            raise InputError(f"{path}: is not an ordinary file; name one")
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
     try:
         handle, name = tempfile.mkstemp(
             dir=path.parent, prefix=f".{path.stem[:40]}.", suffix=path.suffix
@@ -171,7 +181,7 @@ def _temporary_for(path: Path) -> Path:
 
 def _read_text(path: Path, most_bytes: int) -> str:
     try:
-        with path.open("rb") as stream:
+        with _opened(path) as stream:
             raw = stream.read(most_bytes + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
@@ -186,6 +196,21 @@ def _read_text(path: Path, most_bytes: int) -> str:
     if "\0" in text:
         raise InputError(f"{path}: character {text.index(chr(0))} is NUL, not text")
     return text
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file, or a pipe into which somebody writes, for reading."""
+    # Opened as other files are, a pipe would be waited for until somebody writes into it.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    stream = os.fdopen(handle, "rb")
+    if (
+        stat.S_ISFIFO(os.fstat(handle).st_mode)
+        and not select.select([handle], [], [], PATIENCE_S)[0]
+    ):
+        stream.close()
+        raise InputError(f"{path}: nobody has written into this pipe for {PATIENCE_S} s")
+    os.set_blocking(handle, True)
+    return stream
 
 
 def _is_json(path: Path, text: str) -> bool:

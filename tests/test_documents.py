@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt import documents
-from metronome_opt.documents import MAX_DEPTH, MAX_DIGITS, read_document, staged, write_text
+from metronome_opt.documents import (
+    MAX_DEPTH,
+    MAX_DIGITS,
+    check_targets,
+    read_document,
+    staged,
+    write_text,
+)
 from metronome_opt.errors import InputError
 
 
@@ -226,3 +235,29 @@ def test_a_device_is_not_replaced_by_a_file() -> None:
     with pytest.raises(InputError, match="/dev/null: is not an ordinary file"):
         write_text("/dev/null", "x")
     assert Path("/dev/null").is_char_device()
+
+
+def test_a_link_that_leads_back_to_itself_is_refused(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    with pytest.raises(InputError, match=r"loop\.json: cannot be written \(Too many levels"):
+        check_targets([], [loop])
+    with pytest.raises(InputError, match=r"loop\.json: cannot be read \(Too many levels"):
+        read_document(loop)
+
+
+def test_a_pipe_is_read_if_somebody_writes_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metronome_opt.documents.PATIENCE_S", 0.1)
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    with pytest.raises(
+        InputError, match=r"pipe\.json: nobody has written into this pipe for 0\.1 s"
+    ):
+        read_document(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=('{"a": 1}',))
+    writer.start()
+    monkeypatch.setattr("metronome_opt.documents.PATIENCE_S", 10)
+    assert read_document(pipe) == {"a": 1}
+    writer.join()

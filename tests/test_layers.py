@@ -93,6 +93,11 @@ def test_importing_the_package_loads_no_solver_and_no_back_end() -> None:
     assert not heavy & loaded_by("import metronome_opt")
 
 
+def test_help_loads_no_command() -> None:
+    loaded = loaded_by("from metronome_opt.__main__ import main; main(['--help'])")
+    assert not {"numpy", "pydantic", "yaml", "rich", "pandas"} & loaded
+
+
 def test_the_face_of_the_package_names_what_exists() -> None:
     for name in metronome_opt.__all__:
         assert getattr(metronome_opt, name) is not None

@@ -1,46 +1,115 @@
-"""The commands. Each reads, calls one function of the library, writes and prints."""
+"""The commands by name. A command is imported when it is called, so that help is there at once."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
-from metronome_opt.cli import bench, options
-from metronome_opt.cli.claims import app as claims_app
-from metronome_opt.cli.claims.write import note_missing_nodes
-from metronome_opt.cli.fit import fit
-from metronome_opt.cli.import_ import import_
-from metronome_opt.cli.monitor import monitor
-from metronome_opt.cli.pairs import read_names, read_pairs
-from metronome_opt.cli.pareto import pareto
-from metronome_opt.cli.place import place
-from metronome_opt.cli.profile import profile
-from metronome_opt.cli.report import report
-from metronome_opt.cli.simulate import simulate
-from metronome_opt.documents import check_targets
-from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance
-from metronome_opt.result import Result, Stop
-from metronome_opt.scenario import load
-from metronome_opt.schedule import OBJECTIVES, Status, read_schedule, write_schedule
-from metronome_opt.slowdown import solve as run_solver
-from metronome_opt.solvers import SOLVERS
-from metronome_opt.verify import Evaluation
+from metronome_opt.cli.group import Group
 
+# The module below `metronome_opt.cli`, the function or the group in it, and the line of the help.
+COMMANDS = {
+    "solve": (
+        "solve",
+        "solve",
+        "Say when each job of FILE is to burst, and who had better not wait; print what it brings.",
+    ),
+    "import": (
+        "import_",
+        "import_",
+        "Read nodes, links, workloads and claims of a cluster into one scenario.",
+    ),
+    "fit": (
+        "fit",
+        "fit",
+        "Say whether the jobs of FILE can keep slots without ever asking a link for too much.",
+    ),
+    "pareto": (
+        "pareto",
+        "pareto",
+        "Find the schedules of FILE of which none is as good as another in every objective.",
+    ),
+    "simulate": (
+        "simulate",
+        "simulate",
+        "Simulate the jobs of SCENARIO under several policies, and report what each brings.",
+    ),
+    "place": (
+        "place",
+        "place",
+        "Place all tasks of JOB together, in their best rotation; prints where, and what it costs.",
+    ),
+    "profile": (
+        "profile",
+        "profile",
+        "Find the period of a job and its bursts in the throughput of FILE.",
+    ),
+    "monitor": (
+        "monitor",
+        "monitor",
+        "Compare what jobs do with what they claim; decide who is to wait, once, and for how long.",
+    ),
+    "report": (
+        "report",
+        "report",
+        "Write RESULT as a page in which jobs can be turned by hand, contention following exactly.",
+    ),
+    "verify": (
+        "verify",
+        "verify",
+        "Recompute every number that SCHEDULE states; exit 0 only if all are true.",
+    ),
+    "export": ("export", "export", "Write the rotation problem of FILE for other solvers."),
+    "demo": (
+        "demo",
+        "demo",
+        "Schedule the shipped 24-node scenario: table, pictures, claims.",
+    ),
+    "bench": ("bench", "app", "Compare solvers on stored instances."),
+    "claims": ("claims", "app", "Write claims as manifests, and apply them to a cluster."),
+}
+
+
+class _Commands(Group):
+    """A group that knows the names of its commands and imports the one that is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = dict.fromkeys(COMMANDS, typer.core.TyperCommand(name=None))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command; None if there is none of the name."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        found = getattr(import_module(f"metronome_opt.cli.{module}"), attribute)
+        parent = typer.Typer(**_STYLE)
+        if isinstance(found, typer.Typer):
+            parent.add_typer(found, name=cmd_name)
+        else:
+            parent.command(cmd_name)(found)
+        return typer.main.get_group(parent).commands[cmd_name]
+
+    def summary(self, name: str) -> str:
+        """Return the sentence of a command without importing it."""
+        return COMMANDS[name][2]
+
+
+_STYLE: dict[str, Any] = {
+    "pretty_exceptions_enable": False,
+    "add_completion": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+    "rich_markup_mode": None,  # whose import takes longer than all else that help needs
+}
 app = typer.Typer(
     name="metronome",
+    cls=_Commands,
     help="Decide when periodic training jobs may burst, so that they share links in peace.",
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **_STYLE,
 )
-app.add_typer(bench.app, name="bench")
-app.add_typer(claims_app, name="claims")
-
-_DEFAULT_OBJECTIVES = "slowdown; contention of a solver that does not know it"
 
 
 def _version(wanted: bool) -> None:
@@ -58,272 +127,3 @@ def _main(
     ] = False,
 ) -> None:
     del version
-
-
-@app.command()
-def solve(
-    file: options.Problem,
-    solver: Annotated[str, typer.Option(help=f"One of {', '.join(SOLVERS)}.")] = "auto",
-    time_limit: options.TimeLimit = options.TIME_LIMIT,
-    seed: options.Seed = 0,
-    workers: options.Workers = None,
-    objectives: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="What to optimise: slowdown; or, most important first and separated by commas, of "
-            f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md.",
-            show_default=_DEFAULT_OBJECTIVES,
-        ),
-    ] = None,
-    stretch_limit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARE",
-            help="How much longer the period of a gated job may become: 20%.",
-            show_default="max_stretch of each job",
-        ),
-    ] = None,
-    sharing: Annotated[
-        str | None,
-        typer.Option(
-            help="How the network shares links: fair, tcp, weighted, strict, or gated jobs first.",
-            show_default="good under fair and tcp",
-        ),
-    ] = None,
-    tolerance: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=SHARE,...",
-            help="How much worse an objective may become for the later ones: contention=5%.",
-            show_default="none",
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=WEIGHT,...",
-            help="Optimise a weighted sum instead: contention=1/2,wait=1/2.",
-            show_default="none",
-        ),
-    ] = None,
-    epsilon: options.Epsilon = None,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Serve each weight class before the lighter ones, whatever that costs."
-        ),
-    ] = False,
-    cushion_slots: options.CushionSlots = 0,
-    output: Annotated[Path | None, typer.Option(help="Write the schedule here (JSON).")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
-    ] = None,
-    claims: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write claim manifests to this folder.")
-    ] = None,
-    hyperperiod_limit: options.Limit = options.LIMIT,
-    as_json: options.Json = False,
-) -> int:
-    """Say when each job of FILE is to burst, and who had better not wait; prints what it brings.
-
-    Least is the mean slowdown of the jobs, as simulated. With stretch among the objectives periods
-    are lengthened as well.
-    """
-    from metronome_opt.cli.progress import progress
-    from metronome_opt.plot import check_suffix
-
-    if objectives is not None and weights is not None:
-        raise InputError("--weights: names the objectives itself; leave --objectives out")
-    asked = None if objectives is None else read_names(objectives)
-    loose, prices = read_pairs("--tolerance", tolerance), read_pairs("--weights", weights)
-    limits = read_pairs("--epsilon", epsilon)
-    problem = load(file, hyperperiod_limit=hyperperiod_limit)
-    check_targets([file], [output, plot])
-    if plot is not None:
-        check_suffix(plot)
-    if claims is not None:
-        from metronome_opt.kubernetes import check_folder
-
-        check_folder(claims)
-    with progress(f"{problem.instance.name}: {solver}") as callback:
-        result = run_solver(
-            problem.instance,
-            solver,
-            time_limit=time_limit,
-            seed=seed,
-            workers=workers,
-            objectives=asked,
-            stretch_limit=stretch_limit,
-            sharing=sharing,
-            tolerance=loose,
-            weights=prices,
-            epsilon=limits,
-            strict=strict,
-            cushion_slots=cushion_slots,
-            callback=callback,
-        )
-    if output is not None:
-        write_schedule(result.schedule, output)
-    if plot is not None:
-        _draw(result, plot)
-    if as_json:
-        typer.echo(json.dumps(result.schedule.to_dict(), indent=2))
-    else:
-        _print_result(result, [path for path in (output, plot) if path is not None])
-    if claims is not None:
-        from metronome_opt.kubernetes import export_claims
-
-        export_claims(problem.instance, result.schedule, problem.deployment, claims)
-        if not as_json:
-            typer.echo(f"wrote {claims}")
-        note_missing_nodes(problem)
-    return 130 if result.stop is Stop.INTERRUPTED else 0
-
-
-app.command("import")(import_)
-app.command()(fit)
-app.command()(pareto)
-app.command()(simulate)
-app.command()(place)
-app.command()(profile)
-app.command()(monitor)
-app.command()(report)
-
-
-@app.command()
-def verify(
-    instance: options.InstanceFile,
-    schedule: options.ScheduleFile,
-    hyperperiod_limit: options.Limit = options.LIMIT,
-    as_json: options.Json = False,
-) -> int:
-    """Recompute every number that SCHEDULE states; exit 0 only if all are true.
-
-    A lower bound is checked against the value; its proof cannot be seen from the file.
-    """
-    from metronome_opt.verify import check
-
-    problem = load(instance, hyperperiod_limit=hyperperiod_limit)
-    stated = read_schedule(schedule)
-    faults = check(problem.instance, stated)
-    if as_json:
-        rows = [{"place": f.place, "stated": f.stated, "truth": f.truth} for f in faults]
-        typer.echo(json.dumps({"valid": not faults, "false": rows}, indent=2))
-    elif not faults:
-        typer.echo(
-            f"{schedule}: true ({len(stated.offsets)} offsets, {len(stated.objectives)} values)"
-        )
-        if stated.lower_bound is not None:
-            typer.echo(f"lower bound {stated.lower_bound}: not above the value; proof not checked")
-    for fault in faults:
-        typer.echo(f"{schedule}: {fault}", err=True)
-    return 1 if faults else 0
-
-
-@app.command()
-def export(
-    file: options.Problem,
-    format_: Annotated[str, typer.Option("--format", help="lp, mps, cpsat or mzn.")],
-    output: Annotated[
-        Path | None, typer.Option(help="Write here.", show_default="standard output")
-    ] = None,
-    hyperperiod_limit: options.Limit = options.LIMIT,
-) -> int:
-    """Write the rotation problem of FILE for other solvers."""
-    from metronome_opt.documents import write_text
-    from metronome_opt.export import export_text
-
-    problem = load(file, hyperperiod_limit=hyperperiod_limit)
-    check_targets([file], [output])
-    text = export_text(problem.instance, format_)
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_text(output, text)
-        typer.echo(f"wrote {output}")
-    return 0
-
-
-@app.command()
-def demo(
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
-        "demo-output"
-    ),
-    time_limit: Annotated[float, typer.Option(min=0, help="Seconds for each exact solver.")] = 10.0,
-    seed: options.Seed = 0,
-) -> int:
-    """Schedule the shipped 24-node scenario: table, pictures, claims."""
-    from metronome_opt.cli.demo import run_demo
-
-    return run_demo(output, time_limit=time_limit, seed=seed)
-
-
-def _note(text: str) -> None:
-    typer.echo(f"note: {text}", err=True)
-
-
-def _draw(result: Result, path: Path) -> None:
-    from metronome_opt.plot import plot_overview, save_figure
-
-    before = result.instance.unshifted
-    limit = result.schedule.stretch_limit
-    figure = plot_overview(
-        result.instance, before, result.offsets, stretch=result.stretch, stretch_limit=limit
-    )
-    save_figure(figure, path)
-
-
-def _print_result(result: Result, written: list[Path]) -> None:
-    from metronome_opt.report import (
-        CLASSES_LEGEND,
-        JOBS_LEGEND,
-        SLOWDOWN_LEGEND,
-        classes_table,
-        counted,
-        gated_text,
-        jobs_table,
-        objectives_table,
-        slowdown_table,
-        terminal,
-    )
-
-    instance, longer = result.instance, result.schedule.cushion_slots
-    before = _judge_unshifted(instance, longer)
-    console = terminal()
-    typer.echo(result.summary())
-    if not _is_all_said(result):
-        for number, level in enumerate(result.levels, start=1):
-            typer.echo(f"{number}. {level}")
-    if longer:
-        typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
-    if result.unshifted_ms is not None:
-        typer.echo(gated_text(result))
-        console.print(slowdown_table(result))
-        typer.echo(SLOWDOWN_LEGEND)
-    else:
-        console.print(objectives_table(before, result.evaluation))
-        console.print(jobs_table(result, before))
-        typer.echo(JOBS_LEGEND)
-    if result.unshifted_ms is None and len({job.weight for job in instance.jobs}) > 1:
-        console.print(classes_table(instance, before, result.evaluation))
-        typer.echo(CLASSES_LEGEND)
-    for path in written:
-        typer.echo(f"wrote {path}")
-    for note in result.notes:
-        _note(note)
-
-
-def _is_all_said(result: Result) -> bool:
-    """Return whether the summary says what the one objective came to, and if that is proved."""
-    said = (result.schedule.first, result.status is Status.OPTIMAL)
-    return [(level.name, level.proved) for level in result.levels] == [said]
-
-
-def _judge_unshifted(instance: Instance, longer: int) -> Evaluation | None:
-    """Return what is so if nobody shifts a job; unknown where jobs have to be stretched first."""
-    from metronome_opt.verify import evaluate
-
-    if instance.needs_stretch:
-        return None
-    return evaluate(instance, instance.unshifted, longer=longer)

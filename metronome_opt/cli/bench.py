@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from metronome_opt.cli.group import Group
 from metronome_opt.errors import InputError, show
 from metronome_opt.solvers import MAX_WORKERS, SOLVERS
 from metronome_opt.solvers.registry import Solver, find_solver
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from metronome_opt.bench.suites import Member
     from metronome_opt.bench.trials import Trial
 
-app = typer.Typer(help="Compare solvers on stored instances.", no_args_is_help=True)
+app = typer.Typer(cls=Group, help="Compare solvers on stored instances.")
 
 _INTERRUPTED = 130
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from metronome_opt.cli import options
 from metronome_opt.cli.progress import progress
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import MissingBackendError
@@ -31,20 +35,21 @@ kept slot is worth what it promises only where bursts fit wholly, and `solve` ga
 _SEED, _SEEDS = 1000, 4  # of plays; `solve` has others
 
 
-def run_demo(folder: Path, *, time_limit: float, seed: int) -> int:
-    """Compare the solvers on the scenario, draw and export the best schedule; return exit status.
+def demo(
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
+        "demo-output"
+    ),
+    time_limit: Annotated[float, typer.Option(min=0, help="Seconds for each exact solver.")] = 10.0,
+    seed: options.Seed = 0,
+) -> int:
+    """Schedule the shipped 24-node scenario: table, pictures, claims.
 
-    Parameters
-    ----------
-    folder
-        Made if it does not exist; files of an earlier demo are replaced.
-    time_limit
-        Seconds for each exact solver.
+    Files of an earlier demo are replaced.
     """
     console = terminal()
     problem = load(SCENARIO)
     instance = problem.instance
-    make_folder(folder)
+    make_folder(output)
     console.print(
         f"{instance.name}: {len(instance.jobs)} jobs, {len(instance.links)} links, slots of "
         f"{instance.slot_ms} ms; up to {time_limit:g} s for each exact solver",
@@ -64,7 +69,7 @@ def run_demo(folder: Path, *, time_limit: float, seed: int) -> int:
     console.print(jobs_table(best, evaluate(instance, instance.unshifted)))
     console.print(JOBS_LEGEND)
     console.print()
-    for line in _write(problem, best, folder):
+    for line in _write(problem, best, output):
         console.print(line, soft_wrap=True)
     if any(result.stop is Stop.INTERRUPTED for result in results.values()):
         console.print("interrupted: the comparison above is not complete")

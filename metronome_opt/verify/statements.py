@@ -24,9 +24,10 @@ _SLOWDOWN = "slowdown"  # simulated, so that `evaluate` does not have it
 def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
     """Return every statement of `schedule` that is not true of `instance`; empty if all are.
 
-    A lower bound cannot be proved by looking at it. It is false if it exceeds the value, and a
-    schedule that calls itself optimal must state a bound that meets its value. What a schedule
-    with a reserved cushion states is held against the longer bursts that it was made for.
+    A bound cannot be proved by looking at it. It is false if the value is better, that of the
+    schedule or that of the unshifted one, and a schedule that calls itself optimal must state a
+    bound that meets its value. Statements of a schedule with a reserved cushion are held against
+    the longer bursts that it was made for.
 
     Iteration times are simulated, which nobody repeats here. They are false where they are known
     without, and a slowdown is false if it is not that of the stated times.
@@ -160,29 +161,37 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Falseho
 
 
 def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> Iterator[Falsehood]:
-    value = truth.get(schedule.first)
-    bound = schedule.lower_bound
-    if value is None:
+    """Yield a bound that the value breaks, and `optimal` without a bound that meets the value."""
+    name, bound = schedule.first, schedule.lower_bound
+    if name not in truth:
         return
-    if bound is not None and bound > value and schedule.first != "cushion":
-        yield Falsehood("lower_bound", str(bound), f"the {schedule.first} is only {value}")
-    if schedule.status is Status.OPTIMAL and bound != value:
+    value = _written(truth[name])
+    if bound is not None and _breaks(name, truth[name], bound):
+        yield Falsehood("lower_bound", str(bound), f"the {name} is {value}")
+    if schedule.status is Status.OPTIMAL and (bound is None or bound != truth[name]):
         yield Falsehood(
-            "status", "optimal", f"the lower bound is {bound} and the {schedule.first} {value}"
+            "status", "optimal", f"the bound is {_written(bound)} and the {name} {value}"
         )
 
 
 def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]:
-    """Yield a fault if the unshifted schedule is better than a lower bound says any can be."""
-    bound = schedule.lower_bound
-    if bound is None or schedule.first not in OBJECTIVES or schedule.first == "cushion":
+    """Yield a fault if the unshifted schedule is better than a bound says any can be."""
+    name, bound = schedule.first, schedule.lower_bound
+    if bound is None or name not in OBJECTIVES:
         return
     if any(too_long(instance, instance.jobs, {})):
         return  # jobs that have to be stretched: nobody knows what unshifted ones come to
     judged = evaluate(instance, instance.unshifted, longer=schedule.cushion_slots)
-    value = judged.objectives[schedule.first]
-    if value is not None and bound > value:
-        yield Falsehood("lower_bound", str(bound), f"the {schedule.first} unshifted is {value}")
+    value = judged.objectives[name]
+    if _breaks(name, value, bound):
+        yield Falsehood("lower_bound", str(bound), f"the {name} unshifted is {_written(value)}")
+
+
+def _breaks(name: str, value: Fraction | None, bound: Fraction) -> bool:
+    """Return whether a value is better than a bound; that of a cushion bounds it from above."""
+    if name == "cushion":
+        return value is None or bound < value
+    return value is not None and bound > value
 
 
 def _written(value: Fraction | None) -> str:

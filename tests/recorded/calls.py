@@ -108,8 +108,8 @@ def options() -> Iterator[tuple[str, Any]]:
             for each in command.params
         ]
         yield path, sorted(taken, key=str)
-        for name, below in sorted(getattr(command, "commands", {}).items()):
-            yield from walk(below, f"{path} {name}")
+        for name in sorted(getattr(command, "commands", {})):
+            yield from walk(command.get_command(None, name), f"{path} {name}")
 
     yield from walk(typer.main.get_command(app), "metronome")
 
@@ -208,7 +208,7 @@ def judged() -> Iterator[tuple[str, Any]]:
         stated = json.loads((folder / "s.json").read_text())
         yield "schedule", sorted(stated)
         wrong: Any
-        for key, value in stated.items():
+        for key in stated:
             for wrong in (None, 1, "x", [], {}, "none of it"):
                 if wrong == "none of it":
                     document = {name: each for name, each in stated.items() if name != key}
@@ -216,7 +216,7 @@ def judged() -> Iterator[tuple[str, Any]]:
                     document = {**stated, key: wrong}
                 (folder / "wrong.json").write_text(json.dumps(document))
                 told = _call(["verify", "two.json", "wrong.json"])
-                yield f"verify {key} {value!r:.20} as {wrong!r}", told
+                yield f"verify {key} as {wrong!r}", told
 
 
 @part

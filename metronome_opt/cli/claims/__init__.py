@@ -15,6 +15,7 @@ from metronome_opt.cli.claims.diff import diff
 from metronome_opt.cli.claims.rbac import rbac
 from metronome_opt.cli.claims.status import status
 from metronome_opt.cli.claims.write import write
+from metronome_opt.cli.group import Group
 from metronome_opt.errors import InputError, show
 
 _HELP = """Write claims as manifests, and apply them to a cluster.
@@ -25,7 +26,7 @@ talk to the API server that the kubeconfig names.
 """
 
 
-class _WriteUnlessNamed(typer.core.TyperGroup):
+class _WriteUnlessNamed(Group):
     """A group whose command is `write` unless the first argument names another.
 
     An instance that is called like a command is given as ./NAME.

@@ -1,0 +1,33 @@
+"""``metronome export``: the rotation problem as other solvers read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.documents import check_targets, write_text
+from metronome_opt.export import export_text
+from metronome_opt.scenario import load
+
+
+def export(
+    file: options.Problem,
+    format_: Annotated[str, typer.Option("--format", help="lp, mps, cpsat or mzn.")],
+    output: Annotated[
+        Path | None, typer.Option(help="Write here.", show_default="standard output")
+    ] = None,
+    hyperperiod_limit: options.Limit = options.LIMIT,
+) -> int:
+    """Write the rotation problem of FILE for other solvers."""
+    problem = load(file, hyperperiod_limit=hyperperiod_limit)
+    check_targets([file], [output])
+    text = export_text(problem.instance, format_)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(output, text)
+        typer.echo(f"wrote {output}")
+    return 0

@@ -1,0 +1,212 @@
+"""``metronome solve``: offsets, and who keeps slots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.cli.claims.write import note_missing_nodes
+from metronome_opt.cli.pairs import read_names, read_pairs
+from metronome_opt.cli.progress import progress
+from metronome_opt.documents import check_targets
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance
+from metronome_opt.result import Result, Stop
+from metronome_opt.scenario import load
+from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
+from metronome_opt.slowdown import solve as run_solver
+from metronome_opt.solvers import SOLVERS
+from metronome_opt.verify import Evaluation, evaluate
+
+_DEFAULT_OBJECTIVES = "slowdown; contention of a solver that does not know it"
+
+
+def solve(
+    file: options.Problem,
+    solver: Annotated[str, typer.Option(help=f"One of {', '.join(SOLVERS)}.")] = "auto",
+    time_limit: options.TimeLimit = options.TIME_LIMIT,
+    seed: options.Seed = 0,
+    workers: options.Workers = None,
+    objectives: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="What to optimise: slowdown; or, most important first and separated by commas, of "
+            f"{', '.join(OBJECTIVES)}; or all, in the order of docs/model.md.",
+            show_default=_DEFAULT_OBJECTIVES,
+        ),
+    ] = None,
+    stretch_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="How much longer the period of a gated job may become: 20%.",
+            show_default="max_stretch of each job",
+        ),
+    ] = None,
+    sharing: Annotated[
+        str | None,
+        typer.Option(
+            help="How the network shares links: fair, tcp, weighted, strict, or gated jobs first.",
+            show_default="good under fair and tcp",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=SHARE,...",
+            help="How much worse an objective may become for the later ones: contention=5%.",
+            show_default="none",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=WEIGHT,...",
+            help="Optimise a weighted sum instead: contention=1/2,wait=1/2.",
+            show_default="none",
+        ),
+    ] = None,
+    epsilon: options.Epsilon = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Serve each weight class before the lighter ones, whatever that costs."
+        ),
+    ] = False,
+    cushion_slots: options.CushionSlots = 0,
+    output: Annotated[Path | None, typer.Option(help="Write the schedule here (JSON).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
+    ] = None,
+    claims: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write claim manifests to this folder.")
+    ] = None,
+    hyperperiod_limit: options.Limit = options.LIMIT,
+    as_json: options.Json = False,
+) -> int:
+    """Say when each job of FILE is to burst, and who had better not wait; print what it brings.
+
+    Least is the mean slowdown of the jobs, as simulated. With stretch among the objectives periods
+    are lengthened as well.
+    """
+    from metronome_opt.plot import check_suffix
+
+    if objectives is not None and weights is not None:
+        raise InputError("--weights: names the objectives itself; leave --objectives out")
+    asked = None if objectives is None else read_names(objectives)
+    loose, prices = read_pairs("--tolerance", tolerance), read_pairs("--weights", weights)
+    limits = read_pairs("--epsilon", epsilon)
+    problem = load(file, hyperperiod_limit=hyperperiod_limit)
+    check_targets([file], [output, plot])
+    if plot is not None:
+        check_suffix(plot)
+    if claims is not None:
+        from metronome_opt.kubernetes import check_folder
+
+        check_folder(claims)
+    with progress(f"{problem.instance.name}: {solver}") as callback:
+        result = run_solver(
+            problem.instance,
+            solver,
+            time_limit=time_limit,
+            seed=seed,
+            workers=workers,
+            objectives=asked,
+            stretch_limit=stretch_limit,
+            sharing=sharing,
+            tolerance=loose,
+            weights=prices,
+            epsilon=limits,
+            strict=strict,
+            cushion_slots=cushion_slots,
+            callback=callback,
+        )
+    if output is not None:
+        write_schedule(result.schedule, output)
+    if plot is not None:
+        _draw(result, plot)
+    if as_json:
+        typer.echo(json.dumps(result.schedule.to_dict(), indent=2))
+    else:
+        _print_result(result, [path for path in (output, plot) if path is not None])
+    if claims is not None:
+        from metronome_opt.kubernetes import export_claims
+
+        export_claims(problem.instance, result.schedule, problem.deployment, claims)
+        if not as_json:
+            typer.echo(f"wrote {claims}")
+        note_missing_nodes(problem)
+    return 130 if result.stop is Stop.INTERRUPTED else 0
+
+
+def _note(text: str) -> None:
+    typer.echo(f"note: {text}", err=True)
+
+
+def _draw(result: Result, path: Path) -> None:
+    from metronome_opt.plot import plot_overview, save_figure
+
+    before = result.instance.unshifted
+    limit = result.schedule.stretch_limit
+    figure = plot_overview(
+        result.instance, before, result.offsets, stretch=result.stretch, stretch_limit=limit
+    )
+    save_figure(figure, path)
+
+
+def _print_result(result: Result, written: list[Path]) -> None:
+    from metronome_opt.report import (
+        CLASSES_LEGEND,
+        JOBS_LEGEND,
+        SLOWDOWN_LEGEND,
+        classes_table,
+        counted,
+        gated_text,
+        jobs_table,
+        objectives_table,
+        slowdown_table,
+        terminal,
+    )
+
+    instance, longer = result.instance, result.schedule.cushion_slots
+    before = _judge_unshifted(instance, longer)
+    console = terminal()
+    typer.echo(result.summary())
+    if not _is_all_said(result):
+        for number, level in enumerate(result.levels, start=1):
+            typer.echo(f"{number}. {level}")
+    if longer:
+        typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
+    if result.unshifted_ms is not None:
+        typer.echo(gated_text(result))
+        console.print(slowdown_table(result))
+        typer.echo(SLOWDOWN_LEGEND)
+    else:
+        console.print(objectives_table(before, result.evaluation))
+        console.print(jobs_table(result, before))
+        typer.echo(JOBS_LEGEND)
+    if result.unshifted_ms is None and len({job.weight for job in instance.jobs}) > 1:
+        console.print(classes_table(instance, before, result.evaluation))
+        typer.echo(CLASSES_LEGEND)
+    for path in written:
+        typer.echo(f"wrote {path}")
+    for note in result.notes:
+        _note(note)
+
+
+def _is_all_said(result: Result) -> bool:
+    """Return whether the summary says what the one objective came to, and if that is proved."""
+    said = (result.schedule.first, result.status is Status.OPTIMAL)
+    return [(level.name, level.proved) for level in result.levels] == [said]
+
+
+def _judge_unshifted(instance: Instance, longer: int) -> Evaluation | None:
+    """Return what is so if nobody shifts a job; unknown where jobs have to be stretched first."""
+    if instance.needs_stretch:
+        return None
+    return evaluate(instance, instance.unshifted, longer=longer)
