@@ -5,14 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(VENV)/.compiled
 
-.PHONY: demo test check lint types tests test-slow recorded test-cluster test-netns bench paper paper-results wheel lock format clean
+.PHONY: demo test check lint types docs tests test-slow recorded test-cluster test-netns bench paper paper-results wheel lock format clean
 
 demo: $(KERNELS)
 	$(BIN)/metronome demo
 
 # Two at a time: what a new environment has not compiled yet is compiled beside the type checks.
 test: $(STAMP)
-	$(MAKE) --jobs 2 check lint types tests
+	$(MAKE) --jobs 2 check lint types docs tests
 
 # The exact versions of requirements.lock, then the package itself, editable.
 $(STAMP): requirements.lock pyproject.toml
@@ -38,6 +38,10 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+# The site, in build/docs; its sources are read where they lie.
+docs: $(STAMP)
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
 
 tests: $(KERNELS)
 	$(BIN)/pytest -n 2 -m "not slow"
