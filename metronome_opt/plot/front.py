@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import cycle, pairwise
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.transforms import Bbox
 
 Values = Mapping[str, Fraction | None]
 Place = tuple[float, ...]
@@ -29,25 +28,12 @@ _SMALL = 0.2  # a front that takes less of an axis is shown closely as well
 _AIR = 0.08  # beside what is drawn, of its extent
 _BEYOND = 0.15  # of the extent of the values: how far to the right "no limit" is drawn
 _BLUE = "#0072B2"
-_DOT, _MARKER = 5, 8  # pixels around the middle of a point and of another schedule
+_MOST_NUMBERS = 30
 
 # Shapes say it without the colours.
 _LOOKS = {"greedy": ("^", "#D55E00"), "cassini": ("s", "#009E73"), "unshifted": ("X", "#595959")}
 _FURTHER = (("D", "#CC79A7"), ("v", "#E69F00"), ("P", "#56B4E9"), ("p", "#1a1a1a"))
 _REFERENCE = "reference"
-_STEPS = "front-steps"
-
-# Where a label is tried, in points from its mark, and how it is aligned.
-_BESIDE = (
-    *((8, 0, "left", "center"), (-8, 0, "right", "center")),
-    *((5, 5, "left", "bottom"), (-5, -5, "right", "top")),
-    *((5, -5, "left", "top"), (-5, 5, "right", "bottom")),
-    *((0, 8, "center", "bottom"), (0, -8, "center", "top")),
-)
-_FURTHER_OFF = (
-    *((0, 18, "center", "bottom"), (0, -18, "center", "top")),
-    *((16, 14, "left", "bottom"), (-16, -14, "right", "top")),
-)
 
 
 @dataclass(frozen=True)
@@ -152,6 +138,11 @@ def plot_front(
     for panel in panels:
         drawn = _draw_points(panel, axes, points)
         _draw_marks(panel, marks)
+    _number(panels[-1], points)
+    if marks:
+        legend = panels[0].legend(fontsize=style.SMALL)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     if len(axes) > 2:
         _add_scale(figure, drawn, panels, axes[2])
     if not front.complete:
@@ -162,9 +153,6 @@ def plot_front(
             loc="right",
         )
     figure.settle()
-    # What a label covers is known only now.
-    for panel in panels:
-        _label(panel, points, marks, numbered=panel is panels[-1])
     return figure
 
 
@@ -296,7 +284,7 @@ def _draw_steps(panel: Axes, axes: Sequence[_Axis], points: Sequence[Place]) -> 
         linewidth=1.2,
         alpha=0.6,
         zorder=2,
-        gid=_STEPS,
+        gid="front-steps",
     )
 
 
@@ -312,6 +300,7 @@ def _draw_marks(panel: Axes, marks: Sequence[_Mark]) -> None:
             markeredgewidth=1.6,
             linestyle="none",
             zorder=3,
+            label=mark.name,
             gid=f"front-{mark.name}",
         )
 
@@ -326,66 +315,10 @@ def _add_scale(figure: Figure, drawn: PathCollection, panels: Sequence[Axes], ax
     scale.ax.tick_params(labelsize=style.SMALL)
 
 
-# ------------------------------------------------------------------ labels
-
-
-def _label(panel: Axes, points: Sequence[Place], marks: Sequence[_Mark], *, numbered: bool) -> None:
-    """Name the schedules, and number the points or name the front, covering nothing else."""
-    taken = [_around(panel, point, _DOT) for point in points]
-    taken += [_around(panel, mark.at, _MARKER) for mark in marks]
-    taken += [
-        box for line in panel.lines if line.get_gid() == "front-steps" for box in _along(line)
-    ]
-    for mark in marks:
-        _place(panel, mark.name, mark.at, taken, always=True)
-    if not numbered:
-        _place(panel, "front", points[0], taken, always=True)
-        return
-    for number, point in enumerate(points, start=1):
-        _place(panel, str(number), point, taken, always=False)
-
-
-def _place(panel: Axes, text: str, at: Place, taken: list[Bbox], *, always: bool) -> None:
-    """Write a text beside a place, where it is inside the panel and covers nothing."""
-    if not panel.viewLim.contains(at[0], at[1]):
-        return
-    inside = panel.get_window_extent()
-    label = panel.annotate(
-        text,
-        (at[0], at[1]),
-        (0, 0),
-        textcoords="offset points",
-        fontsize=style.SMALL,
-        color=style.INK,
-        parse_math=False,
-        zorder=6,
-    )
-    # A number is of use only right beside its point.
-    for right, up, horizontal, vertical in (*_BESIDE, *(_FURTHER_OFF if always else ())):
-        label.set_position((right, up))
-        label.set(horizontalalignment=horizontal, verticalalignment=vertical)
-        box = label.get_window_extent()
-        corners = (box.min, box.max)
-        if all(inside.contains(*corner) for corner in corners) and not box.count_overlaps(taken):
-            taken.append(box)
-            return
-    if not always:
-        label.remove()
-        return
-    taken.append(label.get_window_extent())
-
-
-def _around(panel: Axes, place: Place, radius: int) -> Bbox:
-    """Return what a marker covers."""
-    from matplotlib.transforms import Bbox
-
-    x, y = panel.transData.transform(place[:2])
-    return Bbox.from_bounds(x - radius, y - radius, 2 * radius, 2 * radius)
-
-
-def _along(line: Line2D) -> list[Bbox]:
-    """Return what the pieces of a line cover."""
-    from matplotlib.transforms import Bbox
-
-    corners = line.get_transform().transform(line.get_xydata())
-    return [Bbox([one, other]).padded(1) for one, other in pairwise(corners)]
+def _number(panel: Axes, points: Sequence[Place]) -> None:
+    """Write its number beside each point; of many points, beside some."""
+    every = math.ceil(len(points) / _MOST_NUMBERS)
+    for number, point in list(enumerate(points, start=1))[::every]:
+        panel.annotate(
+            str(number), point[:2], (4, 4), textcoords="offset points", fontsize=style.SMALL
+        )
