@@ -320,5 +320,9 @@ def _number(panel: Axes, points: Sequence[Place]) -> None:
     every = math.ceil(len(points) / _MOST_NUMBERS)
     for number, point in list(enumerate(points, start=1))[::every]:
         panel.annotate(
-            str(number), point[:2], (4, 4), textcoords="offset points", fontsize=style.SMALL
+            str(number),
+            (point[0], point[1]),
+            (4, 4),
+            textcoords="offset points",
+            fontsize=style.SMALL,
         )
