@@ -7,14 +7,35 @@ import hashlib
 import html
 import re
 from collections.abc import Sequence
+from importlib.resources import files
 
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
-from metronome_opt.report.page.assets import read_asset
-from metronome_opt.report.page.claims import open_claims
-from metronome_opt.report.page.data import embedded, page_data
-from metronome_opt.report.page.scripts import joined_script
+from metronome_opt.report.page.data import embedded, open_claims, page_data
 from metronome_opt.report.page.sources import Point
 from metronome_opt.scenario import Problem
+
+# In the order of their imports: each uses only what stands above it.
+MODULES = (
+    "rational",
+    "format",
+    "dom",
+    "pattern",
+    "judge",
+    "model",
+    "documents",
+    "looks",
+    "circle",
+    "timeline",
+    "summary",
+    "front",
+    "links",
+    "stage",
+    "jobs",
+    "claims",
+    "page",
+)
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
 
 
 def build_page(
@@ -74,3 +95,22 @@ def _policy(style: str, script: str) -> str:
 
 def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def joined_script() -> str:
+    """Return all modules as one script without imports and exports.
+
+    A file of its own for each would need a server: browsers load no modules from disk.
+    """
+    return "".join(_scoped(name, read_asset(f"js/{name}.js")) for name in MODULES)
+
+
+def _scoped(name: str, source: str) -> str:
+    exports = ", ".join(_EXPORT.findall(source))
+    body = _EXPORT.sub("", _IMPORT.sub(r"const \1 = $\2;", source)).strip()
+    return f"const ${name} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();\n"
+
+
+def read_asset(name: str) -> str:
+    """Return a file of the folder `assets`, such as ``page.css`` or ``js/model.js``."""
+    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")

@@ -17,8 +17,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import write_instance
 from metronome_opt.kubernetes import VerificationError
 from metronome_opt.report.page import find_problem, read_points
-from metronome_opt.report.page.assets import read_asset
-from metronome_opt.report.page.scripts import MODULES, joined_script
+from metronome_opt.report.page.assemble import MODULES, joined_script, read_asset
 from metronome_opt.schedule import write_schedule
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, two_jobs
@@ -135,7 +134,7 @@ def test_names_cannot_close_the_data() -> None:
 
 
 def test_every_module_is_joined_after_what_it_imports() -> None:
-    stored = {path.name for path in (files("metronome_opt.report.page.assets") / "js").iterdir()}
+    stored = {path.name for path in (files("metronome_opt.report.page") / "assets/js").iterdir()}
     assert stored == {f"{name}.js" for name in MODULES}
     exported: dict[str, set[str]] = {}
     for module in MODULES:

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from metronome_opt.instance import Instance
 from metronome_opt.plot import style
-from metronome_opt.report.page.assets import read_asset
+from metronome_opt.report.page.assemble import read_asset
 from metronome_opt.verify import evaluate
 from tests.builders import job, network, tangle, two_jobs
 from tests.report.page.making import open_page, page_of, schedule_of, shown, wait_for_frames
