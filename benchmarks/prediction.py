@@ -15,8 +15,7 @@ from benchmarks.figures import keep_figure
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.bench.suites import Member, read_suite
-from metronome_opt.plot.simulation import plot_prediction
-from metronome_opt.plot.simulation.prediction import correlation
+from metronome_opt.plot.simulation import correlation, plot_prediction
 from metronome_opt.schedule import read_schedule
 from metronome_opt.simulate import Conditions, play
 from metronome_opt.solvers import solve

@@ -14,7 +14,7 @@ from metronome_opt.bench.profiles import performance_profile
 from metronome_opt.bench.statistics import primal_gap
 from metronome_opt.plot import style
 from metronome_opt.plot.axes import dress
-from metronome_opt.plot.simulation import looks
+from metronome_opt.plot.simulation import line_styles
 from paper.mixes import GAINS, gains
 from paper.solvers import Campaign
 from paper.studies import StudyRuns
@@ -82,7 +82,7 @@ def growth(campaign: Campaign) -> Picture | None:
     if found is None:
         return None
     figure, axes = _single(2.1)
-    colour = looks.lines([SUBJECT])[SUBJECT]["color"]
+    colour = line_styles([SUBJECT])[SUBJECT]["color"]
     dots: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 3.5, "color": colour}
     axes.plot(*_apart(found.solved), **dots, label="proved")
     if found.unsolved:
@@ -126,7 +126,7 @@ def snapshot(runs: StudyRuns | None) -> Picture | None:
     figure, axes = _single(2.3)
     axes.axhline(0, color=style.INK, linewidth=0.6)
     for policy in GAINS:
-        line = looks.lines([policy])[policy] | {"linewidth": 0.8}
+        line = line_styles([policy])[policy] | {"linewidth": 0.8}
         for jobs, shape in _SHAPES.items():
             known = {
                 score: by_policy[policy]

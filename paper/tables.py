@@ -9,7 +9,7 @@ from metronome_opt.bench.intervals import Interval
 from metronome_opt.bench.results import SHIFT_S
 from metronome_opt.bench.sections import Section
 from metronome_opt.bench.tables import latex_text
-from metronome_opt.plot.simulation.looks import in_order
+from metronome_opt.plot.simulation import in_order
 from paper.instances import stored_families, workloads
 from paper.measured import SEARCHES, Figures, benchmark_numbers
 from paper.mixes import CONTROLS, controlled

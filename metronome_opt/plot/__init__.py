@@ -17,7 +17,6 @@ from metronome_opt.plot.save import check_suffix, save_figure
 from metronome_opt.plot.simulation import (
     LinkTrace,
     plot_completion,
-    plot_event_cost,
     plot_gain,
     plot_grid,
     plot_link,
@@ -33,7 +32,6 @@ __all__ = [
     "plot_circle",
     "plot_classes",
     "plot_completion",
-    "plot_event_cost",
     "plot_front",
     "plot_gain",
     "plot_grid",

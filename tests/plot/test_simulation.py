@@ -16,19 +16,19 @@ from matplotlib.text import Text
 from metronome_opt.errors import InputError
 from metronome_opt.plot import save_figure
 from metronome_opt.plot.simulation import (
+    Correlation,
     LinkTrace,
+    Samples,
+    correlation,
     in_order,
+    line_styles,
     plot_completion,
-    plot_event_cost,
     plot_gain,
     plot_grid,
     plot_link,
     plot_prediction,
     plot_utilisation,
 )
-from metronome_opt.plot.simulation.looks import lines
-from metronome_opt.plot.simulation.prediction import Correlation, correlation
-from metronome_opt.plot.simulation.utilisation import Samples
 
 NAN = float("nan")
 POLICIES = ("default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal")
@@ -51,10 +51,10 @@ def line(figure: Figure, gid: str) -> list[list[float]]:
 
 def test_policies_have_one_order_and_one_look_each() -> None:
     assert in_order(["b", *reversed(POLICIES), "a"]) == (*POLICIES, "a", "b")
-    found = lines([*POLICIES, "a", "b"])
+    found = line_styles([*POLICIES, "a", "b"])
     assert len({each["color"] for each in found.values()}) == 8
     assert len({str(each["linestyle"]) for each in found.values()}) >= 7  # in grey prints too
-    assert lines(["metronome"])["metronome"] == found["metronome"]
+    assert line_styles(["metronome"])["metronome"] == found["metronome"]
 
 
 # ------------------------------------------------------------------ completion
@@ -94,12 +94,6 @@ def test_a_policy_without_finished_jobs_is_a_flat_line(times: list[float]) -> No
     assert {y for _, y in line(figure, "completion-metronome")} == {0}
 
 
-def test_times_of_many_magnitudes_have_a_logarithmic_axis() -> None:
-    wide = plot_completion({"default": [1.0, 10.0, 100.0]}, title="t")
-    assert wide.axes[0].get_xscale() == "log"
-    assert plot_completion({"default": [1.0, 3.0]}, title="t").axes[0].get_xscale() == "linear"
-
-
 # ------------------------------------------------------------------ utilisation
 
 
@@ -126,9 +120,7 @@ def test_utilisation_has_a_panel_for_each_policy() -> None:
     figure = plot_utilisation(runs, title="t")
     shown = [axes.get_title("left") for axes in figure.axes if axes.get_visible()]
     assert shown == list(POLICIES[:4])
-    assert {"share of all capacity carried (%)", "time (s)", "mean of default"} <= set(
-        texts(figure)
-    )
+    assert {"share of all capacity carried (%)", "time (s)"} <= set(texts(figure))
 
 
 # ------------------------------------------------------------------ gain
@@ -320,23 +312,6 @@ def test_link_refuses_an_empty_window_and_no_policies() -> None:
         plot_link(LinkTrace("l", 10, {"default": BOTH}, 5, 5))
     with pytest.raises(InputError, match=r"traces: there are none"):
         plot_link(LinkTrace("l", 10, {}, 0, 5))
-
-
-# ------------------------------------------------------------------ cost
-
-
-def test_cost_joins_the_medians_of_each_size() -> None:
-    points = [(64, 2.0), (16, 1.0), (16, 3.0), (16, 1.5)]
-    figure = plot_event_cost(points)
-    assert line(figure, "cost-medians") == [[16, 1.5], [64, 2]]
-    assert len(line(figure, "cost-points")) == 4
-    assert figure.axes[0].get_ylim()[0] == 0
-    assert {"16", "64", "nodes", "time of an event (µs)"} <= set(texts(figure))
-
-
-def test_cost_of_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match=r"points: there are none"):
-        plot_event_cost([])
 
 
 # ------------------------------------------------------------------ files

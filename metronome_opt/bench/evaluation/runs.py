@@ -20,7 +20,7 @@ from metronome_opt.bench.intervals import Interval, mean_interval
 from metronome_opt.bench.items import with_distinct_slugs
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.errors import InputError, show
-from metronome_opt.plot.simulation.looks import in_order
+from metronome_opt.plot.simulation import in_order
 from metronome_opt.simulate.study import Cell
 
 if TYPE_CHECKING:
