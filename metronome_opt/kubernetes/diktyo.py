@@ -1,8 +1,7 @@
 """AppGroup and NetworkTopology, the resources of the network-aware scheduler plugins.
 
-Their definitions are installed with those plugins (kubernetes-sigs/scheduler-plugins,
-diktyo-io/appgroup-api, diktyo-io/networktopology-api), not by us. The schemas here state the fields
-and limits that upstream gives them, for checking what is written.
+Their definitions are installed with those plugins (kubernetes-sigs/scheduler-plugins), not by us;
+kinds.yaml states the fields and limits that upstream gives them, for checking what is written.
 """
 
 from __future__ import annotations
@@ -13,15 +12,6 @@ from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
 from metronome_opt.kubernetes.names import Naming
 from metronome_opt.kubernetes.quantities import quantity
-from metronome_opt.kubernetes.schema import (
-    Schema,
-    array,
-    bandwidth,
-    integer,
-    record,
-    resource,
-    text,
-)
 from metronome_opt.scenario.deployment import Deployment
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
@@ -29,15 +19,7 @@ NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology
 
 ZONE_KEY = "topology.kubernetes.io/zone"
 REGION_KEY = "topology.kubernetes.io/region"
-SORTING_ALGORITHMS = (
-    "KahnSort",
-    "TarjanSort",
-    "ReverseKahn",
-    "ReverseTarjan",
-    "AlternateKahn",
-    "AlternateTarjan",
-)
-LARGEST_NETWORK_COST = 10_000
+_LARGEST_NETWORK_COST = 10_000
 
 
 def app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> list[dict[str, Any]]:
@@ -68,7 +50,7 @@ def app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> li
             dependency = {
                 "workload": _workload(following[name], namespace),
                 "minBandwidth": peak,
-                "maxNetworkCost": LARGEST_NETWORK_COST,
+                "maxNetworkCost": _LARGEST_NETWORK_COST,
             }
             workloads.append(
                 {
@@ -88,7 +70,7 @@ def app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> li
                 ),
                 "spec": {
                     "numMembers": len(ring),
-                    "topologySortingAlgorithm": SORTING_ALGORITHMS[0],
+                    "topologySortingAlgorithm": "KahnSort",
                     "workloads": workloads,
                 },
             }
@@ -177,90 +159,3 @@ def _origins(costs: dict[str, dict[str, int]]) -> list[dict[str, Any]]:
         }
         for origin, destinations in sorted(costs.items())
     ]
-
-
-# ------------------------------------------------------------------ schemas
-
-
-def app_group_schema() -> Schema:
-    """Return the schema of an AppGroup."""
-    name = {"minLength": 1}
-    workload = record(
-        "A workload.",
-        {
-            "kind": text("Kind of the workload.", **name),
-            "name": text("Its name.", **name),
-            "selector": text("Value of the pod label that finds its pods.", **name),
-            "apiVersion": text("Version of the workload's kind."),
-            "namespace": text("Where it lives."),
-        },
-        required=["kind", "name", "selector"],
-    )
-    dependency = record(
-        "What a workload depends on.",
-        {
-            "workload": workload,
-            "minBandwidth": bandwidth("Bandwidth between the two, in bit/s."),
-            "maxNetworkCost": integer("Network cost it tolerates.", 0, LARGEST_NETWORK_COST),
-        },
-        required=["workload"],
-    )
-    member = record(
-        "A workload and its dependencies.",
-        {"workload": workload, "dependencies": array("What it depends on.", dependency)},
-        required=["workload"],
-    )
-    spec = record(
-        "The members of the group.",
-        {
-            "numMembers": integer("Number of pods.", 1, None, "int32"),
-            "topologySortingAlgorithm": text("How to order them.", enum=list(SORTING_ALGORITHMS)),
-            "workloads": array("The workloads.", member),
-        },
-        required=["numMembers", "topologySortingAlgorithm", "workloads"],
-    )
-    return resource("Pods of one application.", spec, record("Written by upstream alone.", {}))
-
-
-def network_topology_schema() -> Schema:
-    """Return the schema of a NetworkTopology."""
-    cost = record(
-        "Cost of the way to a destination.",
-        {
-            "destination": text("Where to.", minLength=1),
-            "networkCost": integer("The cost.", 0, None),
-            "bandwidthCapacity": bandwidth("What the way carries."),
-            "bandwidthAllocated": bandwidth("What of it is taken."),
-        },
-        required=["destination", "networkCost"],
-    )
-    origin = record(
-        "Costs from one origin.",
-        {"origin": text("Where from.", minLength=1), "costList": array("The costs.", cost)},
-        required=["origin"],
-    )
-    topology = record(
-        "Costs at one level.",
-        {
-            "topologyKey": text("The level.", enum=[REGION_KEY, ZONE_KEY]),
-            "originList": array("The origins.", origin),
-        },
-        required=["topologyKey", "originList"],
-    )
-    weight = record(
-        "Costs by one method.",
-        {
-            "name": text("The method.", minLength=1),
-            "topologyList": array("The levels.", topology),
-        },
-        required=["name", "topologyList"],
-    )
-    spec = record(
-        "Network costs of the cluster.",
-        {
-            "configmapName": text("Config map with measured costs.", minLength=1),
-            "weights": array("The costs.", weight),
-        },
-        required=["weights", "configmapName"],
-    )
-    return resource("Costs of the network.", spec, record("Written by upstream alone.", {}))

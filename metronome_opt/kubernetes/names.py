@@ -11,25 +11,24 @@ from typing import Any
 from metronome_opt.errors import InputError, show
 from metronome_opt.scenario.deployment import Deployment, Task
 
-LABEL_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 LABEL_LENGTH = 63
-SUBDOMAIN_LENGTH = 253
 DEFAULT_GROUP = "metronome.x-k8s.io"
 DEFAULT_NAMESPACE = "default"
 MANAGER = "metronome-opt"
 
+_LABEL = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN_LENGTH = 253
 _SHORT_HASH = 8
 
 
 def is_label(name: str) -> bool:
     """Return whether `name` is an RFC 1123 label as it stands."""
-    return len(name) <= LABEL_LENGTH and re.fullmatch(LABEL_PATTERN[1:-1], name) is not None
+    return len(name) <= LABEL_LENGTH and _LABEL.fullmatch(name) is not None
 
 
 def is_subdomain(name: str) -> bool:
     """Return whether `name` is an RFC 1123 subdomain as it stands, as the names of Nodes are."""
-    return len(name) <= SUBDOMAIN_LENGTH and re.fullmatch(SUBDOMAIN_PATTERN[1:-1], name) is not None
+    return len(name) <= _SUBDOMAIN_LENGTH and all(map(_LABEL.fullmatch, name.split(".")))
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
@@ -147,7 +146,7 @@ class Naming:
         *,
         namespaced: bool = True,
         job: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, str | None] | None = None,
         originals: Mapping[str, tuple[str | None, str | None]] | None = None,
     ) -> dict[str, Any]:
         """Return the metadata of an object.
@@ -161,11 +160,12 @@ class Naming:
         job
             The job that it belongs to; None if it belongs to no one.
         labels
-            Labels beside ``app.kubernetes.io/managed-by``.
+            Labels beside ``app.kubernetes.io/managed-by``; None is left out.
         originals
             For each role (``job``, ``node``, ...) the original name and the one used here; where
             they differ the original is kept in an annotation ``<group>/original-<role>``.
         """
+        given = {key: value for key, value in (labels or {}).items() if value is not None}
         changed = {
             f"{self.group}/original-{role}": original
             for role, (original, used) in (originals or {}).items()
@@ -174,7 +174,7 @@ class Naming:
         return {
             "name": name,
             **({"namespace": self.namespace_of(job or "")} if namespaced else {}),
-            "labels": {"app.kubernetes.io/managed-by": MANAGER, **(labels or {})},
+            "labels": {"app.kubernetes.io/managed-by": MANAGER, **given},
             **({"annotations": changed} if changed else {}),
         }
 
@@ -198,8 +198,7 @@ def _tasks(tasks: Iterable[Task], jobs: Mapping[str, str]) -> dict[tuple[str, in
 
 
 def _check_group(group: str) -> None:
-    valid = len(group) <= SUBDOMAIN_LENGTH and re.fullmatch(SUBDOMAIN_PATTERN[1:-1], group)
-    if not valid or "." not in group:
+    if not is_subdomain(group) or "." not in group:
         raise InputError(
             f"group: {show(group)} is not an API group; use a domain such as {DEFAULT_GROUP}"
         )

@@ -13,8 +13,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import export_claims
-from metronome_opt.kubernetes.folder import Replaceable
-from metronome_opt.kubernetes.write import KUSTOMIZATION_FILE, SIGNATURE
+from metronome_opt.kubernetes.write import _SIGNATURE, _Folder
 from tests.kubernetes.example import two_jobs
 
 CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")
@@ -91,8 +90,9 @@ def test_an_interrupted_export_leaves_the_previous_one_whole(
 
 def replace(directory: Path, content: str) -> None:
     """Write an export of two files, without the objects that a real one checks first."""
-    texts = {"claims.yaml": content, KUSTOMIZATION_FILE: f"{SIGNATURE}\n{content}"}
-    Replaceable(directory, frozenset(texts), KUSTOMIZATION_FILE, SIGNATURE).replace(texts)
+    _Folder(directory).replace(
+        {"claims.yaml": content, "kustomization.yaml": f"{_SIGNATURE}\n{content}"}
+    )
 
 
 def killed_replacement(directory: Path, number: int) -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.quantities import quantity
-from metronome_opt.kubernetes.schema import QUANTITY_PATTERN
 
 LARGEST = (2**63 - 1) // 10**6
 POWERS = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -30,7 +29,6 @@ def bits(text: str) -> int:
 def test_quantities_are_exact_and_canonical(mbit: int) -> None:
     text = quantity(mbit)
     assert bits(text) == mbit * 10**6
-    assert re.fullmatch(QUANTITY_PATTERN[1:-1], text)
     if mbit:
         assert not text[:-1].endswith("000") or text.endswith("E")
 

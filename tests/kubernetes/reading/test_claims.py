@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.kubernetes.quantities import parse_quantity, quantity
-from metronome_opt.kubernetes.reading.weights import weights_of
+from metronome_opt.kubernetes.reading.jobs import weights_of
 from tests.kubernetes.reading.manifests import (
     GROUP,
     PATTERN,
