@@ -34,7 +34,7 @@ def build_manifests(
     group: str = DEFAULT_GROUP,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> Manifests:
-    """Return every object of an export, by file.
+    """Return every object of an export by file, not yet checked against a schema.
 
     Parameters
     ----------
@@ -45,13 +45,7 @@ def build_manifests(
     group
         API group of the claims and capacities.
     namespace
-        Namespace of every namespaced object.
-
-    Returns
-    -------
-    Manifests
-        The objects of each file, in the order in which they are written; a file without objects is
-        left out. Nothing is checked against a schema yet.
+        Namespace of every namespaced object whose job names no other.
 
     Raises
     ------
@@ -60,12 +54,12 @@ def build_manifests(
         `namespace` is not valid.
     """
     _check_deployment(instance, deployment)
-    naming = Naming.of(deployment, group, namespace)
+    naming = Naming(deployment, group, namespace)
     topology = network_topology(deployment, naming)
     objects: tuple[list[Manifest], ...] = (
         custom_resource_definitions(group),
         _capacities(instance, deployment, naming),
-        app_groups(instance, deployment, naming),
+        app_groups(instance, naming),
         [] if topology is None else [topology],
         _claims(instance, schedule, deployment, naming),
     )
@@ -81,12 +75,9 @@ def export_claims(
     group: str = DEFAULT_GROUP,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> list[Path]:
-    """Verify a schedule and write its objects to a folder; see `write_manifests`.
+    """Verify a schedule and write its objects to a folder; return the files.
 
-    Returns
-    -------
-    list of Path
-        The files that were written.
+    See `build_manifests` and `write_manifests`.
 
     Raises
     ------
@@ -124,7 +115,7 @@ def _check_deployment(instance: Instance, deployment: Deployment) -> None:
         if not set(node.links) <= links or len(set(node.links)) < len(node.links):
             refuse("nodes", index, "links", "must be links of the instance, each once")
         nodes[node.name] = node.links
-    jobs = {job.name: job for job in instance.jobs}
+    jobs = {job.name: job.links for job in instance.jobs}
     seen: set[tuple[str, int]] = set()
     for index, task in enumerate(deployment.tasks):
         if task.job not in jobs:
@@ -133,10 +124,8 @@ def _check_deployment(instance: Instance, deployment: Deployment) -> None:
             refuse("tasks", index, "node", f"there is no node {show(task.node)}")
         if task.index < 0 or (task.job, task.index) in seen:
             refuse("tasks", index, "index", f"{task.index} is negative or there twice")
-        if not set(task.links) <= set(jobs[task.job].links):
-            refuse("tasks", index, "links", f"job {show(task.job)} does not use all of them")
-        if task.links and task.links[0] not in nodes[task.node]:
-            refuse("tasks", index, "links", f"{show(task.links[0])} is no link of its node")
+        if not {*task.links[:1]} <= {*nodes[task.node]} or not {*task.links} <= {*jobs[task.job]}:
+            refuse("tasks", index, "links", "must be links of its job, the first of its node")
         seen.add((task.job, task.index))
 
 
@@ -162,23 +151,20 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
             }
             for index, link in enumerate(node.links)
         ]
-        metadata = naming.metadata(
-            name,
-            namespaced=False,
-            labels={REGION_KEY: region, ZONE_KEY: zone},
-            originals={
-                "node": (node.name, name),
-                "rack": (node.rack, zone),
-                "region": (node.region, region),
-            },
-        )
         objects.append(
-            {
-                "apiVersion": f"{naming.group}/{VERSION}",
-                "kind": CAPACITY,
-                "metadata": metadata,
-                "spec": {"links": links},
-            }
+            naming.manifest(
+                f"{naming.group}/{VERSION}",
+                CAPACITY,
+                name,
+                {"links": links},
+                namespaced=False,
+                labels={REGION_KEY: region, ZONE_KEY: zone},
+                originals={
+                    "node": (node.name, name),
+                    "rack": (node.rack, zone),
+                    "region": (node.region, region),
+                },
+            )
         )
     return objects
 
@@ -207,7 +193,7 @@ def _claim(
     reports: Mapping[str, LinkReport],
 ) -> Manifest:
     job = instance.job(task.job)
-    label, node = naming.jobs[task.job], naming.nodes[task.node]
+    node = naming.nodes[task.node]
     slot_us = 1000 * instance.slot_ms
     stretch = schedule.stretch.get(job.name, 0)
     report = reports[task.links[0]] if task.links else None
@@ -232,23 +218,16 @@ def _claim(
     allocation["hyperperiodMicroseconds"] = slot_us * hyperperiod
     if not (schedule.gated or {}).get(job.name, True):
         allocation["gated"] = False
-    return {
-        "apiVersion": f"{naming.group}/{VERSION}",
-        "kind": CLAIM,
-        "metadata": naming.metadata(
-            naming.task(task),
-            job=task.job,
-            labels={f"{naming.group}/job": label},
-            originals={"job": (task.job, label), "node": (task.node, node)},
-        ),
-        "spec": {
-            "job": task.job,
-            "task": task.index,
-            "traffic": {
-                "periodMicroseconds": slot_us * job.period,
-                "phases": phases,
-                "priority": job.weight,
-            },
-            "allocation": allocation,
-        },
+    traffic = {
+        "periodMicroseconds": slot_us * job.period,
+        "phases": phases,
+        "priority": job.weight,
     }
+    return naming.manifest(
+        f"{naming.group}/{VERSION}",
+        CLAIM,
+        naming.tasks[task.job, task.index],
+        {"job": task.job, "task": task.index, "traffic": traffic, "allocation": allocation},
+        job=task.job,
+        originals={"node": (task.node, node)},
+    )

@@ -22,7 +22,7 @@ REGION_KEY = "topology.kubernetes.io/region"
 _LARGEST_NETWORK_COST = 10_000
 
 
-def app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> list[dict[str, Any]]:
+def app_groups(instance: Instance, naming: Naming) -> list[dict[str, Any]]:
     """Return one AppGroup per job that has tasks, in the order of their names.
 
     Upstream says what an AppGroup is; these are choices of ours:
@@ -36,45 +36,29 @@ def app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> li
       would turn down a placement across racks that was already decided.
     """
     members: dict[str, list[tuple[int, str]]] = {}
-    for task in deployment.tasks:
-        members.setdefault(task.job, []).append((task.index, naming.task(task)))
+    for (job, index), name in naming.tasks.items():
+        members.setdefault(job, []).append((index, name))
     groups = []
     for job, tasks in sorted(members.items(), key=lambda item: naming.jobs[item[0]]):
-        label = naming.jobs[job]
         ring = [name for _, name in sorted(tasks)]
         namespace = naming.namespace_of(job)
         following = dict(zip(ring, [*ring[1:], ring[0]], strict=True))
-        peak = quantity(instance.job(job).peak)
-        workloads = []
-        for name in sorted(ring):
+        workloads: list[dict[str, Any]] = [
+            {"workload": _workload(name, namespace)} for name in sorted(ring)
+        ]
+        for member in workloads if len(ring) > 1 else ():
             dependency = {
-                "workload": _workload(following[name], namespace),
-                "minBandwidth": peak,
+                "workload": _workload(following[member["workload"]["name"]], namespace),
+                "minBandwidth": quantity(instance.job(job).peak),
                 "maxNetworkCost": _LARGEST_NETWORK_COST,
             }
-            workloads.append(
-                {
-                    "workload": _workload(name, namespace),
-                    **({"dependencies": [dependency]} if len(ring) > 1 else {}),
-                }
-            )
-        groups.append(
-            {
-                "apiVersion": APPGROUP[0],
-                "kind": APPGROUP[1],
-                "metadata": naming.metadata(
-                    label,
-                    job=job,
-                    labels={f"{naming.group}/job": label},
-                    originals={"job": (job, label)},
-                ),
-                "spec": {
-                    "numMembers": len(ring),
-                    "topologySortingAlgorithm": "KahnSort",
-                    "workloads": workloads,
-                },
-            }
-        )
+            member["dependencies"] = [dependency]
+        spec = {
+            "numMembers": len(ring),
+            "topologySortingAlgorithm": "KahnSort",
+            "workloads": workloads,
+        }
+        groups.append(naming.manifest(*APPGROUP, naming.jobs[job], spec, job=job))
     return groups
 
 
@@ -114,24 +98,16 @@ def network_topology(deployment: Deployment, naming: Naming) -> dict[str, Any] |
             costs = regions.setdefault(naming.regions[here], {})
             far = naming.regions[there]
             costs[far] = max(cost, costs.get(far, 0))
-    return {
-        "apiVersion": NETWORK_TOPOLOGY[0],
-        "kind": NETWORK_TOPOLOGY[1],
-        "metadata": naming.metadata("nt-default"),
-        "spec": {
-            "configmapName": "netperf-metrics",
-            "weights": [
-                {
-                    "name": "UserDefined",
-                    "topologyList": [
-                        {"topologyKey": key, "originList": _origins(costs)}
-                        for key, costs in ((REGION_KEY, regions), (ZONE_KEY, zones))
-                        if costs
-                    ],
-                }
-            ],
-        },
+    topologies = [
+        {"topologyKey": key, "originList": _origins(costs)}
+        for key, costs in ((REGION_KEY, regions), (ZONE_KEY, zones))
+        if costs
+    ]
+    spec = {
+        "configmapName": "netperf-metrics",
+        "weights": [{"name": "UserDefined", "topologyList": topologies}],
     }
+    return naming.manifest(*NETWORK_TOPOLOGY, "nt-default", spec)
 
 
 def _regions(deployment: Deployment) -> dict[str, str]:

@@ -41,14 +41,14 @@ _Dumper.add_representer(str, _represent_text)
 def dump_objects(
     objects: Iterable[Mapping[str, Any]], header: str = "", *, compact: bool = False
 ) -> str:
-    """Return objects as a YAML stream, the keys in the order they have.
+    """Return plain values as a YAML stream, the keys in the order they have.
 
     Parameters
     ----------
     objects
-        Plain values: mappings, lists, text, numbers, truth values.
+        The documents.
     header
-        Text for comment lines before the first object.
+        Text for comment lines before the first one.
     compact
         For people: what holds nothing but plain values stands on one line.
     """

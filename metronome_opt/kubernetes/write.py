@@ -90,13 +90,7 @@ def is_written(manifests: Manifests, directory: str | Path) -> bool:
 
 
 def check_folder(directory: str | Path) -> None:
-    """Refuse a folder that an export could not replace, before the work that is to fill it.
-
-    Raises
-    ------
-    InputError
-        If it is a file or holds what no export wrote.
-    """
+    """Raise InputError if an export could not replace a folder: it holds what no export wrote."""
     _Folder(directory).check()
 
 
@@ -130,7 +124,9 @@ class _Folder:
         """Make these the files of the folder."""
         with self._writing():
             self.target.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(self.target.parent):
+            with _handle(self.target.parent) as parent:
+                with contextlib.suppress(OSError):  # some network file systems do not lock folders
+                    fcntl.flock(parent, fcntl.LOCK_EX)
                 self._settle()
                 self._check_ours()
                 try:
@@ -138,7 +134,7 @@ class _Folder:
                     if self.target.exists():
                         self.target.rename(self.former)
                     self.fresh.rename(self.target)
-                    _sync_folder(self.target.parent)
+                    _sync(parent)
                 finally:
                     self._settle()
 
@@ -196,7 +192,8 @@ class _Folder:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
-        _sync_folder(self.fresh)
+        with _handle(self.fresh) as folder:
+            _sync(folder)
 
     def _remove(self, folder: Path) -> None:
         """Remove a folder of ours, but nothing in it that an export could not have written."""
@@ -212,22 +209,15 @@ class _Folder:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other exports out of `folder`; where it cannot be locked, hope there are none."""
+def _handle(folder: Path) -> Iterator[int]:
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # some network file systems do not lock folders
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield handle
     finally:
         os.close(handle)
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync(folder: int) -> None:
     """Bring the entries of a folder to disk, where the file system can."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            os.fsync(handle)
-    finally:
-        os.close(handle)
+    with contextlib.suppress(OSError):
+        os.fsync(folder)

@@ -5,47 +5,72 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from fractions import Fraction
 from typing import Any
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.reading.objects import Field, Found
-from metronome_opt.kubernetes.reading.workloads import Workload
+from metronome_opt.kubernetes.crd import CLAIM
+from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
+from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES, UnsuitableError, Workload
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.machines import ONE_GPU, Resources
 
 _LONGEST_US = 10**12  # eleven days, as far as a scenario goes
 _LARGEST_PRIORITY = 2**31 - 1
 # Classes that every cluster has, whether its list of them is read or not.
-_BUILT_IN: Mapping[str | None, int] = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
+_BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _SOURCES = ("model", "traffic", "claim-template")
 _NUMBERS = ("batch", "priority", "max-stretch-ms", "iterations")
 _ANNOTATIONS = (*_SOURCES, *_NUMBERS, "ignore")
+_TERMS = {  # what the claims of a job agree on, and where it stands in their spec
+    "traffic": "traffic",
+    "priority": "traffic.priority",
+    "offset_us": "allocation.offsetMicroseconds",
+    "stretch_us": "allocation.stretchMicroseconds",
+}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the objects of a cluster do not say.
+
+    Parameters
+    ----------
+    name
+        Of the scenario.
+    slot_ms
+        Length of a slot.
+    hyperperiod_ms
+        Of which periods become divisors; None for what the periods come to.
+    nic_mbps
+        The interface of nodes without an STBandwidthCapacity; None to leave these out.
+    gpu_tflops
+        What a GPU sustains in training, for jobs by model; None if there are none.
+    gpu_resources
+        What GPUs are called.
+    weights
+        The weight of priority classes, by name; others get theirs by rank.
+    iterations
+        Of jobs that do not say; None to leave that open.
+    """
+
+    name: str = "cluster"
+    slot_ms: int = 5
+    hyperperiod_ms: int | None = None
+    nic_mbps: int | None = None
+    gpu_tflops: Fraction | None = None
+    gpu_resources: Sequence[str] = GPU_RESOURCES
+    weights: Mapping[str, int] = field(default_factory=dict)
+    iterations: int | None = None
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim in force: one with an allocation.
-
-    Attributes
-    ----------
-    found
-        The object.
-    job, task, node
-        Whose it is, and where the pod runs.
-    traffic
-        What the pod needs, as a scenario has it.
-    priority
-        The weight of its job.
-    offset_us, stretch_us
-        How its pattern is shifted and stretched, in microseconds.
-    """
+    """A claim in force, one with an allocation; its traffic is as a scenario has it."""
 
     found: Found
     job: str
@@ -65,193 +90,138 @@ class Job:
     ----------
     found
         The object that it was read from.
-    name
-        Its own name, which others may have too.
-    pods, nodes
-        What its tasks are called, and where they run; None unless all of them do.
+    entry
+        The job as a scenario has it. It has no offset yet, and no priority where `value` decides.
     each
         What one task needs.
-    sends
-        Its traffic, or a model and its batch, as a scenario has them; None if nothing says.
     claim
         Any of its claims, which agree on how it runs now; None without claims in force.
-    weight, value
-        Its weight if that is stated, else the value of its priority class.
-    max_stretch_ms, iterations
-        What its annotations say; None if nothing.
+    value
+        That of its priority class; None if its weight is stated.
     """
 
     found: Found
-    name: str
-    pods: tuple[str, ...]
-    nodes: tuple[str, ...] | None
+    entry: dict[str, Any]
     each: Resources
-    sends: Mapping[str, Any] | None
     claim: Claim | None
-    weight: int | None
     value: int | None
-    max_stretch_ms: int | None = None
-    iterations: int | None = None
+
+    @property
+    def pods(self) -> list[str]:
+        """What its tasks are called."""
+        return list(self.entry["pods"])
+
+    @property
+    def nodes(self) -> list[str] | None:
+        """Where they run; None unless all of them do."""
+        return self.entry.get("nodes")
 
 
-def read_job(
-    workload: Workload,
-    claims: list[Claim],
-    templates: Mapping[tuple[str, str], Found],
-    classes: Mapping[str | None, int],
-    weights: Mapping[str, int],
-    group: str,
-) -> Job | None:
-    """Return the job of a workload; None if it is to be ignored.
+class JobReader:
+    """Makes jobs of workloads.
 
     Parameters
     ----------
-    workload
-        The workload with its pods.
-    claims
-        Those in force for its pods.
-    templates
-        The claims that a workload may name, by namespace and name.
-    classes
-        The values of priority classes; of None, the default's.
-    weights
-        Weights of classes that are given by hand, by name.
-    group
-        The prefix of annotations.
-
-    Raises
-    ------
-    InputError
-        If annotations or claims cannot be used.
+    objects
+        Everything that was read: priority classes, and claims that workloads may name.
+    choices
+        What objects do not say.
     """
-    found, priority_class = workload.found, workload.priority_class
-    stated = _annotations(workload, group)
-    if str(stated["ignore"].value).lower() == "true":
-        return None
-    claim = _agreed(claims) if claims else None
-    value = None
-    weight = stated["priority"].integer(0) if stated["priority"] else None
-    if weight is None:
-        weight = weights.get(priority_class or "")
-    if weight is None:
-        if priority_class is None and claim is not None and None not in classes:
-            weight = claim.priority
-        elif priority_class is None or priority_class in classes:
-            value = classes.get(priority_class, 0)
-        else:
-            raise InputError(
-                f"{found.where}: priorityClassName: there is no PriorityClass "
-                f"{show(priority_class)}; read it as well, or give its weight: "
-                f"--weights {priority_class}=2"
-            )
-    claimed = {each.found.name: each.node for each in claims}
-    nodes = [
-        claimed.get(name) if pod is None or pod.node is None else pod.node
-        for name, pod in zip(workload.names, workload.pods, strict=True)
-    ]
-    known = tuple(node for node in nodes if node is not None)
-    stretch, iterations = stated["max-stretch-ms"], stated["iterations"]
-    return Job(
-        found,
-        found.annotations.get(f"{group}/original-job", found.name),
-        workload.names,
-        known if len(known) == len(nodes) else None,
-        workload.each,
-        _sends(stated, found, templates, claim),
-        claim,
-        weight,
-        value,
-        stretch.integer(0) if stretch else None,
-        iterations.integer(1) if iterations else None,
-    )
 
+    def __init__(self, objects: Objects, choices: Choices) -> None:
+        self._group, self._choices = objects.group, choices
+        self._templates = {each.key: each for each in objects.of(CLAIM)}
+        self._classes = _read_classes(objects.of("PriorityClass"))
 
-def jobs_of_claims(claims: Iterable[Claim]) -> list[Job]:
-    """Return the jobs of claims that no workload is known for.
+    def read(self, workload: Workload, claims: Sequence[Claim]) -> Job:
+        """Return the job of a workload and of the claims in force for its pods.
 
-    Raises
-    ------
-    InputError
-        If claims of a job contradict each other, or two are for the same task.
-    """
-    jobs: dict[tuple[str, str], dict[int, Claim]] = {}
-    for claim in claims:
-        tasks = jobs.setdefault((claim.found.namespace, claim.job), {})
-        other = tasks.setdefault(claim.task, claim)
-        if other is not claim:
-            (claim.found / "spec" / "task").fail(f"is that of {other.found.name} too")
-    result = []
-    for _, tasks in sorted(jobs.items()):
-        mine = [tasks[task] for task in sorted(tasks)]
-        claim = _agreed(mine)
-        pods, nodes = zip(*((each.found.name, each.node) for each in mine), strict=True)
-        sends = {"traffic": claim.traffic}
-        result.append(
-            Job(
-                *(claim.found, claim.job, pods, nodes, ONE_GPU, sends, claim),
-                weight=claim.priority,
-                value=None,
-            )
+        Raises
+        ------
+        UnsuitableError
+            If it is to be ignored, is a single pod, or nothing says what it sends.
+        InputError
+            If annotations or claims cannot be used.
+        """
+        found, choices = workload.found, self._choices
+        stated = _annotations(workload, self._group)
+        if str(stated["ignore"].value).lower() == "true":
+            raise UnsuitableError("as their annotation says")
+        claim = _agreed(claims) if claims else None
+        sends = self._sends(stated, found, claim)
+        weight, value = self._priority(stated["priority"], workload, claim)
+        nodes = workload.nodes({each.found.name: each.node for each in claims})
+        iterations = stated["iterations"].optional(1) or choices.iterations
+        stretch = max(
+            (stated["max-stretch-ms"].optional(0) or 0) // choices.slot_ms,
+            math.ceil(Fraction(claim.stretch_us if claim else 0, 1000 * choices.slot_ms)),
         )
-    return result
+        if len(workload.names) < 2:
+            raise UnsuitableError("of a single pod, which sends nothing")
+        if sends is None:
+            raise UnsuitableError("no traffic known")
+        if claim is not None and found is claim.found:
+            name = claim.job
+        else:
+            name = found.annotations.get(f"{self._group}/original-job", found.name)
+        entry = {
+            "name": name,
+            **sends,
+            "workers": len(workload.names),
+            "each": {kind: count for kind, count in workload.each.model_dump().items() if count},
+            "priority": weight,
+            **({} if nodes is None else {"nodes": nodes}),
+            "pods": list(workload.names),
+            "namespace": found.namespace,
+            **({} if iterations is None else {"iterations": iterations}),
+            **({"max_stretch_ms": stretch * choices.slot_ms} if stretch else {}),
+        }
+        return Job(found, entry, workload.each, claim, value)
 
+    def _priority(
+        self, stated: Field, workload: Workload, claim: Claim | None
+    ) -> tuple[int | None, int | None]:
+        """Return the weight of a job, or the value of its priority class."""
+        name = workload.priority_class
+        weight = stated.optional(0)
+        if weight is None:
+            weight = self._choices.weights.get(name or "")
+        if weight is not None:
+            return weight, None
+        alone = claim is not None and workload.found is claim.found
+        if claim is not None and (alone or (name is None and None not in self._classes)):
+            return claim.priority, None
+        if name is not None and name not in self._classes:
+            raise InputError(
+                f"{workload.found.where}: priorityClassName: there is no PriorityClass "
+                f"{show(name)}; read it as well, or give its weight: --weights {name}=2"
+            )
+        return None, self._classes.get(name, 0)
 
-def named(jobs: Iterable[Job]) -> list[tuple[str, Job]]:
-    """Return each job with a name of its own, in the order of namespaces and names.
-
-    A name that several have gets its namespace before it, and if that does not do its kind too.
-    """
-    jobs = list(jobs)
-    by_name = Counter(job.name for job in jobs)
-    by_place = Counter((job.found.namespace, job.name) for job in jobs)
-    result = []
-
-    def place(job: Job) -> tuple[str, ...]:
-        return job.found.namespace, job.name, job.found.kind, job.found.group
-
-    for job in sorted(jobs, key=place):
-        found, name = job.found, job.name
-        if by_place[found.namespace, job.name] > 1:
-            name = f"{found.namespace}/{found.kind.lower()}.{found.group}/{job.name}"
-        elif by_name[job.name] > 1:
-            name = f"{found.namespace}/{job.name}"
-        result.append((name, job))
-    return result
-
-
-# ------------------------------------------------------------------ priority
-
-
-def read_classes(found: Iterable[Found]) -> Mapping[str | None, int]:
-    """Return the values of priority classes by name; None stands for the default.
-
-    Raises
-    ------
-    InputError
-        If one cannot be read, or two are the default.
-    """
-    classes: dict[str | None, int] = dict(_BUILT_IN)
-    for each in found:
-        value = (each / "value").integer(-_LARGEST_PRIORITY - 1, most=_LARGEST_PRIORITY)
-        classes[each.name] = value
-        default = each / "globalDefault"
-        if default.flag():
-            if None in classes:
-                default.fail("another class is the default as well; there is one at most")
-            classes[None] = value
-    return classes
-
-
-def weights_of(values: Iterable[int]) -> Mapping[int, int]:
-    """Return a weight for each value: 1 for the lowest, then twice that of the one below.
-
-    The weights keep the order and say that a class matters more than the one below, not how much
-    more: the values of classes do not say that either.
-    """
-    return {value: 2**rank for rank, value in enumerate(sorted(set(values)))}
-
-
-# ------------------------------------------------------------------ traffic
+    def _sends(
+        self, stated: Mapping[str, Field], found: Found, claim: Claim | None
+    ) -> Mapping[str, Any] | None:
+        """Return what annotations say, else what the claims in force do."""
+        given = [stated[name] for name in _SOURCES if stated[name]]
+        if len(given) > 1:
+            given[1].fail(f"another of {', '.join(_SOURCES)} is there as well; keep one of them")
+        model, traffic, template = (stated[name] for name in _SOURCES)
+        if model:
+            return {"model": model.text(), "batch": stated["batch"].integer(1)}
+        if stated["batch"]:
+            stated["batch"].fail("is for a model; name one")
+        if traffic:
+            try:
+                value = parse_yaml(traffic.text())
+            except InputError as error:
+                traffic.fail(str(error))
+            return {"traffic": _read_pattern(Field(value, traffic.where))}
+        if template:
+            pattern = self._templates.get((found.namespace, template.text()))
+            if pattern is None:
+                template.fail(f"no such STBandwidthClaim in {found.namespace}; read it as well")
+            return {"traffic": _read_pattern(pattern / "spec" / "traffic")}
+        return None if claim is None else {"traffic": claim.traffic}
 
 
 def _annotations(workload: Workload, group: str) -> Mapping[str, Field]:
@@ -263,44 +233,13 @@ def _annotations(workload: Workload, group: str) -> Mapping[str, Field]:
         if name == full or name.startswith("original-"):
             continue
         number = name in _NUMBERS and re.fullmatch("[0-9]{1,18}", text)
-        field = Field(int(text) if number else text.strip(), where + name)
+        annotation = Field(int(text) if number else text.strip(), where + name)
         if name not in stated:
             near = get_close_matches(name, _ANNOTATIONS, n=1)
             known = f"perhaps {near[0]}" if near else f"known are {', '.join(_ANNOTATIONS)}"
-            field.fail(f"unknown annotation ({known})")
-        stated[name] = field
+            annotation.fail(f"unknown annotation ({known})")
+        stated[name] = annotation
     return stated
-
-
-def _sends(
-    stated: Mapping[str, Field],
-    found: Found,
-    templates: Mapping[tuple[str, str], Found],
-    claim: Claim | None,
-) -> Mapping[str, Any] | None:
-    """Return what annotations say, else what the claims in force do."""
-    given = [stated[name] for name in _SOURCES if stated[name]]
-    if len(given) > 1:
-        given[1].fail(f"another of {', '.join(_SOURCES)} is there as well; keep one of them")
-    model, traffic, template = (stated[name] for name in _SOURCES)
-    if model:
-        return {"model": model.text(), "batch": stated["batch"].integer(1)}
-    if stated["batch"]:
-        stated["batch"].fail("is for a model; name one")
-    if traffic:
-        try:
-            value = parse_yaml(traffic.text())
-        except InputError as error:
-            traffic.fail(str(error))
-        return {"traffic": _read_pattern(Field(value, traffic.where))}
-    if template:
-        pattern = templates.get((found.namespace, template.text()))
-        if pattern is None:
-            template.fail(
-                f"there is no such STBandwidthClaim in namespace {found.namespace}; read it as well"
-            )
-        return {"traffic": _read_pattern(pattern / "spec" / "traffic")}
-    return None if claim is None else {"traffic": claim.traffic}
 
 
 def _read_pattern(traffic: Field) -> dict[str, Any]:
@@ -338,23 +277,60 @@ def _milliseconds(microseconds: int) -> int | float:
     return microseconds / 1000 if rest else whole
 
 
+def name_apart(jobs: Iterable[Job]) -> list[Job]:
+    """Give each job a name of its own; return them in the order of namespaces and names.
+
+    A name that several have gets its namespace before it, and if that does not do its kind too.
+    """
+
+    def where(job: Job) -> tuple[str, ...]:
+        return job.found.namespace, job.entry["name"], job.found.kind, job.found.group
+
+    jobs = sorted(jobs, key=where)
+    by_name = Counter(job.entry["name"] for job in jobs)
+    by_place = Counter(where(job)[:2] for job in jobs)
+    for job in jobs:
+        namespace, name, kind, group = place = where(job)
+        if by_place[place[:2]] > 1:
+            job.entry["name"] = f"{namespace}/{kind.lower()}.{group}/{name}"
+        elif by_name[name] > 1:
+            job.entry["name"] = f"{namespace}/{name}"
+    return jobs
+
+
+def weights_of(values: Iterable[int]) -> Mapping[int, int]:
+    """Return a weight for each value: 1 for the lowest, then twice that of the one below.
+
+    The weights keep the order and say that a class matters more than the one below, not how much
+    more: the values of classes do not say that either.
+    """
+    return {value: 2**rank for rank, value in enumerate(sorted(set(values)))}
+
+
+def _read_classes(found: Iterable[Found]) -> Mapping[str | None, int]:
+    """Return the values of priority classes by name; None stands for the default."""
+    classes: dict[str | None, int] = {**_BUILT_IN}  # type: ignore[dict-item]
+    for each in found:
+        value = (each / "value").integer(-_LARGEST_PRIORITY - 1, most=_LARGEST_PRIORITY)
+        classes[each.name] = value
+        default = each / "globalDefault"
+        if default.flag():
+            if None in classes:
+                default.fail("another class is the default as well; there is one at most")
+            classes[None] = value
+    return classes
+
+
 # ------------------------------------------------------------------ claims in force
 
 
-def read_claims(found: Iterable[Found]) -> list[Claim]:
-    """Return the claims in force; one without an allocation is a pattern for others.
-
-    Raises
-    ------
-    InputError
-        If one cannot be read.
-    """
-    claims = []
+def read_claims(found: Iterable[Found]) -> Iterator[Claim]:
+    """Yield the claims in force; one without an allocation is a pattern for others."""
     for each in found:
         spec = each / "spec"
         allocation, traffic = spec / "allocation", spec / "traffic"
         if allocation:
-            claim = Claim(
+            yield Claim(
                 each,
                 job=(spec / "job").text(),
                 task=(spec / "task").integer(0, most=MAX_TASKS),
@@ -364,26 +340,33 @@ def read_claims(found: Iterable[Found]) -> list[Claim]:
                 offset_us=(allocation / "offsetMicroseconds").integer(0),
                 stretch_us=(allocation / "stretchMicroseconds").integer(0),
             )
-            claims.append(claim)
-    return claims
 
 
-def _agreed(claims: Iterable[Claim]) -> Claim:
+def claimed_workloads(claims: Iterable[Claim]) -> list[tuple[Workload, list[Claim]]]:
+    """Return workloads of claims that no other workload is known for; two may not share a task."""
+    jobs: dict[tuple[str, str], dict[int, Claim]] = {}
+    for claim in claims:
+        tasks = jobs.setdefault((claim.found.namespace, claim.job), {})
+        other = tasks.setdefault(claim.task, claim)
+        if other is not claim:
+            (claim.found / "spec" / "task").fail(f"is that of {other.found.name} too")
+    result = []
+    for _, tasks in sorted(jobs.items()):
+        mine = [tasks[task] for task in sorted(tasks)]
+        names = tuple(claim.found.name for claim in mine)
+        workload = Workload(mine[0].found, names, (None,) * len(names), ONE_GPU, {}, None)
+        result.append((workload, mine))
+    return result
+
+
+def _agreed(claims: Sequence[Claim]) -> Claim:
     """Return the first of a job's claims; refuse one that says anything else."""
-
-    def terms(claim: Claim) -> dict[tuple[str, str], Any]:
-        return {
-            ("traffic", "periodMicroseconds"): claim.traffic["period_ms"],
-            ("traffic", "phases"): claim.traffic["phases"],
-            ("traffic", "priority"): claim.priority,
-            ("allocation", "offsetMicroseconds"): claim.offset_us,
-            ("allocation", "stretchMicroseconds"): claim.stretch_us,
-        }
-
-    first, *others = claims
-    for other in others:
-        for (part, name), value in terms(other).items():
-            if value != terms(first)[part, name]:
-                field = other.found / "spec" / part / name
-                field.fail(f"is not that of {first.found.name}, a claim of the same job")
+    first = claims[0]
+    for other in claims:
+        for term, path in _TERMS.items():
+            if getattr(other, term) != getattr(first, term):
+                raise InputError(
+                    f"{other.found.where}: spec.{path}: is not that of {first.found.name}, a claim "
+                    f"of the same job, got {show(getattr(other, term))}"
+                )
     return first

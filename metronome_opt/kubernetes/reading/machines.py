@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.crd import CAPACITY
-from metronome_opt.kubernetes.diktyo import NETWORK_TOPOLOGY, REGION_KEY, ZONE_KEY
+from metronome_opt.kubernetes.diktyo import REGION_KEY, ZONE_KEY
+from metronome_opt.kubernetes.reading.jobs import Choices
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
 from metronome_opt.kubernetes.reading.workloads import has_of
 from metronome_opt.scenario.machines import Resources
@@ -21,7 +23,8 @@ _MOST_TFLOPS = 10**6
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _SAME_ZONE = 1  # the network cost between nodes of one zone, as Diktyo counts it
 
-Ways = Mapping[tuple[str, str], int]  # by origin and destination
+_Link = tuple[str, int]  # name and Mbit/s
+_Ways = dict[tuple[str, str], int]  # by origin and destination
 
 
 @dataclass(frozen=True)
@@ -30,85 +33,63 @@ class Machine:
 
     Attributes
     ----------
-    node
-        The Node; None if none says what it has.
+    found
+        The Node, or the capacity if there is none.
     has
         What pods may take; None without a Node.
     interface, uplink
-        The link that is its own, and the one that it shares if there is one: name and Mbit/s.
+        The link that is its own, and the one that it shares if there is one.
     zone, region
         Where it stands; None where unknown.
     """
 
-    node: Found | None
+    found: Found
     has: Resources | None
-    interface: tuple[str, int]
-    uplink: tuple[str, int] | None = None
-    zone: str | None = None
-    region: str | None = None
+    interface: _Link
+    uplink: _Link | None
+    zone: str | None
+    region: str | None
 
     @property
     def is_open(self) -> bool:
         """Whether new pods may come."""
-        if self.node is None or (self.node / "spec" / "unschedulable").flag():
-            return False
-        return all(
-            (condition / "status").value == "True"
-            for condition in (self.node / "status" / "conditions").items()
-            if (condition / "type").value == "Ready"
-        )
+        conditions = (self.found / "status" / "conditions").items()
+        ready = [each / "status" for each in conditions if (each / "type").value == "Ready"]
+        closed = (self.found / "spec" / "unschedulable").flag()
+        return not closed and all(status.value == "True" for status in ready)
 
     @property
     def is_tainted(self) -> bool:
         """Whether it keeps off pods that do not tolerate it."""
-        taints = [] if self.node is None else (self.node / "spec" / "taints").items()
-        effects = {(taint / "effect").text() for taint in taints}
-        return bool(effects & {"NoSchedule", "NoExecute"})
+        taints = (self.found / "spec" / "taints").items()
+        return bool({(each / "effect").text() for each in taints} & {"NoSchedule", "NoExecute"})
 
 
-def read_machines(
-    objects: Objects, gpu_resources: Sequence[str], nic_mbps: int | None, notes: list[str]
-) -> dict[str, Machine]:
+def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[str, Machine]:
     """Return the nodes that have GPUs and whose interfaces are known, by name.
 
-    Without any Node the capacities say which machines there are.
-
-    Parameters
-    ----------
-    objects
-        Everything that was read.
-    gpu_resources
-        What GPUs are called.
-    nic_mbps
-        The interface of nodes that have no capacity; None to leave these nodes out.
-    notes
-        What is left out is told here.
-
-    Raises
-    ------
-    InputError
-        If an object cannot be read, or capacities contradict each other.
+    Without any Node the capacities say which machines there are. What is left out is told in
+    `notes`.
     """
-    nodes: dict[str, tuple[Found | None, Resources | None]] = {}
+    nodes: dict[str, tuple[Found, Resources | None]] = {}
     for node in objects.of("Node"):
-        has = has_of(node / "status", gpu_resources)
+        has = has_of(node, choices.gpu_resources)
         if has.gpus:
             nodes[node.name] = node, has
-    capacities = {each.name: each for each in objects.of(CAPACITY, objects.group)}
+    capacities = {each.name: each for each in objects.of(CAPACITY)}
     links = _read_links(capacities.values())
-    if not nodes:
-        nodes = dict.fromkeys(capacities, (None, None))
+    nodes = nodes or {name: (capacity, None) for name, capacity in capacities.items()}
     machines = {}
-    for name, (found, room) in sorted(nodes.items()):
-        if name not in links and nic_mbps is None:
-            continue
-        interface, uplink = links.get(name, ((name, nic_mbps or 0), None))
-        said = [each.labels for each in (found, capacities.get(name)) if each is not None]
-        zone, region = (
-            next((labels[key] for labels in said if labels.get(key)), None)
-            for key in (ZONE_KEY, REGION_KEY)
-        )
-        machines[name] = Machine(found, room, interface, uplink, zone, region)
+    for name, (found, room) in nodes.items():
+        if name not in links and choices.nic_mbps is not None:
+            links[name] = (name, choices.nic_mbps), None
+        if name in links:
+            said = [found.labels, capacities.get(name, found).labels]
+            zone, region = (
+                next((labels[key] for labels in said if labels.get(key)), None)
+                for key in (ZONE_KEY, REGION_KEY)
+            )
+            machines[name] = Machine(found, room, *links[name], zone, region)
     without = sorted(set(nodes) - set(machines))
     if without:
         notes.append(
@@ -129,39 +110,31 @@ def _counted(names: Sequence[str], one: str, several: str) -> str:
     return f"{len(names)} {one if len(names) == 1 else several} ({shown})"
 
 
-def _read_links(
-    capacities: Iterable[Found],
-) -> dict[str, tuple[tuple[str, int], tuple[str, int] | None]]:
+def _read_links(capacities: Iterable[Found]) -> dict[str, tuple[_Link, _Link | None]]:
     """Return interface and shared link of each node.
 
     An interface belongs to one node, and a shared link carries the same for all.
     """
     links = {}
-    owner: dict[str, str] = {}
-    carries: dict[str, tuple[int, str]] = {}
+    first: dict[str, tuple[str, int]] = {}
     for each in capacities:
-        own: list[tuple[str, int]] = []
-        shared: list[tuple[str, int]] = []
-        listed = each / "spec" / "links"
-        for link in listed.items():
+        scopes: dict[str, list[_Link]] = {"Node": [], "Shared": []}
+        for link in (each / "spec" / "links").items():
             name, capacity = (link / "name").text(), _megabits(link / "capacity")
             scope = link / "scope"
-            if scope.text() == "Node":
-                if owner.setdefault(name, each.name) != each.name:
-                    (link / "name").fail(f"is the interface of {owner[name]} too; share it")
-                own.append((name, capacity))
-            elif scope.value == "Shared":
-                known, first = carries.setdefault(name, (capacity, each.name))
-                if known != capacity:
-                    (link / "capacity").fail(f"is not the {known} Mbit/s that {first} states")
-                shared.append((name, capacity))
-            else:
+            if scope.text() not in scopes:
                 scope.fail("must be Node or Shared")
-        if len(own) != 1:
-            listed.fail(f"must have one link of scope Node, has {len(own)}; add several up to one")
-        if len(shared) > 1:
-            listed.fail(
-                f"must have at most one link of scope Shared, has {len(shared)}; keep the narrowest"
+            other, known = first.setdefault(name, (each.name, capacity))
+            if scope.value == "Node" and other != each.name:
+                (link / "name").fail(f"is the interface of {other} too; share it")
+            if known != capacity:
+                (link / "capacity").fail(f"is not the {known} Mbit/s that {other} states")
+            scopes[scope.value].append((name, capacity))
+        own, shared = scopes.values()
+        if len(own) != 1 or len(shared) > 1:
+            (each / "spec" / "links").fail(
+                f"must have one link of scope Node, has {len(own)}, and at most one of scope "
+                f"Shared, has {len(shared)}; add up what is the node's, keep the narrowest else"
             )
         links[each.name] = own[0], next(iter(shared), None)
     return links
@@ -175,46 +148,34 @@ def _megabits(capacity: Field) -> int:
     return whole
 
 
-def read_gpu(
+def _read_gpu(
     machines: Mapping[str, Machine], tflops: Fraction | None, group: str
 ) -> dict[str, Any] | None:
     """Return the kind of GPU as a scenario has it; None if nobody says how fast it is.
 
-    Parameters
-    ----------
-    machines
-        All of them have GPUs of one kind.
-    tflops
-        What is said beside the nodes, and counts more than what they say.
-    group
-        The prefix of annotations.
-
-    Raises
-    ------
-    InputError
-        If nodes say different things.
+    All nodes have GPUs of one kind. What is said beside them counts more than what they say.
     """
-    first: Found | None = None
-    speed: Fraction | None = None
-    for node in (machine.node for machine in machines.values()):
-        stated = None if node is None else node.annotations.get(f"{group}/sustained-tflops")
-        if node is None or stated is None:
-            continue
-        if _NUMBER.fullmatch(stated) is None or not 0 < Fraction(stated) <= _MOST_TFLOPS:
-            Field(stated, f"{node.where}: annotation {group}/sustained-tflops").fail(
-                f"must be a number above 0 and up to {_MOST_TFLOPS}"
-            )
-        if first is not None and speed != Fraction(stated) and tflops is None:
-            raise InputError(
-                f"{node.where}: its GPUs sustain {stated} TFLOP/s, those of {first.name} another "
-                "number; a scenario has one kind of GPU, say which: --gpu-tflops"
-            )
-        first, speed = first or node, speed or Fraction(stated)
+    annotation = f"{group}/sustained-tflops"
+    stated: dict[Fraction, Found] = {}
+    for found in (machine.found for machine in machines.values()):
+        text = found.annotations.get(annotation)
+        if text is not None:
+            if _NUMBER.fullmatch(text) is None or not 0 < Fraction(text) <= _MOST_TFLOPS:
+                Field(text, f"{found.where}: annotation {annotation}").fail(
+                    f"must be a number above 0 and up to {_MOST_TFLOPS}"
+                )
+            stated.setdefault(Fraction(text), found)
+    if len(stated) > 1 and tflops is None:
+        (one, first), (other, found), *_ = stated.items()
+        raise InputError(
+            f"{found.where}: its GPUs sustain {float(other):g} TFLOP/s, those of {first.name} "
+            f"{float(one):g}; a scenario has one kind of GPU, say which: --gpu-tflops"
+        )
     source = "the nodes' annotation" if tflops is None else "stated when the cluster was read"
-    speed = tflops or speed
+    speed = tflops or next(iter(stated), None)
     if speed is None:
         return None
-    name = None if first is None else first.labels.get(_PRODUCT)
+    name = next((found.labels.get(_PRODUCT) for found in stated.values()), None)
     value = int(speed) if speed.denominator == 1 else float(speed)
     return {"name": name or "GPU", "sustained_tflops": {"value": value, "assumed": source}}
 
@@ -222,34 +183,21 @@ def read_gpu(
 # ------------------------------------------------------------------ the network between zones
 
 
-@dataclass(frozen=True)
-class Topology:
-    """Costs between zones and between regions, and what the ways between zones carry, Mbit/s."""
+def _read_topology(found: Sequence[Found]) -> tuple[_Ways, _Ways, _Ways]:
+    """Return costs between zones and regions, and what the ways between zones carry, Mbit/s.
 
-    zones: Ways = field(default_factory=dict)
-    regions: Ways = field(default_factory=dict)
-    carries: Ways = field(default_factory=dict)
-
-
-def read_topology(objects: Objects) -> Topology:
-    """Return what the NetworkTopology says; costs that a user defined come before measured ones.
-
-    Raises
-    ------
-    InputError
-        If there are several, or it cannot be read.
+    Costs that a user defined come before measured ones.
     """
-    found = objects.of_key(NETWORK_TOPOLOGY)
     if len(found) > 1:
         raise InputError(
             f"{found[1].where}: {found[0].namespace}/{found[0].name} is there as well; a cluster "
             "has one NetworkTopology, leave the other out"
         )
     weights = (found[0] / "spec" / "weights").items() if found else []
-    defined = [weight for weight in weights if (weight / "name").text() == "UserDefined"]
-    costs: dict[str, dict[tuple[str, str], int]] = {ZONE_KEY: {}, REGION_KEY: {}}
-    carries: dict[tuple[str, str], int] = {}
-    for topology in ((defined or weights)[0] / "topologyList").items() if weights else ():
+    weights.sort(key=lambda weight: (weight / "name").text() != "UserDefined")
+    costs: dict[str, _Ways] = {ZONE_KEY: {}, REGION_KEY: {}}
+    carries: _Ways = {}
+    for topology in (weights[0] / "topologyList").items() if weights else ():
         key = topology / "topologyKey"
         if key.text() not in costs:
             key.fail(f"must be {ZONE_KEY} or {REGION_KEY}")
@@ -262,119 +210,96 @@ def read_topology(objects: Objects) -> Topology:
                 costs[key.value][ends] = (way / "networkCost").integer(0)
                 if key.value == ZONE_KEY and way / "bandwidthCapacity":
                     carries[ends] = _megabits(way / "bandwidthCapacity")
-    return Topology(costs[ZONE_KEY], costs[REGION_KEY], carries)
+    return costs[ZONE_KEY], costs[REGION_KEY], carries
 
 
 def cluster_document(
+    objects: Objects,
     machines: Mapping[str, Machine],
     has: Mapping[str, Resources],
-    topology: Topology,
+    tflops: Fraction | None,
     notes: list[str],
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``.
 
     Parameters
     ----------
-    machines
-        By name.
-    has
-        What each has for the jobs.
-    topology
-        Costs and bandwidths between zones.
+    objects
+        Everything that was read.
+    machines, has
+        The machines by name, and what each has for the jobs.
+    tflops
+        What a GPU sustains; None for what the nodes say.
     notes
         What is assumed is told here.
 
     Raises
     ------
     InputError
-        If two zones share an uplink.
+        If two zones share an uplink, or what was read contradicts itself.
     """
+    zone_costs, region_costs, carries = _read_topology(objects.of("NetworkTopology"))
     racks = _racks(machines)
-    uplinks = _uplinks(machines, racks, topology, notes)
     zone_of = {rack: machines[name].zone for name, rack in racks.items()}
-    regions = {machine.region for machine in machines.values()}
+    uplinks = {racks[name]: each.uplink for name, each in machines.items() if each.uplink}
+    for rack, zone in zone_of.items():
+        carried = {amount for (origin, _), amount in carries.items() if origin == zone}
+        if carried and rack not in uplinks:
+            uplinks[rack] = f"{rack}-uplink", min(carried)
+            if len(carried) > 1:
+                notes.append(
+                    f"zone {zone}: its ways carry from {min(carried)} to {max(carried)} "
+                    "Mbit/s; the uplink is taken to carry the least"
+                )
     links = dict(machine.interface for machine in machines.values())
-    for uplink, capacity in uplinks.values():
+    for uplink, capacity in (uplinks[rack] for rack in zone_of if rack in uplinks):
         if uplink in links:
             raise InputError(
                 f"link {uplink}: is the way of two nodes or zones to the others; give each its own"
             )
         links[uplink] = capacity
-    document: dict[str, Any] = {
+    nodes = []
+    for name, machine in machines.items():
+        amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}
+        place = {"rack": racks.get(name), "region": machine.region}
+        place = {key: value for key, value in place.items() if value}
+        nodes.append({"name": name, "has": amounts, "interface": machine.interface[0], **place})
+    regions = {machine.region for machine in machines.values()}
+    costs = {
+        (here, there): _SAME_ZONE if zone == other else zone_costs.get((zone or "", other or ""))
+        for (here, zone), (there, other) in permutations(zone_of.items(), 2)
+        if zone_costs and zone and other
+    }
+    document = {
         "topology": "listed",
-        "nodes": [
-            {
-                "name": name,
-                "has": {kind: amount for kind, amount in has[name].model_dump().items() if amount},
-                "interface": machine.interface[0],
-                **({"rack": racks[name]} if name in racks else {}),
-                **({"region": machine.region} if machine.region else {}),
-            }
-            for name, machine in machines.items()
-        ],
+        "nodes": nodes,
         "links": [{"name": link, "capacity": capacity} for link, capacity in links.items()],
         "racks": [
             {"name": rack, **({"uplink": uplinks[rack][0]} if rack in uplinks else {})}
             for rack in zone_of
         ],
-        "zone_costs": _zone_costs(zone_of, topology.zones),
+        "zone_costs": [_cost(ends, cost) for ends, cost in costs.items() if cost is not None],
         "region_costs": [
-            _cost(ends, cost) for ends, cost in topology.regions.items() if set(ends) <= regions
+            _cost(ends, cost) for ends, cost in region_costs.items() if set(ends) <= regions
         ],
+        "gpu": _read_gpu(machines, tflops, objects.group),
     }
     return {name: value for name, value in document.items() if value}
 
 
 def _racks(machines: Mapping[str, Machine]) -> dict[str, str]:
     """Return the rack of each node that has one: a zone, or what in a zone shares an uplink."""
-    uplinks: dict[str | None, set[str | None]] = defaultdict(set)
+    uplinks = defaultdict(set)
     for machine in machines.values():
-        uplinks[machine.zone].add(machine.uplink and machine.uplink[0])
+        uplinks[machine.zone].add(machine.uplink)
     racks = {}
     for name, machine in machines.items():
         zone, uplink = machine.zone, machine.uplink and machine.uplink[0]
-        if zone is not None and uplink is not None and len(uplinks[zone]) > 1:
+        if zone and uplink and len(uplinks[zone]) > 1:
             racks[name] = f"{zone}/{uplink}"
-        elif zone is not None or uplink is not None:
+        elif zone or uplink:
             racks[name] = zone or uplink or ""
     return racks
-
-
-def _uplinks(
-    machines: Mapping[str, Machine],
-    racks: Mapping[str, str],
-    topology: Topology,
-    notes: list[str],
-) -> dict[str, tuple[str, int]]:
-    """Return name and capacity of the uplink of each rack that has one."""
-    uplinks: dict[str, tuple[str, int]] = {}
-    for name, rack in racks.items():
-        machine = machines[name]
-        carried = {
-            carries for (origin, _), carries in topology.carries.items() if origin == machine.zone
-        }
-        if machine.uplink is not None:
-            uplinks[rack] = machine.uplink
-        elif carried and rack not in uplinks:
-            uplinks[rack] = f"{rack}-uplink", min(carried)
-            if len(carried) > 1:
-                notes.append(
-                    f"zone {machine.zone}: its ways carry from {min(carried)} to {max(carried)} "
-                    "Mbit/s; the uplink is taken to carry the least"
-                )
-    return uplinks
-
-
-def _zone_costs(zone_of: Mapping[str, str | None], costs: Ways) -> list[dict[str, Any]]:
-    """Return the costs between racks: those between their zones."""
-    between = []
-    for here, one in zone_of.items():
-        for there, other in zone_of.items():
-            if costs and here != there and one is not None and other is not None:
-                cost = _SAME_ZONE if one == other else costs.get((one, other))
-                if cost is not None:
-                    between.append(_cost((here, there), cost))
-    return between
 
 
 def _cost(ends: tuple[str, str], cost: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 from metronome_opt.documents import read_documents
 from metronome_opt.errors import InputError, place, show
 from metronome_opt.kubernetes.crd import CAPACITY, CLAIM, VERSION
-from metronome_opt.kubernetes.diktyo import APPGROUP, NETWORK_TOPOLOGY
 from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
 from metronome_opt.kubernetes.quantities import parse_quantity
 
@@ -28,10 +27,8 @@ _OTHERS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Node", ""): ("v1",),
     ("Pod", ""): ("v1",),
     ("PriorityClass", "scheduling.k8s.io"): ("v1",),
-    **{
-        (kind, version.partition("/")[0]): (version.partition("/")[2],)
-        for version, kind in (APPGROUP, NETWORK_TOPOLOGY)
-    },
+    ("AppGroup", "appgroup.diktyo.x-k8s.io"): ("v1alpha1",),
+    ("NetworkTopology", "networktopology.diktyo.x-k8s.io"): ("v1alpha1",),
 }
 _CLUSTER_SCOPED = ("Node", "PriorityClass", CAPACITY)
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -88,6 +85,10 @@ class Field:
             self.fail(f"must be between {least} and {most}")
         return self.value
 
+    def optional(self, least: int) -> int | None:
+        """Return an integer of at least `least`; None if it is missing."""
+        return self.integer(least) if self else None
+
     def flag(self) -> bool:
         """Return a truth value, false if it is missing."""
         if self and not isinstance(self.value, bool):
@@ -125,19 +126,10 @@ class Field:
 
 @dataclass(frozen=True, kw_only=True)
 class Found(Field):
-    """An object.
-
-    Attributes
-    ----------
-    kind, group, version
-        What it is; the core group has no name.
-    namespace, name
-        Who it is; a kind without namespaces has an empty one.
-    """
+    """An object; the core group has no name, and a kind without namespaces an empty one."""
 
     kind: str
     group: str
-    version: str
     namespace: str
     name: str
 
@@ -145,6 +137,11 @@ class Found(Field):
     def key(self) -> tuple[str, str]:
         """Its namespace and name."""
         return self.namespace, self.name
+
+    @property
+    def title(self) -> str:
+        """Its kind, namespace and name, as messages have them."""
+        return f"{self.kind} {self.namespace}{'/' if self.namespace else ''}{self.name}"
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -166,12 +163,7 @@ class Found(Field):
 
 
 class Objects:
-    """All objects that were read.
-
-    Parameters
-    ----------
-    group
-        API group of claims and capacities.
+    """All objects that were read, of claims and capacities those of one API group.
 
     Attributes
     ----------
@@ -182,21 +174,20 @@ class Objects:
     def __init__(self, group: str) -> None:
         self.group = group
         self.passed: Counter[str] = Counter()
-        self._found: dict[tuple[str, str], dict[tuple[str, str], Found]] = {}
-        ours = {(CLAIM, group): (VERSION,), (CAPACITY, group): (VERSION,)}
-        self._known = {**WORKLOADS, **_OTHERS, **ours}
+        self._known = {
+            **WORKLOADS,
+            **_OTHERS,
+            (CLAIM, group): (VERSION,),
+            (CAPACITY, group): (VERSION,),
+        }
+        self._found: dict[tuple[str, ...], Found] = {}
 
-    def __len__(self) -> int:
-        return sum(map(len, self._found.values()))
-
-    def of(self, kind: str, group: str = "") -> list[Found]:
-        """Return the objects of a kind by namespace and name."""
-        return [found for _, found in sorted(self._found.get((kind, group), {}).items())]
-
-    def of_key(self, key: tuple[str, str]) -> list[Found]:
-        """Return the objects of a kind by its API version and name."""
-        version, kind = key
-        return self.of(kind, version.rpartition("/")[0])
+    def of(self, kind: str, group: str | None = None) -> list[Found]:
+        """Return the objects of a kind by namespace and name; of one group if it is given."""
+        found = [each for each in self._found.values() if each.kind == kind]
+        return sorted(
+            (each for each in found if group in (None, each.group)), key=lambda each: each.key
+        )
 
     def workloads(self) -> Iterator[Found]:
         """Yield the workloads, kind by kind."""
@@ -233,8 +224,6 @@ class Objects:
 
     def _add(self, where: str, document: Any, namespace: str, *, yielding: bool) -> None:
         root = Field(document, where)
-        if not root:
-            root.fail("must be a mapping, got nothing")
         if not (root / "kind") or not (root / "apiVersion"):
             self.passed["no Kubernetes object"] += 1
             return
@@ -244,22 +233,14 @@ class Objects:
         if known is None:
             self.passed[f"{kind} ({group})" if slash else kind] += 1
             return
-        name = (root / "metadata" / "name").text()
-        scope = ""
-        if kind not in _CLUSTER_SCOPED:
-            scope = (root / "metadata" / "namespace").text(namespace)
-        found = Found(
-            document,
-            f"{where}: {kind} {scope}{'/' if scope else ''}{name}",
-            kind=kind,
-            group=group,
-            version=version,
-            namespace=scope,
-            name=name,
-        )
+        metadata = root / "metadata"
+        name = (metadata / "name").text()
+        scope = "" if kind in _CLUSTER_SCOPED else (metadata / "namespace").text(namespace)
+        found = Found(document, where, kind=kind, group=group, namespace=scope, name=name)
+        found = replace(found, where=f"{where}: {found.title}")
         if version not in known:
             (found / "apiVersion").fail(f"version must be {' or '.join(known)}")
-        other = self._found.setdefault((kind, group), {}).setdefault(found.key, found)
+        other = self._found.setdefault((kind, group, scope, name), found)
         if _said(other) != _said(found) and not yielding:
             raise InputError(
                 f"{found.where}: says another thing than {other.where}; keep one of them"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -36,11 +36,6 @@ class Pod:
     needs: Resources
 
 
-def without_suffix(name: str) -> str:
-    """Return the name of a Job's pod without what the Job appended."""
-    return _SUFFIX.sub("", name)
-
-
 class Pods:
     """The pods of a cluster that have not ended, those that run before those that wait."""
 
@@ -50,21 +45,25 @@ class Pods:
             if (each / "status" / "phase").text("Unknown") not in _ENDED:
                 spec = each / "spec"
                 node = (spec / "nodeName").text("") or None
-                self.all.append(Pod(each, node, needs_of(spec, gpu_resources)))
-        self._named: dict[tuple[str, str], list[Pod]] = {}
+                self.all.append(Pod(each, node, _needs_of(spec, gpu_resources)))
+        self._left: dict[tuple[str, str], list[Pod]] = {}
         for pod in sorted(self.all, key=lambda pod: (pod.node is None, pod.found.name)):
             for name in {pod.found.name, without_suffix(pod.found.name)}:
-                self._named.setdefault((pod.found.namespace, name), []).append(pod)
+                self._left.setdefault((pod.found.namespace, name), []).append(pod)
 
-    def named(self, namespace: str, name: str) -> Pod | None:
-        """Return the pod of a name."""
-        found = self._named.get((namespace, name), ())
-        return next((pod for pod in found if pod.found.name == name), None)
+    def take(self, namespace: str, name: str, job: str = "") -> Pod | None:
+        """Return the pod called `name`; if it is of a Job the next one with such a suffix too."""
+        left = self._left.get((namespace, name), [])
+        for pod in left:
+            if pod.found.owner in (None, ("Job", job)) if job else pod.found.name == name:
+                left.remove(pod)
+                return pod
+        return None
 
-    def of_job(self, namespace: str, stem: str, job: str) -> list[Pod]:
-        """Return pods that a Job made or nobody did, called `stem` with or without a suffix."""
-        found = self._named.get((namespace, stem), ())
-        return [pod for pod in found if pod.found.owner in (None, ("Job", job))]
+
+def without_suffix(name: str) -> str:
+    """Return the name of a Job's pod without what the Job appended."""
+    return _SUFFIX.sub("", name)
 
 
 @dataclass(frozen=True)
@@ -95,10 +94,19 @@ class Workload:
     priority_class: str | None
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> list[str]:
         """What each pod is called, as far as that is known."""
         pairs = zip(self.expected, self.pods, strict=True)
-        return tuple(name if pod is None else pod.found.name for name, pod in pairs)
+        return [name if pod is None else pod.found.name for name, pod in pairs]
+
+    def nodes(self, claimed: Mapping[str, str]) -> list[str] | None:
+        """Return the node of each pod; None unless all of them run, or are claimed to."""
+        nodes = [
+            claimed.get(name) if pod is None or pod.node is None else pod.node
+            for name, pod in zip(self.names, self.pods, strict=True)
+        ]
+        known = [node for node in nodes if node is not None]
+        return known if len(known) == len(nodes) else None
 
 
 class UnsuitableError(Exception):
@@ -107,24 +115,13 @@ class UnsuitableError(Exception):
 
 @dataclass(frozen=True)
 class _Replicas:
-    """Pods of one template; `job` is the Job that makes them, and `alike` if they have no index."""
+    """Pods of one template: their names, the Job that makes them, whether they have no index."""
 
     title: str
-    names: tuple[str, ...]
+    names: Sequence[str]
     template: Field
     job: str = ""
     alike: bool = False
-
-    def find(self, namespace: str, pods: Pods) -> list[Pod | None]:
-        """Return the pod of each name; those that are alike in the order of their names."""
-        if not self.job:
-            return [pods.named(namespace, name) for name in self.names]
-        if not self.alike:
-            found = [pods.of_job(namespace, name, self.job) for name in self.names]
-            return [next(iter(each), None) for each in found]
-        there = pods.of_job(namespace, self.job, self.job)[: len(self.names)]
-        there.sort(key=lambda pod: pod.found.name)
-        return [*there, *[None] * (len(self.names) - len(there))]
 
 
 def read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Workload:
@@ -139,32 +136,33 @@ def read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Wor
     """
     if _is_done(found):
         raise UnsuitableError("done")
-    holding = []
-    for replicas in _replicas(found):
-        needs = needs_of(replicas.template / "spec", gpu_resources)
-        if needs.gpus and replicas.names:
-            holding.append((replicas, needs))
+    every = [(each, _needs_of(each.template / "spec", gpu_resources)) for each in _replicas(found)]
+    holding = [(each, needs) for each, needs in every if needs.gpus and each.names]
     if not holding:
         raise UnsuitableError("without GPUs")
-    if sum(len(replicas.names) for replicas, _ in holding) > MAX_TASKS:
+    if sum(len(each.names) for each, _ in holding) > MAX_TASKS:
         raise InputError(f"{found.where}: has more than {MAX_TASKS} pods; leave it out")
     if len({needs.gpus for _, needs in holding}) > 1:
-        unlike = ", ".join(f"{replicas.title} {needs.gpus}" for replicas, needs in holding)
+        unlike = ", ".join(f"{each.title} {needs.gpus}" for each, needs in holding)
         raise UnsuitableError(f"with unlike numbers of GPUs ({unlike})")
     spec = found / "spec"
-    classes = [replicas.template / "spec" / "priorityClassName" for replicas, _ in holding]
+    classes = [each.template / "spec" / "priorityClassName" for each, _ in holding]
     if found.group == "kubeflow.org":
         classes.append(spec / "runPolicy" / "schedulingPolicy" / "priorityClass")
     elif found.group == "batch.volcano.sh":
         classes.append(spec / "priorityClassName")
     annotations: dict[str, str] = {}
-    for replicas, _ in holding:
-        stated = (replicas.template / "metadata" / "annotations").texts()
-        annotations = {**stated, **annotations}
+    names, there = [], []
+    for each, _ in holding:
+        annotations = {**(each.template / "metadata" / "annotations").texts(), **annotations}
+        for name in each.names:
+            names.append(name)
+            called = each.job if each.alike else name
+            there.append(pods.take(found.namespace, called, each.job))
     return Workload(
         found,
-        tuple(name for replicas, _ in holding for name in replicas.names),
-        tuple(pod for replicas, _ in holding for pod in replicas.find(found.namespace, pods)),
+        tuple(names),
+        tuple(there),
         _neediest(needs for _, needs in holding),
         {**annotations, **found.annotations},
         next((field.text() for field in classes if field), None),
@@ -175,17 +173,12 @@ def read_group(found: Found, pods: Pods) -> Workload:
     """Read an AppGroup as a workload of the pods that it names; one GPU each where none says."""
     members = [member / "workload" for member in (found / "spec" / "workloads").items()]
     names = [(each / "name").text() for each in members if (each / "kind").text() == "Pod"]
-    there = [pods.named(found.namespace, name) for name in names]
+    there = [pods.take(found.namespace, name) for name in names]
     known = [pod for pod in there if pod is not None]
     classes = [pod.found / "spec" / "priorityClassName" for pod in known]
-    return Workload(
-        found,
-        tuple(names),
-        tuple(there),
-        _neediest([ONE_GPU, *(pod.needs for pod in known)]),
-        found.annotations,
-        next((each.text() for each in classes if each), None),
-    )
+    each = _neediest([ONE_GPU, *(pod.needs for pod in known)])
+    priority_class = next((field.text() for field in classes if field), None)
+    return Workload(found, tuple(names), tuple(there), each, found.annotations, priority_class)
 
 
 def _is_done(found: Found) -> bool:
@@ -209,8 +202,9 @@ def _replicas(found: Found) -> Iterator[_Replicas]:
         case "MPIJob", _:
             roles = spec / "mpiReplicaSpecs"
             name = f"{found.name}-launcher"
-            job = "" if found.version == "v1" else name  # later launchers are pods of a Job
-            yield _Replicas("Launcher", (name,), roles / "Launcher" / "template", job)
+            # Since v2beta1 the launcher is the pod of a Job.
+            job = "" if found.value["apiVersion"] == "kubeflow.org/v1" else name
+            yield _Replicas("Launcher", [name], roles / "Launcher" / "template", job)
             yield from _numbered("Worker", roles / "Worker", f"{found.name}-worker")
         case "Job", "batch.volcano.sh":
             for index, task in enumerate((spec / "tasks").items()):
@@ -230,14 +224,14 @@ def _replicas(found: Found) -> Iterator[_Replicas]:
 
 def _numbered(title: str, spec: Field, prefix: str) -> Iterator[_Replicas]:
     if spec:
-        names = tuple(f"{prefix}-{index}" for index in range(_count(spec / "replicas")))
+        names = [f"{prefix}-{index}" for index in range(_count(spec / "replicas"))]
         yield _Replicas(title, names, spec / "template")
 
 
 def _of_job(title: str, job: str, spec: Field, default: str) -> _Replicas:
     """Return the pods of a Job; what it leaves out is `default`, its mode of completion."""
     alike = (spec / "completionMode").text(default) != "Indexed"
-    names = tuple(f"{job}-{index}" for index in range(_parallel(spec)))
+    names = [f"{job}-{index}" for index in range(_parallel(spec))]
     return _Replicas(title, names, spec / "template", job, alike)
 
 
@@ -254,50 +248,44 @@ def _parallel(spec: Field) -> int:
 # ------------------------------------------------------------------ resources
 
 
-def needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
+def _needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
     """Return what a pod needs: its containers together, or the neediest of those before them.
 
     What is limited and not requested counts as requested, as in Kubernetes.
-
-    Raises
-    ------
-    InputError
-        If a quantity cannot be read, or GPUs are not whole.
     """
 
-    def amounts(kind: str) -> list[tuple[Fraction, ...]]:
+    def amounts(kind: str) -> list[list[Fraction]]:
         each = [container / "resources" for container in (spec / kind).items()]
         return [_amounts(one / "requests", one / "limits", gpu_resources) for one in each]
 
-    together = map(sum, zip((Fraction(0),) * 3, *amounts("containers"), strict=True))
-    most = map(max, zip(together, *amounts("initContainers"), strict=True))
-    gpus, cores, memory = most
-    if gpus.denominator != 1:
-        spec.fail(f"its containers ask for {float(gpus):g} GPUs; GPUs are whole")
-    return _resources(spec, math.ceil(gpus), math.ceil(1000 * cores), math.ceil(memory / _MEBI))
+    together = map(sum, zip([0] * 3, *amounts("containers"), strict=True))
+    most = list(map(max, zip(together, *amounts("initContainers"), strict=True)))
+    if most[0] % 1:
+        spec.fail(f"its containers ask for {float(most[0]):g} GPUs; GPUs are whole")
+    return _resources(spec, most, math.ceil)
 
 
-def has_of(status: Field, gpu_resources: Sequence[str]) -> Resources:
-    """Return what a node has for pods, rounded down; see `needs_of`."""
-    field = status / "allocatable" or status / "capacity"
-    gpus, cores, memory = _amounts(field, Field(None, field.where), gpu_resources)
-    return _resources(field, int(gpus), int(1000 * cores), int(memory / _MEBI))
+def has_of(node: Found, gpu_resources: Sequence[str]) -> Resources:
+    """Return what a node has for pods, rounded down."""
+    has = node / "status" / "allocatable" or node / "status" / "capacity"
+    return _resources(has, _amounts(has, has, gpu_resources), math.floor)
 
 
-def _amounts(
-    first: Field, otherwise: Field, gpu_resources: Sequence[str]
-) -> tuple[Fraction, Fraction, Fraction]:
-    """Return GPUs, cores and bytes."""
+def _amounts(first: Field, otherwise: Field, gpu_resources: Sequence[str]) -> list[Fraction]:
+    """Return GPUs, thousandths of a core and MiB."""
 
     def amount(name: str) -> Fraction:
         field = first / name or otherwise / name
         return field.quantity() if field else Fraction(0)
 
-    gpus = sum((amount(name) for name in gpu_resources), Fraction(0))
-    return gpus, amount("cpu"), amount("memory")
+    gpus = sum(map(amount, gpu_resources), Fraction(0))
+    return [gpus, 1000 * amount("cpu"), amount("memory") / _MEBI]
 
 
-def _resources(field: Field, gpus: int, millicores: int, mebibytes: int) -> Resources:
+def _resources(
+    field: Field, amounts: Iterable[Fraction], rounded: Callable[[Fraction], int]
+) -> Resources:
+    gpus, millicores, mebibytes = map(rounded, amounts)
     if max(gpus, millicores, mebibytes) > _MOST:
         field.fail(f"GPUs, thousandths of a core and MiB must be at most {_MOST} each")
     return Resources(gpus=gpus, cpu_millicores=millicores, memory_mib=mebibytes)
