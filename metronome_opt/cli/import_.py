@@ -94,7 +94,7 @@ def import_(
         make_scenario,
         read_manifests,
     )
-    from metronome_opt.kubernetes.reading.needs import GPU_RESOURCES
+    from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES
 
     given = files or []
     if not given and not from_cluster:

@@ -1,7 +1,7 @@
 """Kubernetes objects for a schedule: custom resource definitions, capacities, claims."""
 
 from metronome_opt.kubernetes.check import Manifest, Manifests, check_manifests
-from metronome_opt.kubernetes.manifests import VerificationError, build_manifests, export_claims
+from metronome_opt.kubernetes.claims import VerificationError, build_manifests, export_claims
 from metronome_opt.kubernetes.write import check_folder, is_written, write_manifests
 
 __all__ = [

@@ -1,21 +1,135 @@
-"""The objects of one schedule: a capacity for each node, a claim for each task."""
+"""Objects of a cluster for a verified schedule: a capacity for each node, a claim for each task."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
-from metronome_opt.instance import Instance, Job
-from metronome_opt.kubernetes.crd import CAPACITY, CLAIM, VERSION
-from metronome_opt.kubernetes.names import Naming
+from metronome_opt.errors import InputError, MetronomeError, place, show
+from metronome_opt.instance import Instance
+from metronome_opt.kubernetes.check import Manifest, Manifests
+from metronome_opt.kubernetes.crd import CAPACITY, CLAIM, VERSION, custom_resource_definitions
+from metronome_opt.kubernetes.diktyo import REGION_KEY, ZONE_KEY, app_groups, network_topology
+from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
 from metronome_opt.kubernetes.quantities import quantity
+from metronome_opt.kubernetes.write import OBJECT_FILES, write_manifests
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.schedule import Schedule
-from metronome_opt.verify import LinkReport, evaluate
+from metronome_opt.schedule import Schedule, Status
+from metronome_opt.verify import LinkReport, check, evaluate
 
 
-def capacities(instance: Instance, deployment: Deployment, naming: Naming) -> list[dict[str, Any]]:
+class VerificationError(MetronomeError):
+    """A schedule states what is not true, or nothing that could be claimed."""
+
+    exit_status = 1
+
+
+def build_manifests(
+    instance: Instance,
+    schedule: Schedule,
+    deployment: Deployment,
+    *,
+    group: str = DEFAULT_GROUP,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> Manifests:
+    """Return every object of an export by file, not yet checked against a schema.
+
+    Parameters
+    ----------
+    instance, schedule
+        The problem and its answer.
+    deployment
+        Where the tasks run.
+    group
+        API group of the claims and capacities.
+    namespace
+        Namespace of every namespaced object whose job names no other.
+
+    Raises
+    ------
+    InputError
+        If offsets are missing, the deployment does not fit the instance, or `group` or
+        `namespace` is not valid.
+    """
+    _check_deployment(instance, deployment)
+    naming = Naming(deployment, group, namespace)
+    topology = network_topology(deployment, naming)
+    objects: tuple[list[Manifest], ...] = (
+        custom_resource_definitions(group),
+        _capacities(instance, deployment, naming),
+        app_groups(instance, naming),
+        [] if topology is None else [topology],
+        _claims(instance, schedule, deployment, naming),
+    )
+    return {name: items for name, items in zip(OBJECT_FILES, objects, strict=True) if items}
+
+
+def export_claims(
+    instance: Instance,
+    schedule: Schedule,
+    deployment: Deployment,
+    directory: str | Path,
+    *,
+    group: str = DEFAULT_GROUP,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> list[Path]:
+    """Verify a schedule and write its objects to a folder; return the files.
+
+    See `build_manifests` and `write_manifests`.
+
+    Raises
+    ------
+    VerificationError
+        If the schedule has no offsets or states anything that is not true.
+    InputError
+        If the objects are not valid or the folder cannot be written.
+    """
+    if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
+        raise VerificationError(
+            f"schedule: status: {schedule.status}, so there is nothing to claim; "
+            "solve the instance first"
+        )
+    faults = check(instance, schedule)
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise VerificationError(
+            f"schedule: {faults[0]}{more}; claims are written of true schedules only"
+        )
+    manifests = build_manifests(instance, schedule, deployment, group=group, namespace=namespace)
+    return write_manifests(manifests, directory)
+
+
+def _check_deployment(instance: Instance, deployment: Deployment) -> None:
+    """Refuse a deployment that names what there is not, or one thing twice."""
+
+    def refuse(kind: str, index: int, field: str, message: str) -> NoReturn:
+        raise InputError(f"{place(['deployment', kind, index, field])}: {message}")
+
+    links = {link.name for link in instance.links}
+    nodes: dict[str, tuple[str, ...]] = {}
+    for index, node in enumerate(deployment.nodes):
+        if node.name in nodes:
+            refuse("nodes", index, "name", f"{show(node.name)} is there twice")
+        if not set(node.links) <= links or len(set(node.links)) < len(node.links):
+            refuse("nodes", index, "links", "must be links of the instance, each once")
+        nodes[node.name] = node.links
+    jobs = {job.name: job.links for job in instance.jobs}
+    seen: set[tuple[str, int]] = set()
+    for index, task in enumerate(deployment.tasks):
+        if task.job not in jobs:
+            refuse("tasks", index, "job", f"the instance has no job {show(task.job)}")
+        if task.node not in nodes:
+            refuse("tasks", index, "node", f"there is no node {show(task.node)}")
+        if task.index < 0 or (task.job, task.index) in seen:
+            refuse("tasks", index, "index", f"{task.index} is negative or there twice")
+        if not {*task.links[:1]} <= {*nodes[task.node]} or not {*task.links} <= {*jobs[task.job]}:
+            refuse("tasks", index, "links", "must be links of its job, the first of its node")
+        seen.add((task.job, task.index))
+
+
+def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> list[Manifest]:
     """Return one STBandwidthCapacity per node, in the order of their names.
 
     Calling a link ``Node`` if it is the first of its node and of no other one is a choice of ours;
@@ -29,39 +143,35 @@ def capacities(instance: Instance, deployment: Deployment, naming: Naming) -> li
         name = naming.nodes[node.name]
         zone = naming.racks.get(node.rack or "")
         region = naming.regions.get(node.region or "")
-        places = {"topology.kubernetes.io/region": region, "topology.kubernetes.io/zone": zone}
-        objects.append(
+        links = [
             {
-                "apiVersion": f"{naming.group}/{VERSION}",
-                "kind": CAPACITY,
-                "metadata": naming.metadata(
-                    name,
-                    namespaced=False,
-                    labels={key: value for key, value in places.items() if value is not None},
-                    originals={
-                        "node": (node.name, name),
-                        "rack": (node.rack, zone),
-                        "region": (node.region, region),
-                    },
-                ),
-                "spec": {
-                    "links": [
-                        {
-                            "name": link,
-                            "capacity": carries[link],
-                            "scope": "Node" if index == 0 and crossed_by[link] == 1 else "Shared",
-                        }
-                        for index, link in enumerate(node.links)
-                    ]
-                },
+                "name": link,
+                "capacity": carries[link],
+                "scope": "Node" if index == 0 and crossed_by[link] == 1 else "Shared",
             }
+            for index, link in enumerate(node.links)
+        ]
+        objects.append(
+            naming.manifest(
+                f"{naming.group}/{VERSION}",
+                CAPACITY,
+                name,
+                {"links": links},
+                namespaced=False,
+                labels={REGION_KEY: region, ZONE_KEY: zone},
+                originals={
+                    "node": (node.name, name),
+                    "rack": (node.rack, zone),
+                    "region": (node.region, region),
+                },
+            )
         )
     return objects
 
 
-def claims(
+def _claims(
     instance: Instance, schedule: Schedule, deployment: Deployment, naming: Naming
-) -> list[dict[str, Any]]:
+) -> list[Manifest]:
     """Return one STBandwidthClaim per task, in the order of job names and indices.
 
     That a claim is called like the pod it is for is a choice of ours. Where a cushion was reserved,
@@ -81,68 +191,43 @@ def _claim(
     task: Task,
     naming: Naming,
     reports: Mapping[str, LinkReport],
-) -> dict[str, Any]:
+) -> Manifest:
     job = instance.job(task.job)
-    label = naming.jobs[task.job]
     node = naming.nodes[task.node]
-    return {
-        "apiVersion": f"{naming.group}/{VERSION}",
-        "kind": CLAIM,
-        "metadata": naming.metadata(
-            naming.task(task),
-            job=task.job,
-            labels={f"{naming.group}/job": label},
-            originals={"job": (task.job, label), "node": (task.node, node)},
-        ),
-        "spec": {
-            "job": task.job,
-            "task": task.index,
-            "traffic": _traffic(job, instance.slot_ms),
-            "allocation": _allocation(job, schedule, task, node, reports, instance.slot_ms),
-        },
-    }
-
-
-def _traffic(job: Job, slot_ms: int) -> dict[str, Any]:
-    return {
-        "periodMicroseconds": _microseconds(job.period, slot_ms),
-        "phases": [
-            {
-                "startMicroseconds": _microseconds(phase.start, slot_ms),
-                "lengthMicroseconds": _microseconds(phase.length, slot_ms),
-                "rate": quantity(phase.rate),
-            }
-            for phase in sorted(job.phases, key=lambda phase: phase.start)
-        ],
-        "priority": job.weight,
-    }
-
-
-def _allocation(
-    job: Job,
-    schedule: Schedule,
-    task: Task,
-    node: str,
-    reports: Mapping[str, LinkReport],
-    slot_ms: int,
-) -> dict[str, Any]:
+    slot_us = 1000 * instance.slot_ms
     stretch = schedule.stretch.get(job.name, 0)
     report = reports[task.links[0]] if task.links else None
-    cushion = report.cushion if report else None
-    reserved = schedule.cushion_slots
-    hyperperiod = report.hyperperiod if report else job.period + stretch
-    gated = (schedule.gated or {}).get(job.name, True)
-    return {
-        "node": node,
-        **({"link": report.name} if report else {}),
-        "offsetMicroseconds": _microseconds(schedule.offsets[job.name], slot_ms),
-        "stretchMicroseconds": _microseconds(stretch, slot_ms),
-        **({} if cushion is None else {"cushionMicroseconds": _microseconds(cushion, slot_ms)}),
-        **({"reservedCushionMicroseconds": _microseconds(reserved, slot_ms)} if reserved else {}),
-        "hyperperiodMicroseconds": _microseconds(hyperperiod, slot_ms),
-        **({} if gated else {"gated": False}),
+    phases = [
+        {
+            "startMicroseconds": slot_us * phase.start,
+            "lengthMicroseconds": slot_us * phase.length,
+            "rate": quantity(phase.rate),
+        }
+        for phase in sorted(job.phases, key=lambda phase: phase.start)
+    ]
+    allocation: dict[str, Any] = {"node": node}
+    if report is not None:
+        allocation["link"] = report.name
+    allocation["offsetMicroseconds"] = slot_us * schedule.offsets[job.name]
+    allocation["stretchMicroseconds"] = slot_us * stretch
+    if report is not None and report.cushion is not None:
+        allocation["cushionMicroseconds"] = slot_us * report.cushion
+    if schedule.cushion_slots:
+        allocation["reservedCushionMicroseconds"] = slot_us * schedule.cushion_slots
+    hyperperiod = job.period + stretch if report is None else report.hyperperiod
+    allocation["hyperperiodMicroseconds"] = slot_us * hyperperiod
+    if not (schedule.gated or {}).get(job.name, True):
+        allocation["gated"] = False
+    traffic = {
+        "periodMicroseconds": slot_us * job.period,
+        "phases": phases,
+        "priority": job.weight,
     }
-
-
-def _microseconds(slots: int, slot_ms: int) -> int:
-    return slots * slot_ms * 1000
+    return naming.manifest(
+        f"{naming.group}/{VERSION}",
+        CLAIM,
+        naming.tasks[task.job, task.index],
+        {"job": task.job, "task": task.index, "traffic": traffic, "allocation": allocation},
+        job=task.job,
+        originals={"node": (task.node, node)},
+    )

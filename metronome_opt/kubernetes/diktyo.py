@@ -1,8 +1,7 @@
 """AppGroup and NetworkTopology, the resources of the network-aware scheduler plugins.
 
-Their definitions are installed with those plugins (kubernetes-sigs/scheduler-plugins,
-diktyo-io/appgroup-api, diktyo-io/networktopology-api), not by us. The schemas here state the fields
-and limits that upstream gives them, for checking what is written.
+Their definitions are installed with those plugins (kubernetes-sigs/scheduler-plugins), not by us;
+kinds.yaml states the fields and limits that upstream gives them, for checking what is written.
 """
 
 from __future__ import annotations
@@ -13,15 +12,6 @@ from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
 from metronome_opt.kubernetes.names import Naming
 from metronome_opt.kubernetes.quantities import quantity
-from metronome_opt.kubernetes.schema import (
-    Schema,
-    array,
-    bandwidth,
-    integer,
-    record,
-    resource,
-    text,
-)
 from metronome_opt.scenario.deployment import Deployment
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
@@ -29,18 +19,10 @@ NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology
 
 ZONE_KEY = "topology.kubernetes.io/zone"
 REGION_KEY = "topology.kubernetes.io/region"
-SORTING_ALGORITHMS = (
-    "KahnSort",
-    "TarjanSort",
-    "ReverseKahn",
-    "ReverseTarjan",
-    "AlternateKahn",
-    "AlternateTarjan",
-)
-LARGEST_NETWORK_COST = 10_000
+_LARGEST_NETWORK_COST = 10_000
 
 
-def app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> list[dict[str, Any]]:
+def app_groups(instance: Instance, naming: Naming) -> list[dict[str, Any]]:
     """Return one AppGroup per job that has tasks, in the order of their names.
 
     Upstream says what an AppGroup is; these are choices of ours:
@@ -54,45 +36,29 @@ def app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> li
       would turn down a placement across racks that was already decided.
     """
     members: dict[str, list[tuple[int, str]]] = {}
-    for task in deployment.tasks:
-        members.setdefault(task.job, []).append((task.index, naming.task(task)))
+    for (job, index), name in naming.tasks.items():
+        members.setdefault(job, []).append((index, name))
     groups = []
     for job, tasks in sorted(members.items(), key=lambda item: naming.jobs[item[0]]):
-        label = naming.jobs[job]
         ring = [name for _, name in sorted(tasks)]
         namespace = naming.namespace_of(job)
         following = dict(zip(ring, [*ring[1:], ring[0]], strict=True))
-        peak = quantity(instance.job(job).peak)
-        workloads = []
-        for name in sorted(ring):
+        workloads: list[dict[str, Any]] = [
+            {"workload": _workload(name, namespace)} for name in sorted(ring)
+        ]
+        for member in workloads if len(ring) > 1 else ():
             dependency = {
-                "workload": _workload(following[name], namespace),
-                "minBandwidth": peak,
-                "maxNetworkCost": LARGEST_NETWORK_COST,
+                "workload": _workload(following[member["workload"]["name"]], namespace),
+                "minBandwidth": quantity(instance.job(job).peak),
+                "maxNetworkCost": _LARGEST_NETWORK_COST,
             }
-            workloads.append(
-                {
-                    "workload": _workload(name, namespace),
-                    **({"dependencies": [dependency]} if len(ring) > 1 else {}),
-                }
-            )
-        groups.append(
-            {
-                "apiVersion": APPGROUP[0],
-                "kind": APPGROUP[1],
-                "metadata": naming.metadata(
-                    label,
-                    job=job,
-                    labels={f"{naming.group}/job": label},
-                    originals={"job": (job, label)},
-                ),
-                "spec": {
-                    "numMembers": len(ring),
-                    "topologySortingAlgorithm": SORTING_ALGORITHMS[0],
-                    "workloads": workloads,
-                },
-            }
-        )
+            member["dependencies"] = [dependency]
+        spec = {
+            "numMembers": len(ring),
+            "topologySortingAlgorithm": "KahnSort",
+            "workloads": workloads,
+        }
+        groups.append(naming.manifest(*APPGROUP, naming.jobs[job], spec, job=job))
     return groups
 
 
@@ -132,24 +98,16 @@ def network_topology(deployment: Deployment, naming: Naming) -> dict[str, Any] |
             costs = regions.setdefault(naming.regions[here], {})
             far = naming.regions[there]
             costs[far] = max(cost, costs.get(far, 0))
-    return {
-        "apiVersion": NETWORK_TOPOLOGY[0],
-        "kind": NETWORK_TOPOLOGY[1],
-        "metadata": naming.metadata("nt-default"),
-        "spec": {
-            "configmapName": "netperf-metrics",
-            "weights": [
-                {
-                    "name": "UserDefined",
-                    "topologyList": [
-                        {"topologyKey": key, "originList": _origins(costs)}
-                        for key, costs in ((REGION_KEY, regions), (ZONE_KEY, zones))
-                        if costs
-                    ],
-                }
-            ],
-        },
+    topologies = [
+        {"topologyKey": key, "originList": _origins(costs)}
+        for key, costs in ((REGION_KEY, regions), (ZONE_KEY, zones))
+        if costs
+    ]
+    spec = {
+        "configmapName": "netperf-metrics",
+        "weights": [{"name": "UserDefined", "topologyList": topologies}],
     }
+    return naming.manifest(*NETWORK_TOPOLOGY, "nt-default", spec)
 
 
 def _regions(deployment: Deployment) -> dict[str, str]:
@@ -177,90 +135,3 @@ def _origins(costs: dict[str, dict[str, int]]) -> list[dict[str, Any]]:
         }
         for origin, destinations in sorted(costs.items())
     ]
-
-
-# ------------------------------------------------------------------ schemas
-
-
-def app_group_schema() -> Schema:
-    """Return the schema of an AppGroup."""
-    name = {"minLength": 1}
-    workload = record(
-        "A workload.",
-        {
-            "kind": text("Kind of the workload.", **name),
-            "name": text("Its name.", **name),
-            "selector": text("Value of the pod label that finds its pods.", **name),
-            "apiVersion": text("Version of the workload's kind."),
-            "namespace": text("Where it lives."),
-        },
-        required=["kind", "name", "selector"],
-    )
-    dependency = record(
-        "What a workload depends on.",
-        {
-            "workload": workload,
-            "minBandwidth": bandwidth("Bandwidth between the two, in bit/s."),
-            "maxNetworkCost": integer("Network cost it tolerates.", 0, LARGEST_NETWORK_COST),
-        },
-        required=["workload"],
-    )
-    member = record(
-        "A workload and its dependencies.",
-        {"workload": workload, "dependencies": array("What it depends on.", dependency)},
-        required=["workload"],
-    )
-    spec = record(
-        "The members of the group.",
-        {
-            "numMembers": integer("Number of pods.", 1, None, "int32"),
-            "topologySortingAlgorithm": text("How to order them.", enum=list(SORTING_ALGORITHMS)),
-            "workloads": array("The workloads.", member),
-        },
-        required=["numMembers", "topologySortingAlgorithm", "workloads"],
-    )
-    return resource("Pods of one application.", spec, record("Written by upstream alone.", {}))
-
-
-def network_topology_schema() -> Schema:
-    """Return the schema of a NetworkTopology."""
-    cost = record(
-        "Cost of the way to a destination.",
-        {
-            "destination": text("Where to.", minLength=1),
-            "networkCost": integer("The cost.", 0, None),
-            "bandwidthCapacity": bandwidth("What the way carries."),
-            "bandwidthAllocated": bandwidth("What of it is taken."),
-        },
-        required=["destination", "networkCost"],
-    )
-    origin = record(
-        "Costs from one origin.",
-        {"origin": text("Where from.", minLength=1), "costList": array("The costs.", cost)},
-        required=["origin"],
-    )
-    topology = record(
-        "Costs at one level.",
-        {
-            "topologyKey": text("The level.", enum=[REGION_KEY, ZONE_KEY]),
-            "originList": array("The origins.", origin),
-        },
-        required=["topologyKey", "originList"],
-    )
-    weight = record(
-        "Costs by one method.",
-        {
-            "name": text("The method.", minLength=1),
-            "topologyList": array("The levels.", topology),
-        },
-        required=["name", "topologyList"],
-    )
-    spec = record(
-        "Network costs of the cluster.",
-        {
-            "configmapName": text("Config map with measured costs.", minLength=1),
-            "weights": array("The costs.", weight),
-        },
-        required=["weights", "configmapName"],
-    )
-    return resource("Costs of the network.", spec, record("Written by upstream alone.", {}))

@@ -38,48 +38,27 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def dump_scenario(document: Mapping[str, Any], header: str = "") -> str:
-    """Return a document for people: what holds nothing but plain values stands on one line.
-
-    Parameters
-    ----------
-    document
-        Plain values: mappings, lists, text, numbers, truth values.
-    header
-        Text for comment lines before it.
-    """
-    body: str = yaml.dump(
-        dict(document),
-        Dumper=_Dumper,
-        sort_keys=False,
-        default_flow_style=None,
-        allow_unicode=True,
-        width=_WIDTH,
-    )
-    return _comment(header) + body
-
-
-def dump_objects(objects: Iterable[Mapping[str, Any]], header: str = "") -> str:
-    """Return objects as a YAML stream, the keys in the order they have.
+def dump_objects(
+    objects: Iterable[Mapping[str, Any]], header: str = "", *, compact: bool = False
+) -> str:
+    """Return plain values as a YAML stream, the keys in the order they have.
 
     Parameters
     ----------
     objects
-        Plain values: mappings, lists, text, integers, truth values.
+        The documents.
     header
-        Text for comment lines before the first object.
+        Text for comment lines before the first one.
+    compact
+        For people: what holds nothing but plain values stands on one line.
     """
     body: str = yaml.dump_all(
-        [dict(manifest) for manifest in objects],
+        [dict(each) for each in objects],
         Dumper=_Dumper,
         sort_keys=False,
-        explicit_start=True,
-        default_flow_style=False,
+        explicit_start=not compact,
+        default_flow_style=None if compact else False,
         allow_unicode=True,
         width=_WIDTH,
     )
-    return _comment(header) + body
-
-
-def _comment(header: str) -> str:
-    return "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
+    return "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines()) + body

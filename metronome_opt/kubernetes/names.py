@@ -5,45 +5,38 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.scenario.deployment import Deployment, Task
 
-LABEL_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-SUBDOMAIN_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 LABEL_LENGTH = 63
-SUBDOMAIN_LENGTH = 253
 DEFAULT_GROUP = "metronome.x-k8s.io"
 DEFAULT_NAMESPACE = "default"
 MANAGER = "metronome-opt"
 
+_LABEL = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN_LENGTH = 253
 _SHORT_HASH = 8
 
 
 def is_label(name: str) -> bool:
     """Return whether `name` is an RFC 1123 label as it stands."""
-    return len(name) <= LABEL_LENGTH and re.fullmatch(LABEL_PATTERN[1:-1], name) is not None
+    return len(name) <= LABEL_LENGTH and _LABEL.fullmatch(name) is not None
 
 
 def is_subdomain(name: str) -> bool:
     """Return whether `name` is an RFC 1123 subdomain as it stands, as the names of Nodes are."""
-    return len(name) <= SUBDOMAIN_LENGTH and re.fullmatch(SUBDOMAIN_PATTERN[1:-1], name) is not None
+    return len(name) <= _SUBDOMAIN_LENGTH and all(map(_LABEL.fullmatch, name.split(".")))
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
-    """Give every name an RFC 1123 label of its own.
+    """Return an RFC 1123 label for every name; no two are the same.
 
     A name that is a label keeps it. Any other becomes lower-case, with a dash for what a label
     may not contain, cut to length, and ends in a hash of the original, so that ``GPT 2`` and
     ``gpt_2`` stay apart and the label of a name does not depend on the names beside it. Should a
     label be taken nevertheless, the hash grows.
-
-    Returns
-    -------
-    dict
-        The label of each name; no two are the same.
     """
     originals = sorted(set(names))
     result = {name: name for name in originals if is_label(name)}
@@ -65,18 +58,20 @@ def _derived(name: str, taken: set[str]) -> str:
     return next(candidate for candidate in candidates if candidate not in taken)
 
 
-@dataclass(frozen=True)
 class Naming:
     """Who is called what in one export.
 
-    Attributes
+    Parameters
     ----------
+    deployment
+        Everything that is named.
     group
         API group of the claims, also the prefix of labels and annotations.
     namespace
         Namespace of every namespaced object whose job names no other.
-    namespaces
-        Of the jobs that do.
+
+    Attributes
+    ----------
     jobs, racks, regions
         Label of each original name.
     nodes
@@ -85,98 +80,74 @@ class Naming:
     tasks
         Label of each task, by job name and index: the name of its pod and of its claim. It is the
         name that its pod has in the cluster where that is known and a label.
+
+    Raises
+    ------
+    InputError
+        If `group` is not a domain that a custom resource may use or `namespace` not a label.
     """
 
-    group: str
-    namespace: str
-    namespaces: Mapping[str, str]
-    jobs: Mapping[str, str]
-    nodes: Mapping[str, str]
-    racks: Mapping[str, str]
-    regions: Mapping[str, str]
-    tasks: Mapping[tuple[str, int], str]
-
-    @classmethod
-    def of(cls, deployment: Deployment, group: str, namespace: str) -> Naming:
-        """Name everything in `deployment`.
-
-        Raises
-        ------
-        InputError
-            If `group` is not a domain that a custom resource may use or `namespace` not a label.
-        """
+    def __init__(self, deployment: Deployment, group: str, namespace: str) -> None:
         _check_group(group)
-        jobs = labels(task.job for task in deployment.tasks)
-        namespaces = {
-            task.job: task.namespace for task in deployment.tasks if task.namespace is not None
-        }
-        for each in (namespace, *namespaces.values()):
+        self.group = group
+        self._namespace = namespace
+        self._namespaces = {each.job: each.namespace for each in deployment.tasks if each.namespace}
+        for each in (namespace, *self._namespaces.values()):
             if not is_label(each):
                 raise InputError(
                     f"namespace: {show(each)} is not a namespace; use lower-case letters, digits "
                     f"and dashes, at most {LABEL_LENGTH}"
                 )
-        racks = {node.rack for node in deployment.nodes if node.rack is not None}
-        for pair in deployment.rack_cost:
-            racks.update(pair)
-        return cls(
-            group=group,
-            namespace=namespace,
-            namespaces=namespaces,
-            jobs=jobs,
-            nodes={
-                name: name if is_subdomain(name) else label
-                for name, label in labels(node.name for node in deployment.nodes).items()
-            },
-            racks=labels(racks),
-            regions=labels(node.region for node in deployment.nodes if node.region is not None),
-            tasks=_tasks(deployment.tasks, jobs),
-        )
-
-    def task(self, task: Task) -> str:
-        """Return the name of a task's pod, claim and workload."""
-        return self.tasks[task.job, task.index]
+        nodes = deployment.nodes
+        self.jobs = labels(task.job for task in deployment.tasks)
+        self.nodes = {
+            name: name if is_subdomain(name) else label
+            for name, label in labels(node.name for node in nodes).items()
+        }
+        apart = [rack for pair in deployment.rack_cost for rack in pair]
+        self.racks = labels([*apart, *(node.rack for node in nodes if node.rack is not None)])
+        self.regions = labels(node.region for node in nodes if node.region is not None)
+        self.tasks = _tasks(deployment.tasks, self.jobs)
 
     def namespace_of(self, job: str) -> str:
         """Return where the objects of a job live."""
-        return self.namespaces.get(job, self.namespace)
+        return self._namespaces.get(job, self._namespace)
 
-    def metadata(
+    def manifest(
         self,
+        version: str,
+        kind: str,
         name: str,
+        spec: Mapping[str, Any],
         *,
-        namespaced: bool = True,
         job: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        namespaced: bool = True,
+        labels: Mapping[str, str | None] | None = None,
         originals: Mapping[str, tuple[str | None, str | None]] | None = None,
     ) -> dict[str, Any]:
-        """Return the metadata of an object.
+        """Return an object of a job, or of nobody.
 
-        Parameters
-        ----------
-        name
-            Name of the object.
-        namespaced
-            Whether it lives in a namespace.
-        job
-            The job that it belongs to; None if it belongs to no one.
-        labels
-            Labels beside ``app.kubernetes.io/managed-by``.
-        originals
-            For each role (``job``, ``node``, ...) the original name and the one used here; where
-            they differ the original is kept in an annotation ``<group>/original-<role>``.
+        Labels that are None are left out. `originals` has for each role (``node``, ...) the
+        original name and the one used here; where they differ the original is kept in an annotation
+        ``<group>/original-<role>``.
         """
-        changed = {
+        stated = {"app.kubernetes.io/managed-by": MANAGER, **(labels or {})}
+        changed = {**(originals or {})}
+        if job is not None:
+            stated[f"{self.group}/job"] = self.jobs[job]
+            changed = {"job": (job, self.jobs[job]), **changed}
+        annotations = {
             f"{self.group}/original-{role}": original
-            for role, (original, used) in (originals or {}).items()
+            for role, (original, used) in changed.items()
             if original is not None and original != used
         }
-        return {
+        metadata = {
             "name": name,
             **({"namespace": self.namespace_of(job or "")} if namespaced else {}),
-            "labels": {"app.kubernetes.io/managed-by": MANAGER, **(labels or {})},
-            **({"annotations": changed} if changed else {}),
+            "labels": {key: value for key, value in stated.items() if value is not None},
+            **({"annotations": annotations} if annotations else {}),
         }
+        return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _tasks(tasks: Iterable[Task], jobs: Mapping[str, str]) -> dict[tuple[str, int], str]:
@@ -198,8 +169,7 @@ def _tasks(tasks: Iterable[Task], jobs: Mapping[str, str]) -> dict[tuple[str, in
 
 
 def _check_group(group: str) -> None:
-    valid = len(group) <= SUBDOMAIN_LENGTH and re.fullmatch(SUBDOMAIN_PATTERN[1:-1], group)
-    if not valid or "." not in group:
+    if not is_subdomain(group) or "." not in group:
         raise InputError(
             f"group: {show(group)} is not an API group; use a domain such as {DEFAULT_GROUP}"
         )

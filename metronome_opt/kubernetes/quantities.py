@@ -7,7 +7,6 @@ from fractions import Fraction
 
 from metronome_opt.errors import InputError, show
 
-_SUFFIXES = ("M", "G", "T", "P", "E")
 _LONGEST = 100  # characters
 _LARGEST = 2**63 - 1  # Kubernetes caps a quantity at a signed 64-bit integer
 
@@ -24,17 +23,12 @@ _SCALES = {
 
 
 def parse_quantity(value: object) -> Fraction:
-    """Return what a Kubernetes quantity says, exactly.
+    """Return what a Kubernetes quantity says, exactly, in the unit of what it is a quantity of.
 
     Parameters
     ----------
     value
         Text such as ``50G``, ``64Gi``, ``500m``, ``1e3`` or ``.5``, or an integer.
-
-    Returns
-    -------
-    Fraction
-        In the unit of whatever it is a quantity of; not negative.
 
     Raises
     ------
@@ -59,25 +53,15 @@ def quantity(mbit_per_s: int) -> str:
     Canonical means: an integer with the largest decimal suffix that keeps it one, so ``50000``
     Mbit/s is ``50G`` and ``12345`` is ``12345M``. A cluster stores such a quantity as it is.
 
-    Parameters
-    ----------
-    mbit_per_s
-        Bandwidth in Mbit/s, not negative.
-
     Raises
     ------
     InputError
-        If it is more than a quantity can hold.
+        If it is negative or more than a quantity can hold.
     """
     if not 0 <= mbit_per_s * 10**6 <= _LARGEST:
         raise InputError(
             f"bandwidth: {show(mbit_per_s)} Mbit/s does not fit a Kubernetes quantity; "
             f"it holds at most {_LARGEST // 10**6} Mbit/s"
         )
-    if mbit_per_s == 0:
-        return "0"
-    number, step = mbit_per_s, 0
-    while number % 1000 == 0 and step + 1 < len(_SUFFIXES):
-        number //= 1000
-        step += 1
-    return f"{number}{_SUFFIXES[step]}"
+    steps = max(step for step in range(5) if mbit_per_s % 1000**step == 0)
+    return f"{mbit_per_s // 1000**steps}{'MGTPE'[steps]}" if mbit_per_s else "0"

@@ -1,23 +1,21 @@
-"""Writing checked objects to a folder that a cluster can apply."""
+"""Writing checked objects to a folder that a cluster can apply.
+
+The folder is the old one or the new one, never a mixture: the new files are written to a folder
+beside it and moved into place when they are on disk. Only files that an export wrote are ever
+removed.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.check import KUSTOMIZATION, Manifest, Manifests, check_manifests
+from metronome_opt.kubernetes.check import KUSTOMIZATION, Manifests, check_manifests
 from metronome_opt.kubernetes.dump import dump_objects
-from metronome_opt.kubernetes.folder import Replaceable
-
-OBJECT_FILES = (
-    "crds.yaml",
-    "capacities.yaml",
-    "appgroups.yaml",
-    "networktopology.yaml",
-    "claims.yaml",
-)
-KUSTOMIZATION_FILE = "kustomization.yaml"
-SIGNATURE = "# Written by metronome-opt; the next export to this folder replaces all of it."
 
 _ABOUT = {
     "crds.yaml": """\
@@ -38,6 +36,10 @@ spec.traffic is what the pod sends in one iteration, the same for all pods of it
 spec.allocation is what was decided: the pattern starts at offsetMicroseconds on a clock that all
 pods of the cluster share, and again after every periodMicroseconds + stretchMicroseconds.""",
 }
+OBJECT_FILES = tuple(_ABOUT)
+
+_KUSTOMIZATION_FILE = "kustomization.yaml"
+_SIGNATURE = "# Written by metronome-opt; the next export to this folder replaces all of it."
 _HOW_TO = """\
 A cluster has to know the definitions before it takes objects of their kinds, so the first time:
   kubectl apply -f crds.yaml && kubectl wait --for=condition=Established -f crds.yaml
@@ -49,9 +51,8 @@ Then, and after every new export, in this folder:
 def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     """Check objects and write them, one file for each kind; all files or none.
 
-    The files go to a temporary folder beside `directory` first, which then takes its place, so an
-    interrupted export leaves the previous one whole. What was written for the same objects before
-    comes out byte for byte the same.
+    An interrupted export leaves the previous one whole. What was written for the same objects
+    before comes out byte for byte the same.
 
     Parameters
     ----------
@@ -73,51 +74,150 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     for name in manifests:
         if name not in OBJECT_FILES:
             raise InputError(f"{show(name)}: is not a file of an export; use {OBJECT_FILES[-1]}")
-    check_manifests({**manifests, KUSTOMIZATION_FILE: [_index(manifests)]})
+    check_manifests(manifests)
     texts = _texts(manifests)
-    _folder(directory).replace(texts)
+    _Folder(directory).replace(texts)
     return [Path(directory) / name for name in texts]
 
 
 def is_written(manifests: Manifests, directory: str | Path) -> bool:
     """Whether a folder holds these objects as `write_manifests` would write them, and no others."""
-    texts = _texts(manifests)
     try:
         found = {each.name: each.read_bytes() for each in Path(directory).iterdir()}
     except OSError:
         return False
-    return found == {name: text.encode() for name, text in texts.items()}
+    return found == {name: text.encode() for name, text in _texts(manifests).items()}
 
 
-def _index(manifests: Manifests) -> Manifest:
-    return {
-        "apiVersion": KUSTOMIZATION[0],
-        "kind": KUSTOMIZATION[1],
-        "resources": list(manifests),
-    }
+def check_folder(directory: str | Path) -> None:
+    """Raise InputError if an export could not replace a folder: it holds what no export wrote."""
+    _Folder(directory).check()
 
 
 def _texts(manifests: Manifests) -> dict[str, str]:
     """Return what each file is to hold."""
-    texts = {
-        name: dump_objects(objects, header=_ABOUT[name]) for name, objects in manifests.items()
+    version, kind = KUSTOMIZATION
+    index = {"apiVersion": version, "kind": kind, "resources": list(manifests)}
+    return {
+        **{name: dump_objects(items, header=_ABOUT[name]) for name, items in manifests.items()},
+        _KUSTOMIZATION_FILE: dump_objects([index], header=f"{_SIGNATURE[2:]}\n\n{_HOW_TO}"),
     }
-    header = f"{SIGNATURE[2:]}\n\n{_HOW_TO}"
-    texts[KUSTOMIZATION_FILE] = dump_objects([_index(manifests)], header=header)
-    return texts
 
 
-def check_folder(directory: str | Path) -> None:
-    """Refuse a folder that an export could not replace, before the work that is to fill it.
+class _Folder:
+    """A folder that exports write and replace; it may be missing."""
 
-    Raises
-    ------
-    InputError
-        If it is a file or holds what no export wrote.
-    """
-    _folder(directory).check()
+    def __init__(self, directory: str | Path) -> None:
+        self.shown = Path(directory)
+        self.target = Path(directory).resolve()  # a link stays, what it points to is replaced
+        if not self.target.name:
+            raise InputError(f"{self.shown}: cannot be replaced; name a folder below it")
+        self.fresh = self.target.with_name(f".{self.target.name}.metronome-new")
+        self.former = self.target.with_name(f".{self.target.name}.metronome-old")
+
+    def check(self) -> None:
+        """Refuse a folder that cannot be replaced."""
+        with self._writing():
+            self._check_ours()
+
+    def replace(self, texts: Mapping[str, str]) -> None:
+        """Make these the files of the folder."""
+        with self._writing():
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            with _handle(self.target.parent) as parent:
+                with contextlib.suppress(OSError):  # some network file systems do not lock folders
+                    fcntl.flock(parent, fcntl.LOCK_EX)
+                self._settle()
+                self._check_ours()
+                try:
+                    self._fill(texts)
+                    if self.target.exists():
+                        self.target.rename(self.former)
+                    self.fresh.rename(self.target)
+                    _sync(parent)
+                finally:
+                    self._settle()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say of the folder what the system says of a failure."""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise InputError(f"{self.shown}: cannot be written ({reason})") from None
+
+    def _settle(self) -> None:
+        """Clear up after an export, this one or a killed one, keeping the last whole folder."""
+        if self.former.exists():
+            if not self.target.exists() or not any(self.target.iterdir()):
+                self.former.rename(self.target)
+            elif self._foreign() is None:
+                self._remove(self.former)
+        if self.fresh.exists():
+            self._remove(self.fresh)
+
+    def _check_ours(self) -> None:
+        if not self.target.exists():
+            return
+        if not self.target.is_dir():
+            raise InputError(f"{self.shown}: is a file; name a folder")
+        foreign = self._foreign()
+        if foreign is not None:
+            raise InputError(
+                f"{self.shown}: holds {show(foreign)}, which no export wrote; "
+                "move it away or name another folder"
+            )
+
+    def _foreign(self) -> str | None:
+        """Return the first thing in the target that no export wrote; None if it may be replaced."""
+        entries = sorted(self.target.iterdir())
+        for entry in entries:
+            known = entry.name in (*OBJECT_FILES, _KUSTOMIZATION_FILE)
+            if not known or entry.is_symlink() or not entry.is_file():
+                return entry.name
+        if not entries:
+            return None
+        signed = self.target / _KUSTOMIZATION_FILE
+        if signed not in entries:
+            return entries[0].name
+        with signed.open("rb") as stream:
+            first = stream.readline(len(_SIGNATURE) + 2)
+        return None if first.rstrip(b"\r\n") == _SIGNATURE.encode() else signed.name
+
+    def _fill(self, texts: Mapping[str, str]) -> None:
+        self.fresh.mkdir()
+        for name, text in texts.items():
+            with (self.fresh / name).open("w", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+        with _handle(self.fresh) as folder:
+            _sync(folder)
+
+    def _remove(self, folder: Path) -> None:
+        """Remove a folder of ours, but nothing in it that an export could not have written."""
+        for name in (*OBJECT_FILES, _KUSTOMIZATION_FILE):
+            (folder / name).unlink(missing_ok=True)
+        left = sorted(entry.name for entry in folder.iterdir())
+        if left:
+            raise InputError(
+                f"{folder}: left by an export, holds {show(left[0])}, which no export wrote; "
+                "move it away"
+            )
+        folder.rmdir()
 
 
-def _folder(directory: str | Path) -> Replaceable:
-    names = frozenset((*OBJECT_FILES, KUSTOMIZATION_FILE))
-    return Replaceable(directory, names, KUSTOMIZATION_FILE, SIGNATURE)
+@contextlib.contextmanager
+def _handle(folder: Path) -> Iterator[int]:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _sync(folder: int) -> None:
+    """Bring the entries of a folder to disk, where the file system can."""
+    with contextlib.suppress(OSError):
+        os.fsync(folder)

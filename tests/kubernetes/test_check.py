@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import copy
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from metronome_opt.kubernetes import build_manifests, check_manifests, write_man
 from tests.kubernetes.example import two_jobs
 
 Objects = dict[str, list[dict[str, Any]]]
+GONE = object()
 
 
 @pytest.fixture
@@ -21,103 +20,74 @@ def objects() -> Objects:
     return {name: copy.deepcopy(list(items)) for name, items in manifests.items()}
 
 
-def test_what_is_built_is_valid(objects: Objects) -> None:
-    check_manifests(objects)
-
-
-def claim(objects: Objects) -> dict[str, Any]:
-    return objects["claims.yaml"][0]
-
-
-def put(path: str, value: Any) -> Callable[[Objects], None]:
-    """Return a change that sets a value in the first claim."""
-
-    def change(objects: Objects) -> None:
-        *way, last = path.split(".")
-        here = claim(objects)
-        for step in way:
-            here = here[int(step)] if step.isdigit() else here[step]  # type: ignore[index]
-        here[last] = value
-
-    return change
-
-
-def drop(path: str) -> Callable[[Objects], None]:
-    def change(objects: Objects) -> None:
-        *way, last = path.split(".")
-        here = claim(objects)
-        for step in way:
-            here = here[step]
+def change(manifest: dict[str, Any], path: str, value: Any) -> None:
+    *way, last = path.split(".")
+    here: Any = manifest
+    for step in way:
+        here = here[int(step)] if step.isdigit() else here[step]
+    if value is GONE:
         del here[last]
-
-    return change
+    else:
+        here[last] = value
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("path", "value", "place"),
     [
-        (put("spec.colour", 1), "spec: field 'colour' is not in the schema"),
-        (put("spec.traffic.phases.0.end", 1), "spec.traffic.phases[0]: field 'end'"),
-        (put("colour", 1), "the object: field 'colour' is not in the schema"),
-        (put("metadata.nickname", "x"), "metadata: field 'nickname' is not in the schema"),
-        (drop("spec.job"), "spec: field 'job' is missing"),
-        (drop("spec.allocation.node"), "spec.allocation: field 'node' is missing"),
-        (drop("metadata.namespace"), "metadata: field 'namespace' is missing"),
-        (drop("metadata"), "the object: field 'metadata' is missing"),
-        (put("spec.task", -1), "spec.task: must be at least 0, got -1"),
-        (put("spec.task", 2**31), "spec.task: must be at most 2147483647, got 2147483648"),
-        (put("spec.traffic.periodMicroseconds", 0), "periodMicroseconds: must be at least 1"),
-        (put("spec.traffic.priority", 2**53), "spec.traffic.priority: must be at most"),
-        (put("spec.traffic.priority", 1.5), "must be of type 'integer', got 1.5"),
-        (put("spec.traffic.priority", True), "must be of type 'integer', got True"),
-        (put("spec.traffic.phases", []), "spec.traffic.phases: must have at least 1 elements"),
-        (put("spec.traffic.phases.0.rate", "40 Gbit"), "phases[0].rate: must match"),
-        (put("spec.traffic.phases.0.rate", "-40G"), "phases[0].rate: must match"),
-        (put("spec.traffic.phases.0.rate", -1), "phases[0].rate: must be at least 0"),
-        (put("spec.allocation.node", "Node_0"), "spec.allocation.node: must match"),
-        (put("spec.allocation.reservedCushionMicroseconds", -1), "must be at least 0, got -1"),
-        (put("spec.allocation.gated", "no"), "gated: must be of type 'boolean', got 'no'"),
-        (put("metadata.name", "Upper"), "metadata.name: must match"),
-        (put("metadata.name", "a" * 64), "metadata.name: must have at most 63 characters"),
-        (put("metadata.labels", {"job": "a b"}), "metadata.labels.job: must match"),
-        (put("metadata.annotations", {"a b": ""}), "metadata.annotations: must"),
-        (put("kind", "STBandwidthWish"), "there is no schema for kind 'STBandwidthWish'"),
-        (put("apiVersion", "metronome.x-k8s.io/v2"), "there is no schema for kind"),
-        (drop("kind"), "there is no schema for kind 'None'"),
+        ("spec.colour", 1, "spec: "),
+        ("spec.traffic.phases.0.end", 1, "spec.traffic.phases[0]: "),
+        ("colour", 1, "the object: "),
+        ("metadata.nickname", "x", "metadata: "),
+        ("spec.job", GONE, "spec: "),
+        ("spec.allocation.node", GONE, "spec.allocation: "),
+        ("metadata.namespace", GONE, "metadata: "),
+        ("metadata", GONE, "the object: "),
+        ("spec.task", -1, "spec.task: "),
+        ("spec.task", 2**31, "spec.task: "),
+        ("spec.traffic.periodMicroseconds", 0, "spec.traffic.periodMicroseconds: "),
+        ("spec.traffic.priority", 2**53, "spec.traffic.priority: "),
+        ("spec.traffic.priority", 1.5, "spec.traffic.priority: "),
+        ("spec.traffic.priority", True, "spec.traffic.priority: "),
+        ("spec.traffic.phases", [], "spec.traffic.phases: "),
+        ("spec.traffic.phases.0.rate", "40 Gbit", "spec.traffic.phases[0].rate: "),
+        ("spec.traffic.phases.0.rate", "-40G", "spec.traffic.phases[0].rate: "),
+        ("spec.traffic.phases.0.rate", -1, "spec.traffic.phases[0].rate: "),
+        ("spec.allocation.node", "Node_0", "spec.allocation.node: "),
+        ("spec.allocation.gated", "no", "spec.allocation.gated: "),
+        ("metadata.name", "Upper", "metadata.name: "),
+        ("metadata.name", "a" * 64, "metadata.name: "),
+        ("metadata.labels", {"job": "a b"}, "metadata.labels.job: "),
+        ("metadata.annotations", {"a b": ""}, "metadata.annotations: "),
+        ("kind", "STBandwidthWish", "there is no schema for kind 'STBandwidthWish'"),
+        ("apiVersion", "metronome.x-k8s.io/v2", "there is no schema for kind"),
+        ("kind", GONE, "there is no schema for kind 'None'"),
     ],
 )
 def test_a_defect_is_refused_in_one_line_and_nothing_is_written(
-    objects: Objects, change: Callable[[Objects], None], words: str, tmp_path: Path
+    objects: Objects, path: str, value: Any, place: str, tmp_path: Path
 ) -> None:
-    change(objects)
-    with pytest.raises(InputError, match=re.escape(words)) as caught:
+    change(objects["claims.yaml"][0], path, value)
+    with pytest.raises(InputError) as caught:
         write_manifests(objects, tmp_path / "claims")
-    assert str(caught.value).startswith("claims.yaml: ")
-    assert "\n" not in str(caught.value)
+    file, title, told = str(caught.value).split(": ", 2)
+    assert file == "claims.yaml"
+    assert title.split()[0] in ("STBandwidthClaim", "STBandwidthWish", "unknown")
+    assert told.startswith(place)
+    assert len(told) < 300
+    assert "\n" not in told
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_object_may_be_there_once_only(objects: Objects) -> None:
-    objects["claims.yaml"].append(copy.deepcopy(claim(objects)))
+    objects["claims.yaml"].append(copy.deepcopy(objects["claims.yaml"][0]))
     with pytest.raises(InputError, match="is there twice"):
         check_manifests(objects)
 
 
-def test_without_its_definition_a_claim_cannot_be_checked(objects: Objects) -> None:
-    del objects["crds.yaml"]
-    with pytest.raises(InputError, match="there is no schema"):
-        check_manifests(objects)
-
-
-def test_an_app_group_needs_a_member(objects: Objects) -> None:
-    objects["appgroups.yaml"][0]["spec"]["numMembers"] = 0
-    with pytest.raises(InputError, match=r"spec.numMembers: must be at least 1, got 0"):
-        check_manifests(objects)
-
-
-def test_an_integer_must_fit_its_width(objects: Objects) -> None:
-    objects["appgroups.yaml"][0]["spec"]["numMembers"] = 2**31
-    with pytest.raises(InputError, match=r"spec.numMembers: must be a number .*'int32'"):
+@pytest.mark.parametrize("members", [0, 2**31])
+def test_an_app_group_has_members_and_their_number_fits(objects: Objects, members: int) -> None:
+    objects["appgroups.yaml"][0]["spec"]["numMembers"] = members
+    with pytest.raises(InputError, match=rf"spec.numMembers: {members} is"):
         check_manifests(objects)
 
 

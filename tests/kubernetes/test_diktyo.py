@@ -11,33 +11,30 @@ from metronome_opt.scenario.deployment import Deployment, Node, Task
 from tests.kubernetes.example import two_jobs
 
 
-def test_tasks_depend_on_one_another_in_a_ring() -> None:
+def naming(deployment: Deployment) -> Naming:
+    return Naming(deployment, "a.io", "default")
+
+
+@pytest.mark.parametrize("count", [1, 2, 11])
+def test_tasks_depend_on_one_another_in_a_ring(count: int) -> None:
     instance, _, deployment = two_jobs()
-    tasks = tuple(Task("resnet50-0", index, "node-0", ("node-0",)) for index in range(11))
-    deployment = dataclasses.replace(deployment, tasks=tasks)
-    (group,) = app_groups(instance, deployment, Naming.of(deployment, "a.io", "default"))
-    assert group["spec"]["numMembers"] == 11
+    tasks = tuple(Task("resnet50-0", index, "node-0", ("node-0",)) for index in range(count))
+    (group,) = app_groups(instance, naming(dataclasses.replace(deployment, tasks=tasks)))
+    assert group["spec"]["numMembers"] == count
     workloads = group["spec"]["workloads"]
     names = [item["workload"]["selector"] for item in workloads]
     assert names == sorted(names)  # upstream searches them by bisection
     follows = {
-        item["workload"]["name"]: [other["workload"]["name"] for other in item["dependencies"]]
+        item["workload"]["name"]: [
+            (other["workload"]["name"], other["minBandwidth"])
+            for other in item.get("dependencies", [])
+        ]
         for item in workloads
     }
     assert follows == {
-        f"resnet50-0-{index}": [f"resnet50-0-{(index + 1) % 11}"] for index in range(11)
+        f"resnet50-0-{index}": [(f"resnet50-0-{(index + 1) % count}", "12500M")] * (count > 1)
+        for index in range(count)
     }
-    assert {other["minBandwidth"] for item in workloads for other in item["dependencies"]} == {
-        "12500M"
-    }
-
-
-def test_a_single_task_depends_on_nothing() -> None:
-    instance, _, deployment = two_jobs()
-    deployment = dataclasses.replace(deployment, tasks=deployment.tasks[:1])
-    (group,) = app_groups(instance, deployment, Naming.of(deployment, "a.io", "default"))
-    assert len(group["spec"]["workloads"]) == 1
-    assert "dependencies" not in group["spec"]["workloads"][0]
 
 
 def four_zones(region_of_z4: str = "us-east-1") -> Deployment:
@@ -47,53 +44,35 @@ def four_zones(region_of_z4: str = "us-east-1") -> Deployment:
     region = {"z1": "us-west-1", "z2": "us-west-1", "z3": "us-east-1", "z4": region_of_z4}
     nodes = [Node(f"n-{zone}", (), zone, region[zone]) for zone in zones]
     nodes.append(Node("n-more", (), "z4", "us-east-1"))
-    return Deployment(
-        tuple(nodes),
-        (),
-        {(a, b): cost.get(frozenset((a, b)), 20) for a in zones for b in zones if a != b},
-    )
+    between = {(a, b): cost.get(frozenset((a, b)), 20) for a in zones for b in zones if a != b}
+    return Deployment(tuple(nodes), (), between)
 
 
 def test_racks_are_zones_and_costs_are_sorted() -> None:
-    deployment = four_zones()
-    topology = network_topology(deployment, Naming.of(deployment, "a.io", "default"))
+    topology = network_topology(four_zones(), naming(four_zones()))
     assert topology is not None
     assert topology["metadata"]["name"] == "nt-default"
     (weights,) = topology["spec"]["weights"]
     assert weights["name"] == "UserDefined"
 
-    def origin(name: str, destination: str, cost: int) -> dict[str, object]:
-        return {
-            "origin": name,
-            "costList": [{"destination": destination, "networkCost": cost}],
-        }
+    def level(key: str, *ways: tuple[str, str, int]) -> dict[str, object]:
+        origins = [
+            {"origin": here, "costList": [{"destination": there, "networkCost": cost}]}
+            for here, there, cost in ways
+        ]
+        return {"topologyKey": f"topology.kubernetes.io/{key}", "originList": origins}
 
+    east, west = "us-east-1", "us-west-1"
+    zones = ("z1", "z2", 5), ("z2", "z1", 5), ("z3", "z4", 10), ("z4", "z3", 10)
     assert weights["topologyList"] == [
-        {
-            "topologyKey": "topology.kubernetes.io/region",
-            "originList": [
-                origin("us-east-1", "us-west-1", 20),
-                origin("us-west-1", "us-east-1", 20),
-            ],
-        },
-        {
-            "topologyKey": "topology.kubernetes.io/zone",
-            "originList": [
-                origin("z1", "z2", 5),
-                origin("z2", "z1", 5),
-                origin("z3", "z4", 10),
-                origin("z4", "z3", 10),
-            ],
-        },
+        level("region", (east, west, 20), (west, east, 20)),
+        level("zone", *zones),
     ]
 
 
-def test_without_costs_there_is_no_topology() -> None:
+def test_a_topology_needs_costs_and_a_rack_is_in_one_region() -> None:
     deployment = Deployment((Node("n", (), "z1"),), ())
-    assert network_topology(deployment, Naming.of(deployment, "a.io", "default")) is None
-
-
-def test_a_rack_in_two_regions_is_refused() -> None:
+    assert network_topology(deployment, naming(deployment)) is None
     deployment = four_zones(region_of_z4="us-west-1")
     with pytest.raises(InputError, match=r"deployment.nodes\[4\].region: 'us-east-1'"):
-        network_topology(deployment, Naming.of(deployment, "a.io", "default"))
+        network_topology(deployment, naming(deployment))

@@ -28,9 +28,8 @@ def test_reading_gives_back_what_was_written(objects: list[dict[str, Any]]) -> N
     "text",
     # Numbers and truth values to some reader: YAML 1.1, YAML 1.2 or the one of Kubernetes.
     [
-        *("1", "1.0", "1e3", "12e4", "1_000", "0x1F", "0o17", "0b1", ".1e3", ".5", "-1", "+1"),
-        *("1:30", "2026-01-31", "y", "Y", "n", "N", "yes", "No", "on", "off", "true", "null"),
-        *("~", "50G", ".inf", "=", "<<", ""),
+        *("1", "1.0", "1e3", "1_000", "0x1F", "0o17", ".1e3", ".5", "-1", "+1", "1:30", "50G"),
+        *("2026-01-31", "y", "N", "yes", "No", "on", "off", "true", "null", "~", ".inf", "=", ""),
     ],
 )
 def test_text_that_looks_like_something_else_is_quoted(text: str) -> None:

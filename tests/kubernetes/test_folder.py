@@ -13,8 +13,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import export_claims
-from metronome_opt.kubernetes.folder import Replaceable
-from metronome_opt.kubernetes.write import KUSTOMIZATION_FILE, SIGNATURE
+from metronome_opt.kubernetes.write import _SIGNATURE, _Folder
 from tests.kubernetes.example import two_jobs
 
 CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")
@@ -45,19 +44,6 @@ def fail_at(number: int, failure: Callable[[], Any]) -> None:
         setattr(os, name, wrapped(getattr(os, name)))
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> tuple[Path, dict[str, bytes], dict[str, bytes]]:
-    """A folder with an old export, what it contains, and what a new one would."""
-    export(tmp_path / "other", "new")
-    export(tmp_path / "claims", "old")
-    new, old = contents(tmp_path / "other"), contents(tmp_path / "claims")
-    assert new != old
-    for path in (tmp_path / "other").iterdir():
-        path.unlink()
-    (tmp_path / "other").rmdir()
-    return tmp_path / "claims", old, new
-
-
 def test_the_same_export_gives_the_same_bytes(tmp_path: Path) -> None:
     export(tmp_path / "claims")
     first = contents(tmp_path / "claims")
@@ -69,12 +55,11 @@ def test_the_same_export_gives_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_an_interrupted_export_leaves_the_previous_one_whole(
-    folders: tuple[Path, dict[str, bytes], dict[str, bytes]],
-    error: BaseException,
-    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claims, old, _ = folders
-
+    claims = tmp_path / "claims"
+    export(claims, "old")
+    old = contents(claims)
     rename = Path.rename
 
     def fail_on_arrival(source: Path, target: Path) -> Path:
@@ -86,13 +71,14 @@ def test_an_interrupted_export_leaves_the_previous_one_whole(
     with pytest.raises((InputError, KeyboardInterrupt)):
         export(claims, "new")
     assert contents(claims) == old
-    assert [path.name for path in claims.parent.iterdir()] == ["claims"]
+    assert [path.name for path in tmp_path.iterdir()] == ["claims"]
 
 
 def replace(directory: Path, content: str) -> None:
     """Write an export of two files, without the objects that a real one checks first."""
-    texts = {"claims.yaml": content, KUSTOMIZATION_FILE: f"{SIGNATURE}\n{content}"}
-    Replaceable(directory, frozenset(texts), KUSTOMIZATION_FILE, SIGNATURE).replace(texts)
+    _Folder(directory).replace(
+        {"claims.yaml": content, "kustomization.yaml": f"{_SIGNATURE}\n{content}"}
+    )
 
 
 def killed_replacement(directory: Path, number: int) -> None:
@@ -140,45 +126,31 @@ def test_a_former_export_comes_back_when_the_new_one_is_refused_later(tmp_path: 
     assert (tmp_path / ".claims.metronome-new" / "foreign.txt").exists()
 
 
-def plant(claims: Path, case: str) -> str:
-    """Put something of the user's into the folder; return its name."""
-    if case == "a file beside an export":
-        export(claims)
-        (claims / "notes.txt").write_text("mine")
-        return "notes.txt"
-    claims.mkdir(exist_ok=True)
-    if case == "a hidden file":
-        (claims / ".notes").write_text("mine")
-        return ".notes"
-    if case == "an unsigned file of our name":
-        (claims / "claims.yaml").write_text("mine")
-        return "claims.yaml"
-    if case == "a kustomization of somebody else":
-        (claims / "kustomization.yaml").write_text("resources: []\n")
-        return "kustomization.yaml"
-    if case == "a folder of our name":
-        (claims / "crds.yaml").mkdir()
-        return "crds.yaml"
-    export(claims)  # a link of our name
-    (claims / "crds.yaml").rename(claims.with_name("elsewhere.yaml"))
-    (claims / "crds.yaml").symlink_to(claims.with_name("elsewhere.yaml"))
-    return "crds.yaml"
-
-
 @pytest.mark.parametrize(
-    "case",
+    ("exported", "name", "text"),
     [
-        "a file beside an export",
-        "a hidden file",
-        "an unsigned file of our name",
-        "a kustomization of somebody else",
-        "a folder of our name",
-        "a link of our name",
+        (True, "notes.txt", "mine"),
+        (False, ".notes", "mine"),
+        (False, "claims.yaml", "mine"),  # our name, but nothing is signed
+        (False, "kustomization.yaml", "resources: []\n"),
+        (False, "crds.yaml", None),  # a folder
+        (True, "crds.yaml", "a link"),
     ],
 )
-def test_what_is_not_ours_is_kept_and_named(case: str, tmp_path: Path) -> None:
+def test_what_is_not_ours_is_kept_and_named(
+    exported: bool, name: str, text: str | None, tmp_path: Path
+) -> None:
     claims = tmp_path / "claims"
-    name = plant(claims, case)
+    claims.mkdir()
+    if exported:
+        export(claims)
+    if text is None:
+        (claims / name).mkdir()
+    elif text == "a link":
+        (claims / name).rename(tmp_path / "elsewhere.yaml")
+        (claims / name).symlink_to(tmp_path / "elsewhere.yaml")
+    else:
+        (claims / name).write_text(text)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(InputError, match=re.escape(f"holds '{name}', which no export wrote")):
         export(claims)
@@ -202,12 +174,9 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
         export(tmp_path / "file" / "claims")
     with pytest.raises(InputError, match="name a folder below it"):
         export(Path("/"))
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_folder_that_cannot_be_written_is_refused() -> None:
     with pytest.raises(InputError, match="cannot be written"):
         export(Path("/proc/self/claims"))
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_former_run_leaves_no_file_that_is_not_written_any_more(tmp_path: Path) -> None:

@@ -18,29 +18,26 @@ NAMES = st.one_of(
 )
 
 
-@given(st.lists(NAMES, max_size=30))
-def test_labels_are_valid_and_differ(names: list[str]) -> None:
+def naming(*tasks: Task) -> Naming:
+    return Naming(Deployment((Node("n", ()),), tasks), "example.org", "default")
+
+
+@given(st.lists(NAMES, min_size=1, max_size=30), st.data())
+def test_labels_are_valid_differ_and_do_not_depend_on_order_or_company(
+    names: list[str], data: st.DataObject
+) -> None:
     given_labels = labels(names)
     assert set(given_labels) == set(names)
     assert all(RFC_1123_LABEL.fullmatch(label) for label in given_labels.values())
     assert len(set(given_labels.values())) == len(set(names))
-
-
-@given(st.lists(NAMES, min_size=1, max_size=20), st.data())
-def test_a_label_does_not_depend_on_order_or_company(names: list[str], data: st.DataObject) -> None:
-    given_labels = labels(names)
     part = data.draw(st.permutations(names))[: len(names) // 2 + 1]
     assert labels(part).items() <= given_labels.items()
-
-
-@pytest.mark.parametrize("name", ["a", "vgg19-0", "0", "a" * 63])
-def test_a_name_that_is_a_label_stays(name: str) -> None:
-    assert labels([name]) == {name: name}
 
 
 @pytest.mark.parametrize(
     ("name", "label"),
     [
+        *((name, name) for name in ("a", "vgg19-0", "0", "a" * 63)),
         # The tails are the first 8 digits of `printf NAME | sha256sum`.
         ("GPT 2", "gpt-2-6786e46c"),
         ("gpt_2", "gpt-2-9822febe"),
@@ -48,7 +45,7 @@ def test_a_name_that_is_a_label_stays(name: str) -> None:
         ("a" * 64, "a" * 54 + "-ffe054fe"),
     ],
 )
-def test_other_names_become_labels(name: str, label: str) -> None:
+def test_what_is_no_label_becomes_one(name: str, label: str) -> None:
     assert labels([name]) == {name: label}
 
 
@@ -62,13 +59,20 @@ def test_a_name_that_looks_like_the_label_of_another_keeps_it() -> None:
 
 def test_tasks_of_jobs_that_end_in_numbers_stay_apart() -> None:
     jobs = ("a", "a-1", "a_1", "a" * 63)
-    deployment = Deployment(
-        (Node("n", ()),), tuple(Task(job, index, "n", ()) for job in jobs for index in range(12))
-    )
-    names = Naming.of(deployment, "example.org", "default").tasks
+    names = naming(*(Task(job, index, "n", ()) for job in jobs for index in range(12))).tasks
     assert len(set(names.values())) == len(names) == 48
     assert all(RFC_1123_LABEL.fullmatch(name) for name in names.values())
     assert names["a-1", 10] == "a-1-10"
+
+
+def test_a_task_is_called_like_its_pod_where_that_lives_and_no_other_is() -> None:
+    names = naming(Task("a", 0, "n", (), "b-0", "team"), Task("b", 0, "n", ()))
+    assert names.tasks["a", 0] == "b-0"
+    assert names.tasks["b", 0].startswith("b-0-")
+    assert (names.namespace_of("a"), names.namespace_of("b")) == ("team", "default")
+    both = naming(*(Task(job, 0, "n", (), "worker-0", job) for job in ("a", "b")))
+    assert set(both.tasks.values()) == {"worker-0"}  # in two namespaces
+    assert naming(Task("a", 0, "n", (), "a.b")).tasks["a", 0] == "a-0"  # no label
 
 
 @pytest.mark.parametrize(
@@ -84,4 +88,4 @@ def test_tasks_of_jobs_that_end_in_numbers_stay_apart() -> None:
 )
 def test_a_bad_group_or_namespace_is_refused(group: str, namespace: str, words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
-        Naming.of(Deployment((), ()), group, namespace)
+        Naming(Deployment((), ()), group, namespace)

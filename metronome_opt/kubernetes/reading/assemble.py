@@ -4,67 +4,46 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any
 
-from metronome_opt.errors import InputError
+import numpy as np
+
+from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT
-from metronome_opt.kubernetes.crd import CAPACITY
-from metronome_opt.kubernetes.diktyo import NETWORK_TOPOLOGY
-from metronome_opt.kubernetes.dump import dump_scenario
-from metronome_opt.kubernetes.reading.fabric import cluster_document, wire
-from metronome_opt.kubernetes.reading.gather import LeftOut, gather
-from metronome_opt.kubernetes.reading.jobs import Read, named
-from metronome_opt.kubernetes.reading.machines import (
-    gpu_of,
-    read_capacities,
-    read_nodes,
-    read_topology,
+from metronome_opt.kubernetes.crd import CLAIM
+from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.reading.jobs import (
+    Choices,
+    Claim,
+    Job,
+    JobReader,
+    claimed_workloads,
+    name_apart,
+    read_claims,
+    weights_of,
 )
-from metronome_opt.kubernetes.reading.needs import GPU_RESOURCES, read_pods
+from metronome_opt.kubernetes.reading.machines import Machine, cluster_document, read_machines
 from metronome_opt.kubernetes.reading.objects import Objects
-from metronome_opt.kubernetes.reading.patterns import Pattern
-from metronome_opt.kubernetes.reading.room import share_out
-from metronome_opt.kubernetes.reading.weights import weights_of
+from metronome_opt.kubernetes.reading.workloads import (
+    Pods,
+    UnsuitableError,
+    Workload,
+    read_group,
+    read_workload,
+    without_suffix,
+)
 from metronome_opt.scenario.build import Problem, build_scenario
+from metronome_opt.scenario.machines import Resources
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.placement import most_free
 
+_SHOWN = 3
 
-@dataclass(frozen=True)
-class Choices:
-    """What the objects of a cluster do not say.
-
-    Parameters
-    ----------
-    name
-        Of the scenario.
-    slot_ms
-        Length of a slot.
-    hyperperiod_ms
-        Of which periods become divisors; None for what the periods come to.
-    nic_mbps
-        The interface of nodes without an STBandwidthCapacity; None to leave these out.
-    gpu_tflops
-        What a GPU sustains in training, for jobs by model; None if there are none.
-    gpu_resources
-        What GPUs are called.
-    weights
-        The weight of priority classes, by name; others get theirs by rank.
-    iterations
-        Of jobs that do not say; None to leave that open.
-    """
-
-    name: str = "cluster"
-    slot_ms: int = 5
-    hyperperiod_ms: int | None = None
-    nic_mbps: int | None = None
-    gpu_tflops: Fraction | None = None
-    gpu_resources: Sequence[str] = GPU_RESOURCES
-    weights: Mapping[str, int] = field(default_factory=dict)
-    iterations: int | None = None
+LeftOut = dict[str, list[str]]  # titles of what is left out, by reason
+Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
 
 
 @dataclass(frozen=True)
@@ -87,8 +66,8 @@ class Imported:
 
     def text(self) -> str:
         """Return the scenario as a file, its notes as comments before it."""
-        told = (f"- {note}" for note in self.notes)
-        return dump_scenario(self.document, "\n".join(["Read from a cluster.", *told]))
+        header = "\n".join(["Read from a cluster.", *(f"- {note}" for note in self.notes)])
+        return dump_objects([self.document], header, compact=True)
 
 
 def make_scenario(objects: Objects, choices: Choices) -> Imported:
@@ -100,24 +79,27 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
         If an object cannot be read, or nothing is left to schedule.
     """
     notes: list[str] = []
-    left_out = LeftOut()
-    pods = read_pods(objects.of("Pod"), choices.gpu_resources)
-    jobs = gather(objects, pods, choices.gpu_resources, choices.weights, left_out)
-    capacities = objects.of(CAPACITY, objects.group)
-    machines = read_nodes(objects.of("Node"), choices.gpu_resources, objects.group)
-    wired = wire(machines, read_capacities(capacities), capacities, choices.nic_mbps, notes)
-    if not wired:
+    left_out: LeftOut = defaultdict(list)
+    pods = Pods(objects.of("Pod"), choices.gpu_resources)
+    jobs = _read_jobs(objects, pods, choices, left_out)
+    machines = read_machines(objects, choices, notes)
+    if not machines:
         raise InputError(
             "no nodes: nothing that was read says which nodes have GPUs and what their interfaces "
             "carry; read Nodes with their STBandwidthCapacity, or give --nic-gbps"
         )
-    has, fitting = share_out(wired, named(jobs), pods, left_out, notes)
-    cluster = cluster_document(wired, has, read_topology(objects.of_key(NETWORK_TOPOLOGY)), notes)
-    gpu = gpu_of(machines.values(), choices.gpu_tflops)
-    if gpu is not None:
-        cluster["gpu"] = gpu
-    notes += left_out.notes()
-    notes += _passed(objects.passed)
+    held = _held(machines, jobs)
+    has = _has(machines, held, jobs, pods, notes)
+    fitting = _fitting(has, held, jobs, left_out)
+    cluster = cluster_document(objects, machines, has, choices.gpu_tflops, notes)
+    notes += [
+        f"{len(titles)} left out, {why}: {', '.join(titles[:_SHOWN])}"
+        + (", ..." if len(titles) > _SHOWN else "")
+        for why, titles in sorted(left_out.items())
+    ]
+    passed = ", ".join(f"{count} {kind}" for kind, count in sorted(objects.passed.items()))
+    if passed:
+        notes.append(f"passed over, of kinds that say nothing here: {passed}")
     if not fitting:
         told = f" ({'; '.join(notes)})" if notes else ""
         raise InputError(
@@ -127,88 +109,186 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     return _finish(cluster, fitting, choices, notes)
 
 
-def _passed(passed: Counter[str]) -> list[str]:
-    told = ", ".join(f"{count} {kind}" for kind, count in sorted(passed.items()))
-    return [f"passed over, of kinds that say nothing here: {told}"] if told else []
+def _read_jobs(objects: Objects, pods: Pods, choices: Choices, left_out: LeftOut) -> list[Job]:
+    """Return the jobs whose traffic is known: of workloads, AppGroups, and claims on their own."""
+    workloads = _read_workloads(objects, pods, choices.gpu_resources, left_out)
+    owner: dict[tuple[str, str], int] = {}
+    for index, workload in enumerate(workloads):
+        for name in (*workload.expected, *workload.names):
+            owner.setdefault((workload.found.namespace, name), index)
+    claims: dict[int | None, list[Claim]] = defaultdict(list)
+    for claim in read_claims(objects.of(CLAIM)):
+        namespace, name = claim.found.key
+        stem = owner.get((namespace, without_suffix(name)))
+        claims[owner.get((namespace, name), stem)].append(claim)
+    claimed = [(workload, claims[index]) for index, workload in enumerate(workloads)]
+    reader = JobReader(objects, choices)
+    jobs = []
+    for workload, mine in (*claimed, *claimed_workloads(claims[None])):
+        try:
+            jobs.append(reader.read(workload, mine))
+        except UnsuitableError as reason:
+            left_out[str(reason)].append(workload.found.title)
+    return name_apart(jobs)
+
+
+def _read_workloads(
+    objects: Objects, pods: Pods, gpu_resources: Sequence[str], left_out: LeftOut
+) -> list[Workload]:
+    """Return workloads that no other one makes, and AppGroups of pods that none speaks for."""
+    workloads: list[Workload] = []
+    candidates = list(objects.workloads())
+    known = {(found.kind, *found.key) for found in candidates}
+    for found in candidates:
+        owner = found.owner
+        if owner is not None and (owner[0], found.namespace, owner[1]) in known:
+            continue
+        try:
+            workloads.append(read_workload(found, pods, gpu_resources))
+        except UnsuitableError as reason:
+            left_out[str(reason)].append(found.title)
+    taken = {
+        (each.found.namespace, name) for each in workloads for name in (*each.expected, *each.names)
+    }
+    for found in objects.of("AppGroup"):
+        group = read_group(found, pods)
+        if not group.expected:
+            left_out["whose members are no pods"].append(found.title)
+        elif not any((found.namespace, pod) in taken for pod in group.expected):
+            workloads.append(group)
+    return workloads
+
+
+# ------------------------------------------------------------------ room
+
+
+def _amounts() -> Amounts:
+    return defaultdict(lambda: np.zeros(3, dtype=np.int64))
+
+
+def _held(machines: Mapping[str, Machine], jobs: Sequence[Job]) -> Amounts:
+    """Return what the jobs that run hold of each node."""
+    held = _amounts()
+    for job in jobs:
+        for pod, node in zip(job.pods, job.nodes or (), strict=job.nodes is not None):
+            if node not in machines:
+                raise InputError(
+                    f"{job.found.where}: pod {pod} runs on node {show(node)}, of which neither "
+                    "GPUs nor an interface were read; read its Node and STBandwidthCapacity, or "
+                    "give --nic-gbps"
+                )
+            held[node] += job.each.vector
+    return held
+
+
+def _has(
+    machines: Mapping[str, Machine],
+    held: Amounts,
+    jobs: Sequence[Job],
+    pods: Pods,
+    notes: list[str],
+) -> Mapping[str, Resources]:
+    """Return what each node has for the jobs.
+
+    That is what it can give to pods, less what pods of other jobs hold. One that takes no new pods,
+    or that no Node speaks of, has what the jobs hold there.
+    """
+    mine = {(job.found.namespace, pod) for job in jobs for pod in job.pods}
+    others = _amounts()
+    for pod in pods.all:
+        if pod.node is not None and pod.node in machines and pod.found.key not in mine:
+            others[pod.node] += pod.needs.vector
+    has = {}
+    for name, machine in machines.items():
+        amounts = held[name]
+        if machine.has is not None and machine.is_open:
+            amounts = np.maximum(machine.has.vector - others[name], amounts)
+        gpus, cores, memory = amounts.tolist()
+        has[name] = Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
+    unknown = sum(machine.has is None for machine in machines.values())
+    if unknown:
+        notes.append(f"{unknown} nodes without a Node: their GPUs are taken to be those in use")
+    closed = [name for name, each in machines.items() if each.has and not each.is_open]
+    if closed:
+        notes.append(f"{len(closed)} nodes take no new pods: {', '.join(closed[:_SHOWN])}")
+    tainted = sum(machine.is_tainted for machine in machines.values())
+    if tainted:
+        notes.append(f"{tainted} nodes are tainted, which is not looked at")
+    taken = sum(int(amounts[0]) for amounts in others.values())
+    if taken:
+        notes.append(f"{taken} GPUs are held by pods of no job here")
+    return has
+
+
+def _fitting(
+    has: Mapping[str, Resources], held: Amounts, jobs: Sequence[Job], left_out: LeftOut
+) -> list[Job]:
+    """Place jobs that wait as a scenario will, and leave out those without room."""
+    free = Counter({name: has[name].gpus - int(held[name][0]) for name in has})
+    fitting = []
+    for job in jobs:
+        each = job.each.gpus
+        if job.nodes is None:
+            if sum(count // each for count in free.values()) < len(job.pods):
+                left_out["waiting without room"].append(job.found.title)
+                continue
+            for node in most_free(free, len(job.pods), each):
+                free[node] -= each
+        fitting.append(job)
+    return fitting
+
+
+# ------------------------------------------------------------------ the scenario
 
 
 def _finish(
-    cluster: Mapping[str, Any],
-    jobs: Sequence[tuple[str, Read]],
-    choices: Choices,
-    notes: list[str],
+    cluster: Mapping[str, Any], jobs: Sequence[Job], choices: Choices, notes: list[str]
 ) -> Imported:
     """Build what was read twice: only with their periods known do offsets find their place."""
-    weights = weights_of(job.value for _, job in jobs if job.value is not None)
-    entries = [_entry(name, job, weights, choices) for name, job in jobs]
-    document: dict[str, Any] = {
-        "format": SCENARIO_FORMAT,
-        "name": choices.name,
-        "slot_ms": choices.slot_ms,
-        **({} if choices.hyperperiod_ms is None else {"hyperperiod_ms": choices.hyperperiod_ms}),
-        "cluster": cluster,
-        "jobs": entries,
-    }
-    places = [job.where for _, job in jobs]
-    problem = _build(document, places)
-    periods = [entry.rounded.period for entry in problem.traffic]
-    _note_rounding(problem, choices.slot_ms, notes)
-    repeat = math.lcm(*periods)
-    if choices.hyperperiod_ms is None and repeat <= HYPERPERIOD_LIMIT:
+    slot_us = 1000 * choices.slot_ms
+    weights = weights_of(job.value for job in jobs if job.value is not None)
+    for job in jobs:
+        if job.value is not None:
+            job.entry["priority"] = weights[job.value]
+
+    def build(hyperperiod_ms: int | None) -> tuple[dict[str, Any], Problem]:
         document = {
-            **{field: document[field] for field in ("format", "name", "slot_ms")},
-            "hyperperiod_ms": repeat * choices.slot_ms,
-            **document,
+            "format": SCENARIO_FORMAT,
+            "name": choices.name,
+            "slot_ms": choices.slot_ms,
+            **({} if hyperperiod_ms is None else {"hyperperiod_ms": hyperperiod_ms}),
+            "cluster": cluster,
+            "jobs": [job.entry for job in jobs],
         }
-    elif choices.hyperperiod_ms is None:
+        return document, _build(document, jobs)
+
+    hyperperiod_ms = choices.hyperperiod_ms
+    _, problem = build(hyperperiod_ms)
+    _note_rounding(problem, choices.slot_ms, notes)
+    periods = [entry.rounded.period for entry in problem.traffic]
+    repeat = math.lcm(*periods)
+    if hyperperiod_ms is None and repeat <= HYPERPERIOD_LIMIT:
+        hyperperiod_ms = repeat * choices.slot_ms
+    elif hyperperiod_ms is None:
         notes.append(
             "the periods repeat together only after more than a million slots; --hyperperiod-ms "
             "lengthens them to divisors, which `place` and `monitor` need"
         )
     moved = []
-    for entry, (name, job), period in zip(entries, jobs, periods, strict=True):
-        if job.terms is None:
-            continue
-        slots = (2 * job.terms.offset_us + 1000 * choices.slot_ms) // (2000 * choices.slot_ms)
-        longest = period + entry.get("max_stretch_ms", 0) // choices.slot_ms
-        if job.terms.offset_us >= 1000 * choices.slot_ms * longest:
-            moved.append(name)
-        else:
-            entry["current_offset_ms"] = slots % longest * choices.slot_ms
+    for job, period in zip(jobs, periods, strict=True):
+        if job.claim is not None:
+            longest = period + job.entry.get("max_stretch_ms", 0) // choices.slot_ms
+            if job.claim.offset_us >= slot_us * longest:
+                moved.append(job.entry["name"])
+            else:
+                slots = (2 * job.claim.offset_us + slot_us) // (2 * slot_us)
+                job.entry["current_offset_ms"] = slots % longest * choices.slot_ms
     if moved:
         notes.append(f"offset in force beyond the period, left out: {', '.join(moved)}")
-    return Imported(document, _build(document, places), tuple(notes))
+    return Imported(*build(hyperperiod_ms), tuple(notes))
 
 
-def _entry(name: str, job: Read, weights: Mapping[int, int], choices: Choices) -> dict[str, Any]:
-    """Return a job as a scenario has it, without its offset."""
-    if isinstance(job.traffic, Pattern):
-        sends: dict[str, Any] = {"traffic": job.traffic.document()}
-    else:
-        model, batch = job.traffic or ("", 0)
-        sends = {"model": model, "batch": batch}
-    stretched_us = 0 if job.terms is None else job.terms.stretch_us
-    slot_us = 1000 * choices.slot_ms
-    stretch = max((job.max_stretch_ms or 0) // choices.slot_ms, -(-stretched_us // slot_us))
-    weight = job.weight
-    if weight is None and job.value is not None:
-        weight = weights[job.value]
-    iterations = choices.iterations if job.iterations is None else job.iterations
-    return {
-        "name": name,
-        **sends,
-        "workers": len(job.pods),
-        "each": {field: value for field, value in job.each.model_dump().items() if value},
-        "priority": weight,
-        **({} if job.nodes is None else {"nodes": list(job.nodes)}),
-        "pods": list(job.pods),
-        "namespace": job.namespace,
-        **({} if iterations is None else {"iterations": iterations}),
-        **({"max_stretch_ms": stretch * choices.slot_ms} if stretch else {}),
-    }
-
-
-def _build(document: Mapping[str, Any], places: Sequence[str]) -> Problem:
+def _build(document: Mapping[str, Any], jobs: Sequence[Job]) -> Problem:
     """Build a scenario; what is wrong with a job is said of the object that it came from."""
     try:
         return build_scenario(Scenario.from_dict(document))
@@ -216,7 +296,8 @@ def _build(document: Mapping[str, Any], places: Sequence[str]) -> Problem:
         match = re.match(r"jobs\[([0-9]+)\]\.", str(error))
         if match is None:
             raise
-        raise InputError(f"{places[int(match[1])]}: {str(error)[match.end() :]}") from None
+        where = jobs[int(match[1])].found.where
+        raise InputError(f"{where}: {str(error)[match.end() :]}") from None
 
 
 def _note_rounding(problem: Problem, slot_ms: int, notes: list[str]) -> None:

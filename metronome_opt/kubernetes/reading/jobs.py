@@ -1,194 +1,372 @@
-"""From workloads with their pods and claims to jobs as scenarios have them."""
+"""From workloads, annotations and claims in force to jobs as scenarios have them."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any
 
+from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.reading.fields import Field
-from metronome_opt.kubernetes.reading.inforce import InForce, Terms, agreed
-from metronome_opt.kubernetes.reading.objects import Found
-from metronome_opt.kubernetes.reading.patterns import Annotations, Pattern, read_pattern
-from metronome_opt.kubernetes.reading.running import Running
-from metronome_opt.kubernetes.reading.weights import Classes
+from metronome_opt.kubernetes.crd import CLAIM
+from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
+from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES, UnsuitableError, Workload
+from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.machines import ONE_GPU, Resources
+
+_LONGEST_US = 10**12  # eleven days, as far as a scenario goes
+_LARGEST_PRIORITY = 2**31 - 1
+# Classes that every cluster has, whether its list of them is read or not.
+_BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_SOURCES = ("model", "traffic", "claim-template")
+_NUMBERS = ("batch", "priority", "max-stretch-ms", "iterations")
+_ANNOTATIONS = (*_SOURCES, *_NUMBERS, "ignore")
+_TERMS = {  # what the claims of a job agree on, and where it stands in their spec
+    "traffic": "traffic",
+    "priority": "traffic.priority",
+    "offset_us": "allocation.offsetMicroseconds",
+    "stretch_us": "allocation.stretchMicroseconds",
+}
 
 
 @dataclass(frozen=True)
-class Read:
+class Choices:
+    """What the objects of a cluster do not say.
+
+    Parameters
+    ----------
+    name
+        Of the scenario.
+    slot_ms
+        Length of a slot.
+    hyperperiod_ms
+        Of which periods become divisors; None for what the periods come to.
+    nic_mbps
+        The interface of nodes without an STBandwidthCapacity; None to leave these out.
+    gpu_tflops
+        What a GPU sustains in training, for jobs by model; None if there are none.
+    gpu_resources
+        What GPUs are called.
+    weights
+        The weight of priority classes, by name; others get theirs by rank.
+    iterations
+        Of jobs that do not say; None to leave that open.
+    """
+
+    name: str = "cluster"
+    slot_ms: int = 5
+    hyperperiod_ms: int | None = None
+    nic_mbps: int | None = None
+    gpu_tflops: Fraction | None = None
+    gpu_resources: Sequence[str] = GPU_RESOURCES
+    weights: Mapping[str, int] = field(default_factory=dict)
+    iterations: int | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim in force, one with an allocation; its traffic is as a scenario has it."""
+
+    found: Found
+    job: str
+    task: int
+    node: str
+    traffic: Mapping[str, Any]
+    priority: int
+    offset_us: int
+    stretch_us: int
+
+
+@dataclass(frozen=True)
+class Job:
     """A job that was read, not yet on the grid of a scenario.
 
     Attributes
     ----------
-    kind, group, namespace, name, where
-        Who it is, and where it was found.
-    pods, nodes
-        What its tasks are called, and where they run; None unless all of them do.
+    found
+        The object that it was read from.
+    entry
+        The job as a scenario has it. It has no offset yet, and no priority where `value` decides.
     each
         What one task needs.
-    traffic
-        A pattern, or a model and its batch; None if nothing says what is sent.
-    terms
-        How it runs now; None without claims in force.
-    weight, value
-        Its weight if that is stated, else the value of its priority class.
-    max_stretch_ms, iterations
-        What its annotations say; None if nothing.
+    claim
+        Any of its claims, which agree on how it runs now; None without claims in force.
+    value
+        That of its priority class; None if its weight is stated.
     """
 
-    kind: str
-    group: str
-    namespace: str
-    name: str
-    where: str
-    pods: tuple[str, ...]
-    nodes: tuple[str, ...] | None
+    found: Found
+    entry: dict[str, Any]
     each: Resources
-    traffic: Pattern | tuple[str, int] | None
-    terms: Terms | None
-    weight: int | None
+    claim: Claim | None
     value: int | None
-    max_stretch_ms: int | None = None
-    iterations: int | None = None
+
+    @property
+    def pods(self) -> list[str]:
+        """What its tasks are called."""
+        return list(self.entry["pods"])
+
+    @property
+    def nodes(self) -> list[str] | None:
+        """Where they run; None unless all of them do."""
+        return self.entry.get("nodes")
 
 
-def read_job(
-    running: Running,
-    group: str,
-    templates: Mapping[tuple[str, str], Found],
-    classes: Classes,
-    weights: Mapping[str, int],
-) -> Read | None:
-    """Return the job of a workload; None if it is to be ignored.
+class JobReader:
+    """Makes jobs of workloads.
 
     Parameters
     ----------
-    running
-        The workload with its pods and claims.
-    group
-        The prefix of annotations.
-    templates
-        The claims that a workload may name, by namespace and name.
-    classes
-        The priority classes.
-    weights
-        Weights of classes that are given by hand, by name.
-
-    Raises
-    ------
-    InputError
-        If annotations or claims cannot be used.
+    objects
+        Everything that was read: priority classes, and claims that workloads may name.
+    choices
+        What objects do not say.
     """
-    workload, found = running.workload, running.workload.found
-    annotations = Annotations(workload.annotations, group, found.where)
-    if annotations.ignored:
-        return None
-    terms = agreed(running.claims) if running.claims else None
-    weight, value = annotations.integer("priority", 0), None
-    if weight is None:
-        weight = weights.get(workload.priority_class or "")
-    if weight is None:
-        if workload.priority_class is None and terms is not None and not classes.has_default:
-            weight = terms.priority
+
+    def __init__(self, objects: Objects, choices: Choices) -> None:
+        self._group, self._choices = objects.group, choices
+        self._templates = {each.key: each for each in objects.of(CLAIM)}
+        self._classes = _read_classes(objects.of("PriorityClass"))
+
+    def read(self, workload: Workload, claims: Sequence[Claim]) -> Job:
+        """Return the job of a workload and of the claims in force for its pods.
+
+        Raises
+        ------
+        UnsuitableError
+            If it is to be ignored, is a single pod, or nothing says what it sends.
+        InputError
+            If annotations or claims cannot be used.
+        """
+        found, choices = workload.found, self._choices
+        stated = _annotations(workload, self._group)
+        if str(stated["ignore"].value).lower() == "true":
+            raise UnsuitableError("as their annotation says")
+        claim = _agreed(claims) if claims else None
+        sends = self._sends(stated, found, claim)
+        weight, value = self._priority(stated["priority"], workload, claim)
+        nodes = workload.nodes({each.found.name: each.node for each in claims})
+        iterations = stated["iterations"].optional(1) or choices.iterations
+        stretch = max(
+            (stated["max-stretch-ms"].optional(0) or 0) // choices.slot_ms,
+            math.ceil(Fraction(claim.stretch_us if claim else 0, 1000 * choices.slot_ms)),
+        )
+        if len(workload.names) < 2:
+            raise UnsuitableError("of a single pod, which sends nothing")
+        if sends is None:
+            raise UnsuitableError("no traffic known")
+        if claim is not None and found is claim.found:
+            name = claim.job
         else:
-            value = classes.value(workload.priority_class, found.where)
-    return Read(
-        kind=found.kind,
-        group=found.group,
-        namespace=found.namespace,
-        name=found.annotations.get(f"{group}/original-job", found.name),
-        where=found.where,
-        pods=running.names,
-        nodes=running.nodes,
-        each=workload.each,
-        traffic=_traffic(annotations, found, templates, terms),
-        terms=terms,
-        weight=weight,
-        value=value,
-        max_stretch_ms=annotations.integer("max-stretch-ms", 0),
-        iterations=annotations.integer("iterations", 1),
-    )
+            name = found.annotations.get(f"{self._group}/original-job", found.name)
+        entry = {
+            "name": name,
+            **sends,
+            "workers": len(workload.names),
+            "each": {kind: count for kind, count in workload.each.model_dump().items() if count},
+            "priority": weight,
+            **({} if nodes is None else {"nodes": nodes}),
+            "pods": list(workload.names),
+            "namespace": found.namespace,
+            **({} if iterations is None else {"iterations": iterations}),
+            **({"max_stretch_ms": stretch * choices.slot_ms} if stretch else {}),
+        }
+        return Job(found, entry, workload.each, claim, value)
+
+    def _priority(
+        self, stated: Field, workload: Workload, claim: Claim | None
+    ) -> tuple[int | None, int | None]:
+        """Return the weight of a job, or the value of its priority class."""
+        name = workload.priority_class
+        weight = stated.optional(0)
+        if weight is None:
+            weight = self._choices.weights.get(name or "")
+        if weight is not None:
+            return weight, None
+        alone = claim is not None and workload.found is claim.found
+        if claim is not None and (alone or (name is None and None not in self._classes)):
+            return claim.priority, None
+        if name is not None and name not in self._classes:
+            raise InputError(
+                f"{workload.found.where}: priorityClassName: there is no PriorityClass "
+                f"{show(name)}; read it as well, or give its weight: --weights {name}=2"
+            )
+        return None, self._classes.get(name, 0)
+
+    def _sends(
+        self, stated: Mapping[str, Field], found: Found, claim: Claim | None
+    ) -> Mapping[str, Any] | None:
+        """Return what annotations say, else what the claims in force do."""
+        given = [stated[name] for name in _SOURCES if stated[name]]
+        if len(given) > 1:
+            given[1].fail(f"another of {', '.join(_SOURCES)} is there as well; keep one of them")
+        model, traffic, template = (stated[name] for name in _SOURCES)
+        if model:
+            return {"model": model.text(), "batch": stated["batch"].integer(1)}
+        if stated["batch"]:
+            stated["batch"].fail("is for a model; name one")
+        if traffic:
+            try:
+                value = parse_yaml(traffic.text())
+            except InputError as error:
+                traffic.fail(str(error))
+            return {"traffic": _read_pattern(Field(value, traffic.where))}
+        if template:
+            pattern = self._templates.get((found.namespace, template.text()))
+            if pattern is None:
+                template.fail(f"no such STBandwidthClaim in {found.namespace}; read it as well")
+            return {"traffic": _read_pattern(pattern / "spec" / "traffic")}
+        return None if claim is None else {"traffic": claim.traffic}
 
 
-def _traffic(
-    annotations: Annotations,
-    found: Found,
-    templates: Mapping[tuple[str, str], Found],
-    terms: Terms | None,
-) -> Pattern | tuple[str, int] | None:
-    """Return what annotations say, else what the claims in force do."""
-    match annotations.source():
-        case "model":
-            return annotations.text("model") or "", annotations.integer("batch", 1) or 1
-        case "traffic":
-            return annotations.pattern()
-        case "claim-template":
-            name = annotations.text("claim-template") or ""
-            template = templates.get((found.namespace, name))
-            if template is None:
-                raise InputError(
-                    f"{found.where}: annotation claim-template: there is no STBandwidthClaim "
-                    f"{show(name)} in namespace {found.namespace}; read it as well"
-                )
-            return read_pattern(template.spec / "traffic")
-    return None if terms is None else terms.pattern
+def _annotations(workload: Workload, group: str) -> Mapping[str, Field]:
+    """Return the annotations that are meant for us, those that are missing as empty fields."""
+    where = f"{workload.found.where}: annotation {group}/"
+    stated = {name: Field(None, where + name) for name in _ANNOTATIONS}
+    for full, text in workload.annotations.items():
+        name = full.removeprefix(f"{group}/")
+        if name == full or name.startswith("original-"):
+            continue
+        number = name in _NUMBERS and re.fullmatch("[0-9]{1,18}", text)
+        annotation = Field(int(text) if number else text.strip(), where + name)
+        if name not in stated:
+            near = get_close_matches(name, _ANNOTATIONS, n=1)
+            known = f"perhaps {near[0]}" if near else f"known are {', '.join(_ANNOTATIONS)}"
+            annotation.fail(f"unknown annotation ({known})")
+        stated[name] = annotation
+    return stated
 
 
-def jobs_of_claims(claims: Iterable[InForce]) -> list[Read]:
-    """Return the jobs of claims that no workload is known for.
-
-    Raises
-    ------
-    InputError
-        If claims of a job contradict each other, or two are for the same task.
-    """
-    together: dict[tuple[str, str], list[InForce]] = {}
-    for claim in claims:
-        together.setdefault((claim.found.namespace, claim.job), []).append(claim)
-    return [_job_of(namespace, job, mine) for (namespace, job), mine in sorted(together.items())]
-
-
-def _job_of(namespace: str, job: str, claims: list[InForce]) -> Read:
-    claims = sorted(claims, key=lambda claim: claim.task)
-    tasks: dict[int, InForce] = {}
-    for claim in claims:
-        other = tasks.setdefault(claim.task, claim)
-        if other is not claim:
-            task: Field = claim.found.spec / "task"
-            task.fail(f"is that of {other.found.name} too")
-    terms = agreed(claims)
-    return Read(
-        kind=claims[0].found.kind,
-        group=claims[0].found.group,
-        namespace=namespace,
-        name=job,
-        where=claims[0].found.where,
-        pods=tuple(claim.found.name for claim in claims),
-        nodes=tuple(claim.node for claim in claims),
-        each=ONE_GPU,
-        traffic=terms.pattern,
-        terms=terms,
-        weight=terms.priority,
-        value=None,
-    )
+def _read_pattern(traffic: Field) -> dict[str, Any]:
+    """Return ``spec.traffic`` of a claim as a scenario has it; rates are rounded up to Mbit/s."""
+    period = (traffic / "periodMicroseconds").integer(1, most=_LONGEST_US)
+    phases = []
+    end = 0
+    for phase in (traffic / "phases").items():
+        start, length = phase / "startMicroseconds", phase / "lengthMicroseconds"
+        start_us = start.integer(0, most=_LONGEST_US)
+        length_us = length.integer(1, most=_LONGEST_US)
+        rate = (phase / "rate").quantity()
+        if not rate:
+            (phase / "rate").fail("must be above 0; leave out a burst that sends nothing")
+        if start_us < end:
+            start.fail(f"must be at least {end}, where the burst before it ends")
+        end = start_us + length_us
+        if end > period:
+            length.fail(f"the burst ends at {end}, after the period of {period}")
+        phases.append(
+            {
+                "start_ms": _milliseconds(start_us),
+                "length_ms": _milliseconds(length_us),
+                "rate_mbps": math.ceil(rate / 10**6),
+            }
+        )
+    if not phases:
+        (traffic / "phases").fail("missing; a pattern has at least one burst")
+    return {"period_ms": _milliseconds(period), "phases": phases}
 
 
-def named(jobs: Iterable[Read]) -> list[tuple[str, Read]]:
-    """Return each job with a name of its own, in the order of namespaces and names.
+def _milliseconds(microseconds: int) -> int | float:
+    """Return a time in ms, as a decimal that reads back exactly."""
+    whole, rest = divmod(microseconds, 1000)
+    return microseconds / 1000 if rest else whole
+
+
+def name_apart(jobs: Iterable[Job]) -> list[Job]:
+    """Give each job a name of its own; return them in the order of namespaces and names.
 
     A name that several have gets its namespace before it, and if that does not do its kind too.
     """
-    jobs = sorted(jobs, key=lambda job: (job.namespace, job.name, job.kind, job.group))
-    by_name = Counter(job.name for job in jobs)
-    by_place = Counter((job.namespace, job.name) for job in jobs)
-    result = []
+
+    def where(job: Job) -> tuple[str, ...]:
+        return job.found.namespace, job.entry["name"], job.found.kind, job.found.group
+
+    jobs = sorted(jobs, key=where)
+    by_name = Counter(job.entry["name"] for job in jobs)
+    by_place = Counter(where(job)[:2] for job in jobs)
     for job in jobs:
-        name = job.name
-        if by_place[job.namespace, job.name] > 1:
-            name = f"{job.namespace}/{job.kind.lower()}.{job.group}/{job.name}"
-        elif by_name[job.name] > 1:
-            name = f"{job.namespace}/{job.name}"
-        result.append((name, job))
+        namespace, name, kind, group = place = where(job)
+        if by_place[place[:2]] > 1:
+            job.entry["name"] = f"{namespace}/{kind.lower()}.{group}/{name}"
+        elif by_name[name] > 1:
+            job.entry["name"] = f"{namespace}/{name}"
+    return jobs
+
+
+def weights_of(values: Iterable[int]) -> Mapping[int, int]:
+    """Return a weight for each value: 1 for the lowest, then twice that of the one below.
+
+    The weights keep the order and say that a class matters more than the one below, not how much
+    more: the values of classes do not say that either.
+    """
+    return {value: 2**rank for rank, value in enumerate(sorted(set(values)))}
+
+
+def _read_classes(found: Iterable[Found]) -> Mapping[str | None, int]:
+    """Return the values of priority classes by name; None stands for the default."""
+    classes: dict[str | None, int] = {**_BUILT_IN}  # type: ignore[dict-item]
+    for each in found:
+        value = (each / "value").integer(-_LARGEST_PRIORITY - 1, most=_LARGEST_PRIORITY)
+        classes[each.name] = value
+        default = each / "globalDefault"
+        if default.flag():
+            if None in classes:
+                default.fail("another class is the default as well; there is one at most")
+            classes[None] = value
+    return classes
+
+
+# ------------------------------------------------------------------ claims in force
+
+
+def read_claims(found: Iterable[Found]) -> Iterator[Claim]:
+    """Yield the claims in force; one without an allocation is a pattern for others."""
+    for each in found:
+        spec = each / "spec"
+        allocation, traffic = spec / "allocation", spec / "traffic"
+        if allocation:
+            yield Claim(
+                each,
+                job=(spec / "job").text(),
+                task=(spec / "task").integer(0, most=MAX_TASKS),
+                node=(allocation / "node").text(),
+                traffic=_read_pattern(traffic),
+                priority=(traffic / "priority").integer(0),
+                offset_us=(allocation / "offsetMicroseconds").integer(0),
+                stretch_us=(allocation / "stretchMicroseconds").integer(0),
+            )
+
+
+def claimed_workloads(claims: Iterable[Claim]) -> list[tuple[Workload, list[Claim]]]:
+    """Return workloads of claims that no other workload is known for; two may not share a task."""
+    jobs: dict[tuple[str, str], dict[int, Claim]] = {}
+    for claim in claims:
+        tasks = jobs.setdefault((claim.found.namespace, claim.job), {})
+        other = tasks.setdefault(claim.task, claim)
+        if other is not claim:
+            (claim.found / "spec" / "task").fail(f"is that of {other.found.name} too")
+    result = []
+    for _, tasks in sorted(jobs.items()):
+        mine = [tasks[task] for task in sorted(tasks)]
+        names = tuple(claim.found.name for claim in mine)
+        workload = Workload(mine[0].found, names, (None,) * len(names), ONE_GPU, {}, None)
+        result.append((workload, mine))
     return result
+
+
+def _agreed(claims: Sequence[Claim]) -> Claim:
+    """Return the first of a job's claims; refuse one that says anything else."""
+    first = claims[0]
+    for other in claims:
+        for term, path in _TERMS.items():
+            if getattr(other, term) != getattr(first, term):
+                raise InputError(
+                    f"{other.found.where}: spec.{path}: is not that of {first.found.name}, a claim "
+                    f"of the same job, got {show(getattr(other, term))}"
+                )
+    return first

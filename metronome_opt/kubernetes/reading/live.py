@@ -11,19 +11,12 @@ from metronome_opt.kubernetes.cluster import (
     Kind,
     UnknownKindError,
 )
-from metronome_opt.kubernetes.cluster.kinds import (
-    APP_GROUPS,
-    TOPOLOGIES,
-    capacities_of,
-    claims_of,
-)
+from metronome_opt.kubernetes.cluster.kinds import APP_GROUPS, TOPOLOGIES, capacities_of, claims_of
 from metronome_opt.kubernetes.reading.objects import WORKLOADS, Objects
 
 NODES = Kind("v1", "Node", "nodes", namespaced=False)
 PODS = Kind("v1", "Pod", "pods", namespaced=True)
-PRIORITY_CLASSES = Kind(
-    "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False
-)
+_CLASSES = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 
 
 def read_live(
@@ -32,7 +25,7 @@ def read_live(
     namespaces: Sequence[str] | None,
     labels: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Take in the objects of a running cluster.
+    """Take in the objects of a running cluster; return a line for each kind that is not read.
 
     Parameters
     ----------
@@ -46,59 +39,40 @@ def read_live(
     labels
         Read only workloads that carry these. Claims are read all the same: what runs takes its
         share of the links, whether it is asked for or not.
-
-    Returns
-    -------
-    list of str
-        A line for each kind that the cluster does not know or that may not be read.
-
-    Raises
-    ------
-    ClusterError
-        If the API server cannot be asked.
     """
-    everywhere = [ALL_NAMESPACES]
-    asked = everywhere if namespaces is None else list(namespaces)
-    notes: list[str] = []
+    everywhere: Sequence[str] = [ALL_NAMESPACES]
+    asked = everywhere if namespaces is None else namespaces
 
-    def read(kind: Kind, places: Sequence[str], labels: Mapping[str, str]) -> str | None:
+    def read(kind: Kind, places: Sequence[str], labels: Mapping[str, str]) -> list[str]:
         """Take in the objects of a kind; return why not."""
         found = []
         try:
             for place in places if kind.namespaced else everywhere:
                 found += connection.list(kind, place, labels=labels)
         except UnknownKindError:
-            return f"{kind.resource}: the cluster does not know this kind"
+            return [f"{kind.resource}: the cluster does not know this kind"]
         except ForbiddenError as error:
-            return f"{kind.resource}: left unread: {error}"
+            return [f"{kind.resource}: left unread: {error}"]
         objects.add(((connection.server, item) for item in found), yielding=True)
-        return None
+        return []
 
-    for kind in (
-        NODES,
-        capacities_of(objects.group),
-        TOPOLOGIES,
-        PRIORITY_CLASSES,
-        claims_of(objects.group),
-        APP_GROUPS,
-    ):
-        # Nobody keeps a cluster's one topology in the namespace of their jobs.
-        failure = read(kind, everywhere if kind is TOPOLOGIES else asked, {})
-        notes += [failure] if failure else []
-    failure = read(PODS, everywhere, {})
-    if failure and asked != everywhere:
-        failure = read(PODS, asked, {})
-    notes += [failure] if failure else []
-    for (kind_name, group), versions in WORKLOADS.items():
-        plural = f"{kind_name.lower()}s"
-        # One definition serves all versions, so that the newest has all objects.
+    notes = []
+    for kind in (NODES, capacities_of(objects.group), _CLASSES):
+        notes += read(kind, everywhere, {})
+    # Nobody keeps a cluster's one topology in the namespace of their jobs.
+    notes += read(TOPOLOGIES, everywhere, {})
+    for kind in (claims_of(objects.group), APP_GROUPS):
+        notes += read(kind, asked, {})
+    notes += read(PODS, everywhere, {}) and read(PODS, asked, {})
+    for (name, group), versions in WORKLOADS.items():
         failures = []
+        # One definition serves all versions, so that the newest has all objects.
         for version in reversed(versions):
-            kind = Kind(f"{group}/{version}", kind_name, plural, namespaced=True)
+            kind = Kind(f"{group}/{version}", name, f"{name.lower()}s", namespaced=True)
             failure = read(kind, asked, labels or {})
-            if failure is None:
+            failures += failure
+            if not failure:
                 break
-            failures.append(failure)
         else:
             notes += failures[:1]
     return notes

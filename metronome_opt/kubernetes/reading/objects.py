@@ -1,19 +1,19 @@
-"""The objects that are read, sorted by kind, each with where it was found."""
+"""Objects that are read, sorted by kind; every value knows its place, for messages of one line."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn
 
-from metronome_opt.errors import InputError
+from metronome_opt.documents import read_documents
+from metronome_opt.errors import InputError, place, show
 from metronome_opt.kubernetes.crd import CAPACITY, CLAIM, VERSION
-from metronome_opt.kubernetes.diktyo import APPGROUP, NETWORK_TOPOLOGY
 from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
-from metronome_opt.kubernetes.reading.fields import Field
-
-Document = Mapping[str, Any]
+from metronome_opt.kubernetes.quantities import parse_quantity
 
 # The versions of each kind that are understood, by kind and group.
 WORKLOADS: Mapping[tuple[str, str], tuple[str, ...]] = {
@@ -27,71 +27,143 @@ _OTHERS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Node", ""): ("v1",),
     ("Pod", ""): ("v1",),
     ("PriorityClass", "scheduling.k8s.io"): ("v1",),
-    **{
-        (kind, version.partition("/")[0]): (version.partition("/")[2],)
-        for version, kind in (APPGROUP, NETWORK_TOPOLOGY)
-    },
+    ("AppGroup", "appgroup.diktyo.x-k8s.io"): ("v1alpha1",),
+    ("NetworkTopology", "networktopology.diktyo.x-k8s.io"): ("v1alpha1",),
 }
 _CLUSTER_SCOPED = ("Node", "PriorityClass", CAPACITY)
+_SUFFIXES = (".yaml", ".yml", ".json")
+_LARGEST = 2**63 - 1  # integers of Kubernetes have 64 bits
 
 
 @dataclass(frozen=True)
-class Found:
-    """An object.
+class Field:
+    """A value and where it stands.
 
     Attributes
     ----------
-    kind, group, version
-        What it is; the core group has no name.
-    namespace, name
-        Who it is; a kind without namespaces has an empty one.
-    root
-        All of it.
+    value
+        What is there; None if nothing is, which to Kubernetes is the same as null.
+    where
+        The object: its file, kind and name.
+    path
+        The place in the object.
     """
+
+    value: Any
+    where: str
+    path: tuple[str | int, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything is there."""
+        return self.value is not None
+
+    def __truediv__(self, name: str) -> Field:
+        """Return a field of this mapping; an empty one if it is not there."""
+        return Field(self._mapping().get(name), self.where, (*self.path, name))
+
+    def fail(self, message: str) -> NoReturn:
+        """Refuse the value in one line: the object, the place, `message` and the value."""
+        at = f"{place(list(self.path))}: " if self.path else ""
+        found = f", got {show(self.value)}" if self else ""
+        raise InputError(f"{self.where}: {at}{message}{found}")
+
+    def text(self, default: str | None = None) -> str:
+        """Return text that is not empty; refuse what is missing if there is no default."""
+        if not self:
+            return self.fail("missing") if default is None else default
+        if not isinstance(self.value, str) or not self.value:
+            self.fail("must be text that is not empty")
+        return self.value
+
+    def integer(self, least: int, default: int | None = None, most: int = _LARGEST) -> int:
+        """Return an integer of a range; refuse what is missing if there is no default."""
+        if not self:
+            return self.fail("missing") if default is None else default
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            self.fail("must be an integer")
+        if not least <= self.value <= most:
+            self.fail(f"must be between {least} and {most}")
+        return self.value
+
+    def optional(self, least: int) -> int | None:
+        """Return an integer of at least `least`; None if it is missing."""
+        return self.integer(least) if self else None
+
+    def flag(self) -> bool:
+        """Return a truth value, false if it is missing."""
+        if self and not isinstance(self.value, bool):
+            self.fail("must be true or false")
+        return bool(self.value)
+
+    def quantity(self) -> Fraction:
+        """Return a Kubernetes quantity, in its own unit, not negative."""
+        try:
+            return parse_quantity(self.value) if self else self.fail("missing")
+        except ValueError as error:
+            self.fail(str(error))
+
+    def items(self) -> list[Field]:
+        """Return the elements of a list; none if it is missing."""
+        if self and not isinstance(self.value, list):
+            self.fail("must be a list")
+        return [
+            Field(value, self.where, (*self.path, index))
+            for index, value in enumerate(self.value or ())
+        ]
+
+    def texts(self) -> Mapping[str, str]:
+        """Return a mapping of text to text, as labels and annotations are."""
+        for name, value in self._mapping().items():
+            if not isinstance(value, str):
+                (self / name).fail("must be text; put it in quotes")
+        return self._mapping()
+
+    def _mapping(self) -> Mapping[str, Any]:
+        if self and not isinstance(self.value, dict):
+            self.fail("must be a mapping")
+        return self.value or {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found(Field):
+    """An object; the core group has no name, and a kind without namespaces an empty one."""
 
     kind: str
     group: str
-    version: str
     namespace: str
     name: str
-    root: Field
 
     @property
-    def where(self) -> str:
-        """The object as messages name it, with its file."""
-        return self.root.where
+    def key(self) -> tuple[str, str]:
+        """Its namespace and name."""
+        return self.namespace, self.name
 
     @property
-    def spec(self) -> Field:
-        """What is wanted of it."""
-        return self.root / "spec"
+    def title(self) -> str:
+        """Its kind, namespace and name, as messages have them."""
+        return f"{self.kind} {self.namespace}{'/' if self.namespace else ''}{self.name}"
 
     @property
     def labels(self) -> Mapping[str, str]:
         """Its labels."""
-        return (self.root / "metadata" / "labels").texts()
+        return (self / "metadata" / "labels").texts()
 
     @property
     def annotations(self) -> Mapping[str, str]:
         """Its annotations."""
-        return (self.root / "metadata" / "annotations").texts()
+        return (self / "metadata" / "annotations").texts()
 
     @property
     def owner(self) -> tuple[str, str] | None:
         """Kind and name of the object that controls this one; None if there is none."""
-        for reference in (self.root / "metadata" / "ownerReferences").items():
+        for reference in (self / "metadata" / "ownerReferences").items():
             if (reference / "controller").flag():
                 return (reference / "kind").text(), (reference / "name").text()
         return None
 
 
 class Objects:
-    """All objects that were read.
-
-    Parameters
-    ----------
-    group
-        API group of claims and capacities.
+    """All objects that were read, of claims and capacities those of one API group.
 
     Attributes
     ----------
@@ -102,21 +174,20 @@ class Objects:
     def __init__(self, group: str) -> None:
         self.group = group
         self.passed: Counter[str] = Counter()
-        self._found: dict[tuple[str, str], dict[tuple[str, str], Found]] = {}
-        ours = {(CLAIM, group): (VERSION,), (CAPACITY, group): (VERSION,)}
-        self._known = {**WORKLOADS, **_OTHERS, **ours}
+        self._known = {
+            **WORKLOADS,
+            **_OTHERS,
+            (CLAIM, group): (VERSION,),
+            (CAPACITY, group): (VERSION,),
+        }
+        self._found: dict[tuple[str, ...], Found] = {}
 
-    def __len__(self) -> int:
-        return sum(map(len, self._found.values()))
-
-    def of(self, kind: str, group: str = "") -> list[Found]:
-        """Return the objects of a kind by namespace and name."""
-        return [found for _, found in sorted(self._found.get((kind, group), {}).items())]
-
-    def of_key(self, key: tuple[str, str]) -> list[Found]:
-        """Return the objects of a kind by its API version and name."""
-        version, kind = key
-        return self.of(kind, version.rpartition("/")[0])
+    def of(self, kind: str, group: str | None = None) -> list[Found]:
+        """Return the objects of a kind by namespace and name; of one group if it is given."""
+        found = [each for each in self._found.values() if each.kind == kind]
+        return sorted(
+            (each for each in found if group in (None, each.group)), key=lambda each: each.key
+        )
 
     def workloads(self) -> Iterator[Found]:
         """Yield the workloads, kind by kind."""
@@ -125,7 +196,7 @@ class Objects:
 
     def add(
         self,
-        documents: Iterable[tuple[str, Document]],
+        documents: Iterable[tuple[str, Any]],
         namespace: str | None = None,
         *,
         yielding: bool = False,
@@ -153,26 +224,23 @@ class Objects:
 
     def _add(self, where: str, document: Any, namespace: str, *, yielding: bool) -> None:
         root = Field(document, where)
-        if not isinstance(document, dict):
-            root.fail("must be a mapping")
         if not (root / "kind") or not (root / "apiVersion"):
             self.passed["no Kubernetes object"] += 1
             return
         kind = (root / "kind").text()
         group, slash, version = (root / "apiVersion").text().rpartition("/")
-        if (kind, group) not in self._known:
+        known = self._known.get((kind, group))
+        if known is None:
             self.passed[f"{kind} ({group})" if slash else kind] += 1
             return
-        name = (root / "metadata" / "name").text()
-        scope = ""
-        if kind not in _CLUSTER_SCOPED:
-            scope = (root / "metadata" / "namespace").text(namespace)
-        root = Field(document, f"{where}: {kind} {scope}{'/' if scope else ''}{name}")
-        known = self._known[kind, group]
+        metadata = root / "metadata"
+        name = (metadata / "name").text()
+        scope = "" if kind in _CLUSTER_SCOPED else (metadata / "namespace").text(namespace)
+        found = Found(document, where, kind=kind, group=group, namespace=scope, name=name)
+        found = replace(found, where=f"{where}: {found.title}")
         if version not in known:
-            (root / "apiVersion").fail(f"version must be {' or '.join(known)}")
-        found = Found(kind, group, version, scope, name, root)
-        other = self._found.setdefault((kind, group), {}).setdefault((scope, name), found)
+            (found / "apiVersion").fail(f"version must be {' or '.join(known)}")
+        other = self._found.setdefault((kind, group, scope, name), found)
         if _said(other) != _said(found) and not yielding:
             raise InputError(
                 f"{found.where}: says another thing than {other.where}; keep one of them"
@@ -181,8 +249,9 @@ class Objects:
 
 def _said(found: Found) -> dict[str, Any]:
     """Return what an object says beside what a cluster writes into it."""
-    document: Document = found.root.value
-    return {name: value for name, value in document.items() if name not in ("metadata", "status")}
+    return {
+        name: value for name, value in found.value.items() if name not in ("metadata", "status")
+    }
 
 
 def _unpacked(where: str, document: Any) -> Iterator[tuple[str, Any]]:
@@ -196,3 +265,24 @@ def _unpacked(where: str, document: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(item, dict) and "kind" not in item and kind != "List":
             item = {"apiVersion": document.get("apiVersion"), "kind": kind[:-4], **item}
         yield from _unpacked(f"{where}: items[{index}]", item)
+
+
+def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
+    """Yield the documents of files and of the files in folders, each with where it stands.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or a folder holds no YAML or JSON.
+    """
+    for path in map(Path, paths):
+        inside = [path]
+        if path.is_dir():
+            inside = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+        if not inside:
+            raise InputError(f"{path}: holds no .yaml, .yml or .json; name a folder of manifests")
+        for file in inside:
+            documents = read_documents(file)
+            for index, document in enumerate(documents, start=1):
+                number = f": document {index}" if len(documents) > 1 else ""
+                yield f"{file}{number}", document

@@ -1,45 +1,69 @@
-"""Workloads as people write them, down to the pods that hold GPUs."""
+"""Workloads of all kinds down to the pods that hold GPUs: what these need, and where they run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from fractions import Fraction
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.reading.fields import Field
-from metronome_opt.kubernetes.reading.needs import needs_of
-from metronome_opt.kubernetes.reading.objects import Found
+from metronome_opt.kubernetes.reading.objects import Field, Found
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.machines import ONE_GPU, Resources
 
-Naming = Literal["exact", "suffixed", "alike"]
+GPU_RESOURCES = (
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "habana.ai/gaudi",
+)
+_MEBI = 2**20
+_MOST = 2**40  # of each resource, as in scenarios
+_ENDED = ("Succeeded", "Failed")
+_OVER = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
+_SUFFIX = re.compile("-[a-z0-9]{5}$")  # what a Job appends to the names of its pods
 
 
 @dataclass(frozen=True)
-class Replicas:
-    """Pods from one template.
+class Pod:
+    """A pod that has not ended: where it runs, None if that is open, and what it needs there."""
 
-    Attributes
-    ----------
-    title
-        What the workload calls them.
-    names
-        One per pod.
-    template
-        The template of the pods.
-    naming
-        ``exact`` if the pods are called so; ``suffixed`` if something random follows; ``alike`` if
-        it follows the name of their Job, so that nobody can tell them apart beforehand.
-    job
-        The Job that makes them; empty if none does.
-    """
+    found: Found
+    node: str | None
+    needs: Resources
 
-    title: str
-    names: tuple[str, ...]
-    template: Field
-    naming: Naming = "exact"
-    job: str = ""
+
+class Pods:
+    """The pods of a cluster that have not ended, those that run before those that wait."""
+
+    def __init__(self, found: Iterable[Found], gpu_resources: Sequence[str]) -> None:
+        self.all = []
+        for each in found:
+            if (each / "status" / "phase").text("Unknown") not in _ENDED:
+                spec = each / "spec"
+                node = (spec / "nodeName").text("") or None
+                self.all.append(Pod(each, node, _needs_of(spec, gpu_resources)))
+        self._left: dict[tuple[str, str], list[Pod]] = {}
+        for pod in sorted(self.all, key=lambda pod: (pod.node is None, pod.found.name)):
+            for name in {pod.found.name, without_suffix(pod.found.name)}:
+                self._left.setdefault((pod.found.namespace, name), []).append(pod)
+
+    def take(self, namespace: str, name: str, job: str = "") -> Pod | None:
+        """Return the pod called `name`; if it is of a Job the next one with such a suffix too."""
+        left = self._left.get((namespace, name), [])
+        for pod in left:
+            if pod.found.owner in (None, ("Job", job)) if job else pod.found.name == name:
+                left.remove(pod)
+                return pod
+        return None
+
+
+def without_suffix(name: str) -> str:
+    """Return the name of a Job's pod without what the Job appended."""
+    return _SUFFIX.sub("", name)
 
 
 @dataclass(frozen=True)
@@ -50,8 +74,10 @@ class Workload:
     ----------
     found
         The object.
-    replicas
-        Its pods that hold GPUs.
+    expected
+        What the pods that hold GPUs are called, as far as that is known beforehand.
+    pods
+        Those that are there; None for one that is not.
     each
         What one of them needs; cores and memory of the neediest.
     annotations
@@ -61,22 +87,44 @@ class Workload:
     """
 
     found: Found
-    replicas: tuple[Replicas, ...]
+    expected: tuple[str, ...]
+    pods: tuple[Pod | None, ...]
     each: Resources
     annotations: Mapping[str, str]
     priority_class: str | None
 
     @property
-    def pods(self) -> tuple[str, ...]:
-        """What the pods are called, as far as that is known beforehand."""
-        return tuple(name for replicas in self.replicas for name in replicas.names)
+    def names(self) -> list[str]:
+        """What each pod is called, as far as that is known."""
+        pairs = zip(self.expected, self.pods, strict=True)
+        return [name if pod is None else pod.found.name for name, pod in pairs]
+
+    def nodes(self, claimed: Mapping[str, str]) -> list[str] | None:
+        """Return the node of each pod; None unless all of them run, or are claimed to."""
+        nodes = [
+            claimed.get(name) if pod is None or pod.node is None else pod.node
+            for name, pod in zip(self.names, self.pods, strict=True)
+        ]
+        known = [node for node in nodes if node is not None]
+        return known if len(known) == len(nodes) else None
 
 
 class UnsuitableError(Exception):
     """A workload that is no job of ours; the text says why."""
 
 
-def read_workload(found: Found, gpu_resources: Sequence[str]) -> Workload:
+@dataclass(frozen=True)
+class _Replicas:
+    """Pods of one template: their names, the Job that makes them, whether they have no index."""
+
+    title: str
+    names: Sequence[str]
+    template: Field
+    job: str = ""
+    alike: bool = False
+
+
+def read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Workload:
     """Read a workload of any kind.
 
     Raises
@@ -86,142 +134,105 @@ def read_workload(found: Found, gpu_resources: Sequence[str]) -> Workload:
     InputError
         If it cannot be read: the line names object, place and value.
     """
-    read, priorities = _READERS[found.kind, found.group]
     if _is_done(found):
         raise UnsuitableError("done")
-    holding, needs = [], []
-    for replicas in read(found):
-        each = needs_of(replicas.template / "spec", gpu_resources)
-        if each.gpus and replicas.names:
-            holding.append(replicas)
-            needs.append(each)
+    every = [(each, _needs_of(each.template / "spec", gpu_resources)) for each in _replicas(found)]
+    holding = [(each, needs) for each, needs in every if needs.gpus and each.names]
     if not holding:
         raise UnsuitableError("without GPUs")
-    if sum(len(replicas.names) for replicas in holding) > MAX_TASKS:
+    if sum(len(each.names) for each, _ in holding) > MAX_TASKS:
         raise InputError(f"{found.where}: has more than {MAX_TASKS} pods; leave it out")
-    if len({each.gpus for each in needs}) > 1:
-        told = ", ".join(
-            f"{one.title} {each.gpus}" for one, each in zip(holding, needs, strict=True)
-        )
-        raise UnsuitableError(f"with unlike numbers of GPUs ({told})")
-    each = Resources(
-        gpus=needs[0].gpus,
-        cpu_millicores=max(each.cpu_millicores for each in needs),
-        memory_mib=max(each.memory_mib for each in needs),
-    )
-    templates = [replicas.template for replicas in holding]
-    classes = [template / "spec" / "priorityClassName" for template in templates]
-    for path in priorities:
-        field = found.spec
-        for name in path:
-            field = field / name
-        classes.append(field)
+    if len({needs.gpus for _, needs in holding}) > 1:
+        unlike = ", ".join(f"{each.title} {needs.gpus}" for each, needs in holding)
+        raise UnsuitableError(f"with unlike numbers of GPUs ({unlike})")
+    spec = found / "spec"
+    classes = [each.template / "spec" / "priorityClassName" for each, _ in holding]
+    if found.group == "kubeflow.org":
+        classes.append(spec / "runPolicy" / "schedulingPolicy" / "priorityClass")
+    elif found.group == "batch.volcano.sh":
+        classes.append(spec / "priorityClassName")
+    annotations: dict[str, str] = {}
+    names, there = [], []
+    for each, _ in holding:
+        annotations = {**(each.template / "metadata" / "annotations").texts(), **annotations}
+        for name in each.names:
+            names.append(name)
+            called = each.job if each.alike else name
+            there.append(pods.take(found.namespace, called, each.job))
     return Workload(
         found,
-        tuple(holding),
-        each,
-        _annotations(found, templates),
+        tuple(names),
+        tuple(there),
+        _neediest(needs for _, needs in holding),
+        {**annotations, **found.annotations},
         next((field.text() for field in classes if field), None),
     )
 
 
-def _annotations(found: Found, templates: Iterable[Field]) -> Mapping[str, str]:
-    merged: dict[str, str] = {}
-    for template in templates:
-        merged = {**(template / "metadata" / "annotations").texts(), **merged}
-    return {**merged, **found.annotations}
+def read_group(found: Found, pods: Pods) -> Workload:
+    """Read an AppGroup as a workload of the pods that it names; one GPU each where none says."""
+    members = [member / "workload" for member in (found / "spec" / "workloads").items()]
+    names = [(each / "name").text() for each in members if (each / "kind").text() == "Pod"]
+    there = [pods.take(found.namespace, name) for name in names]
+    known = [pod for pod in there if pod is not None]
+    classes = [pod.found / "spec" / "priorityClassName" for pod in known]
+    each = _neediest([ONE_GPU, *(pod.needs for pod in known)])
+    priority_class = next((field.text() for field in classes if field), None)
+    return Workload(found, tuple(names), tuple(there), each, found.annotations, priority_class)
 
 
 def _is_done(found: Found) -> bool:
-    status = found.root / "status"
-    over = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
-    phase = status / "state" / "phase" if found.group == "batch.volcano.sh" else Field(None, "")
-    if phase.value in over:
+    status = found / "status"
+    if found.group == "batch.volcano.sh" and (status / "state" / "phase").value in _OVER:
         return True
     return any(
-        (condition / "type").value in over and (condition / "status").value == "True"
+        (condition / "type").value in _OVER and (condition / "status").value == "True"
         for condition in (status / "conditions").items()
     )
 
 
-# ------------------------------------------------------------------ one kind after the other
+def _replicas(found: Found) -> Iterator[_Replicas]:
+    """Yield the pods of each template of a workload."""
+    spec = found / "spec"
+    match found.kind, found.group:
+        case "PyTorchJob", _:
+            for role in ("Master", "Worker"):
+                prefix = f"{found.name}-{role.lower()}"
+                yield from _numbered(role, spec / "pytorchReplicaSpecs" / role, prefix)
+        case "MPIJob", _:
+            roles = spec / "mpiReplicaSpecs"
+            name = f"{found.name}-launcher"
+            # Since v2beta1 the launcher is the pod of a Job.
+            job = "" if found.value["apiVersion"] == "kubeflow.org/v1" else name
+            yield _Replicas("Launcher", [name], roles / "Launcher" / "template", job)
+            yield from _numbered("Worker", roles / "Worker", f"{found.name}-worker")
+        case "Job", "batch.volcano.sh":
+            for index, task in enumerate((spec / "tasks").items()):
+                title = (task / "name").text(f"default{index}")
+                yield from _numbered(title, task, f"{found.name}-{title}")
+        case "JobSet", _:
+            for group in (spec / "replicatedJobs").items():
+                title, inner = (group / "name").text(), group / "template" / "spec"
+                jobs = _count(group / "replicas")
+                if jobs * _parallel(inner) > MAX_TASKS:
+                    (group / "replicas").fail(f"makes more than {MAX_TASKS} pods")
+                for number in range(jobs):
+                    yield _of_job(title, f"{found.name}-{title}-{number}", inner, "Indexed")
+        case _:
+            yield _of_job("pods", found.name, spec, "NonIndexed")
 
 
-def _pytorch(found: Found) -> list[Replicas]:
-    specs = found.spec / "pytorchReplicaSpecs"
-    if not specs:
-        specs.fail("missing; a PyTorchJob has a Master or a Worker")
-    return [
-        _numbered(title, specs / title, f"{found.name}-{title.lower()}")
-        for title in ("Master", "Worker")
-        if specs / title
-    ]
+def _numbered(title: str, spec: Field, prefix: str) -> Iterator[_Replicas]:
+    if spec:
+        names = [f"{prefix}-{index}" for index in range(_count(spec / "replicas"))]
+        yield _Replicas(title, names, spec / "template")
 
 
-def _mpi(found: Found) -> list[Replicas]:
-    """Return launcher and workers; that of v2beta1 is the pod of a Job."""
-    specs = found.spec / "mpiReplicaSpecs"
-    if not specs / "Worker":
-        (specs / "Worker").fail("missing; an MPIJob has a Worker")
-    workers = _numbered("Worker", specs / "Worker", f"{found.name}-worker")
-    name = f"{found.name}-launcher"
-    template = specs / "Launcher" / "template"
-    if found.version == "v1":
-        launcher = Replicas("Launcher", (name,), template)
-    else:
-        launcher = Replicas("Launcher", (name,), template, "suffixed", name)
-    return [launcher, workers]
-
-
-def _volcano(found: Found) -> list[Replicas]:
-    groups = []
-    for index, task in enumerate((found.spec / "tasks").items()):
-        title = (task / "name").text(f"default{index}")
-        groups.append(_numbered(title, task, f"{found.name}-{title}"))
-    return groups
-
-
-def _jobset(found: Found) -> list[Replicas]:
-    groups = []
-    for group in (found.spec / "replicatedJobs").items():
-        title = (group / "name").text()
-        spec = group / "template" / "spec"
-        jobs = _count(group / "replicas")
-        if jobs * _parallel(spec) > MAX_TASKS:
-            (group / "replicas").fail(f"makes more than {MAX_TASKS} pods")
-        for number in range(jobs):
-            name = f"{found.name}-{title}-{number}"
-            groups.append(_of_job(title, name, spec, default="Indexed"))
-    return groups
-
-
-def _job(found: Found) -> list[Replicas]:
-    return [_of_job("pods", found.name, found.spec, default="NonIndexed")]
-
-
-_Reader = Callable[[Found], list[Replicas]]
-_SCHEDULING = ("runPolicy", "schedulingPolicy", "priorityClass")
-
-# How to read the pods of each kind, and where it may name a priority class beside the pods.
-_READERS: Mapping[tuple[str, str], tuple[_Reader, tuple[tuple[str, ...], ...]]] = {
-    ("PyTorchJob", "kubeflow.org"): (_pytorch, (_SCHEDULING,)),
-    ("MPIJob", "kubeflow.org"): (_mpi, (_SCHEDULING,)),
-    ("Job", "batch.volcano.sh"): (_volcano, (("priorityClassName",),)),
-    ("JobSet", "jobset.x-k8s.io"): (_jobset, ()),
-    ("Job", "batch"): (_job, ()),
-}
-
-
-def _numbered(title: str, spec: Field, prefix: str) -> Replicas:
-    count = range(_count(spec / "replicas"))
-    return Replicas(title, tuple(f"{prefix}-{index}" for index in count), spec / "template")
-
-
-def _of_job(title: str, job: str, spec: Field, default: str) -> Replicas:
+def _of_job(title: str, job: str, spec: Field, default: str) -> _Replicas:
     """Return the pods of a Job; what it leaves out is `default`, its mode of completion."""
-    indexed = (spec / "completionMode").text(default) == "Indexed"
-    names = tuple(f"{job}-{index}" for index in range(_parallel(spec)))
-    return Replicas(title, names, spec / "template", "suffixed" if indexed else "alike", job)
+    alike = (spec / "completionMode").text(default) != "Indexed"
+    names = [f"{job}-{index}" for index in range(_parallel(spec))]
+    return _Replicas(title, names, spec / "template", job, alike)
 
 
 def _count(field: Field) -> int:
@@ -231,5 +242,56 @@ def _count(field: Field) -> int:
 def _parallel(spec: Field) -> int:
     """Return how many pods of a Job run at a time."""
     at_once = _count(spec / "parallelism")
-    completions = spec / "completions"
-    return min(at_once, completions.integer(0)) if completions else at_once
+    return min(at_once, (spec / "completions").integer(0, at_once))
+
+
+# ------------------------------------------------------------------ resources
+
+
+def _needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
+    """Return what a pod needs: its containers together, or the neediest of those before them.
+
+    What is limited and not requested counts as requested, as in Kubernetes.
+    """
+
+    def amounts(kind: str) -> list[list[Fraction]]:
+        each = [container / "resources" for container in (spec / kind).items()]
+        return [_amounts(one / "requests", one / "limits", gpu_resources) for one in each]
+
+    together = map(sum, zip([0] * 3, *amounts("containers"), strict=True))
+    most = list(map(max, zip(together, *amounts("initContainers"), strict=True)))
+    if most[0] % 1:
+        spec.fail(f"its containers ask for {float(most[0]):g} GPUs; GPUs are whole")
+    return _resources(spec, most, math.ceil)
+
+
+def has_of(node: Found, gpu_resources: Sequence[str]) -> Resources:
+    """Return what a node has for pods, rounded down."""
+    has = node / "status" / "allocatable" or node / "status" / "capacity"
+    return _resources(has, _amounts(has, has, gpu_resources), math.floor)
+
+
+def _amounts(first: Field, otherwise: Field, gpu_resources: Sequence[str]) -> list[Fraction]:
+    """Return GPUs, thousandths of a core and MiB."""
+
+    def amount(name: str) -> Fraction:
+        field = first / name or otherwise / name
+        return field.quantity() if field else Fraction(0)
+
+    gpus = sum(map(amount, gpu_resources), Fraction(0))
+    return [gpus, 1000 * amount("cpu"), amount("memory") / _MEBI]
+
+
+def _resources(
+    field: Field, amounts: Iterable[Fraction], rounded: Callable[[Fraction], int]
+) -> Resources:
+    gpus, millicores, mebibytes = map(rounded, amounts)
+    if max(gpus, millicores, mebibytes) > _MOST:
+        field.fail(f"GPUs, thousandths of a core and MiB must be at most {_MOST} each")
+    return Resources(gpus=gpus, cpu_millicores=millicores, memory_mib=mebibytes)
+
+
+def _neediest(needs: Iterable[Resources]) -> Resources:
+    """Return the most of each."""
+    gpus, cores, memory = map(max, zip(*(each.vector for each in needs), strict=True))
+    return Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)

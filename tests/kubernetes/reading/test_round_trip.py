@@ -43,7 +43,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     cluster: dict[str, Any] = {
         "topology": "single-switch",
         "nodes": 2 * racks,
-        "gpus": 8,
+        "gpus": 12,  # whatever jobs are drawn, one node has room
         "nic_mbps": draw(st.integers(10, 100_000)),
         "gpu": {"name": "any", "sustained_tflops": {"value": 20, "assumed": "for the test"}},
     }

@@ -25,6 +25,7 @@ from tests.kubernetes.reading.manifests import (
     template,
 )
 
+IGNORED = {f"{GROUP}/ignore": "true"}
 EXAMPLE = Path(__file__).parents[3] / "docs" / "example-cluster"
 
 
@@ -104,12 +105,6 @@ def test_the_pods_of_the_example_say_where_its_one_running_job_is(
     assert [name for name, read in example.items() if "nodes" in read] == ["vgg19"]
 
 
-def test_a_missing_number_of_replicas_is_one() -> None:
-    both = pytorch(Master={"template": template()}, Worker={"template": template()})
-    read = jobs_of(imported(*machines(), both))["train"]
-    assert read["pods"] == ["train-master-0", "train-worker-0"]
-
-
 @pytest.mark.parametrize("version", ["v1", "v2beta1"])
 @pytest.mark.parametrize(
     ("gpus", "pods"),
@@ -157,23 +152,13 @@ def test_pods_that_nobody_can_tell_apart_are_tasks_in_the_order_of_their_names()
     assert read["nodes"] == ["n0", "n1"]
 
 
-def test_a_pod_that_ended_is_not_where_its_task_runs() -> None:
-    read = jobs_of(
-        imported(
-            *machines(),
-            job(),
-            pod("train-0-aaaaa", "n1", phase="Failed"),
-            pod("train-0-bbbbb", "n0"),
-            pod("train-1-ccccc", "n1"),
-        )
-    )["train"]
+def test_only_pods_that_have_not_ended_say_where_tasks_run() -> None:
+    ended = pod("train-0-aaaaa", "n1", phase="Failed")
+    pods = [pod("train-0-bbbbb", "n0"), pod("train-1-ccccc", "n1")]
+    read = jobs_of(imported(*machines(), job(), ended, *pods))["train"]
     assert read["pods"] == ["train-0-bbbbb", "train-1-ccccc"]
     assert read["nodes"] == ["n0", "n1"]
-
-
-def test_a_job_that_runs_in_part_is_placed_as_if_it_waited() -> None:
-    read = jobs_of(imported(*machines(), job(), pod("train-0-aaaaa", "n1")))["train"]
-    assert "nodes" not in read
+    assert "nodes" not in jobs_of(imported(*machines(), job(), pods[0]))["train"]  # runs in part
 
 
 def test_no_more_pods_run_at_a_time_than_are_to_complete() -> None:
@@ -182,30 +167,18 @@ def test_no_more_pods_run_at_a_time_than_are_to_complete() -> None:
     assert jobs_of(imported(*machines(), short))["train"]["workers"] == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"annotations": {}}, "1 left out, no traffic known: Job team/other"),
-        (
-            {"annotations": {f"{GROUP}/ignore": "true"}},
-            "1 left out, as their annotation says: Job team/other",
-        ),
-    ],
-)
-def test_what_is_left_out_is_told(change: dict[str, Any], told: str) -> None:
-    made = imported(*machines(), job(), job("other", **change))
-    assert list(jobs_of(made)) == ["train"]
-    assert told in made.notes
-
-
-def test_jobs_that_are_done_alone_or_without_gpus_are_left_out() -> None:
+def test_what_is_no_job_of_ours_is_left_out_and_told() -> None:
     done = job("done")
     done["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
     unlike = pytorch("unlike", Master={"template": template(1)}, Worker={"template": template(2)})
-    made = imported(*machines(), job(), done, job("alone", pods=1), job("cpu", gpus=0), unlike)
+    silent, ignored = job("silent", annotations={}), job("none", annotations=IGNORED)
+    others = [job("alone", pods=1), job("cpu", gpus=0), unlike, silent, ignored]
+    made = imported(*machines(), job(), done, *others)
     assert list(jobs_of(made)) == ["train"]
     assert set(made.notes) == {
         "1 left out, done: Job team/done",
+        "1 left out, no traffic known: Job team/silent",
+        "1 left out, as their annotation says: Job team/none",
         "1 left out, of a single pod, which sends nothing: Job team/alone",
         "1 left out, without GPUs: Job team/cpu",
         "1 left out, with unlike numbers of GPUs (Master 1, Worker 2): PyTorchJob team/unlike",
