@@ -10,7 +10,7 @@ import typer
 
 from metronome_opt.cli import bench, options
 from metronome_opt.cli.claims import app as claims_app
-from metronome_opt.cli.claims.write import note_missing_nodes
+from metronome_opt.cli.claims import note_missing_nodes
 from metronome_opt.cli.fit import fit
 from metronome_opt.cli.import_ import import_
 from metronome_opt.cli.monitor import monitor

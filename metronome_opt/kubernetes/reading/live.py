@@ -11,7 +11,7 @@ from metronome_opt.kubernetes.cluster import (
     Kind,
     UnknownKindError,
 )
-from metronome_opt.kubernetes.cluster.kinds import (
+from metronome_opt.kubernetes.cluster.objects import (
     APP_GROUPS,
     TOPOLOGIES,
     capacities_of,

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.kubernetes.cluster import Connection, Kind, UnknownKindError, connect
-from metronome_opt.kubernetes.cluster.carryout import carry_out
-from metronome_opt.kubernetes.cluster.definitions import plan_definitions, wait_established
-from metronome_opt.kubernetes.cluster.kinds import claims_of
-from metronome_opt.kubernetes.cluster.several import each
+from metronome_opt.kubernetes.cluster.apply import carry_out, wait_served
+from metronome_opt.kubernetes.cluster.connect import each
+from metronome_opt.kubernetes.cluster.objects import capacities_of, claims_of
+from metronome_opt.kubernetes.cluster.plan import plan_definitions
 from metronome_opt.kubernetes.crd import custom_resource_definitions
 from tests.kubernetes.cluster.exports import GROUP
 from tests.kubernetes.cluster.server import ApiServer, binaries
@@ -80,4 +80,4 @@ def definitions(kubeconfig: Path) -> None:
     with connect(kubeconfig) as connection:
         wanted = custom_resource_definitions(GROUP)
         assert not carry_out(connection, plan_definitions(connection, wanted)).failed
-        wait_established(connection, wanted, 60)
+        wait_served(connection, [CLAIMS, capacities_of(GROUP)], 60)

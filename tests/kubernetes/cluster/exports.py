@@ -9,7 +9,7 @@ from typing import Any
 
 from metronome_opt.kubernetes import build_manifests, write_manifests
 from metronome_opt.kubernetes.check import Manifest
-from metronome_opt.kubernetes.cluster.desired import Desired, arrange
+from metronome_opt.kubernetes.cluster.objects import Desired, arrange
 from tests.kubernetes.example import two_jobs
 
 GROUP = "metronome.x-k8s.io"

@@ -12,7 +12,7 @@ from typing import Any
 from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import ALL_NAMESPACES
 from metronome_opt.kubernetes.cluster.failure import ClusterError
-from metronome_opt.kubernetes.cluster.kinds import Kind
+from metronome_opt.kubernetes.cluster.objects import Kind
 
 Key = tuple[Kind, str | None, str]
 OURS = "metronome-opt"
@@ -74,9 +74,17 @@ class FakeCluster:
     def merge(
         self, kind: Kind, name: str, namespace: str | None, patch: Mapping[str, Any]
     ) -> Manifest:
+        """Merge as RFC 7396 has it, and note whom the patch says, or us if a value changes."""
         with self._failing():
             item = self.objects[(kind, namespace, name)]
-            item["metadata"] |= copy.deepcopy(patch["metadata"])
+            before = copy.deepcopy(item)
+            _patch(item, copy.deepcopy(patch))
+            values = [
+                {**it, "metadata": {**it["metadata"], "managedFields": 0}} for it in (before, item)
+            ]
+            if values[0] != values[1]:
+                entry = {"manager": OURS, "operation": "Update", "fieldsV1": {}}
+                item["metadata"]["managedFields"].append(entry)
             return copy.deepcopy(item)
 
     def delete(
@@ -158,5 +166,15 @@ def _merge(node: dict[str, Any], manifest: Mapping[str, Any]) -> None:
     for name, value in manifest.items():
         if isinstance(value, Mapping) and isinstance(node.get(name), dict):
             _merge(node[name], value)
+        else:
+            node[name] = value
+
+
+def _patch(node: dict[str, Any], patch: Mapping[str, Any]) -> None:
+    for name, value in patch.items():
+        if value is None:
+            node.pop(name, None)
+        elif isinstance(value, Mapping) and isinstance(node.get(name), dict):
+            _patch(node[name], value)
         else:
             node[name] = value

@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ import httpx2
 import pytest
 import yaml
 
+from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.cluster import ClusterError, Connection, UnknownKindError, connect
-from metronome_opt.kubernetes.cluster.failure import FieldConflictError, ForbiddenError
-from metronome_opt.kubernetes.cluster.kinds import claims_of
+from metronome_opt.kubernetes.cluster.failure import ForbiddenError, RefusedError
+from metronome_opt.kubernetes.cluster.objects import claims_of
 from tests.kubernetes.cluster.exports import GROUP, claim
 
 TOKEN = "planted-5up3r-s3cret"
@@ -177,31 +179,24 @@ def test_a_missing_right_is_told_by_verb_resource_and_namespace(talk: Talk) -> N
     )
     with pytest.raises(ForbiddenError) as caught:
         talk(Server(status(403, message))).apply(CLAIMS, claim("a", 0))
-    assert str(caught.value) == (
-        f"https://host:6443: user ann lacks the right to patch stbandwidthclaims.{GROUP} in "
-        "namespace default; an administrator can grant it, metronome claims rbac prints how"
-    )
+    told = str(caught.value)
+    assert told.startswith("https://host:6443: ")
+    assert message in told
+    assert "metronome claims rbac" in told
 
 
-def test_conflicts_are_told_by_field_and_manager(talk: Talk) -> None:
-    causes = [
-        {
-            "reason": "FieldManagerConflict",
-            "message": f'conflict with "{who}" using {GROUP}/v1alpha1',
-            "field": f".spec.traffic.{field}",
-        }
-        for who, field in (("kubectl", "priority"), ("operator", "periodMicroseconds"))
-    ]
-    answer = status(409, "Apply failed", reason="Conflict", details={"causes": causes})
-    with pytest.raises(FieldConflictError) as caught:
-        talk(Server(answer)).apply(CLAIMS, claim("a", 0))
-    assert caught.value.fields == (
-        ("spec.traffic.priority", "kubectl"),
-        ("spec.traffic.periodMicroseconds", "operator"),
+def test_conflicts_are_told_by_field_and_manager_and_asked_once(talk: Talk) -> None:
+    message = (
+        'Apply failed with 2 conflicts: conflicts with "kubectl" using v1:\n'
+        '- .spec.job\nconflicts with "operator" using v1:\n- .spec.task'
     )
-    assert str(caught.value).startswith(
-        "STBandwidthClaim default/a-0: others manage spec.traffic.priority (managed by kubectl), "
-    )
+    causes = [{"reason": "FieldManagerConflict", "message": "", "field": ".spec.job"}]
+    server = Server(status(409, message, reason="Conflict", details={"causes": causes}))
+    with pytest.raises(RefusedError, match="--force") as caught:
+        talk(server).apply(CLAIMS, claim("a", 0))
+    assert len(server.requests) == 1
+    for part in ("STBandwidthClaim default/a-0: ", '"kubectl"', ".spec.job", '"operator"'):
+        assert part in str(caught.value)
 
 
 def test_a_kind_the_cluster_does_not_know(talk: Talk) -> None:
@@ -271,7 +266,7 @@ def test_a_proxy_of_the_environment_that_cannot_be_used_is_one_line(
 ) -> None:
     monkeypatch.setitem(sys.modules, "socksio", None)
     monkeypatch.setenv("ALL_PROXY", proxy)
-    with pytest.raises(InputError, match="ALL_PROXY: one of them cannot be used") as caught:
+    with pytest.raises(InputError, match="ALL_PROXY names, cannot be used") as caught:
         connect(kubeconfig(tmp_path))
     assert TOKEN not in str(caught.value)
 
@@ -300,6 +295,32 @@ clusters: [{{name: c, cluster: {{server: 'https://h'}}}}]
 users: [{{name: u, user: {{client-certificate-data: {TOKEN}AA, client-key-data: {TOKEN}AA}}}}]
 contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
 """,
+    "variables of a plugin no list": f"""
+current-context: here
+clusters: [{{name: c, cluster: {{server: 'https://h'}}}}]
+users: [{{name: u, user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: x,
+  env: 5, args: [{TOKEN}]}}}}}}]
+contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
+""",
+    "cluster a list": f"""
+current-context: here
+clusters: [{{name: c, cluster: {{server: 'https://h'}}}}]
+users: [{{name: u, user: {{token: {TOKEN}}}}}]
+contexts: [{{name: here, context: {{cluster: [c], user: u}}}}]
+""",
+    "user a list": f"""
+current-context: here
+clusters: [{{name: c, cluster: {{server: 'https://h'}}}}]
+users: [{{name: u, user: {{token: {TOKEN}}}}}]
+contexts: [{{name: here, context: {{cluster: c, user: [u]}}}}]
+""",
+    "name a list": f"""
+current-context: here
+clusters: [{{name: [c], cluster: {{server: 'https://h'}}}}]
+users: [{{name: u, user: {{token: {TOKEN}}}}}]
+contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
+""",
+    "current context a list": f"current-context: [{TOKEN}]",
     "address no address": f"""
 current-context: here
 clusters: [{{name: c, cluster: {{server: '{TOKEN}'}}}}]
@@ -310,13 +331,16 @@ contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_kubeconfig_is_one_line_without_what_it_holds(fault: str, tmp_path: Path) -> None:
+def test_a_broken_kubeconfig_is_one_line_without_what_it_holds(
+    fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "broken"
     path.write_text(BROKEN[fault])
-    with pytest.raises(InputError) as caught:
-        connect(path)
-    assert TOKEN not in str(caught.value)
-    assert str(path) in str(caught.value) or "context 'here'" in str(caught.value)
+    assert main(["claims", "status", "--kubeconfig", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert TOKEN not in told
+    assert str(path) in told or "context 'here'" in told
 
 
 PLUGINS = {
@@ -351,6 +375,46 @@ def test_a_credential_plugin_that_is_not_there(talk: Talk) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
     with pytest.raises(ClusterError, match=r"credentials for it cannot be got"):
         talk(Server(page()), **user).list(CLAIMS)
+
+
+# Killed, the shell leaves a child that still has its output.
+@pytest.mark.parametrize("hanging", ["sleep 60", "exec sleep 60", "sleep 60 & echo {}"])
+def test_a_credential_plugin_that_hangs_ends_with_the_time_for_a_question(
+    talk: Talk, tmp_path: Path, hanging: str
+) -> None:
+    plugin = script(tmp_path, hanging)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": plugin}}
+    begin = time.monotonic()
+    with pytest.raises(ClusterError, match=r"their plugin has not ended after 0\.5 s"):
+        talk(Server(page()), timeout_s=0.5, **user).list(CLAIMS)
+    assert time.monotonic() - begin < 10
+
+
+def test_a_credential_plugin_is_told_what_is_asked_and_run_again_when_its_token_expires(
+    talk: Talk, tmp_path: Path
+) -> None:
+    # It writes down what it is told, and its token is how often it has been run.
+    plugin = script(
+        tmp_path,
+        f'echo "$KUBERNETES_EXEC_INFO $MORE $1" >> {tmp_path}/told\n'
+        f'echo "{{\\"status\\": {{\\"token\\": \\"$(wc -l < {tmp_path}/told)\\"}}}}"',
+    )
+    version = "client.authentication.k8s.io/v1"
+    user = {
+        "apiVersion": version,
+        "command": plugin,
+        "args": ["one"],
+        "env": [{"name": "MORE", "value": "two"}],
+    }
+    server = Server(page(), page(), status(401), page())
+    connection = talk(server, exec=user)
+    for _ in range(3):
+        connection.list(CLAIMS)
+    tokens = [request.headers["Authorization"] for request in server.requests]
+    assert (tokens[0], tokens[-1]) == ("Bearer 1", "Bearer 2")
+    first, _ = (tmp_path / "told").read_text().splitlines()
+    assert version in first
+    assert first.endswith(" two one")
 
 
 def script(folder: Path, text: str) -> str:

@@ -15,10 +15,9 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.cluster import Connection, connect
-from metronome_opt.kubernetes.cluster.carryout import Outcome, carry_out
-from metronome_opt.kubernetes.cluster.desired import read_desired
-from metronome_opt.kubernetes.cluster.kinds import claims_of
-from metronome_opt.kubernetes.cluster.trial import prepare
+from metronome_opt.kubernetes.cluster.apply import Outcome, carry_out
+from metronome_opt.kubernetes.cluster.objects import Desired, claims_of, read_desired
+from metronome_opt.kubernetes.cluster.plan import Plan, plan_apply, try_out
 from metronome_opt.kubernetes.dump import dump_objects
 from tests.kubernetes.cluster.exports import GROUP, claim
 from tests.kubernetes.cluster.server import ApiServer
@@ -38,6 +37,10 @@ def export(folder: Path, namespace: str, jobs: int, offset: int = 0) -> Path:
     ]
     (folder / "claims.yaml").write_text(dump_objects(objects))
     return folder
+
+
+def prepare(connection: Connection, desired: Desired) -> Plan:
+    return try_out(connection, plan_apply(connection, desired))
 
 
 def tasks_of(cluster: Connection) -> Counter[str]:
@@ -85,8 +88,7 @@ def test_a_server_killed_between_two_applies(
     outcome = Outcome()
     transport = Killing(restarted, at, before=before)
     with connect(restarted.kubeconfig(), timeout_s=1, transport=transport) as connection:
-        plan = prepare(connection, desired).plan
-        outcome = carry_out(connection, plan)
+        outcome = carry_out(connection, prepare(connection, desired))
     for _, line in outcome.failed:
         assert line.count("\n") == 0
         assert f"{restarted.url}: cannot be reached" in line
@@ -97,7 +99,7 @@ def test_a_server_killed_between_two_applies(
     assert main(arguments) == 0
     with connect(restarted.kubeconfig(), namespace=namespace) as connection:
         assert tasks_of(connection) == {f"job{job:03d}": TASKS for job in range(4)}
-        assert prepare(connection, desired).plan.parts == ()
+        assert prepare(connection, desired).parts == ()
 
 
 def start(folder: Path, server: ApiServer) -> subprocess.Popen[str]:

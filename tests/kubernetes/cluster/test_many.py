@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.kubernetes.cluster import Connection
-from metronome_opt.kubernetes.cluster.kinds import claims_of
+from metronome_opt.kubernetes.cluster.objects import claims_of
 from metronome_opt.kubernetes.dump import dump_objects
 from tests.kubernetes.cluster.exports import GROUP, claim
 from tests.kubernetes.cluster.measured import run_measured

@@ -22,15 +22,15 @@ from metronome_opt.kubernetes.cluster import (
     Kind,
     connect,
 )
-from metronome_opt.kubernetes.cluster.carryout import carry_out
-from metronome_opt.kubernetes.cluster.definitions import plan_definitions, wait_established
-from metronome_opt.kubernetes.cluster.kinds import (
+from metronome_opt.kubernetes.cluster.apply import carry_out, wait_served
+from metronome_opt.kubernetes.cluster.objects import (
     APP_GROUPS,
     DEFINITIONS,
     TOPOLOGIES,
     capacities_of,
     claims_of,
 )
+from metronome_opt.kubernetes.cluster.plan import plan_definitions
 from metronome_opt.kubernetes.crd import custom_resource_definitions
 from tests.kubernetes.cluster import network_aware
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer
@@ -45,11 +45,11 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @contextmanager
-def known(cluster: Connection, definitions: Iterable[Manifest]) -> Iterator[None]:
+def known(cluster: Connection, definitions: Iterable[Manifest], *kinds: Kind) -> Iterator[None]:
     """Have a cluster know these definitions for a while."""
     wanted = list(definitions)
     assert not carry_out(cluster, plan_definitions(cluster, wanted)).failed
-    wait_established(cluster, wanted, 60)
+    wait_served(cluster, kinds, 60)
     yield
     for item in wanted:
         cluster.delete(DEFINITIONS, item["metadata"]["name"])
@@ -64,7 +64,7 @@ def is_there(cluster: Connection, definition: str) -> bool:
 def plugins(api_server: ApiServer, cluster: Connection) -> Iterator[None]:
     """Have our own server, none of somebody else, know what the scheduler plugins define."""
     del api_server
-    with known(cluster, network_aware.DEFINITIONS):
+    with known(cluster, network_aware.DEFINITIONS, APP_GROUPS, TOPOLOGIES):
         yield
 
 
@@ -72,7 +72,7 @@ def plugins(api_server: ApiServer, cluster: Connection) -> Iterator[None]:
 def claims_too(plugins: None, cluster: Connection) -> Iterator[None]:
     """Have it know claims and capacities as well."""
     del plugins
-    with known(cluster, custom_resource_definitions(GROUP)):
+    with known(cluster, custom_resource_definitions(GROUP), CLAIMS, CAPACITIES):
         yield
 
 
