@@ -271,63 +271,40 @@ def test_a_proxy_of_the_environment_that_cannot_be_used_is_one_line(
     assert TOKEN not in str(caught.value)
 
 
-BROKEN: dict[str, str] = {
+PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "args": [TOKEN]}
+BROKEN: dict[str, Any] = {
     "not yaml": f"users: [token: {TOKEN}",
     "a scalar": f"{TOKEN}",
     "a tag": f"!!python/object:{TOKEN} x",
-    "users no list": f"users: {TOKEN}",
-    "user no mapping": f"users: [{{name: u, user: {TOKEN}}}]",
-    "token no text": f"""
-current-context: here
-clusters: [{{name: c, cluster: {{server: 'https://h'}}}}]
-users: [{{name: u, user: {{token: [{TOKEN}]}}}}]
-contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
-""",
-    "certificate no base64": f"""
-current-context: here
-clusters: [{{name: c, cluster: {{server: 'https://h', certificate-authority-data: {TOKEN}}}}}]
-users: [{{name: u, user: {{}}}}]
-contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
-""",
-    "key no certificate": f"""
-current-context: here
-clusters: [{{name: c, cluster: {{server: 'https://h'}}}}]
-users: [{{name: u, user: {{client-certificate-data: {TOKEN}AA, client-key-data: {TOKEN}AA}}}}]
-contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
-""",
-    "variables of a plugin no list": f"""
-current-context: here
-clusters: [{{name: c, cluster: {{server: 'https://h'}}}}]
-users: [{{name: u, user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: x,
-  env: 5, args: [{TOKEN}]}}}}}}]
-contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
-""",
-    "cluster a list": f"""
-current-context: here
-clusters: [{{name: c, cluster: {{server: 'https://h'}}}}]
-users: [{{name: u, user: {{token: {TOKEN}}}}}]
-contexts: [{{name: here, context: {{cluster: [c], user: u}}}}]
-""",
-    "user a list": f"""
-current-context: here
-clusters: [{{name: c, cluster: {{server: 'https://h'}}}}]
-users: [{{name: u, user: {{token: {TOKEN}}}}}]
-contexts: [{{name: here, context: {{cluster: c, user: [u]}}}}]
-""",
-    "name a list": f"""
-current-context: here
-clusters: [{{name: [c], cluster: {{server: 'https://h'}}}}]
-users: [{{name: u, user: {{token: {TOKEN}}}}}]
-contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
-""",
-    "current context a list": f"current-context: [{TOKEN}]",
-    "address no address": f"""
-current-context: here
-clusters: [{{name: c, cluster: {{server: '{TOKEN}'}}}}]
-users: [{{name: u, user: {{token: x}}}}]
-contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
-""",
+    "users no list": {"users": TOKEN},
+    "user no mapping": {"users": [{"name": "u", "user": TOKEN}]},
+    "current context a list": {"current-context": [TOKEN]},
+    "token no text": {"user": {"token": [TOKEN]}},
+    "certificate no base64": {"cluster": {"certificate-authority-data": TOKEN}},
+    "key no certificate": {
+        "user": {"client-certificate-data": f"{TOKEN}AA", "client-key-data": f"{TOKEN}AA"}
+    },
+    "variables of a plugin no list": {"user": {"exec": {**PLUGIN, "env": 5}}},
+    "cluster a list": {"context": {"cluster": ["c"]}},
+    "user a list": {"context": {"user": ["u"]}},
+    "name a list": {"clusters": [{"name": ["c"], "cluster": {"server": "https://h"}}]},
+    "address no address": {"cluster": {"server": TOKEN}},
 }
+
+
+def broken(fault: Any) -> str:
+    """Return a kubeconfig with a fault: text, sections, or what is put into its one entry."""
+    if isinstance(fault, str):
+        return fault
+    entries = {
+        "cluster": {"server": "https://h", **fault.get("cluster", {})},
+        "user": {"token": TOKEN, **fault.get("user", {})},
+        "context": {"cluster": "c", "user": "u", **fault.get("context", {})},
+    }
+    names = {"cluster": "c", "user": "u", "context": "here"}
+    sections = {f"{key}s": [{"name": names[key], key: of}] for key, of in entries.items()}
+    more = {key: value for key, value in fault.items() if key not in entries}
+    return yaml.safe_dump({"current-context": "here", **sections, **more})
 
 
 @pytest.mark.parametrize("fault", BROKEN)
@@ -335,7 +312,7 @@ def test_a_broken_kubeconfig_is_one_line_without_what_it_holds(
     fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "broken"
-    path.write_text(BROKEN[fault])
+    path.write_text(broken(BROKEN[fault]))
     assert main(["claims", "status", "--kubeconfig", str(path)]) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1
@@ -350,31 +327,13 @@ PLUGINS = {
 }
 
 
-@pytest.mark.parametrize("version", ["v1beta1", "v1"])
-@pytest.mark.parametrize("fault", PLUGINS)
-def test_what_a_credential_plugin_says_is_not_shown(
-    talk: Talk, tmp_path: Path, version: str, fault: str
-) -> None:
-    plugin = script(tmp_path, PLUGINS[fault])
-    user = {"exec": {"apiVersion": f"client.authentication.k8s.io/{version}", "command": plugin}}
-    with pytest.raises(ClusterError, match="https://host:6443: ") as caught:
+@pytest.mark.parametrize("fault", [*PLUGINS, "is not there"])
+def test_what_a_credential_plugin_says_is_not_shown(talk: Talk, tmp_path: Path, fault: str) -> None:
+    plugin = script(tmp_path, PLUGINS[fault]) if fault in PLUGINS else "no-such-plugin"
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": plugin}}
+    with pytest.raises(ClusterError, match=r"6443: .*credentials for it cannot be got") as caught:
         talk(Server(page()), timeout_s=0.5, **user).list(CLAIMS)
     assert TOKEN not in str(caught.value)
-
-
-@pytest.mark.parametrize("version", ["v1beta1", "v1"])
-def test_the_token_of_a_credential_plugin_is_used(talk: Talk, tmp_path: Path, version: str) -> None:
-    plugin = script(tmp_path, f'echo \'{{"status": {{"token": "{TOKEN}"}}}}\'')
-    user = {"exec": {"apiVersion": f"client.authentication.k8s.io/{version}", "command": plugin}}
-    server = Server(page())
-    talk(server, **user).list(CLAIMS)
-    assert server.requests[0].headers["Authorization"] == f"Bearer {TOKEN}"
-
-
-def test_a_credential_plugin_that_is_not_there(talk: Talk) -> None:
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
-    with pytest.raises(ClusterError, match=r"credentials for it cannot be got"):
-        talk(Server(page()), **user).list(CLAIMS)
 
 
 # Killed, the shell leaves a child that still has its output.
@@ -390,8 +349,9 @@ def test_a_credential_plugin_that_hangs_ends_with_the_time_for_a_question(
     assert time.monotonic() - begin < 10
 
 
+@pytest.mark.parametrize("release", ["v1beta1", "v1"])
 def test_a_credential_plugin_is_told_what_is_asked_and_run_again_when_its_token_expires(
-    talk: Talk, tmp_path: Path
+    release: str, talk: Talk, tmp_path: Path
 ) -> None:
     # It writes down what it is told, and its token is how often it has been run.
     plugin = script(
@@ -399,7 +359,7 @@ def test_a_credential_plugin_is_told_what_is_asked_and_run_again_when_its_token_
         f'echo "$KUBERNETES_EXEC_INFO $MORE $1" >> {tmp_path}/told\n'
         f'echo "{{\\"status\\": {{\\"token\\": \\"$(wc -l < {tmp_path}/told)\\"}}}}"',
     )
-    version = "client.authentication.k8s.io/v1"
+    version = f"client.authentication.k8s.io/{release}"
     user = {
         "apiVersion": version,
         "command": plugin,

@@ -192,28 +192,6 @@ def test_a_whole_export_is_applied_changed_and_deleted_with_the_rights_that_are_
 
 
 @pytest.mark.usefixtures("claims_too")
-def test_of_a_job_whose_claim_fails_the_app_group_is_taken_back(
-    cluster: Connection, namespace: str, tmp_path: Path, kubeconfig: Path
-) -> None:
-    folder = export(tmp_path / "out", namespace)
-    quotas = Kind("v1", "ResourceQuota", "resourcequotas", namespaced=True)
-    hard = {f"count/{CLAIMS.resource}": "1"}
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "q", "namespace": namespace},
-        "spec": {"hard": hard},
-    }
-    cluster.apply(quotas, quota)
-    used = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
-    cluster.merge(quotas, "q/status", namespace, used)
-    reach = ["--kubeconfig", str(kubeconfig)]
-    assert main(["claims", "apply", str(folder), *reach]) == 1
-    assert {kind for kind, _ in held(cluster)} == {"STBandwidthCapacity", "NetworkTopology"}
-    assert main(["claims", "delete", str(folder), "--capacities", *reach]) == 0
-
-
-@pytest.mark.usefixtures("claims_too")
 def test_jobs_of_all_namespaces_are_shown_and_deleted(
     cluster: Connection,
     namespace: str,

@@ -224,28 +224,6 @@ def test_an_ordinary_user_is_told_the_right_that_is_missing_and_nothing_is_appli
 
 @pytest.mark.cluster
 @pytest.mark.usefixtures("definitions")
-def test_the_printed_roles_are_enough(
-    ordinary: Callable[..., tuple[int, str, str]],
-    grant: Callable[..., None],
-    api_server: ApiServer,
-    cluster: Connection,
-    namespace: str,
-    tmp_path: Path,
-) -> None:
-    grant()
-    wait_for_rights(api_server, namespace)
-    folder = export(tmp_path / "out", namespace, 3)
-    assert ordinary("apply", folder)[0] == 0
-    export(tmp_path / "out", namespace, 2, offset=5000)
-    assert ordinary("diff", folder)[0] == 1
-    assert ordinary("apply", folder)[0] == 0
-    assert ordinary("status", folder)[0] == 0
-    assert ordinary("delete", folder, "--capacities")[0] == 0
-    assert cluster.list(CLAIMS) == []
-
-
-@pytest.mark.cluster
-@pytest.mark.usefixtures("definitions")
 @pytest.mark.parametrize("verb", ["create", "delete", "list", "patch"])
 @pytest.mark.parametrize("kind", [CLAIMS, CAPACITIES], ids=lambda kind: kind.plural)
 def test_each_right_is_needed_and_told_if_it_is_missing(
