@@ -19,21 +19,11 @@ _LOOK_S = 0.1
 
 @dataclass
 class Outcome:
-    """What became of a plan.
-
-    Attributes
-    ----------
-    done
-        Parts that are carried out.
-    failed
-        Parts that are not, each with a line that says why.
-    untried
-        Parts that were not begun: stopped, the server was gone, or what jobs share failed.
-    """
+    """What became of the parts of a plan."""
 
     done: list[Part] = field(default_factory=list)
-    failed: list[tuple[Part, str]] = field(default_factory=list)
-    untried: list[Part] = field(default_factory=list)
+    failed: list[tuple[Part, str]] = field(default_factory=list)  # each with a line that says why
+    untried: list[Part] = field(default_factory=list)  # stopped, or the server was gone
 
 
 def carry_out(

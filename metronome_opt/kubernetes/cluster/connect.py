@@ -175,7 +175,9 @@ class Connection:
     ) -> Answer:
         """Ask until there is an answer, or nothing that passes."""
         where = (namespace or self.namespace) if kind.namespaced else None
-        asked = Question(self.server, verb, kind, name, where)
+        place = f"{where}/" if where else ""
+        what = f"{kind.kind} {place}{name}" if name else kind.resource
+        asked = Question(self.server, verb, kind, what)
         space = f"namespaces/{where}" if where not in (None, ALL_NAMESPACES) else None
         root = "apis" if kind.group else "api"
         path = "/".join(filter(None, (root, kind.api_version, space, kind.plural, name)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 
@@ -54,19 +53,13 @@ class RefusedError(ClusterError):
     """The server refuses this object as it is, or others manage fields of it."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is asked of whom, as messages name it; without a name a list is asked for."""
+class Question(NamedTuple):
+    """What is asked of whom."""
 
     server: str
     verb: str
     kind: Kind
-    name: str | None
-    namespace: str | None
-
-    def __str__(self) -> str:
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.kind.kind} {where}{self.name}" if self.name else self.kind.resource
+    what: str  # as messages name it: the object, or the resource if a list is asked for
 
 
 def refused(response: httpx2.Response, asked: Question) -> ClusterError:
@@ -91,18 +84,18 @@ def refused(response: httpx2.Response, asked: Question) -> ClusterError:
     if code == 404 and not details.get("name"):
         return UnknownKindError(f"{server}: the cluster does not know {asked.kind.resource}")
     if code == 404 and details.get("kind") == asked.kind.plural:
-        return MissingObjectError(f"{server}: {asked}: {said}")
+        return MissingObjectError(f"{server}: {asked.what}: {said}")
     causes = {cause.get("reason") for cause in details.get("causes") or ()}
     if "FieldManagerConflict" in causes:
         return RefusedError(
-            f"{asked}: others manage fields of it: {said}; let them give these up, or take them "
-            "with --force"
+            f"{asked.what}: others manage fields of it: {said}; let them give these up, or take "
+            "them with --force"
         )
     if status and (code in (400, 422) or any(fault in said for fault in _FAULTS)):
-        return RefusedError(f"{asked}: refused by the server, {said}")
+        return RefusedError(f"{asked.what}: refused by the server, {said}")
     wait = response.headers.get("Retry-After", "").strip()
     return ClusterError(
-        f"{server}: {asked}: status {code}, {said}",
+        f"{server}: {asked.what}: status {code}, {said}",
         passing=code in _PASSING or code >= 500,
         wait_s=float(wait) if wait.isdecimal() else 0.0,
     )

@@ -18,21 +18,11 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, order=True)
 class Kind:
-    """A resource: what objects of it say of themselves, and where they are found.
+    """A resource: what objects of it say of themselves, and where they are found."""
 
-    Attributes
-    ----------
-    api_version, kind
-        As in the objects: ``batch/v1``, ``Job``; the core group has no name, ``v1``, ``Node``.
-    plural
-        Its name in addresses: ``jobs``.
-    namespaced
-        Whether its objects live in namespaces.
-    """
-
-    api_version: str
-    kind: str
-    plural: str
+    api_version: str  # batch/v1; the core group has no name: v1
+    kind: str  # Job
+    plural: str  # jobs, as in addresses
     namespaced: bool
 
     @property
@@ -119,24 +109,12 @@ def job_of(manifest: Mapping[str, Any], group: str) -> JobKey | None:
 
 @dataclass(frozen=True)
 class Desired:
-    """The objects of an export.
+    """The objects of an export."""
 
-    Attributes
-    ----------
-    group
-        API group of the claims.
-    definitions
-        The CustomResourceDefinitions.
-    shared
-        What belongs to no job: capacities and network topologies.
-    jobs
-        The objects of each job: its AppGroup, if there is one, and its claims.
-    """
-
-    group: str
+    group: str  # of the claims
     definitions: tuple[Manifest, ...]
-    shared: tuple[Manifest, ...]
-    jobs: Mapping[JobKey, tuple[Manifest, ...]]
+    shared: tuple[Manifest, ...]  # capacities and network topologies
+    jobs: Mapping[JobKey, tuple[Manifest, ...]]  # of each its AppGroup, if there is one, and claims
 
     @property
     def namespaces(self) -> list[str]:

@@ -6,7 +6,8 @@ It merges as an API server does as far as the objects here go: lists as a whole.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from metronome_opt.kubernetes.check import Manifest
@@ -95,9 +96,16 @@ class FakeCluster:
         with self._failing():
             return self.objects.pop((kind, namespace, name), None) is not None
 
-    def _failing(self) -> _Failing:
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Let a change fail, before or after it is made."""
+        fails = self.changes in self.failures
         self.changes += 1
-        return _Failing(self, self.changes - 1 in self.failures)
+        if fails and not self.late:
+            raise ClusterError("https://fake: broken", passing=self.passing)
+        yield
+        if fails:
+            raise ClusterError("https://fake: broken", passing=self.passing)
 
     def _apply(self, kind: Kind, manifest: Manifest) -> Manifest:
         result = self._applied(kind, manifest)
@@ -117,25 +125,6 @@ class FakeCluster:
         entry = {"manager": OURS, "operation": "Apply", "fieldsV1": noted}
         live["metadata"]["managedFields"] = [*others, entry]
         return live
-
-
-class _Failing:
-    """Lets a change fail, before or after it is made."""
-
-    def __init__(self, cluster: FakeCluster, fails: bool) -> None:
-        self.cluster = cluster
-        self.fails = fails
-
-    def __enter__(self) -> None:
-        if self.fails and not self.cluster.late:
-            raise self._error()
-
-    def __exit__(self, *_: object) -> None:
-        if self.fails and self.cluster.late:
-            raise self._error()
-
-    def _error(self) -> ClusterError:
-        return ClusterError("https://fake: broken", passing=self.cluster.passing)
 
 
 def _key(kind: Kind, manifest: Manifest) -> Key:

@@ -15,7 +15,6 @@ from lightkube.core.client import Client
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.types import PatchType
 
-from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import ClusterError, Connection, Kind
 from metronome_opt.kubernetes.cluster.apply import carry_out
@@ -23,29 +22,13 @@ from metronome_opt.kubernetes.cluster.failure import RefusedError
 from metronome_opt.kubernetes.cluster.kubeconfig import read_kubeconfig
 from metronome_opt.kubernetes.cluster.objects import JobKey, capacities_of, claims_of
 from metronome_opt.kubernetes.cluster.plan import Action, Part, Plan, plain
-from metronome_opt.kubernetes.dump import dump_objects
-from tests.kubernetes.cluster.exports import GROUP, capacity, claim, two_jobs_export
+from tests.kubernetes.cluster.conftest import Run
+from tests.kubernetes.cluster.exports import GROUP, capacity, claim, two_jobs_export, write
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
 
 CLAIMS, CAPACITIES = claims_of(GROUP), capacities_of(GROUP)
 GOLDEN = Path(__file__).parents[1] / "golden"
-
-
-@pytest.fixture
-def run(
-    kubeconfig: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Return a way to run `metronome claims` as the administrator."""
-
-    def call(command: str, *arguments: str) -> tuple[int, str, str]:
-        status = main(["claims", command, "--kubeconfig", str(kubeconfig), *arguments])
-        return status, *capsys.readouterr()
-
-    return call
-
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -59,12 +42,6 @@ def operator(kubeconfig: Path, namespace: str) -> Iterator[Callable[..., None]]:
 
     yield change
     client.close()
-
-
-def write(folder: Path, *objects: Manifest) -> str:
-    folder.mkdir(exist_ok=True)
-    (folder / "claims.yaml").write_text(dump_objects(objects))
-    return str(folder)
 
 
 def held(cluster: Connection) -> dict[str, Manifest]:

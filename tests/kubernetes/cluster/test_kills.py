@@ -5,9 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -18,9 +17,8 @@ from metronome_opt.kubernetes.cluster import Connection, connect
 from metronome_opt.kubernetes.cluster.apply import Outcome, carry_out
 from metronome_opt.kubernetes.cluster.objects import Desired, claims_of, read_desired
 from metronome_opt.kubernetes.cluster.plan import Plan, plan_apply, try_out
-from metronome_opt.kubernetes.dump import dump_objects
-from tests.kubernetes.cluster.exports import GROUP, claim
-from tests.kubernetes.cluster.server import ApiServer
+from tests.kubernetes.cluster.exports import GROUP, claim, write
+from tests.kubernetes.cluster.server import ApiServer, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
 
@@ -29,13 +27,14 @@ TASKS = 3
 
 
 def export(folder: Path, namespace: str, jobs: int, offset: int = 0) -> Path:
-    folder.mkdir(exist_ok=True)
-    objects = [
-        claim(f"job{job:03d}", task, namespace, offset)
-        for job in range(jobs)
-        for task in range(TASKS)
-    ]
-    (folder / "claims.yaml").write_text(dump_objects(objects))
+    write(
+        folder,
+        *(
+            claim(f"job{job:03d}", task, namespace, offset)
+            for job in range(jobs)
+            for task in range(TASKS)
+        ),
+    )
     return folder
 
 
@@ -110,13 +109,6 @@ def start(folder: Path, server: ApiServer) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_run_that_is_killed_is_completed_by_the_next(

@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from metronome_opt.kubernetes.cluster import Connection
 from metronome_opt.kubernetes.cluster.objects import claims_of
-from metronome_opt.kubernetes.dump import dump_objects
-from tests.kubernetes.cluster.exports import GROUP, claim
+from tests.kubernetes.cluster.exports import GROUP, claim, write
+from tests.kubernetes.cluster.measured import run_measured
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
 
 TASKS = 8
 
 
-def export(folder: Path, namespace: str, jobs: int) -> Path:
-    folder.mkdir()
-    objects = (claim(f"j{job:03}", task, namespace) for job in range(jobs) for task in range(TASKS))
-    (folder / "claims.yaml").write_text(dump_objects(objects))
-    return folder
+def export(folder: Path, namespace: str, jobs: int) -> str:
+    tasks = (claim(f"j{job:03}", task, namespace) for job in range(jobs) for task in range(TASKS))
+    return write(folder, *tasks)
 
 
-# What a parent learns of a child's memory begins with its own, so the child has to look itself.
-PROGRAM = """
-import sys
-from pathlib import Path
-from metronome_opt.__main__ import main
-
-status = main(sys.argv[1:])
-print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
-sys.exit(status)
-"""
-
-
-def apply(folder: Path, kubeconfig: Path) -> tuple[str, int]:
+def apply(folder: str, kubeconfig: Path) -> tuple[str, int]:
     """Apply an export in a process of its own; return its last line and its peak memory in KiB."""
-    command = ["claims", "apply", str(folder), "--kubeconfig", str(kubeconfig)]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *command], capture_output=True, text=True, check=True
-    )
-    *_, said, peak = done.stdout.splitlines()
-    return said, int(peak)
+    lines, peak = run_measured(["claims", "apply", folder, "--kubeconfig", str(kubeconfig)])
+    return lines[-1], peak
 
 
 def test_memory_hardly_grows_with_the_claims_that_are_applied(

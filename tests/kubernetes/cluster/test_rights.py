@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import yaml
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.check import Manifest
-from metronome_opt.kubernetes.cluster import Connection, ForbiddenError, Kind, connect
+from metronome_opt.kubernetes.cluster import Connection, Kind, connect
 from metronome_opt.kubernetes.cluster.objects import (
     APP_GROUPS,
     DEFINITIONS,
@@ -22,15 +21,10 @@ from metronome_opt.kubernetes.cluster.objects import (
     claims_of,
 )
 from metronome_opt.kubernetes.cluster.rights import rbac_manifests
-from metronome_opt.kubernetes.dump import dump_objects
-from tests.kubernetes.cluster.exports import GROUP, capacity, claim
-from tests.kubernetes.cluster.server import ORDINARY, ApiServer
+from tests.kubernetes.cluster.conftest import Run
+from tests.kubernetes.cluster.exports import GROUP, capacity, claim, rbac_kind, write
+from tests.kubernetes.cluster.server import ORDINARY, ApiServer, may_list, wait_for
 
-RBAC = "rbac.authorization.k8s.io/v1"
-KINDS = {
-    kind: Kind(RBAC, kind, f"{kind.lower()}s", namespaced=kind.startswith("Role"))
-    for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-}
 CLAIMS, CAPACITIES = claims_of(GROUP), capacities_of(GROUP)
 
 
@@ -39,7 +33,12 @@ def test_the_roles_are_for_a_user_or_a_service_account(
 ) -> None:
     assert main(["claims", "rbac", "--namespace", "team", "--user", "ann"]) == 0
     objects = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert [item["kind"] for item in objects] == list(KINDS)
+    assert [item["kind"] for item in objects] == [
+        "Role",
+        "RoleBinding",
+        "ClusterRole",
+        "ClusterRoleBinding",
+    ]
     assert objects[0]["metadata"]["namespace"] == "team"
     assert objects[1]["subjects"] == [
         {"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}
@@ -125,13 +124,13 @@ def grant(cluster: Connection, namespace: str) -> Iterator[Callable[..., None]]:
 
     def call(without: tuple[str, str] | None = None) -> None:
         for item in objects(namespace, without):
-            cluster.apply(KINDS[item["kind"]], item)
+            cluster.apply(rbac_kind(item), item)
             made.append(item)
 
     yield call
     for item in made:
         metadata = item["metadata"]
-        cluster.delete(KINDS[item["kind"]], metadata["name"], metadata.get("namespace"))
+        cluster.delete(rbac_kind(item), metadata["name"], metadata.get("namespace"))
 
 
 def objects(namespace: str, without: tuple[str, str] | None) -> list[Manifest]:
@@ -150,39 +149,11 @@ def objects(namespace: str, without: tuple[str, str] | None) -> list[Manifest]:
     return found
 
 
-@pytest.fixture
-def ordinary(
-    api_server: ApiServer, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Return a way to run `metronome claims` as a user without rights of his own."""
-
-    def call(command: str, *arguments: str) -> tuple[int, str, str]:
-        path = str(api_server.kubeconfig(ORDINARY))
-        status = main(["claims", command, "--kubeconfig", path, *arguments])
-        return status, *capsys.readouterr()
-
-    return call
-
-
 def wait_for_rights(server: ApiServer, namespace: str) -> None:
     pods = Kind("v1", "Pod", "pods", namespaced=True)
     nodes = Kind("v1", "Node", "nodes", namespaced=False)
-    deadline = time.monotonic() + 30
     with connect(server.kubeconfig(ORDINARY), namespace=namespace) as connection:
-        while True:
-            try:
-                connection.list(pods)
-                connection.list(nodes)
-                return
-            except ForbiddenError:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-
-
-def write(folder: Path, *items: Manifest) -> str:
-    folder.mkdir(exist_ok=True)
-    (folder / "claims.yaml").write_text(dump_objects(items))
-    return str(folder)
+        wait_for(lambda: all(may_list(connection, kind) for kind in (pods, nodes)))
 
 
 def export(folder: Path, namespace: str, tasks: int, offset: int = 0) -> str:
@@ -204,7 +175,7 @@ def all_of(cluster: Connection) -> dict[str, Any]:
 @pytest.mark.cluster
 @pytest.mark.usefixtures("definitions")
 def test_an_ordinary_user_is_told_the_right_that_is_missing_and_nothing_is_applied(
-    ordinary: Callable[..., tuple[int, str, str]],
+    ordinary: Run,
     api_server: ApiServer,
     cluster: Connection,
     namespace: str,
@@ -229,7 +200,7 @@ def test_an_ordinary_user_is_told_the_right_that_is_missing_and_nothing_is_appli
 def test_each_right_is_needed_and_told_if_it_is_missing(
     kind: Kind,
     verb: str,
-    ordinary: Callable[..., tuple[int, str, str]],
+    ordinary: Run,
     grant: Callable[..., None],
     api_server: ApiServer,
     cluster: Connection,
