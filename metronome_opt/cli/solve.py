@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.claims.write import note_missing_nodes
+from metronome_opt.cli.claims import note_missing_nodes
 from metronome_opt.cli.pairs import read_names, read_pairs
 from metronome_opt.cli.progress import progress
 from metronome_opt.documents import check_targets

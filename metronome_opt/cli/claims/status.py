@@ -1,99 +1,132 @@
-"""`metronome claims status`: what the cluster holds of each job."""
+"""What a cluster holds of each job, as a table for people and programs."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Any
 
 import typer
+from rich import box
+from rich.table import Table
 
-from metronome_opt.cli import options as common
-from metronome_opt.cli.claims import options
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from metronome_opt.kubernetes.cluster.status import JobStatus
+from metronome_opt.kubernetes.check import Manifest
+from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection
+from metronome_opt.kubernetes.cluster.objects import Desired, JobKey, claims_of, identity, job_of
+from metronome_opt.kubernetes.cluster.plan import survey
+from metronome_opt.report import terminal
 
 
-def status(
-    directory: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[DIR]", help="Compare with this export."),
-    ] = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.LookIn = None,
-    everywhere: options.Everywhere = False,
-    timeout: options.Timeout = options.TIMEOUT,
-    group: common.Group = common.GROUP,
-    as_json: common.Json = False,
+def show_status(
+    connection: Connection,
+    group: str,
+    desired: Desired | None,
+    *,
+    everywhere: bool,
+    as_json: bool,
 ) -> int:
-    """Show the claims in the cluster, job by job: where, when, and what is observed of them.
-
-    Exit 1 if DIR is given and a job is not as it says.
-    """
-    from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, connect
-    from metronome_opt.kubernetes.cluster.desired import read_desired
-    from metronome_opt.kubernetes.cluster.status import Step, job_statuses
-    from metronome_opt.kubernetes.cluster.survey import list_claims
-    from metronome_opt.report import terminal
-
-    options.check_places(directory, namespace, everywhere)
-    desired = read_desired(directory, namespace) if directory else None
-    with connect(kubeconfig, context, namespace, timeout_s=timeout) as connection:
-        here = ALL_NAMESPACES if everywhere else connection.namespace
-        places = desired.namespaces if desired else [here]
-        group = desired.group if desired else group
-        live = list_claims(connection, group, places)
-    rows = job_statuses(live, group, desired)
+    """Print the claims of each job; return 1 if a job is not as an export says."""
+    group = desired.group if desired else group
+    here = ALL_NAMESPACES if everywhere else connection.namespace
+    places = desired.namespaces if desired else [here]
+    live, _ = survey(connection, [claims_of(group)], places)
+    # A claim without an allocation is a template: a pattern of traffic, nobody's reservation.
+    held = _by_job((item for item in live if "allocation" in item["spec"]), group)
+    wanted = (
+        _by_job((item for of in desired.jobs.values() for item in of), group) if desired else {}
+    )
+    rows = [
+        _row(job, held[job], None if desired is None else _compare(held[job], wanted.get(job)))
+        for job in sorted({*held, *wanted})
+    ]
     if as_json:
-        typer.echo(json.dumps([row.to_dict() for row in rows], indent=2))
+        typer.echo(json.dumps(rows, indent=2))
     elif rows:
         terminal().print(_table(rows))
     else:
         typer.echo(f"no claims in {'any namespace' if everywhere else ', '.join(places)}")
-    apart = desired is not None and any(row.as_exported is not Step.SAME for row in rows)
-    return 1 if apart else 0
+    return 1 if any(row["as_exported"] not in (None, "yes") for row in rows) else 0
 
 
-def _table(rows: Iterable[JobStatus]) -> Table:
-    from rich import box
-    from rich.table import Table
+def _by_job(items: Iterable[Manifest], group: str) -> defaultdict[JobKey, list[Manifest]]:
+    """Return the claims among some objects by their jobs."""
+    found: defaultdict[JobKey, list[Manifest]] = defaultdict(list)
+    for item in items:
+        job = job_of(item, group)
+        if job is not None and identity(item, group)[0] == claims_of(group):
+            found[job].append(item)
+    return found
 
+
+def _compare(held: list[Manifest], wanted: list[Manifest] | None) -> str:
+    """Return whether the claims of a job are in the cluster as they are in an export."""
+    if wanted is None:
+        return "not in the export"
+    if not held:
+        return "not in the cluster"
+    specs = [{one["metadata"]["name"]: one["spec"] for one in claims} for claims in (held, wanted)]
+    return "yes" if specs[0] == specs[1] else "differs"
+
+
+def _row(job: JobKey, claims: list[Manifest], as_exported: str | None) -> dict[str, Any]:
+    """Return what the claims of a job say; offsets and periods that differ, each once."""
+    allocations = [claim["spec"]["allocation"] for claim in claims]
+    periods = [claim["spec"]["traffic"]["periodMicroseconds"] for claim in claims]
+    stretches = [one["stretchMicroseconds"] for one in allocations]
+    observed = [claim.get("status") or {} for claim in claims]
+    conditions: Counter[str] = Counter()
+    for one in (one for status in observed for one in status.get("conditions") or ()):
+        conditions[one["type"]] += one["status"] == "True"
+    return {
+        "namespace": job.namespace,
+        "job": job.name,
+        "tasks": len(claims),
+        "nodes": sorted({one["node"] for one in allocations}),
+        "offsets_us": _different(one["offsetMicroseconds"] for one in allocations),
+        "periods_us": _different(map(sum, zip(periods, stretches, strict=True))),
+        "conditions": dict(sorted(conditions.items())),
+        "observed_offsets_us": _different(
+            one.get("observedOffsetMicroseconds") for one in observed
+        ),
+        "observed_periods_us": _different(
+            one.get("observedPeriodMicroseconds") for one in observed
+        ),
+        "as_exported": as_exported,
+    }
+
+
+def _different(values: Iterable[int | None]) -> list[int]:
+    return sorted({value for value in values if value is not None})
+
+
+def _table(rows: Iterable[dict[str, Any]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("job", "tasks", "nodes", "offset ms", "period ms", "observed", "as exported"):
         numeric = heading in ("tasks", "offset ms", "period ms")
         table.add_column(heading, justify="right" if numeric else "left")
     for row in rows:
+        names = row["nodes"]
+        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        seen = [f"{name} {count}/{row['tasks']}" for name, count in row["conditions"].items()]
+        seen += [
+            f"{what} {_milliseconds(row[f'observed_{what}s_us'])} ms"
+            for what in ("offset", "period")
+            if row[f"observed_{what}s_us"]
+        ]
         table.add_row(
-            str(row.job),
-            str(row.tasks),
-            _nodes(row.nodes),
-            _milliseconds(row.offsets_us),
-            _milliseconds(row.periods_us),
-            _observed(row),
-            "" if row.as_exported is None else row.as_exported.value,
+            f"{row['namespace']}/{row['job']}",
+            str(row["tasks"]),
+            ", ".join(names[:2]) + more,
+            _milliseconds(row["offsets_us"]),
+            _milliseconds(row["periods_us"]),
+            ", ".join(seen) or "nothing",
+            row["as_exported"] or "",
         )
     return table
 
 
-def _nodes(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:2])
-    return shown if len(names) <= 2 else f"{shown} and {len(names) - 2} more"
-
-
-def _milliseconds(values_us: tuple[int, ...]) -> str:
+def _milliseconds(values_us: list[int]) -> str:
     if len(values_us) > 2:
         return f"{len(values_us)} different"
     return " and ".join(f"{value / 1000:g}" for value in values_us)
-
-
-def _observed(row: JobStatus) -> str:
-    parts = [f"{name} {count}/{row.tasks}" for name, count in row.conditions.items()]
-    for what, values in (("offset", row.observed_offsets_us), ("period", row.observed_periods_us)):
-        if values:
-            parts.append(f"{what} {_milliseconds(values)} ms")
-    return ", ".join(parts) or "nothing"

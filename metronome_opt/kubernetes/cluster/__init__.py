@@ -22,7 +22,7 @@ from metronome_opt.kubernetes.cluster.failure import (
     ForbiddenError,
     UnknownKindError,
 )
-from metronome_opt.kubernetes.cluster.kinds import Kind
+from metronome_opt.kubernetes.cluster.objects import Kind
 
 __all__ = [
     "ALL_NAMESPACES",

@@ -2,80 +2,76 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import httpx2
 import tenacity
-from lightkube.core.client import Client
+from lightkube.config.client_adapter import ConnectionParams
 from lightkube.core.exceptions import ConfigError
-from lightkube.core.generic_client import ALL_NS
-from lightkube.generic_resource import (
-    GenericGlobalResource,
-    GenericNamespacedResource,
-    create_api_info,
-)
-from lightkube.types import PatchType
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.kubernetes.check import Manifest
-from metronome_opt.kubernetes.cluster.answer import Asked, explain
-from metronome_opt.kubernetes.cluster.failure import ClusterError, MissingObjectError
-from metronome_opt.kubernetes.cluster.kinds import Kind
-from metronome_opt.kubernetes.cluster.kubeconfig import read_kubeconfig
+from metronome_opt.kubernetes.cluster.failure import (
+    ClusterError,
+    MissingObjectError,
+    Question,
+    broken,
+    refused,
+)
+from metronome_opt.kubernetes.cluster.kubeconfig import PluginAuth, read_kubeconfig
+from metronome_opt.kubernetes.cluster.objects import Kind
 from metronome_opt.kubernetes.names import LABEL_LENGTH, MANAGER, is_label
 
-ALL_NAMESPACES = ALL_NS
-DEFAULT_TIMEOUT_S = 30.0
+ALL_NAMESPACES = "*"
 
-_CHUNK = 500
+_PAGE = 500
+_WORKERS = 4
 _CONNECT_S = 5.0
-_LONGEST_BACK_OFF_S = 10.0
-_back_off = tenacity.wait_random_exponential(multiplier=0.2, max=_LONGEST_BACK_OFF_S)
+_NONSENSE = (ValueError, LookupError, TypeError, AttributeError)
+_back_off = tenacity.wait_random_exponential(multiplier=0.2, max=10.0)
 
+Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+Tell = Callable[[int, int], None]
 
 
 class Connection:
     """A connection; `connect` makes one. Several threads may use it.
 
     Whatever may pass is asked again, with random waits that grow exponentially or for as long as
-    the server asks, until `timeout_s` is over: no answer, a broken one, status 409 without fields
-    in conflict, 429 and 5xx.
-
-    Parameters
-    ----------
-    client
-        What speaks HTTP.
-    server
-        The address as messages show it.
-    timeout_s
-        Seconds for one question with all its repetitions.
+    the server asks, until `timeout_s` seconds are over: no answer, a broken one, status 409 without
+    fields in conflict, 429 and 5xx. All methods raise a ClusterError if there is no answer that can
+    be used: a ForbiddenError if the user lacks a right, an UnknownKindError if the cluster does not
+    know the kind, a RefusedError if the server does not take an object.
 
     Attributes
     ----------
     server
         The address, without credentials.
     namespace
-        The one that was asked for, else that of the context.
+        Where to look for what does not name a namespace.
     """
 
-    def __init__(self, client: Client, server: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, client: httpx2.Client, namespace: str, timeout_s: float) -> None:
         self._client = client
         self._stopped = threading.Event()
         self._retrying = tenacity.Retrying(
             stop=tenacity.stop_before_delay(timeout_s)
             | tenacity.stop_when_event_set(self._stopped),
-            wait=_pause,
-            retry=tenacity.retry_if_exception(_may_pass),
+            wait=lambda state: max(_back_off(state), getattr(_error_of(state), "wait_s", 0.0)),
+            retry=tenacity.retry_if_exception(lambda error: getattr(error, "passing", False)),
             sleep=tenacity.sleep_using_event(self._stopped),
             reraise=True,
         )
-        self.server = server
-        self.namespace: str = client.namespace
+        plain = client.base_url.copy_with(username=None, password=None, query=None, fragment=None)
+        self.server = str(plain).rstrip("/")
+        self.namespace = namespace
 
     def __enter__(self) -> Connection:
         return self
@@ -95,153 +91,79 @@ class Connection:
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
-        """Return all objects of a kind, read page by page.
+        """Return all objects of a kind, or those of this name and with these labels.
 
-        Parameters
-        ----------
-        kind
-            The resource.
-        namespace
-            Where to look, `ALL_NAMESPACES` for everywhere; None for that of the connection. Of no
-            meaning for kinds without namespaces.
-        name, labels
-            Return only the object of this name, only objects that carry these.
-
-        Raises
-        ------
-        ForbiddenError
-            If the user may not list them.
-        UnknownKindError
-            If the cluster does not know the kind.
-        ClusterError
-            If there is no answer that can be used.
+        They are looked for in a namespace, `ALL_NAMESPACES`, or (None) that of the connection.
         """
-        found = self._ask(
-            "list",
-            kind,
-            None,
-            namespace,
-            # Pages are asked for while they are read: if one fails, all are asked for again.
-            lambda: list(
-                self._client.list(
-                    _resource(kind),
-                    namespace=self._where(kind, namespace),
-                    chunk_size=_CHUNK,
-                    labels=dict(labels or {}),
-                    fields={} if name is None else {"metadata.name": name},
-                )
-            ),
-        )
-        return [
-            {"apiVersion": kind.api_version, "kind": kind.kind, **_plain(item)} for item in found
-        ]
+        query = {"limit": str(_PAGE)}
+        if name is not None:
+            query["fieldSelector"] = f"metadata.name={name}"
+        if labels:
+            query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
+
+        def read(send: Callable[..., Any]) -> list[Manifest]:
+            found: list[Manifest] = []
+            more: dict[str, str] | None = {}
+            while more is not None:  # if one page fails, all are asked for again
+                page = send("GET", params={**query, **more})
+                found += page["items"] or ()
+                token = page["metadata"].get("continue")
+                more = {"continue": token} if token else None
+            return [{"apiVersion": kind.api_version, "kind": kind.kind, **one} for one in found]
+
+        return self._ask("list", kind, None, namespace, read)
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Manifest | None:
-        """Return one object; None if there is none. Raises as `list` does."""
+        """Return one object; None if there is none."""
         try:
-            return _plain(
-                self._ask(
-                    "get",
-                    kind,
-                    name,
-                    namespace,
-                    lambda: self._client.get(
-                        _resource(kind), name, namespace=self._where(kind, namespace)
-                    ),
-                )
-            )
+            return self._ask("get", kind, name, namespace, lambda send: dict(send("GET")))
         except MissingObjectError:
             return None
 
     def apply(
         self, kind: Kind, manifest: Manifest, *, force: bool = False, dry_run: bool = False
     ) -> Manifest:
-        """Apply an object on the server's side, as our field manager.
+        """Apply an object on the server's side, as our field manager; return what it is then.
 
-        Parameters
-        ----------
-        kind
-            The resource.
-        manifest
-            All that we want to manage of the object.
-        force
-            Take fields away from other managers.
-        dry_run
-            Have the server check everything and change nothing.
-
-        Returns
-        -------
-        dict
-            The object as it is, or would be.
-
-        Raises
-        ------
-        FieldConflictError
-            If others manage fields with other values, and `force` is not given.
-        ClusterError
-            As `list` does.
+        With `force` fields are taken away from other managers; a dry run changes nothing.
         """
-        name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace")
-        return _plain(
-            self._ask(
-                "apply",
-                kind,
-                name,
-                namespace,
-                lambda: self._client.patch(
-                    _resource(kind),
-                    name,
-                    manifest,
-                    namespace=self._where(kind, namespace),
-                    patch_type=PatchType.APPLY,
-                    field_manager=MANAGER,
-                    force=force,
-                    dry_run=dry_run,
-                ),
-            )
-        )
+        params = {**({"force": "true"} if force else {}), **_dry(dry_run)}
+        where = manifest["metadata"]
+        return self._patch("apply", kind, where["name"], where.get("namespace"), manifest, params)
 
     def merge(
         self, kind: Kind, name: str, namespace: str | None, patch: Mapping[str, Any]
     ) -> Manifest:
-        """Merge `patch` into an object (RFC 7396). Raises as `list` does."""
-        return _plain(
-            self._ask(
-                "patch",
-                kind,
-                name,
-                namespace,
-                lambda: self._client.patch(
-                    _resource(kind),
-                    name,
-                    dict(patch),
-                    namespace=self._where(kind, namespace),
-                    patch_type=PatchType.MERGE,
-                    field_manager=MANAGER,
-                ),
-            )
-        )
+        """Merge a patch (RFC 7396) into an object; return what it is then."""
+        return self._patch("merge", kind, name, namespace, patch, {})
 
     def delete(
         self, kind: Kind, name: str, namespace: str | None = None, *, dry_run: bool = False
     ) -> bool:
-        """Delete an object; return whether there was one. Raises as `list` does."""
+        """Delete an object; return whether there was one."""
+        params = _dry(dry_run)
         try:
-            self._ask(
-                "delete",
-                kind,
-                name,
-                namespace,
-                lambda: self._client.delete(
-                    _resource(kind), name, namespace=self._where(kind, namespace), dry_run=dry_run
-                ),
-            )
+            self._ask("delete", kind, name, namespace, lambda send: send("DELETE", params=params))
         except MissingObjectError:
             return False
         return True
 
-    def _where(self, kind: Kind, namespace: str | None) -> str | None:
-        return (namespace or self.namespace) if kind.namespaced else None
+    def _patch(
+        self,
+        verb: str,
+        kind: Kind,
+        name: str,
+        namespace: str | None,
+        body: Mapping[str, Any],
+        params: dict[str, str],
+    ) -> Manifest:
+        syntax = "apply-patch+yaml" if verb == "apply" else "merge-patch+json"
+        sent = {
+            "params": {"fieldManager": MANAGER, **params},
+            "content": json.dumps(body),
+            "headers": {"Content-Type": f"application/{syntax}"},
+        }
+        return self._ask(verb, kind, name, namespace, lambda send: dict(send("PATCH", **sent)))
 
     def _ask(
         self,
@@ -249,21 +171,40 @@ class Connection:
         kind: Kind,
         name: str | None,
         namespace: str | None,
-        question: Callable[[], Answer],
+        question: Callable[[Callable[..., Any]], Answer],
     ) -> Answer:
-        asked = Asked(self.server, verb, kind, name, self._where(kind, namespace))
+        """Ask until there is an answer, or nothing that passes."""
+        where = (namespace or self.namespace) if kind.namespaced else None
+        place = f"{where}/" if where else ""
+        what = f"{kind.kind} {place}{name}" if name else kind.resource
+        asked = Question(self.server, verb, kind, what)
+        space = f"namespaces/{where}" if where not in (None, ALL_NAMESPACES) else None
+        root = "apis" if kind.group else "api"
+        path = "/".join(filter(None, (root, kind.api_version, space, kind.plural, name)))
 
-        def ask() -> Answer:
+        def send(method: str, **sent: Any) -> Any:
+            response = self._client.request(method, path, **sent)
+            if not response.is_success:
+                raise refused(response, asked) from None
+            answer = response.json()
+            if not isinstance(answer["metadata"], dict):
+                raise TypeError("an object of Kubernetes has metadata")
+            return answer
+
+        def attempt() -> Answer:
             try:
-                return question()
-            # Whatever the library, a credential plugin or a proxy's odd answer may raise: the
-            # text of some of these errors holds credentials.
-            except (httpx2.HTTPError, httpx2.InvalidURL, ConfigError) as error:
-                raise explain(error, asked) from None
-            except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-                raise explain(error, asked) from None
+                return question(send)
+            except (ConfigError, OSError) as error:  # of our plugin, or of a token file
+                raise ClusterError(
+                    f"{self.server}: the kubeconfig's credentials for it cannot be got ({error}); "
+                    "see whether kubectl can use them"
+                ) from None
+            # Whatever the library or a proxy's odd answer may raise: the text of some of these
+            # errors holds credentials.
+            except (httpx2.HTTPError, httpx2.InvalidURL, *_NONSENSE) as error:
+                raise broken(error, asked) from None
 
-        return self._retrying(ask)
+        return self._retrying(attempt)
 
 
 def connect(
@@ -271,7 +212,7 @@ def connect(
     context: str | None = None,
     namespace: str | None = None,
     *,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float = 30.0,
     transport: httpx2.BaseTransport | None = None,
 ) -> Connection:
     """Make a connection; nothing is asked yet.
@@ -303,56 +244,49 @@ def connect(
         )
     config = read_kubeconfig(kubeconfig, context)
     where = f"kubeconfig: context {show(config.context_name)}"
-    try:
-        address = httpx2.URL(config.cluster.server)
-        usable = address.scheme in {"http", "https"} and bool(address.host)
-    except (httpx2.InvalidURL, ValueError, TypeError):
-        usable = False
-    if not usable:
-        raise InputError(
-            f"{where}: cluster.server: is no address; it must be like https://HOST:PORT"
-        )
     limits = httpx2.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s))
     try:
-        client = Client(config=config, namespace=namespace, timeout=limits, transport=transport)
-    except (httpx2.InvalidURL, ImportError) as error:
-        raise InputError(
-            "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY: one of them cannot be used "
-            f"({type(error).__name__}); mend it, or name the server in NO_PROXY"
-        ) from None
-    except (ConfigError, OSError, ValueError, LookupError, TypeError) as error:
-        # Its text may quote what is in the file.
+        address = httpx2.URL(config.cluster.server)
+        if address.scheme not in {"http", "https"} or not address.host:
+            raise InputError(
+                f"{where}: cluster.server: is no address; it must be like https://HOST:PORT"
+            )
+        options = ConnectionParams(timeout=limits, transport=transport).httpx_params(config)
+        if config.user is not None and config.user.exec is not None:
+            options["auth"] = PluginAuth(config.user.exec, timeout_s)
+        client = httpx2.Client(**options)
+    except InputError:
+        raise
+    except (httpx2.InvalidURL, ImportError, ConfigError, OSError, *_NONSENSE) as error:
+        # Its text may quote what is in the file, or the password of a proxy.
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise InputError(
-            f"{where}: certificates or credentials cannot be used ({reason}); mend the kubeconfig"
+            f"{where}: its address, certificates or credentials, or a proxy that HTTP_PROXY, "
+            f"HTTPS_PROXY or ALL_PROXY names, cannot be used ({reason}); mend them"
         ) from None
-    return Connection(client, _shown(address), timeout_s)
+    return Connection(client, namespace or config.namespace, timeout_s)
 
 
-def _shown(address: httpx2.URL) -> str:
-    plain = address.copy_with(username=None, password=None, query=None, fragment=None)
-    return str(plain).rstrip("/")
+def each(
+    question: Callable[[Item], Answer], items: Sequence[Item], tell: Tell | None = None
+) -> list[Answer]:
+    """Return the answers for all items, in their order, asked for by several threads.
 
-
-def _resource(kind: Kind) -> type[GenericNamespacedResource]:
-    """Return the class by which lightkube knows a resource, whose objects stay dictionaries.
-
-    Made here, since those that lightkube makes are kept in a registry for the whole process.
+    Most of the time is spent on waiting for the server. If `question` raises, what has not begun is
+    not asked any more, and the first error is raised; `tell` hears how many of how many are done.
     """
-    base = GenericNamespacedResource if kind.namespaced else GenericGlobalResource
-    info = create_api_info(kind.group, kind.version, kind.kind, kind.plural)
-    return cast("type[GenericNamespacedResource]", type(kind.kind, (base,), {"_api_info": info}))
+    answers = []
+    with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
+        for answer in pool.map(question, items):  # which cancels what is left when it is left
+            answers.append(answer)
+            if tell is not None:
+                tell(len(answers), len(items))
+    return answers
 
 
-def _plain(item: Any) -> Manifest:
-    return dict(item)
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
 
 
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, ClusterError) and error.passing
-
-
-def _pause(state: tenacity.RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    asked = error.wait_s if isinstance(error, ClusterError) else None
-    return max(_back_off(state), asked or 0.0)
+def _error_of(state: tenacity.RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None

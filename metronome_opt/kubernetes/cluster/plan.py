@@ -1,58 +1,59 @@
-"""What has to be done so that a cluster holds what is desired. No input, no output.
+"""What has to be done so that a cluster holds what is desired, and what the server says to it.
 
 Objects are done with in parts, each all or nothing: what all jobs share is one, then each job is.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from metronome_opt.errors import InputError, place
 from metronome_opt.kubernetes.check import Manifest
-from metronome_opt.kubernetes.cluster.desired import Desired, JobKey, job_of
-from metronome_opt.kubernetes.cluster.fields import is_so
-from metronome_opt.kubernetes.cluster.kinds import Kind, kind_of, title
+from metronome_opt.kubernetes.cluster.connect import ALL_NAMESPACES, Connection, Tell, each
+from metronome_opt.kubernetes.cluster.failure import ClusterError, RefusedError, UnknownKindError
+from metronome_opt.kubernetes.cluster.objects import (
+    APP_GROUPS,
+    DEFINITIONS,
+    TOPOLOGIES,
+    Desired,
+    JobKey,
+    Kind,
+    capacities_of,
+    claims_of,
+    identity,
+    is_ours,
+    job_of,
+    title,
+)
 from metronome_opt.kubernetes.names import MANAGER
 
-Identity = tuple[Kind, str | None, str]
-
-
-class Verb(StrEnum):
-    """What is done with an object."""
-
-    CREATE = "create"
-    CHANGE = "change"
-    DELETE = "delete"
+_OPTIONAL = (APP_GROUPS, TOPOLOGIES)  # installed apart, by the network-aware scheduler plugins
+_SERVERS_OWN = {"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"}
 
 
 @dataclass(frozen=True)
 class Action:
-    """One thing to do with one object.
+    """One thing to do with one object."""
 
-    Attributes
-    ----------
-    verb, kind
-        What is to be done with what.
-    manifest
-        What to apply; None where something is deleted.
-    live
-        The object as it is; None where it is created.
-    """
-
-    verb: Verb
     kind: Kind
-    manifest: Manifest | None
-    live: Manifest | None
+    manifest: Manifest | None  # what to apply; None to delete it
+    live: Manifest | None  # the object as it is; None where it is created
+    after: Manifest | None = None  # as a dry run would leave it; None before one
+
+    @property
+    def verb(self) -> str:
+        """What is done: create, change, delete."""
+        if self.manifest is None:
+            return "delete"
+        return "create" if self.live is None else "change"
 
     @property
     def target(self) -> Manifest:
         """The object that it is about."""
-        found = self.manifest if self.manifest is not None else self.live
-        if found is None:
-            raise ValueError("an action needs an object")
-        return found
+        return self.manifest or self.live or {}
 
     @property
     def name(self) -> str:
@@ -62,8 +63,24 @@ class Action:
     @property
     def namespace(self) -> str | None:
         """Namespace of the object; None if it has none."""
-        found = self.target["metadata"].get("namespace")
-        return None if found is None else str(found)
+        found: str | None = self.target["metadata"].get("namespace")
+        return found
+
+    def differences(self) -> list[tuple[str, Any, Any]]:
+        """Return each field that changes: its path, its values before and after, None for none.
+
+        There are none for an object that is created or deleted as a whole.
+        """
+        if self.live is None or self.after is None:
+            return []
+        old, new = _flat(plain(self.live), ()), _flat(plain(self.after), ())
+        paths = [*old, *(path for path in new if path not in old)]
+        found = [
+            (place(path), old.get(path), new.get(path))
+            for path in paths
+            if (path in old, old.get(path)) != (path in new, new.get(path))
+        ]
+        return found or [("metadata.managedFields", None, MANAGER)]
 
     def __str__(self) -> str:
         return f"{self.verb} {title(self.target)}"
@@ -71,17 +88,9 @@ class Action:
 
 @dataclass(frozen=True)
 class Part:
-    """Actions that are done all or not at all.
+    """Actions that are done all or not at all."""
 
-    Attributes
-    ----------
-    job
-        The job that they are for; None for what jobs share.
-    actions
-        In their order.
-    """
-
-    job: JobKey | None
+    job: JobKey | None  # None for what jobs share
     actions: tuple[Action, ...]
 
     def __str__(self) -> str:
@@ -90,135 +99,255 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done.
+    """What is to be done."""
 
-    Attributes
-    ----------
-    parts
-        Only those in which something is to be done, that of all jobs first.
-    unchanged
-        How many objects are as desired already.
-    passed_over
-        For kinds that the cluster does not know, how many objects are left out.
-    """
-
-    parts: tuple[Part, ...]
-    unchanged: int = 0
-    passed_over: Mapping[Kind, int] = field(default_factory=dict)
+    parts: tuple[Part, ...]  # those in which something is to be done, in their order
+    left_out: Mapping[Kind, int] = field(default_factory=dict)  # of kinds the cluster lacks
+    unchanged: int = 0  # how many objects are as desired already, as a dry run says
+    refusals: tuple[RefusedError, ...] = ()  # what a dry run said against single objects
 
 
-def plan_apply(
-    desired: Desired,
-    live: Iterable[Manifest],
+def survey(
+    connection: Connection,
+    kinds: Iterable[Kind],
+    namespaces: Collection[str],
     *,
-    unknown: Collection[Kind] = (),
-    prune: bool = False,
-) -> Plan:
+    strict: bool = True,
+) -> tuple[list[Manifest], set[Kind]]:
+    """Return the objects of some kinds that a cluster holds, and the kinds that it does not know.
+
+    Raises
+    ------
+    ClusterError
+        If the cluster does not answer or refuses the user; if `strict`, also if it does not know
+        claims or capacities.
+    """
+    live: list[Manifest] = []
+    unknown = set()
+    for kind in kinds:
+        try:
+            for space in namespaces if kind.namespaced else [None]:
+                live += connection.list(kind, space)
+        except UnknownKindError:
+            if strict and kind not in _OPTIONAL:
+                raise ClusterError(
+                    f"{connection.server}: the cluster lacks the definition of {kind.resource}; "
+                    "an administrator applies it with metronome claims apply DIR --definitions"
+                ) from None
+            unknown.add(kind)
+    return live, unknown
+
+
+def plan_apply(connection: Connection, desired: Desired, *, prune: bool = False) -> Plan:
     """Plan to make a cluster hold what is desired.
+
+    Of jobs that are desired, objects that no longer are get deleted, of other jobs in the same
+    namespaces only if `prune` says so; in both cases only those that carry our label. Objects of
+    kinds that the cluster may do without and does not know are left out.
+
+    Raises
+    ------
+    ClusterError
+        As `survey` does.
+    """
+    group = desired.group
+    with_capacities = any(identity(item, group)[0] not in _OPTIONAL for item in desired.shared)
+    live, unknown = survey(connection, _kinds(group, with_capacities), desired.namespaces)
+    found = {identity(item, group): item for item in live}
+    left_out: dict[Kind, int] = {}
+    actions: dict[JobKey | None, list[Action]] = {}
+    for job, items in ((None, desired.shared), *desired.jobs.items()):
+        for item in items:
+            kind = identity(item, group)[0]
+            if kind in unknown:
+                left_out[kind] = left_out.get(kind, 0) + 1
+            else:
+                present = found.pop(identity(item, group), None)
+                actions.setdefault(job, []).append(Action(kind, item, present))
+    stale: dict[JobKey, list[Action]] = {}
+    for (kind, _, _), item in sorted(found.items(), key=lambda one: (one[0][0], title(one[1]))):
+        job = job_of(item, group)
+        if job is not None and is_ours(item) and (prune or job in desired.jobs):
+            stale.setdefault(job, []).append(Action(kind, None, item))
+    for other in sorted(stale):
+        actions.setdefault(other, []).extend(stale[other])
+    return Plan(_parts(actions), left_out)
+
+
+def plan_delete(
+    connection: Connection,
+    group: str,
+    *,
+    desired: Desired | None = None,
+    names: Collection[str] | None = None,
+    capacities: bool = False,
+    definitions: bool = False,
+    everywhere: bool = False,
+) -> Plan:
+    """Plan to delete what is there of this and carries our label, what jobs share last.
 
     Parameters
     ----------
+    connection
+        Where; its namespace counts where no export names one and not all are meant.
+    group
+        API group of the claims.
     desired
-        What is desired.
-    live
-        What the cluster holds of these kinds, in the namespaces concerned.
-    unknown
-        Kinds that the cluster does not know; their objects are left out.
-    prune
-        Delete the objects of jobs that are not desired at all, too.
+        The jobs of this export; None for others.
+    names
+        Jobs by their own names or their labels; None for all, or those of the export.
+    capacities
+        Capacities and topologies as well: those of the export, else all.
+    definitions
+        The definitions as well.
+    everywhere
+        Jobs and topologies of all namespaces.
+
+    Raises
+    ------
+    InputError
+        If something of others would go with the definitions.
+    ClusterError
+        If the server cannot be asked or refuses the user.
+    """
+    here = ALL_NAMESPACES if everywhere else connection.namespace
+    places = desired.namespaces if desired else [here]
+    live, _ = survey(connection, _kinds(group, capacities), places, strict=False)
+    # An AppGroup knows only the label of its job, but goes with the claims.
+    jobs = (
+        desired.jobs
+        if desired
+        else {job_of(item, group) for item in live if _is(item, names, group)}
+    )
+    shared = [identity(item, group) for item in (desired.shared if desired else live)]
+    actions: dict[JobKey, list[Action]] = {}
+    last = []
+    for item in filter(is_ours, live):
+        job, key = job_of(item, group), identity(item, group)
+        if job is None and capacities and key in shared:
+            last.append(Action(key[0], None, item))
+        elif job is not None and job in jobs:
+            actions.setdefault(job, []).append(Action(key[0], None, item))
+    if definitions:
+        last += _definitions_to_delete(connection, group, here)
+    return Plan(_parts({**dict(sorted(actions.items())), None: last}))
+
+
+def plan_definitions(connection: Connection, definitions: Iterable[Manifest]) -> Plan:
+    """Plan to make a cluster know these definitions."""
+    actions = [
+        Action(DEFINITIONS, item, connection.get(DEFINITIONS, item["metadata"]["name"]))
+        for item in definitions
+    ]
+    return Plan(_parts({None: actions}))
+
+
+def try_out(
+    connection: Connection, plan: Plan, *, force: bool = False, tell: Tell | None = None
+) -> Plan:
+    """Have the server try every action of a plan; nothing is changed.
+
+    Parameters
+    ----------
+    connection
+        Where.
+    plan
+        What to try.
+    force
+        Take fields away from other managers.
+    tell
+        Called with how many actions of how many have been tried.
 
     Returns
     -------
     Plan
-        Of jobs that are desired, objects that no longer are get deleted, of others only if `prune`
-        says so; in both cases only those that carry our label.
+        Without actions that would change nothing, and with what the server refuses.
+
+    Raises
+    ------
+    ClusterError
+        If the server cannot be asked, or the user lacks a right.
     """
-    found = {identity(item, desired.group): item for item in live}
-    passed: dict[Kind, int] = {}
-    parts = []
-    unchanged = 0
-    wanted: set[Identity] = set()
-    for job, items in ((None, desired.shared), *desired.jobs.items()):
-        actions = []
-        for item in items:
-            kind = kind_of(item, desired.group)
-            if kind in unknown:
-                passed[kind] = passed.get(kind, 0) + 1
-                continue
-            key = identity(item, desired.group)
-            wanted.add(key)
-            present = found.get(key)
-            if present is None:
-                actions.append(Action(Verb.CREATE, kind, item, None))
-            elif is_so(item, present):
-                unchanged += 1
-            else:
-                actions.append(Action(Verb.CHANGE, kind, item, present))
-        parts.append(Part(job, tuple(actions)))
-    stale = _stale(found, wanted, desired, prune)
-    parts = [Part(part.job, (*part.actions, *stale.pop(part.job, ()))) for part in parts]
-    parts += [Part(job, tuple(actions)) for job, actions in sorted(stale.items())]
-    return Plan(tuple(part for part in parts if part.actions), unchanged, passed)
+
+    def attempt(action: Action) -> Action | RefusedError | None:
+        try:
+            if action.manifest is None:
+                connection.delete(action.kind, action.name, action.namespace, dry_run=True)
+                return action
+            after = connection.apply(action.kind, action.manifest, force=force, dry_run=True)
+        except RefusedError as refusal:
+            return refusal
+        same = action.live is not None and _state(action.live) == _state(after)
+        return None if same else replace(action, after=after)
+
+    answers = each(attempt, [action for part in plan.parts for action in part.actions], tell)
+    left = iter(answers)
+    tried = {part.job: [next(left) for _ in part.actions] for part in plan.parts}
+    kept = {job: [one for one in of if isinstance(one, Action)] for job, of in tried.items()}
+    return replace(
+        plan,
+        parts=_parts(kept),
+        unchanged=answers.count(None),
+        refusals=tuple(answer for answer in answers if isinstance(answer, RefusedError)),
+    )
 
 
-def plan_delete(
-    live: Iterable[Manifest],
-    group: str,
-    *,
-    jobs: Collection[JobKey] | None,
-    shared: Collection[Identity] | None = (),
-) -> Plan:
-    """Plan to delete what carries our label.
+def plain(manifest: Mapping[str, Any]) -> Manifest:
+    """Return an object without what only the server sets."""
+    metadata = {
+        key: value for key, value in manifest["metadata"].items() if key not in _SERVERS_OWN
+    }
+    rest = {key: value for key, value in manifest.items() if key != "status"}
+    return {**rest, "metadata": metadata}
 
-    Parameters
-    ----------
-    live
-        What the cluster holds.
-    group
-        API group of the claims.
-    jobs
-        The jobs whose objects go; None for all.
-    shared
-        What goes of that which jobs share; None for all.
-    """
-    parts: dict[JobKey | None, list[Action]] = {}
+
+def _state(manifest: Manifest) -> tuple[Manifest, set[str]]:
+    """Return what can be told apart of an object: its fields, and who manages what of it."""
+    entries = manifest["metadata"].get("managedFields") or ()
+    untimed = ({**entry, "time": None} for entry in entries)
+    return plain(manifest), {json.dumps(entry, sort_keys=True) for entry in untimed}
+
+
+def _kinds(group: str, capacities: bool) -> list[Kind]:
+    return [claims_of(group), *([capacities_of(group)] if capacities else ()), *_OPTIONAL]
+
+
+def _parts(actions: Mapping[JobKey | None, list[Action]]) -> tuple[Part, ...]:
+    return tuple(Part(job, tuple(found)) for job, found in actions.items() if found)
+
+
+def _is(item: Manifest, names: Collection[str] | None, group: str) -> bool:
+    """Return whether an object is that of a job of one of these names, or labels."""
+    job = job_of(item, group)
+    return job is not None and (
+        names is None or job.name in names or item["spec"].get("job") in names
+    )
+
+
+def _definitions_to_delete(connection: Connection, group: str, namespace: str) -> list[Action]:
+    """Return what deletes the definitions that are there, if nothing of others goes with them."""
+    kinds = [claims_of(group), capacities_of(group)]
+    live, _ = survey(connection, kinds, [ALL_NAMESPACES], strict=False)
     for item in live:
-        job = job_of(item, group)
-        if job is None:
-            wanted = shared is None or identity(item, group) in shared
-        else:
-            wanted = jobs is None or job in jobs
-        if wanted and is_ours(item):
-            parts.setdefault(job, []).append(Action(Verb.DELETE, kind_of(item, group), None, item))
-    order = sorted(parts, key=lambda job: (job is None, job or JobKey("", "")))
-    return Plan(tuple(Part(job, tuple(parts[job])) for job in order))
+        elsewhere = item["metadata"].get("namespace") not in (None, namespace)
+        if (elsewhere and namespace != ALL_NAMESPACES) or not is_ours(item):
+            raise InputError(
+                f"--definitions: {title(item)} would be deleted with the definition of its "
+                "kind; delete it first, or leave the definitions"
+            )
+    found = [connection.get(DEFINITIONS, kind.resource) for kind in kinds]
+    return [Action(DEFINITIONS, None, item) for item in found if item and is_ours(item)]
 
 
-def identity(manifest: Mapping[str, Any], group: str) -> Identity:
-    """Return what tells an object from all others of a cluster."""
-    metadata = manifest["metadata"]
-    return kind_of(manifest, group), metadata.get("namespace"), metadata["name"]
-
-
-def is_ours(manifest: Mapping[str, Any]) -> bool:
-    """Return whether an object carries our label."""
-    labels = manifest["metadata"].get("labels") or {}
-    return bool(labels.get("app.kubernetes.io/managed-by") == MANAGER)
-
-
-def _stale(
-    found: Mapping[Identity, Manifest],
-    wanted: Collection[Identity],
-    desired: Desired,
-    prune: bool,
-) -> dict[JobKey | None, list[Action]]:
-    stale: dict[JobKey | None, list[Action]] = {}
-    for key, item in sorted(
-        found.items(), key=lambda pair: (pair[0][0], pair[0][1] or "", pair[0][2])
-    ):
-        job = job_of(item, desired.group)
-        if key in wanted or job is None or not is_ours(item):
-            continue
-        if job in desired.jobs or prune:
-            stale.setdefault(job, []).append(Action(Verb.DELETE, key[0], None, item))
-    return stale
+def _flat(node: Any, path: tuple[str | int, ...]) -> dict[tuple[str | int, ...], Any]:
+    """Return the leaves of a document by their paths."""
+    if isinstance(node, Mapping) and node:
+        items: Any = node.items()
+    elif isinstance(node, list) and node:
+        items = enumerate(node)
+    else:
+        return {path: node}
+    found: dict[tuple[str | int, ...], Any] = {}
+    for step, inner in items:
+        found |= _flat(inner, (*path, step))
+    return found

@@ -11,7 +11,12 @@ from metronome_opt.kubernetes.cluster import (
     Kind,
     UnknownKindError,
 )
-from metronome_opt.kubernetes.cluster.kinds import APP_GROUPS, TOPOLOGIES, capacities_of, claims_of
+from metronome_opt.kubernetes.cluster.objects import (
+    APP_GROUPS,
+    TOPOLOGIES,
+    capacities_of,
+    claims_of,
+)
 from metronome_opt.kubernetes.reading.objects import WORKLOADS, Objects
 
 NODES = Kind("v1", "Node", "nodes", namespaced=False)

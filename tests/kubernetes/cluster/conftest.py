@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.cluster import Connection, Kind, UnknownKindError, connect
-from metronome_opt.kubernetes.cluster.carryout import carry_out
-from metronome_opt.kubernetes.cluster.definitions import plan_definitions, wait_established
-from metronome_opt.kubernetes.cluster.kinds import claims_of
-from metronome_opt.kubernetes.cluster.several import each
+from metronome_opt.kubernetes.cluster.apply import carry_out, wait_served
+from metronome_opt.kubernetes.cluster.connect import each
+from metronome_opt.kubernetes.cluster.objects import capacities_of, claims_of
+from metronome_opt.kubernetes.cluster.plan import plan_definitions
 from metronome_opt.kubernetes.crd import custom_resource_definitions
 from tests.kubernetes.cluster.exports import GROUP
-from tests.kubernetes.cluster.server import ApiServer, binaries
+from tests.kubernetes.cluster.server import ORDINARY, ApiServer, binaries
 
 CLAIMS = claims_of(GROUP)
 NAMESPACES = Kind("v1", "Namespace", "namespaces", namespaced=False)
@@ -80,4 +81,26 @@ def definitions(kubeconfig: Path) -> None:
     with connect(kubeconfig) as connection:
         wanted = custom_resource_definitions(GROUP)
         assert not carry_out(connection, plan_definitions(connection, wanted)).failed
-        wait_established(connection, wanted, 60)
+        wait_served(connection, [CLAIMS, capacities_of(GROUP)], 60)
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a way to run `metronome claims` as the administrator."""
+    return lambda *arguments: run_as(kubeconfig, capsys, *arguments)
+
+
+@pytest.fixture
+def ordinary(api_server: ApiServer, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a way to run `metronome claims` as a user without rights of his own."""
+    return lambda *arguments: run_as(api_server.kubeconfig(ORDINARY), capsys, *arguments)
+
+
+def run_as(
+    kubeconfig: Path, capsys: pytest.CaptureFixture[str], command: str, *arguments: str
+) -> tuple[int, str, str]:
+    status = main(["claims", command, "--kubeconfig", str(kubeconfig), *arguments])
+    return status, *capsys.readouterr()

@@ -9,7 +9,8 @@ from typing import Any
 
 from metronome_opt.kubernetes import build_manifests, write_manifests
 from metronome_opt.kubernetes.check import Manifest
-from metronome_opt.kubernetes.cluster.desired import Desired, arrange
+from metronome_opt.kubernetes.cluster.objects import Desired, Kind, arrange
+from metronome_opt.kubernetes.dump import dump_objects
 from tests.kubernetes.example import two_jobs
 
 GROUP = "metronome.x-k8s.io"
@@ -69,3 +70,17 @@ def capacity(node: str, rate: str = "50G") -> Manifest:
 def desired(*objects: Manifest) -> Desired:
     """Return an export of these objects."""
     return arrange(copy.deepcopy(list(objects)), GROUP)
+
+
+def write(folder: Path, *objects: Manifest) -> str:
+    """Write objects to a folder of their own; return its name."""
+    folder.mkdir(exist_ok=True)
+    (folder / "claims.yaml").write_text(dump_objects(objects))
+    return str(folder)
+
+
+def rbac_kind(item: Manifest) -> Kind:
+    """Return the resource of a role or a binding."""
+    kind = item["kind"]
+    plural = f"{kind.lower()}s"
+    return Kind(item["apiVersion"], kind, plural, namespaced=kind.startswith("Role"))

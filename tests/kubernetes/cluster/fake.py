@@ -6,13 +6,14 @@ It merges as an API server does as far as the objects here go: lists as a whole.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import ALL_NAMESPACES
 from metronome_opt.kubernetes.cluster.failure import ClusterError
-from metronome_opt.kubernetes.cluster.kinds import Kind
+from metronome_opt.kubernetes.cluster.objects import Kind
 
 Key = tuple[Kind, str | None, str]
 OURS = "metronome-opt"
@@ -74,9 +75,17 @@ class FakeCluster:
     def merge(
         self, kind: Kind, name: str, namespace: str | None, patch: Mapping[str, Any]
     ) -> Manifest:
+        """Merge as RFC 7396 has it, and note whom the patch says, or us if a value changes."""
         with self._failing():
             item = self.objects[(kind, namespace, name)]
-            item["metadata"] |= copy.deepcopy(patch["metadata"])
+            before = copy.deepcopy(item)
+            _patch(item, copy.deepcopy(patch))
+            values = [
+                {**it, "metadata": {**it["metadata"], "managedFields": 0}} for it in (before, item)
+            ]
+            if values[0] != values[1]:
+                entry = {"manager": OURS, "operation": "Update", "fieldsV1": {}}
+                item["metadata"]["managedFields"].append(entry)
             return copy.deepcopy(item)
 
     def delete(
@@ -87,9 +96,16 @@ class FakeCluster:
         with self._failing():
             return self.objects.pop((kind, namespace, name), None) is not None
 
-    def _failing(self) -> _Failing:
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Let a change fail, before or after it is made."""
+        fails = self.changes in self.failures
         self.changes += 1
-        return _Failing(self, self.changes - 1 in self.failures)
+        if fails and not self.late:
+            raise ClusterError("https://fake: broken", passing=self.passing)
+        yield
+        if fails:
+            raise ClusterError("https://fake: broken", passing=self.passing)
 
     def _apply(self, kind: Kind, manifest: Manifest) -> Manifest:
         result = self._applied(kind, manifest)
@@ -109,25 +125,6 @@ class FakeCluster:
         entry = {"manager": OURS, "operation": "Apply", "fieldsV1": noted}
         live["metadata"]["managedFields"] = [*others, entry]
         return live
-
-
-class _Failing:
-    """Lets a change fail, before or after it is made."""
-
-    def __init__(self, cluster: FakeCluster, fails: bool) -> None:
-        self.cluster = cluster
-        self.fails = fails
-
-    def __enter__(self) -> None:
-        if self.fails and not self.cluster.late:
-            raise self._error()
-
-    def __exit__(self, *_: object) -> None:
-        if self.fails and self.cluster.late:
-            raise self._error()
-
-    def _error(self) -> ClusterError:
-        return ClusterError("https://fake: broken", passing=self.cluster.passing)
 
 
 def _key(kind: Kind, manifest: Manifest) -> Key:
@@ -158,5 +155,15 @@ def _merge(node: dict[str, Any], manifest: Mapping[str, Any]) -> None:
     for name, value in manifest.items():
         if isinstance(value, Mapping) and isinstance(node.get(name), dict):
             _merge(node[name], value)
+        else:
+            node[name] = value
+
+
+def _patch(node: dict[str, Any], patch: Mapping[str, Any]) -> None:
+    for name, value in patch.items():
+        if value is None:
+            node.pop(name, None)
+        elif isinstance(value, Mapping) and isinstance(node.get(name), dict):
+            _patch(node[name], value)
         else:
             node[name] = value

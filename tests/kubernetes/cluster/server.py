@@ -11,10 +11,13 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from ssl import create_default_context
 
 import yaml
+
+from metronome_opt.kubernetes.cluster import Connection, ForbiddenError, Kind
 
 ADMIN = "admin"
 ORDINARY = "ordinary"  # may do nothing but what a test grants
@@ -189,6 +192,23 @@ class ApiServer:
 
     def _log(self, name: str = "kube-apiserver") -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")[-2000:]
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Wait until something is so, at most two minutes."""
+    deadline = time.monotonic() + _READY_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def may_list(connection: Connection, kind: Kind) -> bool:
+    """Return whether somebody may list a resource."""
+    try:
+        connection.list(kind)
+    except ForbiddenError:
+        return False
+    return True
 
 
 def _free_ports(count: int) -> list[int]:

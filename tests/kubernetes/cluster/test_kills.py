@@ -5,9 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -15,13 +14,11 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.cluster import Connection, connect
-from metronome_opt.kubernetes.cluster.carryout import Outcome, carry_out
-from metronome_opt.kubernetes.cluster.desired import read_desired
-from metronome_opt.kubernetes.cluster.kinds import claims_of
-from metronome_opt.kubernetes.cluster.trial import prepare
-from metronome_opt.kubernetes.dump import dump_objects
-from tests.kubernetes.cluster.exports import GROUP, claim
-from tests.kubernetes.cluster.server import ApiServer
+from metronome_opt.kubernetes.cluster.apply import Outcome, carry_out
+from metronome_opt.kubernetes.cluster.objects import Desired, claims_of, read_desired
+from metronome_opt.kubernetes.cluster.plan import Plan, plan_apply, try_out
+from tests.kubernetes.cluster.exports import GROUP, claim, write
+from tests.kubernetes.cluster.server import ApiServer, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
 
@@ -30,14 +27,19 @@ TASKS = 3
 
 
 def export(folder: Path, namespace: str, jobs: int, offset: int = 0) -> Path:
-    folder.mkdir(exist_ok=True)
-    objects = [
-        claim(f"job{job:03d}", task, namespace, offset)
-        for job in range(jobs)
-        for task in range(TASKS)
-    ]
-    (folder / "claims.yaml").write_text(dump_objects(objects))
+    write(
+        folder,
+        *(
+            claim(f"job{job:03d}", task, namespace, offset)
+            for job in range(jobs)
+            for task in range(TASKS)
+        ),
+    )
     return folder
+
+
+def prepare(connection: Connection, desired: Desired) -> Plan:
+    return try_out(connection, plan_apply(connection, desired))
 
 
 def tasks_of(cluster: Connection) -> Counter[str]:
@@ -85,8 +87,7 @@ def test_a_server_killed_between_two_applies(
     outcome = Outcome()
     transport = Killing(restarted, at, before=before)
     with connect(restarted.kubeconfig(), timeout_s=1, transport=transport) as connection:
-        plan = prepare(connection, desired).plan
-        outcome = carry_out(connection, plan)
+        outcome = carry_out(connection, prepare(connection, desired))
     for _, line in outcome.failed:
         assert line.count("\n") == 0
         assert f"{restarted.url}: cannot be reached" in line
@@ -97,7 +98,7 @@ def test_a_server_killed_between_two_applies(
     assert main(arguments) == 0
     with connect(restarted.kubeconfig(), namespace=namespace) as connection:
         assert tasks_of(connection) == {f"job{job:03d}": TASKS for job in range(4)}
-        assert prepare(connection, desired).plan.parts == ()
+        assert prepare(connection, desired).parts == ()
 
 
 def start(folder: Path, server: ApiServer) -> subprocess.Popen[str]:
@@ -108,13 +109,6 @@ def start(folder: Path, server: ApiServer) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_run_that_is_killed_is_completed_by_the_next(

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.kubernetes.cluster import Connection
-from metronome_opt.kubernetes.cluster.kinds import claims_of
-from metronome_opt.kubernetes.dump import dump_objects
-from tests.kubernetes.cluster.exports import GROUP, claim
+from metronome_opt.kubernetes.cluster.objects import claims_of
+from tests.kubernetes.cluster.exports import GROUP, claim, write
 from tests.kubernetes.cluster.measured import run_measured
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
@@ -17,16 +16,14 @@ pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
 TASKS = 8
 
 
-def export(folder: Path, namespace: str, jobs: int) -> Path:
-    folder.mkdir()
-    objects = (claim(f"j{job:03}", task, namespace) for job in range(jobs) for task in range(TASKS))
-    (folder / "claims.yaml").write_text(dump_objects(objects))
-    return folder
+def export(folder: Path, namespace: str, jobs: int) -> str:
+    tasks = (claim(f"j{job:03}", task, namespace) for job in range(jobs) for task in range(TASKS))
+    return write(folder, *tasks)
 
 
-def apply(folder: Path, kubeconfig: Path) -> tuple[str, int]:
+def apply(folder: str, kubeconfig: Path) -> tuple[str, int]:
     """Apply an export in a process of its own; return its last line and its peak memory in KiB."""
-    lines, peak = run_measured(["claims", "apply", str(folder), "--kubeconfig", str(kubeconfig)])
+    lines, peak = run_measured(["claims", "apply", folder, "--kubeconfig", str(kubeconfig)])
     return lines[-1], peak
 
 

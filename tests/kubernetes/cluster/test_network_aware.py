@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,38 +17,37 @@ from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import (
     ALL_NAMESPACES,
     Connection,
-    ForbiddenError,
     Kind,
     connect,
 )
-from metronome_opt.kubernetes.cluster.carryout import carry_out
-from metronome_opt.kubernetes.cluster.definitions import plan_definitions, wait_established
-from metronome_opt.kubernetes.cluster.kinds import (
+from metronome_opt.kubernetes.cluster.apply import carry_out, wait_served
+from metronome_opt.kubernetes.cluster.objects import (
     APP_GROUPS,
     DEFINITIONS,
     TOPOLOGIES,
     capacities_of,
     claims_of,
 )
+from metronome_opt.kubernetes.cluster.plan import plan_definitions
 from metronome_opt.kubernetes.crd import custom_resource_definitions
-from tests.kubernetes.cluster import network_aware
-from tests.kubernetes.cluster.server import ORDINARY, ApiServer
+from tests.kubernetes.cluster.conftest import Run
+from tests.kubernetes.cluster.exports import rbac_kind
+from tests.kubernetes.cluster.server import ORDINARY, ApiServer, may_list, wait_for
 from tests.kubernetes.example import two_jobs
 
 pytestmark = pytest.mark.cluster
 
-RBAC = "rbac.authorization.k8s.io/v1"
+PLUGINS = list(yaml.safe_load_all((Path(__file__).parent / "network_aware.yaml").read_text()))
 GROUP = "claims.example"  # of this file alone, so that nothing is there that other tests left
 CLAIMS, CAPACITIES = claims_of(GROUP), capacities_of(GROUP)
-Run = Callable[..., tuple[int, str, str]]
 
 
 @contextmanager
-def known(cluster: Connection, definitions: Iterable[Manifest]) -> Iterator[None]:
+def known(cluster: Connection, definitions: Iterable[Manifest], *kinds: Kind) -> Iterator[None]:
     """Have a cluster know these definitions for a while."""
     wanted = list(definitions)
     assert not carry_out(cluster, plan_definitions(cluster, wanted)).failed
-    wait_established(cluster, wanted, 60)
+    wait_served(cluster, kinds, 60)
     yield
     for item in wanted:
         cluster.delete(DEFINITIONS, item["metadata"]["name"])
@@ -64,7 +62,7 @@ def is_there(cluster: Connection, definition: str) -> bool:
 def plugins(api_server: ApiServer, cluster: Connection) -> Iterator[None]:
     """Have our own server, none of somebody else, know what the scheduler plugins define."""
     del api_server
-    with known(cluster, network_aware.DEFINITIONS):
+    with known(cluster, PLUGINS, APP_GROUPS, TOPOLOGIES):
         yield
 
 
@@ -72,20 +70,8 @@ def plugins(api_server: ApiServer, cluster: Connection) -> Iterator[None]:
 def claims_too(plugins: None, cluster: Connection) -> Iterator[None]:
     """Have it know claims and capacities as well."""
     del plugins
-    with known(cluster, custom_resource_definitions(GROUP)):
+    with known(cluster, custom_resource_definitions(GROUP), CLAIMS, CAPACITIES):
         yield
-
-
-@pytest.fixture
-def run(api_server: ApiServer, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a way to run `metronome claims` as a user who may do what he is granted."""
-
-    def call(command: str, *arguments: str) -> tuple[int, str, str]:
-        path = str(api_server.kubeconfig(ORDINARY))
-        status = main(["claims", command, "--kubeconfig", path, *arguments])
-        return status, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture
@@ -102,7 +88,7 @@ def granted(
         options = ["--namespace", namespace, "--user", ORDINARY, "--group", GROUP, *arguments]
         assert main(["claims", "rbac", *options]) == 0
         for item in yaml.safe_load_all(capsys.readouterr().out):
-            cluster.apply(kind_of(item), item)
+            cluster.apply(rbac_kind(item), item)
             made.append(item)
         with connect(api_server.kubeconfig(ORDINARY), namespace=namespace) as connection:
             wait_for(lambda: all(may_list(connection, kind) for kind in seen))
@@ -110,27 +96,7 @@ def granted(
     yield call
     for item in made:
         metadata = item["metadata"]
-        cluster.delete(kind_of(item), metadata["name"], metadata.get("namespace"))
-
-
-def kind_of(item: Manifest) -> Kind:
-    kind = item["kind"]
-    return Kind(RBAC, kind, f"{kind.lower()}s", namespaced=kind.startswith("Role"))
-
-
-def may_list(connection: Connection, kind: Kind) -> bool:
-    try:
-        connection.list(kind)
-    except ForbiddenError:
-        return False
-    return True
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        cluster.delete(rbac_kind(item), metadata["name"], metadata.get("namespace"))
 
 
 def export(folder: Path, namespace: str, **changes: Any) -> Path:
@@ -159,7 +125,7 @@ def held(cluster: Connection) -> dict[tuple[str, str], Any]:
 
 @pytest.mark.usefixtures("claims_too")
 def test_a_whole_export_is_applied_changed_and_deleted_with_the_rights_that_are_printed(
-    run: Run,
+    ordinary: Run,
     granted: Callable[..., None],
     cluster: Connection,
     namespace: str,
@@ -167,7 +133,7 @@ def test_a_whole_export_is_applied_changed_and_deleted_with_the_rights_that_are_
 ) -> None:
     granted(seen=(CLAIMS, APP_GROUPS, TOPOLOGIES, CAPACITIES))
     folder = export(tmp_path / "out", namespace)
-    status, out, err = run("apply", str(folder))
+    status, out, err = ordinary("apply", str(folder))
     assert (status, err) == (0, "")
     assert out.splitlines() == [
         "what jobs share: 3 created",
@@ -176,41 +142,19 @@ def test_a_whole_export_is_applied_changed_and_deleted_with_the_rights_that_are_
         "in all 9 created",
     ]
     assert held(cluster) == objects(folder)
-    assert run("apply", str(folder))[:2] == (0, "nothing to do: 9 objects are so already\n")
-    assert run("status", str(folder))[0] == 0
+    assert ordinary("apply", str(folder))[:2] == (0, "nothing to do: 9 objects are so already\n")
+    assert ordinary("status", str(folder))[0] == 0
 
     export(folder, namespace, offsets={"VGG19_0": 0, "resnet50-0": 24})
-    status, out, _ = run("apply", str(folder))
+    status, out, _ = ordinary("apply", str(folder))
     # One job is turned; how far it is from the other, their cushion, changes in the claims of both.
     assert out.splitlines()[-1] == "in all 4 changed; 5 objects are so already"
     assert held(cluster) == objects(folder)
 
-    assert run("delete", str(folder))[0] == 0
+    assert ordinary("delete", str(folder))[0] == 0
     assert {kind for kind, _ in held(cluster)} == {"STBandwidthCapacity", "NetworkTopology"}
-    assert run("delete", str(folder), "--capacities")[0] == 0
+    assert ordinary("delete", str(folder), "--capacities")[0] == 0
     assert held(cluster) == {}
-
-
-@pytest.mark.usefixtures("claims_too")
-def test_of_a_job_whose_claim_fails_the_app_group_is_taken_back(
-    cluster: Connection, namespace: str, tmp_path: Path, kubeconfig: Path
-) -> None:
-    folder = export(tmp_path / "out", namespace)
-    quotas = Kind("v1", "ResourceQuota", "resourcequotas", namespaced=True)
-    hard = {f"count/{CLAIMS.resource}": "1"}
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "q", "namespace": namespace},
-        "spec": {"hard": hard},
-    }
-    cluster.apply(quotas, quota)
-    used = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
-    cluster.merge(quotas, "q/status", namespace, used)
-    reach = ["--kubeconfig", str(kubeconfig)]
-    assert main(["claims", "apply", str(folder), *reach]) == 1
-    assert {kind for kind, _ in held(cluster)} == {"STBandwidthCapacity", "NetworkTopology"}
-    assert main(["claims", "delete", str(folder), "--capacities", *reach]) == 0
 
 
 @pytest.mark.usefixtures("claims_too")
@@ -245,7 +189,7 @@ def test_jobs_of_all_namespaces_are_shown_and_deleted(
 
 @pytest.mark.usefixtures("plugins")
 def test_definitions_are_applied_and_deleted_with_the_rights_that_are_printed(
-    run: Run,
+    ordinary: Run,
     granted: Callable[..., None],
     cluster: Connection,
     namespace: str,
@@ -253,16 +197,16 @@ def test_definitions_are_applied_and_deleted_with_the_rights_that_are_printed(
 ) -> None:
     folder = str(export(tmp_path / "out", namespace))
     granted("--definitions", seen=(APP_GROUPS, TOPOLOGIES))
-    wait_for(lambda: run("apply", folder, "--definitions", "--dry-run")[0] == 0)
+    wait_for(lambda: ordinary("apply", folder, "--definitions", "--dry-run")[0] == 0)
     assert not is_there(cluster, CLAIMS.resource)
     (tmp_path / "out" / "crds.yaml").unlink()  # then they are those of this version
-    assert run("apply", folder, "--definitions")[0] == 0
+    assert ordinary("apply", folder, "--definitions")[0] == 0
     assert held(cluster) == objects(tmp_path / "out")
-    status, out, _ = run("apply", folder, "--definitions")
+    status, out, _ = ordinary("apply", folder, "--definitions")
     assert (status, out) == (0, "nothing to do: 9 objects are so already\n")
 
     there = ("--namespace", namespace, "--group", GROUP)
-    assert run("delete", "--all", "--capacities", "--definitions", *there)[0] == 0
+    assert ordinary("delete", "--all", "--capacities", "--definitions", *there)[0] == 0
     names = [kind.resource for kind in (CLAIMS, CAPACITIES)]
     wait_for(lambda: not any(is_there(cluster, name) for name in names))
     assert cluster.list(APP_GROUPS) == cluster.list(TOPOLOGIES) == []

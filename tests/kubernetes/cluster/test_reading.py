@@ -11,8 +11,8 @@ import pytest
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import Connection, Kind, connect
-from metronome_opt.kubernetes.cluster.definitions import wait_established
-from metronome_opt.kubernetes.cluster.kinds import DEFINITIONS
+from metronome_opt.kubernetes.cluster.apply import wait_served
+from metronome_opt.kubernetes.cluster.objects import DEFINITIONS, TOPOLOGIES
 from metronome_opt.kubernetes.reading import (
     Choices,
     Objects,
@@ -88,7 +88,11 @@ def example(api_server: ApiServer, definitions: None) -> Iterator[Connection]:
     with connect(api_server.kubeconfig()) as connection:
         for item in wanted:
             connection.apply(DEFINITIONS, item)
-        wait_established(connection, wanted, 60)
+        kinds = [
+            Kind(f"{group}/{version}", kind, f"{kind.lower()}s", namespaced=True)
+            for kind, (group, version) in FOREIGN.items()
+        ]
+        wait_served(connection, [*kinds, TOPOLOGIES], 60)
         items = [dict(item) for _, item in read_manifests([EXAMPLE])]
         spaces = {item["metadata"].get("namespace") for item in items} - {None, "default"}
         for name in spaces:
