@@ -155,7 +155,7 @@ def monitor(
 
 
 def _write_dashboard(file: Path) -> None:
-    from metronome_opt.control.dashboard import dashboard_json
+    from metronome_opt.control.metrics import dashboard_json
 
     write_text(file, dashboard_json())
     typer.echo(f"wrote {file}", err=True)
@@ -246,7 +246,8 @@ def _check(
         show.write_claims()
         check = watch.check(now_s)
     except PrometheusError as error:
-        watch.failed()
+        if told is not None:
+            told.failed()
         typer.echo(f"metronome: {error}", err=True)
         return None
     finally:

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from metronome_opt.control import Decision, Kind, Monitor, Settings
-from metronome_opt.control.inforce import carry_out, claims_of
 from metronome_opt.control.reading import observation
+from metronome_opt.control.watch import carry_out, claims_of
 from metronome_opt.profiles.samples import Samples, from_series
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.simulate import Conditions

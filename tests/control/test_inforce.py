@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from metronome_opt.control import Decision, Monitor, Observation, SeenBurst, Settings, Verdict
-from metronome_opt.control.inforce import carry_out, claims_of
+from metronome_opt.control import Burst, Decision, Monitor, Observation, Settings, Verdict
+from metronome_opt.control.watch import carry_out, claims_of
 from metronome_opt.scheduling.snapshot import snapshot_of
 from metronome_opt.scheduling.state import ClusterState
 from tests.control.scenes import obedient
@@ -129,7 +129,7 @@ def test_a_job_that_drifted_and_is_in_nobody_s_way_keeps_the_slot_that_it_is_in(
 def test_a_changed_period_becomes_a_claim_that_divides_the_hyperperiod() -> None:
     state = two_apart()
     seen = Observation(
-        period_ms=1700.0, origin_ms=NOW_MS + 350.0, bursts=(SeenBurst(0.0, 300.0, 900.0),)
+        period_ms=1700.0, origin_ms=NOW_MS + 350.0, bursts=(Burst(0.0, 300.0, 900.0),)
     )
     assert carry_out(state, decide(state, {"b": seen}))
     after = state.claims["b"]
@@ -146,7 +146,7 @@ def test_a_period_that_fits_none_is_told_and_the_claim_stays(period_ms: float) -
     state = two_apart()
     before = snapshot_of(state)
     seen = Observation(
-        period_ms=period_ms, origin_ms=NOW_MS + 350.0, bursts=(SeenBurst(0.0, 300.0, 900.0),)
+        period_ms=period_ms, origin_ms=NOW_MS + 350.0, bursts=(Burst(0.0, 300.0, 900.0),)
     )
     decision = decide(state, {"b": seen})
     assert [str(each) for each in decision.findings] == [
@@ -163,7 +163,7 @@ def test_a_period_that_fits_none_is_told_and_the_claim_stays(period_ms: float) -
 
 def test_others_are_put_right_beside_a_job_that_keeps_its_claim() -> None:
     state = state_of(claim("a", 0, length=20), claim("b", 100, length=20))
-    seen = Observation(period_ms=1250.0, origin_ms=NOW_MS, bursts=(SeenBurst(0.0, 100.0, 900.0),))
+    seen = Observation(period_ms=1250.0, origin_ms=NOW_MS, bursts=(Burst(0.0, 100.0, 900.0),))
     decision = decide(state, {"b": seen}, late_ms={"a": 210.0})
     assert carry_out(state, decision)
     assert (state.claims["a"].offset, state.claims["b"].offset) == (42, 100)
@@ -172,7 +172,7 @@ def test_others_are_put_right_beside_a_job_that_keeps_its_claim() -> None:
 def test_changed_traffic_becomes_the_claim() -> None:
     state = two_apart()
     seen = Observation(
-        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(SeenBurst(0.0, 400.0, 850.0),)
+        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(Burst(0.0, 400.0, 850.0),)
     )
     assert carry_out(state, decide(state, {"b": seen}))
     (phase,) = state.claims["b"].gang.phases
@@ -184,7 +184,7 @@ def test_changed_traffic_becomes_the_claim() -> None:
 def test_in_an_exclusive_cluster_no_job_gets_more_than_it_was_given(rate: int, kept: int) -> None:
     state = state_of(claim("a", 0, rate=500), claim("b", 100, rate=400), mode="exclusive")
     seen = Observation(
-        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(SeenBurst(0.0, 300.0, float(rate)),)
+        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(Burst(0.0, 300.0, float(rate)),)
     )
     decision = decide(state, {"b": seen})
     assert decision.findings

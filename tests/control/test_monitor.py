@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.control import (
+    Burst,
     Claims,
     Kind,
     Memory,
     Monitor,
     Observation,
-    SeenBurst,
     Settings,
     Verdict,
 )
-from metronome_opt.control.memory import Moved
+from metronome_opt.control.decide import Moved
 from metronome_opt.errors import InputError
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
@@ -205,7 +205,7 @@ def test_an_observation_of_what_cannot_be_is_refused(values: dict[str, float], t
 @pytest.mark.parametrize("values", [(math.nan, 1.0, 1.0), (0.0, -1.0, 1.0), (0.0, 1.0, math.inf)])
 def test_a_burst_that_cannot_be_is_refused(values: tuple[float, float, float]) -> None:
     with pytest.raises(InputError, match="_m"):
-        SeenBurst(*values)
+        Burst(*values)
 
 
 def test_resting_jobs_are_not_moved_and_what_they_would_gain_waits() -> None:
@@ -258,7 +258,7 @@ def test_a_link_that_became_narrow_is_found_and_solved_anew() -> None:
 def test_changed_traffic_and_period_become_the_claim() -> None:
     claims = three_apart()
     due = claims.next_due_ms("c", 5000.0)
-    seen = Observation(210.0, due, (SeenBurst(0.0, 30.0, 90.0),))
+    seen = Observation(210.0, due, (Burst(0.0, 30.0, 90.0),))
     decision = Monitor(AT_ONCE).check(claims, {"c": seen}, 0.0)
     assert {each.kind for each in decision.findings} == {Kind.PERIOD, Kind.TRAFFIC}
     assert decision.claims is not None

@@ -81,11 +81,6 @@ def test_a_rate_after_a_gap_is_taken_for_that_of_one_step() -> None:
     assert found.spans_s.tolist() == [1.0, 1.0, 1.0, 1.0]
 
 
-def test_a_part_of_the_samples() -> None:
-    found = Samples(np.arange(10.0), np.arange(10.0)).between(3.0, 6.0)
-    assert found.times_s.tolist() == found.rates_mbps.tolist() == [3.0, 4.0, 5.0]
-
-
 @pytest.mark.parametrize(
     ("times", "rates", "message"),
     [

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.control import (
+    Burst,
     Claims,
     Kind,
     Monitor,
     Observation,
-    SeenBurst,
     Settings,
     detect,
     undisturbed,
@@ -51,7 +51,7 @@ def seen_of(claims: Claims, name: str, **changes: object) -> dict[str, Observati
 
 def test_a_burst_that_meets_another_one_may_take_longer() -> None:
     claims = two_of(80)  # b begins as a ends, and is 50 ms long; at half the rate it takes 100
-    seen = seen_of(claims, "a", bursts=(SeenBurst(0, 100, 40),))
+    seen = seen_of(claims, "a", bursts=(Burst(0, 100, 40),))
     (burst,) = undisturbed(claims, seen)["a"].bursts or ()
     assert (burst.start_ms, burst.length_ms, burst.rate_mbps) == pytest.approx((0, 50, 80))
     assert found(claims, seen) == []
@@ -60,7 +60,7 @@ def test_a_burst_that_meets_another_one_may_take_longer() -> None:
 @given(st.floats(0.0, 60.0))
 def test_a_period_that_is_longer_by_what_the_burst_lost_is_the_claimed_one(lost: float) -> None:
     claims = two_of(80)
-    burst = SeenBurst(0, 50 + lost, 80 * 50 / (50 + lost))
+    burst = Burst(0, 50 + lost, 80 * 50 / (50 + lost))
     seen = seen_of(claims, "a", period_ms=200 + lost, bursts=(burst,))
     assert undisturbed(claims, seen)["a"].period_ms == pytest.approx(200)
     assert found(claims, seen) == []
@@ -68,7 +68,7 @@ def test_a_period_that_is_longer_by_what_the_burst_lost_is_the_claimed_one(lost:
 
 def test_a_job_with_slack_makes_up_for_what_its_burst_lost() -> None:
     claims = two_of(80)
-    seen = seen_of(claims, "a", period_ms=201.0, bursts=(SeenBurst(0, 70, 80 * 50 / 70),))
+    seen = seen_of(claims, "a", period_ms=201.0, bursts=(Burst(0, 70, 80 * 50 / 70),))
     assert undisturbed(claims, seen)["a"].period_ms == pytest.approx(200)
 
 
@@ -79,16 +79,16 @@ def test_a_burst_after_one_that_was_held_up_is_late_by_that() -> None:
             job("b", 40, (0, 10, 80), current_offset=5),
         )
     )
-    late = (SeenBurst(0, 75, 80 * 50 / 75), SeenBurst(125, 20, 80))
+    late = (Burst(0, 75, 80 * 50 / 75), Burst(125, 20, 80))
     seen = seen_of(claims, "a", period_ms=225.0, bursts=late)
     assert found(claims, seen) == []
-    later = (late[0], SeenBurst(145, 20, 80))  # 20 ms more than the 25 that were lost
+    later = (late[0], Burst(145, 20, 80))  # 20 ms more than the 25 that were lost
     assert found(claims, seen_of(claims, "a", bursts=later)) == [(Kind.TRAFFIC, "a")]
 
 
 def test_a_link_that_carries_less_holds_up_a_job_by_itself() -> None:
     claims = Claims(network(job("a", 40, (0, 10, 80), current_offset=0)))
-    seen = seen_of(claims, "a", bursts=(SeenBurst(0, 100, 40),))
+    seen = seen_of(claims, "a", bursts=(Burst(0, 100, 40),))
     assert [each.kind for each in detect(claims, undisturbed(claims, seen))] == [Kind.TRAFFIC]
     assert detect(claims, undisturbed(claims, seen, {"link": 40.0})) == ()
 
@@ -96,7 +96,7 @@ def test_a_link_that_carries_less_holds_up_a_job_by_itself() -> None:
 def test_jobs_that_hold_each_other_up_are_re_phased_and_claim_what_they_did() -> None:
     """Both begin at once and take twice as long, so that nobody keeps the period."""
     claims = two_of(80, second=20)
-    both = Observation(period_ms=250.0, origin_ms=10_000.0, bursts=(SeenBurst(0, 100, 40),))
+    both = Observation(period_ms=250.0, origin_ms=10_000.0, bursts=(Burst(0, 100, 40),))
     decision = Monitor(AT_ONCE).check(claims, {"a": both, "b": both}, 10_000.0)
     assert {each.kind for each in decision.findings} == {Kind.DRIFTED}
     assert decision.plan is not None
@@ -112,13 +112,13 @@ def test_jobs_that_hold_each_other_up_are_re_phased_and_claim_what_they_did() ->
 
 
 def test_a_lower_rate_is_found_where_nobody_is_met() -> None:
-    slower = (SeenBurst(0, 75, 80 * 50 / 75),)
+    slower = (Burst(0, 75, 80 * 50 / 75),)
     out_of_the_way = two_of(80, second=22)
     assert found(out_of_the_way, seen_of(out_of_the_way, "a", bursts=slower)) == [
         (Kind.TRAFFIC, "a")
     ]
     with_room = two_of(50, second=5)  # together no more than the 100 that the link carries
-    slower = (SeenBurst(0, 75, 50 * 50 / 75),)
+    slower = (Burst(0, 75, 50 * 50 / 75),)
     assert found(with_room, seen_of(with_room, "a", period_ms=225.0, bursts=slower)) == [
         (Kind.PERIOD, "a"),
         (Kind.TRAFFIC, "a"),
@@ -127,7 +127,7 @@ def test_a_lower_rate_is_found_where_nobody_is_met() -> None:
 
 def test_what_slides_may_have_met_anybody() -> None:
     claims = two_of(80, second=22)
-    slower = (SeenBurst(0, 75, 80 * 50 / 75),)
+    slower = (Burst(0, 75, 80 * 50 / 75),)
     assert found(claims, seen_of(claims, "a", period_ms=225.0, bursts=slower)) == []
     one = seen_of(claims, "a", bursts=slower)
     sliding = {**one, "b": replace(one["b"], period_ms=210.0)}
@@ -136,7 +136,7 @@ def test_what_slides_may_have_met_anybody() -> None:
 
 def test_who_is_gone_holds_up_nobody() -> None:
     claims = two_of(80)
-    slower = seen_of(claims, "a", bursts=(SeenBurst(0, 100, 40),))
+    slower = seen_of(claims, "a", bursts=(Burst(0, 100, 40),))
     assert found(claims, {**slower, "b": Observation(gone=True)}) == [
         (Kind.TRAFFIC, "a"),
         (Kind.GONE, "b"),
@@ -146,14 +146,14 @@ def test_who_is_gone_holds_up_nobody() -> None:
 @pytest.mark.parametrize(
     ("period_ms", "burst", "kind"),
     [
-        (230.0, SeenBurst(0, 50, 80), Kind.PERIOD),  # computes for longer
-        (200.0, SeenBurst(0, 80, 80), Kind.TRAFFIC),  # sends more
-        (260.0, SeenBurst(0, 80, 50), Kind.PERIOD),  # is held up for 30 ms and computes for longer
-        (200.0, SeenBurst(0, 120, 50), Kind.TRAFFIC),  # is held up and sends more
+        (230.0, Burst(0, 50, 80), Kind.PERIOD),  # computes for longer
+        (200.0, Burst(0, 80, 80), Kind.TRAFFIC),  # sends more
+        (260.0, Burst(0, 80, 50), Kind.PERIOD),  # is held up for 30 ms and computes for longer
+        (200.0, Burst(0, 120, 50), Kind.TRAFFIC),  # is held up and sends more
     ],
 )
 def test_a_change_of_its_own_is_found_beside_contention(
-    period_ms: float, burst: SeenBurst, kind: Kind
+    period_ms: float, burst: Burst, kind: Kind
 ) -> None:
     claims = two_of(80)
     seen = seen_of(claims, "a", period_ms=period_ms, bursts=(burst,))
@@ -162,7 +162,7 @@ def test_a_change_of_its_own_is_found_beside_contention(
 
 def test_a_claim_is_put_right_without_what_others_did() -> None:
     claims = two_of(80)
-    burst = SeenBurst(0, 100, 60)  # 75 ms at 80, and 25 that it was held up
+    burst = Burst(0, 100, 60)  # 75 ms at 80, and 25 that it was held up
     seen = seen_of(claims, "a", period_ms=265.0, bursts=(burst,))
     decision = Monitor(AT_ONCE).check(claims, seen, 20_000.0)
     assert decision.claims is not None
