@@ -150,32 +150,13 @@ def _name(key: str) -> str:
 # ------------------------------------------------------------------ who is to move
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What is to be done with jobs that hang together.
-
-    Attributes
-    ----------
-    way
-        The offsets. Nobody moves if that does not gain enough.
-    postponed
-        Whether more would be gained if no job were resting.
-    most
-        What the best plan of all would gain, moves paid: a share of the weighted traffic.
-    """
-
-    way: Reconfiguration
-    postponed: bool
-    most: Fraction
-
-
 def choose(
     part: Instance,
     suspects: Collection[str],
     resting: Collection[str],
     settings: Settings,
     seed: int = 0,
-) -> Choice:
+) -> tuple[Reconfiguration, bool, Fraction]:
     """Choose between moving nobody, one job, the jobs around the suspects, and all.
 
     Parameters
@@ -186,14 +167,19 @@ def choose(
         Those of them that something was found of, or of whose links.
     resting
         Jobs that must not be moved now.
-    seed
-        Of the solver.
+
+    Returns
+    -------
+    way, postponed, most
+        The offsets: nobody moves if that does not gain enough. Whether more would be gained if no
+        job were resting. What the best plan of all would gain, moves paid, as a share of the
+        weighted traffic.
     """
     way, most = _least_that_pays(part, suspects, resting, settings, seed)
     if way.moved or not any(job.name in resting for job in part.jobs):
-        return Choice(way, postponed=False, most=most)
+        return way, False, most
     unbound, most = _least_that_pays(part, suspects, (), settings, seed)
-    return Choice(way, postponed=bool(unbound.moved), most=most)
+    return way, bool(unbound.moved), most
 
 
 def _least_that_pays(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from metronome_opt.control.decide import Verdict
 from metronome_opt.control.detect import Kind
@@ -22,6 +22,44 @@ if TYPE_CHECKING:
 MAX_RESUMED_BYTES = 2**24
 
 _BYTES_PER_MBIT = 125_000
+
+# By name, what they say and their labels.
+_GAUGES = {
+    "jobs": ("Jobs that claim a slot, by what the last check saw of them.", "state"),
+    "job_phase_drift_seconds": (
+        "How far a job was off its slot when it was last measured; above 0 is late.",
+        "training_job",
+    ),
+    "job_cushion_seconds": (
+        "How far a job may be off its slot without being in anybody's way.",
+        "training_job",
+    ),
+    "job_period_seconds": ("The period of a job when it was last measured.", "training_job"),
+    "link_score": (
+        "Compatibility of the jobs on a link as measured: 1 less the share of capacity in excess.",
+        "link",
+    ),
+    "contention_weighted_bytes_per_second": (
+        "Mean bandwidth that jobs lack, times their weights: as claimed, as measured, as planned.",
+        "state",
+    ),
+    "check_duration_seconds": ("How long the last check took.",),
+    "last_check_timestamp_seconds": (
+        "When the last check was completed, seconds since the epoch.",
+    ),
+}
+_COUNTERS = {
+    "findings_total": ("What was found not to be as claimed.", "kind"),
+    "decisions_total": ("Checks, by what was decided.", "decision"),
+    "rephasings_total": (
+        "How often a job was told to wait once, so as to keep another slot.",
+        "training_job",
+        "priority",
+    ),
+    "prometheus_errors_total": (
+        "Checks that were left out because Prometheus gave no answer that could be used.",
+    ),
+}
 
 
 def dashboard_json() -> str:
@@ -48,127 +86,97 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._client = client = _client()
-        client.disable_created_metrics()  # when a counter was made is told nobody else
+        try:
+            import prometheus_client
+        except ImportError:
+            raise MissingBackendError(
+                "metrics need prometheus_client, which is not installed: "
+                "pip install 'metronome-opt[monitor]'"
+            ) from None
+        self._client = client = cast("Any", prometheus_client)
+        client.disable_created_metrics()  # nobody asks when a counter was made
         self.registry = client.CollectorRegistry()
-        self._counters: dict[str, Any] = {}
-
-        def gauge(name: str, said: str, *labels: str) -> Any:
-            # One without labels would be 0 from the beginning.
+        self._of: dict[str, Any] = {}
+        for name, (said, *labels) in _GAUGES.items():
+            # One without labels would be 0 at once; it is registered when it is known.
             registry = self.registry if labels else None
-            return client.Gauge(f"metronome_{name}", said, labels, registry=registry)
-
-        def counter(name: str, said: str, *labels: str) -> Any:
-            name = f"metronome_{name}_total"
-            self._counters[name] = client.Counter(name, said, labels, registry=self.registry)
-            return self._counters[name]
-
-        self._jobs = gauge(
-            "jobs", "Jobs that claim a slot, by what the last check saw of them.", "state"
-        )
-        self._drift = gauge(
-            "job_phase_drift_seconds",
-            "How far a job was off its slot when it was last measured; above 0 is late.",
-            "training_job",
-        )
-        self._cushion = gauge(
-            "job_cushion_seconds",
-            "How far a job may be off its slot without being in anybody's way.",
-            "training_job",
-        )
-        self._period = gauge(
-            "job_period_seconds",
-            "The period of a job when it was last measured.",
-            "training_job",
-        )
-        self._score = gauge(
-            "link_score",
-            "Compatibility of the jobs on a link as measured: 1 less the share of capacity in "
-            "excess.",
-            "link",
-        )
-        self._contention = gauge(
-            "contention_weighted_bytes_per_second",
-            "Mean bandwidth that jobs lack, times their weights: as claimed, as measured, as "
-            "planned.",
-            "state",
-        )
-        self._duration = gauge("check_duration_seconds", "How long the last check took.")
-        self._last_check = gauge(
-            "last_check_timestamp_seconds",
-            "When the last check was completed, seconds since the epoch.",
-        )
-        self._findings = counter("findings", "What was found not to be as claimed.", "kind")
-        self._decisions = counter("decisions", "Checks, by what was decided.", "decision")
-        self._rephasings = counter(
-            "rephasings",
-            "How often a job was told to wait once, so as to keep another slot.",
-            "training_job",
-            "priority",
-        )
-        self._errors = counter(
-            "prometheus_errors",
-            "Checks that were left out because Prometheus gave no answer that could be used.",
-        )
+            self._of[name] = client.Gauge(f"metronome_{name}", said, labels, registry=registry)
+        for name, (said, *labels) in _COUNTERS.items():
+            full = f"metronome_{name}"
+            self._of[name] = client.Counter(full, said, labels, registry=self.registry)
         for kind in Kind:
-            self._findings.labels(kind)
+            self._of["findings_total"].labels(kind)
         for decision in Verdict:
-            self._decisions.labels(decision)
+            self._of["decisions_total"].labels(decision)
 
     # ------------------------------------------------------------------ what there is to tell
 
     def failed(self) -> None:
         """Count a check that was left out because there was no answer to be used."""
-        self._errors.inc()
+        self._of["prometheus_errors_total"].inc()
 
     def tell(self, claims: Claims | None, check: Check, took_s: float, *, dry_run: bool) -> None:
         """Take in what a check came to; a dry run decides nothing and tells nobody to wait."""
         decision, seen = check.decision, check.observations
         gone = sum(each.gone for each in seen.values())
-        self._jobs.labels("measured").set(len(seen) - gone)
-        self._jobs.labels("unmeasured").set(check.jobs - len(seen))
-        self._jobs.labels("gone").set(gone)
-        self._duration.set(took_s)
-        self._last_check.set(check.at_s)
-        if self.value("metronome_last_check_timestamp_seconds") is None:
-            self.registry.register(self._duration)
-            self.registry.register(self._last_check)
+        self._set(
+            "jobs",
+            {"measured": len(seen) - gone, "unmeasured": check.jobs - len(seen), "gone": gone},
+        )
+        times = {"check_duration_seconds": took_s, "last_check_timestamp_seconds": check.at_s}
+        for name, value in times.items():
+            self._of[name].set(value)
+            if self.value(f"metronome_{name}") is None:
+                self.registry.register(self._of[name])
         if not dry_run:
-            self._decisions.labels(decision.kind if decision else Verdict.NOTHING).inc()
+            self._of["decisions_total"].labels(decision.kind if decision else Verdict.NOTHING).inc()
         if claims is None or decision is None:
             return
+        drifts, periods = (
+            {
+                job: getattr(each, name)
+                for job, each in seen.items()
+                if getattr(each, name) is not None
+            }
+            for name in ("origin_ms", "period_ms")
+        )
         slot_s = claims.instance.slot_ms / 1000
-        _replace(
-            self._drift,
-            {
-                job: claims.drift_ms(job, each.origin_ms) / 1000
-                for job, each in seen.items()
-                if each.origin_ms is not None
-            },
+        self._set(
+            "job_phase_drift_seconds",
+            {job: claims.drift_ms(job, began) / 1000 for job, began in drifts.items()},
         )
-        _replace(
-            self._cushion, {job: slot_s * claims.cushions.get(job, 0) for job in claims.offsets}
-        )
-        _replace(
-            self._period,
-            {
-                job: each.period_ms / 1000
-                for job, each in seen.items()
-                if each.period_ms is not None
-            },
+        self._set("job_period_seconds", {job: each / 1000 for job, each in periods.items()})
+        self._set(
+            "job_cushion_seconds",
+            {job: slot_s * claims.cushions.get(job, 0) for job in claims.offsets},
         )
         measured = decision.claims or claims
         links = evaluate(measured.instance, measured.offsets, measured.stretch).links
-        _replace(self._score, {link.name: float(link.score) for link in links if link.jobs > 1})
+        self._set("link_score", {link.name: float(link.score) for link in links if link.jobs > 1})
         if decision.contention is not None:
-            for state, level in vars(decision.contention).items():
-                self._contention.labels(state).set(float(level) * _BYTES_PER_MBIT)
+            levels = vars(decision.contention).items()
+            self._set(
+                "contention_weighted_bytes_per_second",
+                {state: float(level) * _BYTES_PER_MBIT for state, level in levels},
+            )
         for finding in decision.findings:
-            self._findings.labels(finding.kind).inc()
+            self._of["findings_total"].labels(finding.kind).inc()
         if not dry_run:
             steps = Counter(step.job for step in decision.plan.steps) if decision.plan else {}
             for job in claims.instance.jobs:
-                self._rephasings.labels(job.name, str(job.weight)).inc(steps.get(job.name, 0))
+                told = self._of["rephasings_total"].labels(job.name, str(job.weight))
+                told.inc(steps.get(job.name, 0))
+
+    def _set(self, name: str, values: Mapping[str, float]) -> None:
+        """Set a gauge of one label: its values by those of the label. All others vanish."""
+        gauge = self._of[name]
+        for family in gauge.collect():
+            for sample in family.samples:
+                (label,) = sample.labels.values()
+                if label not in values:
+                    gauge.remove(label)
+        for label, value in values.items():
+            gauge.labels(label).set(value)
 
     def value(self, name: str, **labels: str) -> float | None:
         """Return a value, None if it is not known."""
@@ -224,12 +232,13 @@ class Metrics:
             ) from None
         for sample in (sample for family in families for sample in family.samples):
             name, labels, value = sample.name, sample.labels, float(sample.value)
-            counter = self._counters.get(name)
-            of_a_job = counter is self._rephasings and labels.keys() == {"training_job", "priority"}
-            if counter is None or not (of_a_job or self.value(name, **labels) is not None):
+            short = name.removeprefix("metronome_")
+            of_a_job = short == "rephasings_total" and labels.keys() == {"training_job", "priority"}
+            if short not in _COUNTERS or not (of_a_job or self.value(name, **labels) is not None):
                 continue
             if not (math.isfinite(value) and value >= 0):
                 raise InputError(f"{path}: {name} is {show(value)}; delete the file to count anew")
+            counter = self._of[short]
             (counter.labels(**labels) if labels else counter).inc(value)
 
     @contextmanager
@@ -263,25 +272,3 @@ class Metrics:
             server.shutdown()
             server.server_close()
             thread.join()
-
-
-def _client() -> Any:
-    try:
-        import prometheus_client
-    except ImportError:
-        raise MissingBackendError(
-            "metrics need prometheus_client, which is not installed: "
-            "pip install 'metronome-opt[monitor]'"
-        ) from None
-    return prometheus_client
-
-
-def _replace(gauge: Any, values: Mapping[str, float]) -> None:
-    """Set a gauge of one label: its values by those of the label. All others vanish."""
-    for family in gauge.collect():
-        for sample in family.samples:
-            (label,) = sample.labels.values()
-            if label not in values:
-                gauge.remove(label)
-    for label, value in values.items():
-        gauge.labels(label).set(value)

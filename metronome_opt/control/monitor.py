@@ -175,12 +175,12 @@ class Monitor:
             }
             if not suspects:
                 continue
-            choice = choose(part, suspects, resting, self.settings, self._seed)
-            most = max(most, choice.most)
-            if choice.postponed:
+            way, wait, gain = choose(part, suspects, resting, self.settings, self._seed)
+            most = max(most, gain)
+            if wait:
                 postponed |= _members(part)
-            for index in choice.way.moved:
-                offsets[part.jobs[index].name] = choice.way.offsets[index]
+            for index in way.moved:
+                offsets[part.jobs[index].name] = way.offsets[index]
         return offsets, postponed, most
 
 

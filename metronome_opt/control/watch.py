@@ -36,30 +36,14 @@ MEMORY_FILE = "monitor.json"
 
 @dataclass(frozen=True)
 class Check:
-    """What one check came to.
+    """What one check came to."""
 
-    Attributes
-    ----------
-    at_s
-        When, seconds since the epoch.
-    jobs
-        How many have claims on links.
-    observations
-        By job, of those that were measured.
-    unmeasured
-        Why the others were not, by job.
-    decision
-        None if there was nobody to look at.
-    kept
-        Whether the state is another one than before.
-    """
-
-    at_s: float
-    jobs: int
-    observations: Mapping[str, Observation]
-    unmeasured: Mapping[str, str]
-    decision: Decision | None
-    kept: bool
+    at_s: float  # seconds since the epoch
+    jobs: int  # that have claims on links
+    observations: Mapping[str, Observation]  # by job, of those that were measured
+    unmeasured: Mapping[str, str]  # why the others were not, by job
+    decision: Decision | None  # None if there was nobody to look at
+    kept: bool  # whether the state is another one than before
 
     @property
     def is_blind(self) -> bool:
@@ -67,11 +51,22 @@ class Check:
         return self.jobs > 0 and not self.observations
 
 
-class Watch:
-    """Checks a cluster again and again.
+def check(
+    folder: Path,
+    read: Read,
+    selector: Selector,
+    now_s: float,
+    *,
+    window_s: float = 120.0,
+    gone_s: float = 60.0,
+    settings: Settings | None = None,
+    metrics: Metrics | None = None,
+    dry_run: bool = False,
+) -> Check:
+    """Look at the last minutes of a cluster before a moment, and decide.
 
     Nothing is written before all that a decision needs has been read; a check that fails leaves
-    the state as it was. Between two checks the folder is free for others.
+    the state as it was. While samples are read, the folder is free for others.
 
     Parameters
     ----------
@@ -79,95 +74,61 @@ class Watch:
         That of a `Store`; what the monitor remembers is kept there too.
     read, selector
         Where samples come from.
-    window_s
-        How far back to look.
+    now_s, window_s
+        The moment, seconds since the epoch, and how far to look back.
     gone_s
         For how long a job has to send nothing, ten periods at least, to be taken for gone.
     settings
         How to decide.
     metrics
-        Told of every check; None to tell nobody.
+        Told of the check; None to tell nobody.
     dry_run
         Decide, but keep nothing, and count nothing as decided.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no state, or is in use before or after samples are read.
+    PrometheusError
+        If Prometheus gave no answer that can be used; everything is as before.
     """
-
-    def __init__(
-        self,
-        folder: str | Path,
-        read: Read,
-        selector: Selector,
-        *,
-        window_s: float = 120.0,
-        gone_s: float = 60.0,
-        settings: Settings | None = None,
-        metrics: Metrics | None = None,
-        dry_run: bool = False,
-    ) -> None:
-        self._folder, self._read, self._selector = Path(folder), read, selector
-        self._window_s, self._gone_s, self._dry_run = window_s, gone_s, dry_run
-        self._settings, self._metrics = settings or Settings(), metrics
-
-    def check(self, now_s: float) -> Check:
-        """Look at the last minutes before a moment, seconds since the epoch, and decide.
-
-        Raises
-        ------
-        InputError
-            If the folder holds no state, or is in use before or after Prometheus is asked.
-        PrometheusError
-            If Prometheus gave no answer that can be used; everything is as before.
-        """
-        begin = time.monotonic()
-        with Store(self._folder) as store:
-            state, claims = store.state, claims_of(store.state)
-        path = self._folder / MEMORY_FILE
-        memory = read_as(path, Memory.from_dict) if path.exists() else Memory()
-        # While Prometheus is asked, others may have the folder.
-        seen: dict[str, Observation | str] = {}
-        if claims is not None:
-            seen = observe(
-                state,
-                claims,
-                self._selector,
-                self._read,
-                now_s=now_s,
-                for_s=self._window_s,
-                moved_s={job: moved.at_ms / 1000 for job, moved in memory.moved.items()},
-                gone_s=self._gone_s,
-            )
-        with Store(self._folder) as store:
-            if store.state.sequence != state.sequence:
-                claims, after = claims_of(store.state), store.state.claims
-                seen = {
-                    job: each
-                    for job, each in seen.items()
-                    if job in after and after[job] == state.claims.get(job)
-                }
-            check = self._decide(store, claims, seen, memory, now_s)
-        if self._metrics is not None:
-            self._metrics.tell(claims, check, time.monotonic() - begin, dry_run=self._dry_run)
-        return check
-
-    def _decide(
-        self,
-        store: Store,
-        claims: Claims | None,
-        seen: Mapping[str, Observation | str],
-        memory: Memory,
-        now_s: float,
-    ) -> Check:
-        if claims is None:
-            return Check(now_s, 0, {}, {}, None, kept=False)
+    begin = time.monotonic()
+    with Store(folder) as store:
+        state, claims = store.state, claims_of(store.state)
+    path = folder / MEMORY_FILE
+    memory = read_as(path, Memory.from_dict) if path.exists() else Memory()
+    seen: dict[str, Observation | str] = {}
+    if claims is not None:
+        moved_s = {job: moved.at_ms / 1000 for job, moved in memory.moved.items()}
+        seen = observe(
+            state,
+            claims,
+            selector,
+            read,
+            now_s=now_s,
+            for_s=window_s,
+            moved_s=moved_s,
+            gone_s=gone_s,
+        )
+    with Store(folder) as store:
+        if store.state.sequence != state.sequence:
+            claims, after = claims_of(store.state), store.state.claims
+            same = {job for job, claim in after.items() if claim == state.claims.get(job)}
+            seen = {job: each for job, each in seen.items() if job in same}
         observations = {job: each for job, each in seen.items() if isinstance(each, Observation)}
         unmeasured = {job: each for job, each in seen.items() if isinstance(each, str)}
-        monitor = Monitor(self._settings, memory)
-        decision = monitor.check(claims, observations, 1000 * now_s)
-        kept = False
-        if not self._dry_run:
-            kept = carry_out(store.state, decision)
-            text = json.dumps(monitor.memory.to_dict(), indent=2) + "\n"
-            write_text(self._folder / MEMORY_FILE, text)
-        return Check(now_s, len(claims.offsets), observations, unmeasured, decision, kept)
+        decision, kept = None, False
+        if claims is not None:
+            monitor = Monitor(settings, memory)
+            decision = monitor.check(claims, observations, 1000 * now_s)
+            if not dry_run:
+                kept = carry_out(store.state, decision)
+                write_text(path, json.dumps(monitor.memory.to_dict(), indent=2) + "\n")
+    jobs = 0 if claims is None else len(claims.offsets)
+    found = Check(now_s, jobs, observations, unmeasured, decision, kept)
+    if metrics is not None:
+        metrics.tell(claims, found, time.monotonic() - begin, dry_run=dry_run)
+    return found
 
 
 # ------------------------------------------------------------------ active claims

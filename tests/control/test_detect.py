@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from metronome_opt.control import Burst, Claims, Kind, Observation, detect
 from metronome_opt.errors import InputError
-from tests.builders import job, network
 from tests.control.scenes import obedient, running, three_apart
 
 
@@ -99,8 +98,3 @@ def test_what_the_claims_do_not_name_is_refused(where: str) -> None:
     capacities = {"z": 1.0} if where == "links" else {}
     with pytest.raises(InputError, match="'z': the claims do not name it"):
         detect(three_apart(), observations, capacities)
-
-
-def test_what_was_not_measured_decides_nothing() -> None:
-    claims = Claims(network(job("a", 40, (0, 10, 80), current_offset=7)))
-    assert detect(claims, {"a": Observation()}) == ()
