@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,9 +18,10 @@ from metronome_opt.errors import InputError, MetronomeError
 
 if TYPE_CHECKING:
     from metronome_opt.cli.checks import Show
-    from metronome_opt.control.decide import Settings
     from metronome_opt.control.metrics import Metrics
-    from metronome_opt.control.watch import Check, Watch
+    from metronome_opt.control.watch import Check
+
+    _Look = Callable[[float], Check]
 
 _FAILED = 1
 _INTERRUPTED = 130
@@ -134,67 +136,34 @@ def monitor(
     if dashboard is not None:
         _write_dashboard(dashboard)
     with _metrics(metrics, listen) as told:
-        watch = _watch(
+        from metronome_opt.control.decide import Settings
+        from metronome_opt.control.reading import DEFAULT_SELECTOR, Selector
+        from metronome_opt.control.watch import check
+        from metronome_opt.profiles.prometheus import Prometheus
+
+        look = partial(
+            check,
             state,
-            prometheus,
-            selector,
-            window=window,
-            gone=gone,
-            timeout=timeout,
-            attempts=attempts,
-            settings=_settings(price, gain),
+            Prometheus(prometheus, timeout_s=timeout, attempts=attempts).raw,
+            Selector(DEFAULT_SELECTOR if selector is None else selector),
+            window_s=window,
+            gone_s=gone,
+            settings=Settings(price=Fraction(str(price)), minimum_gain=Fraction(str(gain))),
             metrics=told,
             dry_run=dry_run,
         )
         show = Show(state, claims, as_json=as_json, dry_run=dry_run)
         if interval is None:
-            now_s = time.time() if at is None else at
-            check = _check(watch, show, told, metrics, now_s)
-            return _FAILED if check is None or check.is_blind else 0
-        return _repeat(watch, show, told, metrics, interval)
+            found = _check(look, show, told, metrics, time.time() if at is None else at)
+            return _FAILED if found is None or found.is_blind else 0
+        return _repeat(look, show, told, metrics, interval)
 
 
 def _write_dashboard(file: Path) -> None:
-    from metronome_opt.control.dashboard import dashboard_json
+    from metronome_opt.control.metrics import dashboard_json
 
     write_text(file, dashboard_json())
     typer.echo(f"wrote {file}", err=True)
-
-
-def _settings(price: float, gain: float) -> Settings:
-    from metronome_opt.control.decide import Settings
-
-    return Settings(price=Fraction(str(price)), minimum_gain=Fraction(str(gain)))
-
-
-def _watch(
-    state: Path,
-    prometheus: str,
-    selector: str | None,
-    *,
-    window: float,
-    gone: float,
-    timeout: float,
-    attempts: int,
-    settings: Settings,
-    metrics: Metrics | None,
-    dry_run: bool,
-) -> Watch:
-    from metronome_opt.control.reading import DEFAULT_SELECTOR, Selector
-    from metronome_opt.control.watch import Watch
-    from metronome_opt.profiles.prometheus import Prometheus
-
-    client = Prometheus(prometheus, timeout_s=timeout, attempts=attempts)
-    return Watch(
-        state,
-        client.raw,
-        Selector(DEFAULT_SELECTOR if selector is None else selector),
-        window_s=window,
-        gone_s=gone,
-        settings=settings,
-        metrics=metrics,
-        dry_run=dry_run,
-    )
 
 
 @contextmanager
@@ -218,7 +187,7 @@ def _metrics(file: Path | None, listen: str | None) -> Iterator[Metrics | None]:
 
 
 def _repeat(
-    watch: Watch, show: Show, told: Metrics | None, file: Path | None, interval: float
+    look: _Look, show: Show, told: Metrics | None, file: Path | None, interval: float
 ) -> int:
     """Check until interrupted; after failures the pause doubles, up to ten minutes."""
     pause = interval
@@ -226,7 +195,7 @@ def _repeat(
         while True:
             begin = time.monotonic()
             try:
-                failed = _check(watch, show, told, file, time.time()) is None
+                failed = _check(look, show, told, file, time.time()) is None
             except MetronomeError as error:
                 failed = True  # somebody else has the folder, say; that passes
                 typer.echo(f"metronome: {error}", err=True)
@@ -237,16 +206,17 @@ def _repeat(
 
 
 def _check(
-    watch: Watch, show: Show, told: Metrics | None, file: Path | None, now_s: float
+    look: _Look, show: Show, told: Metrics | None, file: Path | None, now_s: float
 ) -> Check | None:
     """Check once and tell what it came to; return None if there was no answer."""
     from metronome_opt.profiles.prometheus import PrometheusError
 
     try:
         show.write_claims()
-        check = watch.check(now_s)
+        check = look(now_s)
     except PrometheusError as error:
-        watch.failed()
+        if told is not None:
+            told.failed()
         typer.echo(f"metronome: {error}", err=True)
         return None
     finally:

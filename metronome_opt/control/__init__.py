@@ -1,17 +1,17 @@
 """Control: hold what jobs do against what they claim, and re-phase as few of them as need be."""
 
 from metronome_opt.control.claims import Claims
-from metronome_opt.control.decide import Settings, Verdict
+from metronome_opt.control.contention import undisturbed
+from metronome_opt.control.decide import Memory, Settings, Verdict
 from metronome_opt.control.detect import Finding, Kind, Tolerance, detect
-from metronome_opt.control.heldup import undisturbed
-from metronome_opt.control.matching import from_profile
-from metronome_opt.control.memory import Memory
 from metronome_opt.control.monitor import Contention, Decision, Monitor
-from metronome_opt.control.observation import Observation, SeenBurst
+from metronome_opt.control.observation import Observation, from_profile
 from metronome_opt.control.plan import Plan, Step, make_plan
 from metronome_opt.control.reconfigure import Reconfiguration, rephase_one, resolve
+from metronome_opt.profiles import Burst
 
 __all__ = [
+    "Burst",
     "Claims",
     "Contention",
     "Decision",
@@ -22,7 +22,6 @@ __all__ = [
     "Observation",
     "Plan",
     "Reconfiguration",
-    "SeenBurst",
     "Settings",
     "Step",
     "Tolerance",

@@ -46,7 +46,7 @@ class Claims:
     hyperperiod: int | None = None
 
     def __post_init__(self) -> None:
-        known = {job.name: index for index, job in enumerate(self.instance.jobs)}
+        known = {job.name for job in self.instance.jobs}
         for place, slots in (("stretch", self.stretch), ("cushions", self.cushions)):
             for name, count in slots.items():
                 if name not in known:
@@ -56,15 +56,14 @@ class Claims:
             object.__setattr__(self, place, immutabledict(slots))
         if not math.isfinite(self.epoch_ms):
             raise InputError(f"epoch_ms: must be a finite number, got {show(self.epoch_ms)}")
-        for name, index in known.items():
-            offset = self.instance.jobs[index].current_offset
-            where = f"jobs[{index}].current_offset"
+        for index, job in enumerate(self.instance.jobs):
+            where, offset = f"jobs[{index}].current_offset", job.current_offset
             if offset is None:
-                raise InputError(f"{where}: missing; say at which offset {show(name)} runs")
-            if offset >= self.period(name):
+                raise InputError(f"{where}: missing; say at which offset {show(job.name)} runs")
+            if offset >= self.period(job.name):
                 raise InputError(
                     f"{where}: {show(offset)}: must be below the stretched period of "
-                    f"{show(self.period(name))} slots"
+                    f"{show(self.period(job.name))} slots"
                 )
 
     @cached_property
@@ -92,12 +91,20 @@ class Claims:
         """Return the stretched period of a job, in slots."""
         return self.instance.job(name).period + self.stretch.get(name, 0)
 
+    def due_ms(self, name: str) -> float:
+        """Return when a job is to begin its first iteration after the epoch."""
+        return self.epoch_ms + self.offsets[name] * self.instance.slot_ms
+
     def next_due_ms(self, name: str, after_ms: float) -> float:
         """Return when a job is to begin its first iteration that does not begin before a moment."""
-        slot_ms = self.instance.slot_ms
-        period_ms = self.period(name) * slot_ms
-        first = self.epoch_ms + self.offsets[name] * slot_ms
+        period_ms = self.period(name) * self.instance.slot_ms
+        first = self.due_ms(name)
         return first + math.ceil((after_ms - first) / period_ms) * period_ms
+
+    def drift_ms(self, name: str, began_ms: float) -> float:
+        """Return by how much a job that began an iteration then was late; negative if early."""
+        period_ms = float(self.period(name) * self.instance.slot_ms)
+        return signed(began_ms - self.due_ms(name), period_ms)
 
     def with_offsets(self, offsets: Mapping[str, int]) -> Claims:
         """Return the claims with other offsets in force, those of all jobs."""
@@ -105,5 +112,9 @@ class Claims:
             job.model_copy(update={"current_offset": offsets[job.name]})
             for job in self.instance.jobs
         )
-        instance = self.instance.replace(jobs=jobs)
-        return replace(self, instance=instance)
+        return replace(self, instance=self.instance.replace(jobs=jobs))
+
+
+def signed(difference: float, period: float) -> float:
+    """Return a difference of phases, in [-period / 2, period / 2)."""
+    return (difference + period / 2) % period - period / 2

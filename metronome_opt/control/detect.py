@@ -1,15 +1,22 @@
-"""Findings: where what is measured is not what was claimed, beyond tolerance and doubt."""
+"""Findings: where what is measured is not what was claimed; claims put right accordingly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
-from metronome_opt.control.claims import Claims
-from metronome_opt.control.observation import Observation, SeenBurst, signed
+from metronome_opt.control.claims import Claims, signed
+from metronome_opt.control.observation import Observation
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Job
+from metronome_opt.instance import Job, Phase
+from metronome_opt.profiles import Burst
+
+_MOST_IDLE = 10  # a job whose period changed is stretched by up to a tenth to fit the others
+_MOST_STRETCHED = 4  # the same by up to a quarter, if periods have to divide a hyperperiod
+_NEARLY = 1e-6  # of a slot: what rounding of floats may make too much
 
 
 class Kind(StrEnum):
@@ -93,8 +100,8 @@ def detect(
         What is in force.
     observations
         By job; one that is not named was not looked at. What others did to a job is to be taken
-        out of them before, see `metronome_opt.control.heldup`: a burst that is longer than claimed
-        counts as its own change here.
+        out of them before, see `metronome_opt.control.contention`: a burst that is longer than
+        claimed counts as its own change here.
     capacities
         Mbit/s by link, as measured.
     tolerance
@@ -105,106 +112,30 @@ def detect(
     InputError
         If a job or a link is not one of the claims.
     """
-    tolerance = tolerance or Tolerance()
-    capacities = capacities or {}
-    _check_known("observations", observations, [job.name for job in claims.instance.jobs])
-    _check_known("capacities", capacities, [link.name for link in claims.instance.links])
+    tolerance, capacities = tolerance or Tolerance(), capacities or {}
+    for place, given, known in (
+        ("observations", observations, claims.instance.jobs),
+        ("capacities", capacities, claims.instance.links),
+    ):
+        for name in given:
+            if all(name != each.name for each in known):
+                raise InputError(f"{place}.{show(name)}: the claims do not name it; leave it out")
     found: list[Finding] = []
     for job in claims.running.jobs:
         if job.name in observations:
             found += _of_job(claims, job, observations[job.name], tolerance)
     for link in claims.instance.links:
         # A link that has failed carries 1 Mbit/s in an instance.
-        if link.name in capacities and max(1, round(capacities[link.name])) != link.capacity:
-            found += _finding(
-                Kind.CAPACITY,
-                link.name,
-                "capacity in Mbit/s",
-                float(link.capacity),
-                capacities[link.name],
-                tolerance.capacity * link.capacity,
+        measured = capacities.get(link.name)
+        if measured is not None and max(1, round(measured)) != link.capacity:
+            what, allowed = "capacity in Mbit/s", tolerance.capacity * link.capacity
+            found += _beyond(
+                Kind.CAPACITY, link.name, what, float(link.capacity), measured, allowed
             )
     return tuple(found)
 
 
-def _check_known(place: str, given: Mapping[str, object], known: list[str]) -> None:
-    for name in given:
-        if name not in known:
-            raise InputError(f"{place}.{show(name)}: the claims do not name it; leave it out")
-
-
-def _of_job(claims: Claims, job: Job, seen: Observation, tolerance: Tolerance) -> Iterator[Finding]:
-    if seen.gone:
-        yield Finding(Kind.GONE, job.name, "is gone", None, None, float("inf"))
-        return
-    slot_ms = claims.instance.slot_ms
-    period_ms = float(job.period * slot_ms)
-    changed = []
-    if seen.period_ms is not None:
-        allowed = tolerance.of_period(period_ms, slot_ms, seen.period_error_ms)
-        changed = _finding(
-            Kind.PERIOD, job.name, "period in ms", period_ms, seen.period_ms, allowed
-        )
-        yield from changed
-    if seen.origin_ms is not None and not changed:
-        due_ms = claims.epoch_ms + claims.offsets[job.name] * slot_ms
-        drift = signed(seen.origin_ms - due_ms, period_ms)
-        allowed = max(slot_ms * max(claims.cushions.get(job.name, 0), 0.5), seen.origin_error_ms)
-        yield from _finding(Kind.DRIFTED, job.name, "off its slot in ms", 0.0, drift, allowed)
-    if seen.bursts is not None:
-        yield from _of_bursts(job, slot_ms, seen.bursts, tolerance)
-
-
-def _of_bursts(
-    job: Job, slot_ms: int, bursts: tuple[SeenBurst, ...], tolerance: Tolerance
-) -> Iterator[Finding]:
-    """Yield what is not as claimed of the bursts."""
-    phases = sorted(job.phases, key=lambda phase: phase.start)
-    if len(bursts) != len(phases):
-        difference = abs(len(bursts) - len(phases))
-        yield Finding(
-            Kind.TRAFFIC,
-            job.name,
-            "number of bursts",
-            len(phases),
-            len(bursts),
-            1.0 + difference / len(phases) / tolerance.traffic,
-        )
-        return
-    period_ms = float(job.period * slot_ms)
-    for index, (phase, burst) in enumerate(zip(phases, bursts, strict=True)):
-        where = f"bursts[{index}]"
-        volume = float(phase.length * slot_ms * phase.rate)
-        doubt = burst.length_error_ms * burst.rate_mbps + burst.rate_error_mbps * burst.length_ms
-        yield from _finding(
-            Kind.TRAFFIC,
-            job.name,
-            f"{where} volume in Mbit",
-            volume / 1000,
-            burst.volume / 1000,
-            max(tolerance.traffic * volume, doubt) / 1000,
-        )
-        length = float(phase.length * slot_ms)
-        yield from _finding(
-            Kind.TRAFFIC,
-            job.name,
-            f"{where} length in ms",
-            length,
-            burst.length_ms,
-            max(tolerance.traffic * length, slot_ms, burst.length_error_ms),
-        )
-        start = float(phase.start * slot_ms)
-        yield from _finding(
-            Kind.TRAFFIC,
-            job.name,
-            f"{where} start in ms",
-            start,
-            start + signed(burst.start_ms - start, period_ms),
-            max(tolerance.start * period_ms, slot_ms, burst.start_error_ms),
-        )
-
-
-def _finding(
+def _beyond(
     kind: Kind, name: str, what: str, claimed: float, measured: float, allowed: float
 ) -> list[Finding]:
     """Return the finding if the difference is more than what is allowed."""
@@ -212,3 +143,204 @@ def _finding(
     if difference <= allowed:
         return []
     return [Finding(kind, name, what, claimed, measured, difference / allowed)]
+
+
+def _of_job(claims: Claims, job: Job, seen: Observation, tolerance: Tolerance) -> Iterator[Finding]:
+    if seen.gone:
+        yield Finding(Kind.GONE, job.name, "is gone", None, None, math.inf)
+        return
+    slot_ms = claims.instance.slot_ms
+    period_ms = float(job.period * slot_ms)
+    changed = []
+    if seen.period_ms is not None:
+        allowed = tolerance.of_period(period_ms, slot_ms, seen.period_error_ms)
+        changed = _beyond(Kind.PERIOD, job.name, "period in ms", period_ms, seen.period_ms, allowed)
+        yield from changed
+    if seen.origin_ms is not None and not changed:
+        drift = claims.drift_ms(job.name, seen.origin_ms)
+        allowed = max(slot_ms * max(claims.cushions.get(job.name, 0), 0.5), seen.origin_error_ms)
+        yield from _beyond(Kind.DRIFTED, job.name, "off its slot in ms", 0.0, drift, allowed)
+    if seen.bursts is not None:
+        yield from _of_bursts(job, slot_ms, seen.bursts, tolerance)
+
+
+def _of_bursts(
+    job: Job, slot_ms: int, bursts: tuple[Burst, ...], tolerance: Tolerance
+) -> Iterator[Finding]:
+    """Yield what is not as claimed of the bursts."""
+    phases = sorted(job.phases, key=lambda phase: phase.start)
+    if len(bursts) != len(phases):
+        excess = 1.0 + abs(len(bursts) - len(phases)) / len(phases) / tolerance.traffic
+        what = "number of bursts"
+        yield Finding(Kind.TRAFFIC, job.name, what, len(phases), len(bursts), excess)
+        return
+    period_ms, share = float(job.period * slot_ms), tolerance.traffic
+    for index, (phase, burst) in enumerate(zip(phases, bursts, strict=True)):
+        volume = float(phase.length * slot_ms * phase.rate)
+        doubt = burst.length_error_ms * burst.rate_mbps + burst.rate_error_mbps * burst.length_ms
+        length, start = float(phase.length * slot_ms), float(phase.start * slot_ms)
+        begin = start + signed(burst.start_ms - start, period_ms)
+        longer = max(share * length, slot_ms, burst.length_error_ms)
+        later = max(tolerance.start * period_ms, slot_ms, burst.start_error_ms)
+        for what, claimed, measured, allowed in (
+            (
+                "volume in Mbit",
+                volume / 1000,
+                burst.volume / 1000,
+                max(share * volume, doubt) / 1000,
+            ),
+            ("length in ms", length, burst.length_ms, longer),
+            ("start in ms", start, begin, later),
+        ):
+            where = f"bursts[{index}] {what}"
+            yield from _beyond(Kind.TRAFFIC, job.name, where, claimed, measured, allowed)
+
+
+# ------------------------------------------------------------------ claims put right
+
+
+def put_right(
+    claims: Claims,
+    findings: Collection[Finding],
+    observations: Mapping[str, Observation],
+    capacities: Mapping[str, float],
+) -> tuple[Claims, dict[str, str]]:
+    """Return the claims with what was found in place of what was claimed.
+
+    Nobody is moved: a job that has drifted gets the slot that it is in, to the nearest one. A job
+    keeps its claim if its iteration fits no divisor of the hyperperiod that is longer by up to a
+    quarter: to slow it down by more would be worse than what it does now.
+
+    Parameters
+    ----------
+    findings
+        What to put right. The rest stays as claimed, however it was measured. A job is left.
+    observations, capacities
+        What was measured, without what others did; there has to be one for each finding.
+
+    Returns
+    -------
+    claims, kept
+        As measured; and by job, why its claim is as before although it does something else.
+
+    Raises
+    ------
+    InputError
+        If periods have to divide no hyperperiod, and a changed one fits those of others so badly
+        that theirs is above the limit.
+    """
+    kinds: dict[str, set[Kind]] = {}
+    for finding in findings:
+        kinds.setdefault(finding.name, set()).add(finding.kind)
+    narrow = {finding.name for finding in findings if finding.kind is Kind.CAPACITY}
+    stay = [job for job in claims.instance.jobs if Kind.GONE not in kinds.get(job.name, ())]
+    jobs, stretch, kept = [], dict(claims.stretch), {}
+    for job in stay:
+        seen, found = observations.get(job.name), kinds.get(job.name, set()) - {Kind.CAPACITY}
+        if seen is not None and found:
+            own = _own(claims, job, seen, found)
+            together = _fitting(claims, own, stay)
+            if together is None:
+                kept[job.name] = (
+                    f"{job.name} keeps its claim: no period from {own.period} to "
+                    f"{_longest(own)} slots divides the hyperperiod of {claims.hyperperiod}"
+                )
+            else:
+                stretch[job.name] = together - own.period
+                job = _updated(
+                    own,
+                    current_offset=(own.current_offset or 0) % together,
+                    max_stretch=max(own.max_stretch, together - own.period),
+                )
+        jobs.append(job)
+    left = {job.name for job in jobs}
+    links = tuple(
+        link.model_copy(update={"capacity": max(1, round(capacities[link.name]))})
+        if link.name in narrow
+        else link
+        for link in claims.instance.links
+    )
+    right = replace(
+        claims,
+        instance=claims.instance.replace(links=links, jobs=tuple(jobs)),
+        stretch={name: slots for name, slots in stretch.items() if name in left},
+        cushions={name: slots for name, slots in claims.cushions.items() if name in left},
+    )
+    return right, kept
+
+
+def _updated(job: Job, **changes: Any) -> Job:
+    return job.model_copy(update=changes)
+
+
+def _own(claims: Claims, job: Job, seen: Observation, found: set[Kind]) -> Job:
+    """Return a job as it was measured, not stretched; its offset may be beyond its period."""
+    slot_ms = claims.instance.slot_ms
+    phases, period = job.phases, job.period
+    if Kind.PERIOD in found and seen.period_ms is not None:
+        period = max(1, round(seen.period_ms / slot_ms))
+    if Kind.TRAFFIC in found and seen.bursts is not None:
+        phases = phases_of(seen.bursts, slot_ms, period)
+    offset = claims.offsets[job.name]
+    if found & {Kind.DRIFTED, Kind.PERIOD} and seen.origin_ms is not None:
+        offset = round((seen.origin_ms - claims.epoch_ms) / slot_ms)
+    period = max(period, *(phase.end for phase in phases))
+    return _updated(job, phases=phases, period=period, current_offset=offset)
+
+
+def _fitting(claims: Claims, job: Job, everybody: Sequence[Job]) -> int | None:
+    """Return the stretched period of a job as it was measured; None if none is to be had.
+
+    The one that is claimed if that is long enough. Else one not much longer that makes the
+    hyperperiod with those around least; where all periods have to divide one, the next that does.
+    """
+    before = claims.period(job.name)
+    if job.period <= before:
+        return before
+    if claims.hyperperiod is not None:
+        lengths = range(job.period, _longest(job) + 1)
+        return next((length for length in lengths if claims.hyperperiod % length == 0), None)
+    around = [
+        claims.period(other.name)
+        for other in everybody
+        if other.name != job.name and not set(other.links).isdisjoint(job.links)
+    ]
+    longest = job.period + max(job.max_stretch, job.period // _MOST_IDLE)
+    return min(range(job.period, longest + 1), key=lambda length: math.lcm(length, *around))
+
+
+def _longest(job: Job) -> int:
+    return job.period + job.period // _MOST_STRETCHED
+
+
+def phases_of(bursts: Sequence[Burst], slot_ms: int, period: int) -> tuple[Phase, ...]:
+    """Return measured bursts in slots.
+
+    A burst gets whole slots enough to carry it as fast as it was, and then the lowest whole rate
+    that carries it in these. One that reaches beyond the period goes on at its beginning. Where
+    rounding lets bursts overlap, the later one gives way.
+
+    Parameters
+    ----------
+    bursts
+        From the beginning of the iteration.
+    slot_ms
+        Length of a slot.
+    period
+        Slots of an iteration.
+    """
+    pieces = []
+    for burst in bursts:
+        start = round(burst.start_ms / slot_ms) % period
+        length = min(period, max(1, math.ceil(burst.length_ms / slot_ms - _NEARLY)))
+        rate = max(1, math.ceil(burst.volume / (length * slot_ms) - _NEARLY))
+        within = min(length, period - start)
+        pieces.append((start, within, rate))
+        if length > within:
+            pieces.append((0, length - within, rate))
+    phases: list[Phase] = []
+    for start, length, rate in sorted(pieces):
+        begin = max(start, phases[-1].end if phases else 0)
+        if begin < start + length:
+            phases.append(Phase(start=begin, length=start + length - begin, rate=rate))
+    return tuple(phases)

@@ -1,33 +1,83 @@
-"""What a monitor says of itself: the values of its metrics, in formats that Prometheus reads."""
+"""The monitor's own metrics, in formats that Prometheus reads, and a dashboard that shows them."""
 
 from __future__ import annotations
 
 import math
-import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import product
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from metronome_opt.control.declared import METRICS, Declared
+from metronome_opt.control.decide import Verdict
+from metronome_opt.control.detect import Kind
 from metronome_opt.errors import InputError, MissingBackendError, show
+from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.metrics_core import Metric
+    from metronome_opt.control.claims import Claims
+    from metronome_opt.control.watch import Check
 
 MAX_RESUMED_BYTES = 2**24
 
-_DECLARED = {metric.name: metric for metric in METRICS}
+_BYTES_PER_MBIT = 125_000
+
+# By name, what they say and their labels.
+_GAUGES = {
+    "jobs": ("Jobs that claim a slot, by what the last check saw of them.", "state"),
+    "job_phase_drift_seconds": (
+        "How far a job was off its slot when it was last measured; above 0 is late.",
+        "training_job",
+    ),
+    "job_cushion_seconds": (
+        "How far a job may be off its slot without being in anybody's way.",
+        "training_job",
+    ),
+    "job_period_seconds": ("The period of a job when it was last measured.", "training_job"),
+    "link_score": (
+        "Compatibility of the jobs on a link as measured: 1 less the share of capacity in excess.",
+        "link",
+    ),
+    "contention_weighted_bytes_per_second": (
+        "Mean bandwidth that jobs lack, times their weights: as claimed, as measured, as planned.",
+        "state",
+    ),
+    "check_duration_seconds": ("How long the last check took.",),
+    "last_check_timestamp_seconds": (
+        "When the last check was completed, seconds since the epoch.",
+    ),
+}
+_COUNTERS = {
+    "findings_total": ("What was found not to be as claimed.", "kind"),
+    "decisions_total": ("Checks, by what was decided.", "decision"),
+    "rephasings_total": (
+        "How often a job was told to wait once, so as to keep another slot.",
+        "training_job",
+        "priority",
+    ),
+    "prometheus_errors_total": (
+        "Checks that were left out because Prometheus gave no answer that could be used.",
+    ),
+}
+
+
+def dashboard_json() -> str:
+    """Return a Grafana dashboard of the metrics; it asks which Prometheus and jobs to show."""
+    return files("metronome_opt.control").joinpath("dashboard.json").read_text(encoding="utf-8")
 
 
 class Metrics:
-    """Values of the metrics. A scrape may come at any time, from another thread.
+    """Metrics of one monitor. A scrape may come at any time, from another thread.
 
     Counters whose labels are known beforehand begin at 0, so that the first event counts as an
-    increase. Gauges are absent until they are known.
+    increase. Gauges are absent until they are known. The label of a job is `training_job`: `job`
+    and `instance` are Prometheus's own, and it would rename ours to `exported_job`.
+
+    Attributes
+    ----------
+    registry
+        Of `prometheus_client`, where the metrics are.
 
     Raises
     ------
@@ -36,55 +86,107 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._client = _client()
-        self._lock = threading.Lock()
-        self._values: dict[str, dict[tuple[str, ...], float]] = {
-            metric.name: dict.fromkeys(_first(metric), 0.0) for metric in METRICS
-        }
+        try:
+            import prometheus_client
+        except ImportError:
+            raise MissingBackendError(
+                "metrics need prometheus_client, which is not installed: "
+                "pip install 'metronome-opt[monitor]'"
+            ) from None
+        self._client = client = cast("Any", prometheus_client)
+        client.disable_created_metrics()  # nobody asks when a counter was made
+        self.registry = client.CollectorRegistry()
+        self._of: dict[str, Any] = {}
+        for name, (said, *labels) in _GAUGES.items():
+            # One without labels would be 0 at once; it is registered when it is known.
+            registry = self.registry if labels else None
+            self._of[name] = client.Gauge(f"metronome_{name}", said, labels, registry=registry)
+        for name, (said, *labels) in _COUNTERS.items():
+            full = f"metronome_{name}"
+            self._of[name] = client.Counter(full, said, labels, registry=self.registry)
+        for kind in Kind:
+            self._of["findings_total"].labels(kind)
+        for decision in Verdict:
+            self._of["decisions_total"].labels(decision)
 
-    def set(self, name: str, value: float | None, **labels: str) -> None:
-        """Set a gauge; None for a value that is not known (any more)."""
-        metric, key = _key(name, labels, "gauge")
-        with self._lock:
-            if value is None:
-                self._values[metric.name].pop(key, None)
-            else:
-                self._values[metric.name][key] = _finite(name, value)
+    # ------------------------------------------------------------------ what there is to tell
 
-    def replace(self, name: str, values: Mapping[str, float]) -> None:
+    def failed(self) -> None:
+        """Count a check that was left out because there was no answer to be used."""
+        self._of["prometheus_errors_total"].inc()
+
+    def tell(self, claims: Claims | None, check: Check, took_s: float, *, dry_run: bool) -> None:
+        """Take in what a check came to; a dry run decides nothing and tells nobody to wait."""
+        decision, seen = check.decision, check.observations
+        gone = sum(each.gone for each in seen.values())
+        self._set(
+            "jobs",
+            {"measured": len(seen) - gone, "unmeasured": check.jobs - len(seen), "gone": gone},
+        )
+        times = {"check_duration_seconds": took_s, "last_check_timestamp_seconds": check.at_s}
+        for name, value in times.items():
+            self._of[name].set(value)
+            if self.value(f"metronome_{name}") is None:
+                self.registry.register(self._of[name])
+        if not dry_run:
+            self._of["decisions_total"].labels(decision.kind if decision else Verdict.NOTHING).inc()
+        if claims is None or decision is None:
+            return
+        drifts, periods = (
+            {
+                job: getattr(each, name)
+                for job, each in seen.items()
+                if getattr(each, name) is not None
+            }
+            for name in ("origin_ms", "period_ms")
+        )
+        slot_s = claims.instance.slot_ms / 1000
+        self._set(
+            "job_phase_drift_seconds",
+            {job: claims.drift_ms(job, began) / 1000 for job, began in drifts.items()},
+        )
+        self._set("job_period_seconds", {job: each / 1000 for job, each in periods.items()})
+        self._set(
+            "job_cushion_seconds",
+            {job: slot_s * claims.cushions.get(job, 0) for job in claims.offsets},
+        )
+        measured = decision.claims or claims
+        links = evaluate(measured.instance, measured.offsets, measured.stretch).links
+        self._set("link_score", {link.name: float(link.score) for link in links if link.jobs > 1})
+        if decision.contention is not None:
+            levels = vars(decision.contention).items()
+            self._set(
+                "contention_weighted_bytes_per_second",
+                {state: float(level) * _BYTES_PER_MBIT for state, level in levels},
+            )
+        for finding in decision.findings:
+            self._of["findings_total"].labels(finding.kind).inc()
+        if not dry_run:
+            steps = Counter(step.job for step in decision.plan.steps) if decision.plan else {}
+            for job in claims.instance.jobs:
+                told = self._of["rephasings_total"].labels(job.name, str(job.weight))
+                told.inc(steps.get(job.name, 0))
+
+    def _set(self, name: str, values: Mapping[str, float]) -> None:
         """Set a gauge of one label: its values by those of the label. All others vanish."""
-        metric = _find(name, "gauge")
-        if len(metric.labels) != 1:
-            raise InputError(f"{name}: has not one label; set its values one by one")
-        (label,) = metric.labels
-        new = {
-            _key(name, {label: each}, "gauge")[1]: _finite(name, value)
-            for each, value in values.items()
-        }
-        with self._lock:
-            self._values[name] = new
-
-    def add(self, name: str, amount: float = 1.0, **labels: str) -> None:
-        """Let a counter grow. By 0, it comes to be known where its labels were not."""
-        metric, key = _key(name, labels, "counter")
-        if not (math.isfinite(amount) and amount >= 0):
-            raise InputError(f"{name}: a counter grows by 0 or more, got {show(amount)}")
-        with self._lock:
-            values = self._values[metric.name]
-            values[key] = values.get(key, 0.0) + amount
+        gauge = self._of[name]
+        for family in gauge.collect():
+            for sample in family.samples:
+                (label,) = sample.labels.values()
+                if label not in values:
+                    gauge.remove(label)
+        for label, value in values.items():
+            gauge.labels(label).set(value)
 
     def value(self, name: str, **labels: str) -> float | None:
         """Return a value, None if it is not known."""
-        metric, key = _key(name, labels)
-        with self._lock:
-            return self._values[metric.name].get(key)
+        found: float | None = self.registry.get_sample_value(name, labels)
+        return found
 
-    def text(self) -> str:
-        """Return all metrics in the text format of Prometheus."""
-        return str(self._client.generate_latest(self._registry()).decode())
+    # ------------------------------------------------------------------ where they are told
 
     def write(self, path: str | Path) -> None:
-        """Write the text to a file, whole or not at all, for node_exporter's textfile collector.
+        """Write the metrics to a file, whole or not at all, for node_exporter's textfile collector.
 
         The temporary file has another suffix, as the collector reads whatever is called ``.prom``.
 
@@ -97,12 +199,14 @@ class Metrics:
         if path.suffix != ".prom":
             raise InputError(f"{path}: node_exporter reads files that end in .prom; call it so")
         try:
-            self._client.write_to_textfile(str(path), self._registry())
+            self._client.write_to_textfile(str(path), self.registry)
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror})") from None
 
     def resume(self, path: str | Path) -> None:
         """Let counters go on from where a file left them that was written before, if there is one.
+
+        What another version counted is left out.
 
         Raises
         ------
@@ -111,9 +215,8 @@ class Metrics:
         """
         from prometheus_client.parser import text_string_to_metric_families
 
-        path = Path(path)
         try:
-            with path.open("rb") as file:
+            with Path(path).open("rb") as file:
                 content = file.read(MAX_RESUMED_BYTES + 1)
         except FileNotFoundError:
             return
@@ -127,9 +230,16 @@ class Metrics:
             raise InputError(
                 f"{path}: no metrics in the text format of Prometheus; delete it to count anew"
             ) from None
-        for family in families:
-            for sample in family.samples:
-                self._take_up(path, sample.name, sample.labels, float(sample.value))
+        for sample in (sample for family in families for sample in family.samples):
+            name, labels, value = sample.name, sample.labels, float(sample.value)
+            short = name.removeprefix("metronome_")
+            of_a_job = short == "rephasings_total" and labels.keys() == {"training_job", "priority"}
+            if short not in _COUNTERS or not (of_a_job or self.value(name, **labels) is not None):
+                continue
+            if not (math.isfinite(value) and value >= 0):
+                raise InputError(f"{path}: {name} is {show(value)}; delete the file to count anew")
+            counter = self._of[short]
+            (counter.labels(**labels) if labels else counter).inc(value)
 
     @contextmanager
     def serve(self, address: str) -> Iterator[str]:
@@ -145,9 +255,12 @@ class Metrics:
         InputError
             If the address is none or is taken.
         """
-        host, port = _host_and_port(address)
+        host, colon, port = address.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not (colon and host and port.isascii() and port.isdecimal() and int(port) < 2**16):
+            raise InputError(f"{show(address)}: no address to listen on; give HOST:PORT")
         try:
-            server, thread = self._client.start_http_server(port, host, self._registry())
+            server, thread = self._client.start_http_server(int(port), host, self.registry)
         except OSError as error:
             raise InputError(
                 f"{address}: cannot be listened on ({error.strerror}); choose another address"
@@ -159,99 +272,3 @@ class Metrics:
             server.shutdown()
             server.server_close()
             thread.join()
-
-    def _registry(self) -> CollectorRegistry:
-        registry: CollectorRegistry = self._client.CollectorRegistry()
-        registry.register(_Collector(self))
-        return registry
-
-    def _take_up(self, path: Path, name: str, labels: Mapping[str, str], value: float) -> None:
-        """Take a counter of an earlier run; what another version counted is left out."""
-        metric = _DECLARED.get(name)
-        if metric is None or metric.kind != "counter" or _fault(metric, labels):
-            return
-        if not (math.isfinite(value) and value >= 0):
-            raise InputError(f"{path}: {name} is {show(value)}; delete the file to count anew")
-        with self._lock:
-            self._values[name][tuple(labels[label] for label in metric.labels)] = value
-
-    def _families(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        with self._lock:
-            values = {name: dict(each) for name, each in self._values.items()}
-        for metric in METRICS:
-            kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-            family = kind(metric.name, metric.help, labels=metric.labels)
-            for key, value in values[metric.name].items():
-                family.add_metric(key, value)
-            yield family
-
-
-@dataclass(frozen=True)
-class _Collector:
-    """What a registry asks for the metrics."""
-
-    metrics: Metrics
-
-    def collect(self) -> Iterator[Metric]:
-        return self.metrics._families()
-
-
-def _client() -> Any:
-    try:
-        import prometheus_client
-    except ImportError:
-        raise MissingBackendError(
-            "metrics need prometheus_client, which is not installed: "
-            "pip install 'metronome-opt[monitor]'"
-        ) from None
-    return prometheus_client
-
-
-def _first(metric: Declared) -> list[tuple[str, ...]]:
-    if metric.kind == "gauge" or set(metric.choices) != set(metric.labels):
-        return []
-    return list(product(*(metric.choices[label] for label in metric.labels)))
-
-
-def _find(name: str, kind: str | None = None) -> Declared:
-    metric = _DECLARED.get(name)
-    if metric is None:
-        raise InputError(f"{show(name)}: no such metric; declare it")
-    if kind is not None and metric.kind != kind:
-        raise InputError(f"{name}: is a {metric.kind}, no {kind}")
-    return metric
-
-
-def _key(
-    name: str, labels: Mapping[str, str], kind: str | None = None
-) -> tuple[Declared, tuple[str, ...]]:
-    metric = _find(name, kind)
-    fault = _fault(metric, labels)
-    if fault:
-        raise InputError(f"{name}: {fault}")
-    return metric, tuple(labels[label] for label in metric.labels)
-
-
-def _fault(metric: Declared, labels: Mapping[str, str]) -> str:
-    if set(labels) != set(metric.labels):
-        return f"has the labels {', '.join(metric.labels) or 'none'}, got {', '.join(labels)}"
-    for label, value in labels.items():
-        if label in metric.choices and value not in metric.choices[label]:
-            return f"{label}: must be one of {', '.join(metric.choices[label])}, got {show(value)}"
-    return ""
-
-
-def _finite(name: str, value: float) -> float:
-    if not math.isfinite(value):
-        raise InputError(f"{name}: must be a finite number, got {show(value)}; None is not known")
-    return float(value)
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, colon, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (colon and host and port.isascii() and port.isdecimal() and int(port) < 2**16):
-        raise InputError(f"{show(address)}: no address to listen on; give HOST:PORT")
-    return host, int(port)

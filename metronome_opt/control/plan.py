@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cache
+from itertools import accumulate
 
 from metronome_opt.control.claims import Claims
-from metronome_opt.control.pricing import Pricing
+from metronome_opt.control.reconfigure import Pricing
 from metronome_opt.errors import InputError, show
 
 _EXACT = 10  # moves: up to here the best order is found among all
@@ -86,73 +88,50 @@ def make_plan(claims: Claims, offsets: Mapping[str, int]) -> Plan:
                 f"offsets.{show(name)}: must be from 0 to below {claims.period(name)}, "
                 f"got {show(offset)}"
             )
-    pricing = Pricing(claims.reserved, Fraction(0))
+    pricing = Pricing(claims.reserved)
+    here = pricing.current
     names = [job.name for job in claims.instance.jobs]
-    target = tuple(offsets.get(name, claims.offsets[name]) for name in names)
+    target = [offsets.get(name, before) for name, before in zip(names, here, strict=True)]
     moving = [index for index, offset in enumerate(target) if pricing.wait(index, offset)]
-    levels = _Levels(pricing, target, moving)
-    exact = len(moving) <= _EXACT
-    order = _best_order(levels) if exact else _greedy_order(levels)
-    steps = tuple(
-        Step(
-            names[index],
-            pricing.wait(index, target[index]),
-            pricing.current[index],
-            target[index],
+
+    @cache
+    def level(done: int) -> Fraction:
+        """Return the contention when a set of moves is done, the bits of a number."""
+        moved = {job for place, job in enumerate(moving) if done >> place & 1}
+        return pricing.contention(
+            [target[job] if job in moved else offset for job, offset in enumerate(here)]
         )
+
+    exact = len(moving) <= _EXACT
+    order = (_best_order if exact else _greedy_order)(level, len(moving))
+    steps = tuple(
+        Step(names[index], pricing.wait(index, target[index]), here[index], target[index])
         for index in (moving[place] for place in order)
     )
-    return Plan(claims, steps, levels.worst(order), exact)
+    on_the_way = accumulate((1 << place for place in order), operator.or_, initial=0)
+    return Plan(claims, steps, max(map(level, on_the_way)), exact)
 
 
-class _Levels:
-    """The contention while some jobs have moved and others have not; sets are bits of a number."""
-
-    def __init__(self, pricing: Pricing, target: Sequence[int], moving: Sequence[int]) -> None:
-        self._pricing = pricing
-        self._target = target
-        self._moving = moving
-        self._known: dict[int, Fraction] = {}
-        self.count = len(moving)
-
-    def of(self, done: int) -> Fraction:
-        """Return the contention when a set of moves is done."""
-        if done not in self._known:
-            offsets = list(self._pricing.current)
-            for place, job in enumerate(self._moving):
-                if done >> place & 1:
-                    offsets[job] = self._target[job]
-            self._known[done] = self._pricing.contention(offsets)
-        return self._known[done]
-
-    def worst(self, order: Sequence[int]) -> Fraction:
-        """Return the largest contention on the way."""
-        done, worst = 0, self.of(0)
-        for place in order:
-            done |= 1 << place
-            worst = max(worst, self.of(done))
-        return worst
-
-
-def _best_order(levels: _Levels) -> list[int]:
+def _best_order(level: Callable[[int], Fraction], count: int) -> list[int]:
     """Return the order of least worst contention, then of the least sum, over all orders."""
-    full = (1 << levels.count) - 1
+    full = (1 << count) - 1
     worst: list[Fraction] = []
     for done in range(full + 1):
-        before = [worst[done ^ 1 << place] for place in range(levels.count) if done >> place & 1]
-        worst.append(max(levels.of(done), min(before, default=levels.of(0))))
-    total: list[Fraction | None] = []
-    last: list[int] = []
-    for done in range(full + 1):
+        least = min(
+            (worst[done ^ 1 << place] for place in range(count) if done >> place & 1),
+            default=level(0),
+        )
+        worst.append(max(level(done), least))
+    total, last = {0: level(0)}, {}
+    for done in range(1, full + 1):
         ways = [
-            (so_far, place)
-            for place in range(levels.count)
-            if done >> place & 1 and (so_far := total[done ^ 1 << place]) is not None
+            (total[before], place)
+            for place in range(count)
+            if done >> place & 1 and (before := done ^ 1 << place) in total
         ]
-        best = min(ways, default=None)
-        allowed = levels.of(done) <= worst[full] and (best is not None or not done)
-        total.append(levels.of(done) + (best[0] if best else 0) if allowed else None)
-        last.append(best[1] if best else 0)
+        if ways and level(done) <= worst[full]:
+            so_far, last[done] = min(ways)
+            total[done] = so_far + level(done)
     order: list[int] = []
     done = full
     while done:
@@ -161,18 +140,12 @@ def _best_order(levels: _Levels) -> list[int]:
     return order[::-1]
 
 
-def _after(levels: _Levels, done: int, place: int) -> Fraction:
-    return levels.of(done | 1 << place)
-
-
-def _greedy_order(levels: _Levels) -> list[int]:
+def _greedy_order(level: Callable[[int], Fraction], count: int) -> list[int]:
     """Return the order in which each step leaves the least contention that it can."""
-    left = list(range(levels.count))
     order: list[int] = []
     done = 0
-    while left:
-        place = min(left, key=partial(_after, levels, done))
-        left.remove(place)
-        order.append(place)
-        done |= 1 << place
+    while len(order) < count:
+        left = (place for place in range(count) if not done >> place & 1)
+        order.append(min(left, key=lambda place: level(done | 1 << place)))
+        done |= 1 << order[-1]
     return order

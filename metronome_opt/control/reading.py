@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from string import Template
 from typing import Any
 
 from metronome_opt.control.claims import Claims
-from metronome_opt.control.matching import from_profile
-from metronome_opt.control.observation import Observation
+from metronome_opt.control.observation import Observation, from_profile
 from metronome_opt.errors import InputError, show
-from metronome_opt.profiles.profile import profile
-from metronome_opt.profiles.samples import Samples
+from metronome_opt.profiles import Samples, profile
 from metronome_opt.scheduling.state import ClusterState
 
 FIELDS = ("job", "task", "pod", "node", "interface")
@@ -48,27 +46,21 @@ class Selector:
             raise InputError(
                 f"selector: {show(text)}: a $ must be followed by a name; write $$ for a $ itself"
             )
-        named = set(self._template.get_identifiers())
-        unknown = sorted(named - set(FIELDS))
+        self._named = set(self._template.get_identifiers())
+        unknown = sorted(self._named - set(FIELDS))
         if unknown:
             raise InputError(
                 f"selector: ${unknown[0]} is not known; choose from $" + ", $".join(FIELDS)
             )
-        self._named = named
-        if not named:
+        if not self._named:
             raise InputError(f"selector: {show(text)}: is the same for all jobs; name $pod, say")
 
     def of_task(self, state: ClusterState, job: str, task: int) -> str:
         """Return the selector of one task."""
         node = state.claims[job].nodes[task]
-        values = {
-            "job": job,
-            "task": str(task),
-            "pod": f"{job}-{task}",
-            "node": node,
-            "interface": state.cluster.hosts[node].interface,
-        }
-        return self._template.substitute({key: _quoted(text) for key, text in values.items()})
+        interface = state.cluster.hosts[node].interface
+        values = zip(FIELDS, (job, str(task), f"{job}-{task}", node, interface), strict=True)
+        return self._template.substitute({key: _quoted(text) for key, text in values})
 
     def counted(self, state: ClusterState, job: str, task: int) -> int:
         """Return how many tasks of a job are counted together with one of them, itself included.
@@ -101,29 +93,6 @@ def _quoted(text: str) -> str:
     return re.sub(r"""["'\\]""", lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What can be seen of jobs, each of which is in one of the two.
-
-    Attributes
-    ----------
-    observations
-        By job.
-    unmeasured
-        Why there is none, by job.
-    """
-
-    observations: Mapping[str, Observation]
-    unmeasured: Mapping[str, str]
-
-    def only(self, jobs: Collection[str]) -> Seen:
-        """Return what can be seen of some jobs."""
-        return Seen(
-            {job: each for job, each in self.observations.items() if job in jobs},
-            {job: why for job, why in self.unmeasured.items() if job in jobs},
-        )
-
-
 def observe(
     state: ClusterState,
     claims: Claims,
@@ -134,7 +103,7 @@ def observe(
     for_s: float,
     moved_s: Mapping[str, float],
     gone_s: float = 60.0,
-) -> Seen:
+) -> dict[str, Observation | str]:
     """Return what can be seen of each job, or why nothing can.
 
     A job's tasks do the same at the same time, so the first one that has samples speaks for all.
@@ -149,42 +118,46 @@ def observe(
         A job that sent nothing for so long, and for ten periods, is gone. It may be saving its
         state, so this should be longer than that takes: who is gone loses its nodes.
     """
-    seen, unmeasured = {}, {}
+    seen: dict[str, Observation | str] = {}
     for job in claims.running.jobs:
         begin_s = now_s - for_s
         if job.name in moved_s:
             waited_s = _WAITING_PERIODS * job.period * claims.instance.slot_ms / 1000
             begin_s = max(begin_s, moved_s[job.name] + waited_s)
         if begin_s >= now_s:
-            unmeasured[job.name] = "waits, as it was told to"
+            seen[job.name] = "waits, as it was told to"
             continue
-        unmeasured[job.name] = f"no samples in {now_s - begin_s:.6g} s; check selector and window"
-        tasks = range(min(_TASKS, len(state.claims[job.name].nodes)))
-        for task in tasks:
-            counted = selector.counted(state, job.name, task)
-            found = read(selector.of_task(state, job.name, task), begin_s, now_s)
-            if len(found) > 1:
-                raise InputError(
-                    f"selector: matches {len(found)} series for task {task} of {job.name}; "
-                    "it has to match one, name the interface as well"
-                )
-            samples = next(iter(found.values()), None)
-            if samples is not None and len(samples):
-                each = replace(samples, rates_mbps=samples.rates_mbps / counted)
-                found_out = _found_out(claims, job.name, each, gone_s)
-                if isinstance(found_out, Observation):
-                    seen[job.name] = found_out
-                    del unmeasured[job.name]
-                else:
-                    unmeasured[job.name] = found_out
-                break
-    return Seen(seen, unmeasured)
+        samples = _samples(state, job.name, selector, read, begin_s, now_s)
+        seen[job.name] = (
+            f"no samples in {now_s - begin_s:.6g} s; check selector and window"
+            if samples is None
+            else _found_out(claims, job.name, samples, gone_s)
+        )
+    return seen
+
+
+def _samples(
+    state: ClusterState, job: str, selector: Selector, read: Read, begin_s: float, end_s: float
+) -> Samples | None:
+    """Return the samples of one flow of the first task that has any."""
+    for task in range(min(_TASKS, len(state.claims[job].nodes))):
+        counted = selector.counted(state, job, task)
+        found = read(selector.of_task(state, job, task), begin_s, end_s)
+        if len(found) > 1:
+            raise InputError(
+                f"selector: matches {len(found)} series for task {task} of {job}; "
+                "it has to match one, name the interface as well"
+            )
+        for samples in found.values():
+            if len(samples):
+                return replace(samples, rates_mbps=samples.rates_mbps / counted)
+    return None
 
 
 def observation(claims: Claims, name: str, samples: Samples, *, gone_s: float = 0.0) -> Observation:
     """Return what samples of one task say of its job; `gone_s` as in `observe`."""
-    found_out = _found_out(claims, name, samples, gone_s)
-    return found_out if isinstance(found_out, Observation) else Observation()
+    found = _found_out(claims, name, samples, gone_s)
+    return found if isinstance(found, Observation) else Observation()
 
 
 def _found_out(claims: Claims, name: str, samples: Samples, gone_s: float) -> Observation | str:
@@ -195,8 +168,8 @@ def _found_out(claims: Claims, name: str, samples: Samples, gone_s: float) -> Ob
     silent = samples.rates_mbps[samples.times_s >= end_s - silence_s] == 0  # NaN is not
     if samples.times_s[0] <= end_s - silence_s and silent.all():
         return Observation(gone=True)
-    due_ms = claims.next_due_ms(name, 1000 * end_s)
     found = profile(samples)
     if found.reason is not None:
         return found.reason
+    due_ms = claims.next_due_ms(name, 1000 * end_s)
     return from_profile(found, job, slot_ms=slot_ms, due_ms=due_ms)

@@ -1,4 +1,16 @@
-"""Reconfiguration: choose offsets anew, starting from those in force, with moves at a price."""
+"""Reconfiguration: choose offsets anew, starting from those in force, with moves at a price.
+
+    J(offsets) = K(offsets) / traffic + price * sum of w_j (1 + wait_j / T_j) / sum of w_j
+
+with K the contention, `traffic` its natural size (the weighted traffic of all jobs on all links),
+and wait_j the slots from the current offset to the new one; the first sum is over the jobs that
+move, the second one over all. Both terms are shares, so that a price means the same in small and in
+large networks. Everything is exact.
+
+Contention lasts, whereas a job waits once. A move is counted as 1 + wait_j / T_j iterations of the
+job lost, contention as its share of every iteration; so a price of 1 / n, without a unit, is that
+of a move whose gain is to pay for it within n iterations.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +19,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from metronome_opt.control.pricing import Pricing
+import numpy as np
+
 from metronome_opt.instance import Instance
-from metronome_opt.presolve import split
+from metronome_opt.kernels.jobs import contention, demand_of, put_job, score_placed, workspace
+from metronome_opt.kernels.tables import Ints, compile_instance
+from metronome_opt.multiobjective.goals import normal
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
 
@@ -59,7 +74,7 @@ def rephase_one(
     instance
         Every job has a current offset; those with a fixed one do not move.
     price
-        Of moves, see `Pricing`.
+        Of moves: 1 over the iterations in which one has to pay; 0 for none.
     held
         Further jobs that do not move.
     """
@@ -68,7 +83,7 @@ def rephase_one(
     ways = [
         (*here[:job], pricing.best_of(job, here), *here[job + 1 :]) for job in _free(instance, held)
     ]
-    return _report(pricing, [here, *ways])
+    return _cheapest(pricing, [here, *ways])
 
 
 def resolve(
@@ -94,26 +109,13 @@ def resolve(
     seed
         Of the solver. The result does not depend on the clock.
     """
-    still = {
-        *held,
-        *(job.name for job in instance.jobs if only is not None and job.name not in only),
-    }
+    names = {job.name for job in instance.jobs}
     pricing = Pricing(instance, price)
-    free = _free(instance, still)
+    free = _free(instance, {*held, *(names - set(names if only is None else only))})
     ways = [pricing.current, pricing.descend(pricing.current, free)]
     if len(free) > 1:
         ways += [pricing.descend(way, free) for way in _solved(pricing, free, seed)]
-    return _report(pricing, ways)
-
-
-def blocks_around(instance: Instance, names: Collection[str]) -> set[str]:
-    """Return the jobs of the blocks that some jobs are in."""
-    around = set(names)
-    for block in split(instance).blocks:
-        members = {job.name for job in block.jobs}
-        if not members.isdisjoint(names):
-            around |= members
-    return around
+    return _cheapest(pricing, ways)
 
 
 def _free(instance: Instance, held: Collection[str]) -> list[int]:
@@ -126,18 +128,17 @@ def _free(instance: Instance, held: Collection[str]) -> list[int]:
 
 def _solved(pricing: Pricing, free: Sequence[int], seed: int) -> Iterator[tuple[int, ...]]:
     """Yield what the solver finds if moves are free, turned to be near where jobs are."""
-    instance = pricing.instance
     jobs = tuple(
         job if index in free else job.model_copy(update={"fixed_offset": pricing.current[index]})
-        for index, job in enumerate(instance.jobs)
+        for index, job in enumerate(pricing.instance.jobs)
     )
-    search = Search(instance.replace(jobs=jobs), time_limit=None, seed=seed, workers=1, rounds=0)
+    instance = pricing.instance.replace(jobs=jobs)
+    search = Search(instance, time_limit=None, seed=seed, workers=1, rounds=0)
     auto.run(search)
     if search.best is not None:
-        if len(free) < len(jobs):
-            yield search.best
-        else:
-            yield min(_turned(pricing, search.best), key=pricing.moves)
+        turnable = len(free) == len(jobs)
+        ways = _turned(pricing, search.best) if turnable else (search.best,)
+        yield min(ways, key=pricing.moves)
 
 
 def _turned(pricing: Pricing, offsets: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -147,15 +148,14 @@ def _turned(pricing: Pricing, offsets: Sequence[int]) -> Iterator[tuple[int, ...
     turns: dict[int, None] = {}
     for job, period in enumerate(periods):
         first = (pricing.current[job] - offsets[job]) % period
-        for turn in range(first, min(whole, _MOST_TURNS * period), period):
-            turns[turn] = None
+        turns |= dict.fromkeys(range(first, min(whole, _MOST_TURNS * period), period))
     for turn in turns:
         yield tuple(
             (offset + turn) % period for offset, period in zip(offsets, periods, strict=True)
         )
 
 
-def _report(pricing: Pricing, ways: Sequence[tuple[int, ...]]) -> Reconfiguration:
+def _cheapest(pricing: Pricing, ways: Sequence[tuple[int, ...]]) -> Reconfiguration:
     """Return the cheapest way; of equals the one with fewest moves, then the first."""
     here = pricing.current
 
@@ -171,3 +171,89 @@ def _report(pricing: Pricing, ways: Sequence[tuple[int, ...]]) -> Reconfiguratio
         contention_after=pricing.contention(best),
         moved=moved(best),
     )
+
+
+class Pricing:
+    """Prices of the schedules of an instance.
+
+    Parameters
+    ----------
+    instance
+        Every job has a current offset, and a period that stays.
+    price
+        Of moves.
+    """
+
+    def __init__(self, instance: Instance, price: Fraction = Fraction(0)) -> None:
+        self.instance = instance
+        self.current = tuple(job.current_offset or 0 for job in instance.jobs)
+        self._traffic = normal(instance, "contention")
+        self._rate = price / (sum(job.weight for job in instance.jobs) or 1)
+        self._compiled = compile_instance(instance)
+        self._work = workspace(self._compiled)
+
+    def contention(self, offsets: Sequence[int]) -> Fraction:
+        """Return the contention, in weight * Mbit/s."""
+        return contention(self._compiled, demand_of(self._compiled, offsets))
+
+    def wait(self, job: int, offset: int) -> int:
+        """Return how many slots a job waits to come to an offset."""
+        return (offset - self.current[job]) % self.instance.jobs[job].period
+
+    def moves(self, offsets: Sequence[int]) -> Fraction:
+        """Return the price of all moves."""
+        return sum((self._move(job, offset) for job, offset in enumerate(offsets)), Fraction(0))
+
+    def _move(self, job: int, offset: int) -> Fraction:
+        """Return the price of bringing a job to an offset."""
+        waits, which = self.wait(job, offset), self.instance.jobs[job]
+        return self._rate * which.weight * (1 + Fraction(waits, which.period)) * bool(waits)
+
+    def total(self, offsets: Sequence[int]) -> Fraction:
+        """Return the price of a schedule, J."""
+        return self.contention(offsets) / self._traffic + self.moves(offsets)
+
+    def best_of(self, job: int, offsets: Sequence[int]) -> int:
+        """Return the best offset of one job while the others are where they are.
+
+        Of several the one that is reached soonest.
+        """
+        return self._best(job, offsets[job], demand_of(self._compiled, offsets))[0]
+
+    def descend(self, offsets: Sequence[int], free: Sequence[int]) -> tuple[int, ...]:
+        """Bring one free job after the other to its best offset, the one that gains most first."""
+        best = list(offsets)
+        tables, demand = self._compiled.tables, demand_of(self._compiled, best)
+        around = self._compiled.sharing()
+        ways = {job: self._best(job, best[job], demand) for job in free}
+        while ways:
+            job = max(ways, key=lambda job: ways[job][1])
+            offset, gain = ways[job]
+            if gain <= 0:
+                break
+            put_job(tables, demand, job, best[job], -1)
+            put_job(tables, demand, job, offset, 1)
+            best[job] = offset
+            for other in {job, *around[job]} & ways.keys():
+                ways[other] = self._best(other, best[other], demand)
+        return tuple(best)
+
+    def _best(self, job: int, offset: int, demand: Ints) -> tuple[int, Fraction]:
+        """Return the best offset of a job that is at one now, and what it gains there.
+
+        The price of waiting grows with the wait, so among the offsets only those matter that cost
+        less than all that are reached before.
+        """
+        period = self.instance.jobs[job].period
+        cost = np.zeros(period, dtype=np.int64)
+        score_placed(self._compiled.tables, demand, job, offset, cost, self._work)
+        ahead = np.roll(cost, -self.current[job])
+
+        def price(waits: int) -> Fraction:
+            added = self._compiled.fraction(int(ahead[waits]), job)
+            return added / self._traffic + self._move(job, (self.current[job] + waits) % period)
+
+        records = np.flatnonzero(np.diff(np.minimum.accumulate(ahead), prepend=ahead[0] + 1))
+        best = min(map(int, records), key=price)
+        gain = price((offset - self.current[job]) % period) - price(best)
+        return (self.current[job] + best) % period, gain

@@ -1,76 +1,49 @@
-"""A check of a cluster whose state is kept in a folder: read, compare, decide, keep."""
+"""A check of a cluster whose state is kept in a folder: read, compare, decide, keep.
+
+Offsets count from the Unix epoch: all clocks of a cluster agree on it, within their error.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metronome_opt.control.decide import Settings, Verdict
-from metronome_opt.control.declared import (
-    CONTENTION,
-    CUSHION,
-    DECISIONS,
-    DRIFT,
-    DURATION,
-    ERRORS,
-    FINDINGS,
-    JOBS,
-    LAST_CHECK,
-    PERIOD,
-    REPHASINGS,
-    SCORE,
-)
-from metronome_opt.control.inforce import carry_out, claims_of
-from metronome_opt.control.memory import Memory
+from metronome_opt.control.claims import Claims
+from metronome_opt.control.decide import Memory, Settings
+from metronome_opt.control.detect import Kind
 from metronome_opt.control.monitor import Decision, Monitor
-from metronome_opt.control.observation import Observation, signed
-from metronome_opt.control.reading import Read, Seen, Selector, observe
+from metronome_opt.control.observation import Observation
+from metronome_opt.control.reading import Read, Selector, observe
 from metronome_opt.documents import write_text
+from metronome_opt.instance import Instance
 from metronome_opt.records import read_as
+from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.store import Store
+from metronome_opt.scheduling.views import instance_of
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
-    from metronome_opt.control.claims import Claims
     from metronome_opt.control.metrics import Metrics
     from metronome_opt.scheduling.state import ClusterState
 
 MEMORY_FILE = "monitor.json"
-WINDOW_S = 120.0
-GONE_S = 60.0
 
 
 @dataclass(frozen=True)
 class Check:
-    """What one check came to.
+    """What one check came to."""
 
-    Attributes
-    ----------
-    at_s
-        When, seconds since the epoch.
-    jobs
-        How many have claims on links.
-    observations
-        By job, of those that were measured.
-    unmeasured
-        Why the others were not, by job.
-    decision
-        None if there was nobody to look at.
-    kept
-        Whether the state is another one than before.
-    """
-
-    at_s: float
-    jobs: int
-    observations: Mapping[str, Observation]
-    unmeasured: Mapping[str, str]
-    decision: Decision | None
-    kept: bool
+    at_s: float  # seconds since the epoch
+    jobs: int  # that have claims on links
+    observations: Mapping[str, Observation]  # by job, of those that were measured
+    unmeasured: Mapping[str, str]  # why the others were not, by job
+    decision: Decision | None  # None if there was nobody to look at
+    kept: bool  # whether the state is another one than before
 
     @property
     def is_blind(self) -> bool:
@@ -78,11 +51,22 @@ class Check:
         return self.jobs > 0 and not self.observations
 
 
-class Watch:
-    """Checks a cluster again and again.
+def check(
+    folder: Path,
+    read: Read,
+    selector: Selector,
+    now_s: float,
+    *,
+    window_s: float = 120.0,
+    gone_s: float = 60.0,
+    settings: Settings | None = None,
+    metrics: Metrics | None = None,
+    dry_run: bool = False,
+) -> Check:
+    """Look at the last minutes of a cluster before a moment, and decide.
 
     Nothing is written before all that a decision needs has been read; a check that fails leaves
-    the state as it was. Between two checks the folder is free for others.
+    the state as it was. While samples are read, the folder is free for others.
 
     Parameters
     ----------
@@ -90,166 +74,143 @@ class Watch:
         That of a `Store`; what the monitor remembers is kept there too.
     read, selector
         Where samples come from.
-    window_s
-        How far back to look.
+    now_s, window_s
+        The moment, seconds since the epoch, and how far to look back.
     gone_s
         For how long a job has to send nothing, ten periods at least, to be taken for gone.
     settings
         How to decide.
     metrics
-        Told of every check; None to tell nobody.
+        Told of the check; None to tell nobody.
     dry_run
         Decide, but keep nothing, and count nothing as decided.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no state, or is in use before or after samples are read.
+    PrometheusError
+        If Prometheus gave no answer that can be used; everything is as before.
     """
-
-    def __init__(
-        self,
-        folder: str | Path,
-        read: Read,
-        selector: Selector,
-        *,
-        window_s: float = WINDOW_S,
-        gone_s: float = GONE_S,
-        settings: Settings | None = None,
-        metrics: Metrics | None = None,
-        dry_run: bool = False,
-    ) -> None:
-        self._folder, self._read, self._selector = Path(folder), read, selector
-        self._window_s, self._gone_s, self._dry_run = window_s, gone_s, dry_run
-        self._settings, self._metrics = settings or Settings(), metrics
-
-    def check(self, now_s: float) -> Check:
-        """Look at the last minutes before a moment, seconds since the epoch, and decide.
-
-        Raises
-        ------
-        InputError
-            If the folder holds no state, or is in use before or after Prometheus is asked.
-        PrometheusError
-            If Prometheus gave no answer that can be used; everything is as before.
-        """
-        begin = time.monotonic()
-        with Store(self._folder) as store:
-            state, claims = store.state, claims_of(store.state)
-        memory = self._remembered()
-        # While Prometheus is asked, others may have the folder.
-        seen = Seen({}, {}) if claims is None else self._observe(state, claims, memory, now_s)
-        with Store(self._folder) as store:
-            if store.state.sequence != state.sequence:
-                claims = claims_of(store.state)
-                seen = seen.only(
-                    {
-                        job
-                        for job, claim in store.state.claims.items()
-                        if claim == state.claims.get(job)
-                    }
-                )
-            check = self._decide(store, claims, seen, memory, now_s)
-        if self._metrics is not None:
-            _tell(self._metrics, claims, check, time.monotonic() - begin)
-            if not self._dry_run:
-                _count(self._metrics, claims, check)
-        return check
-
-    def failed(self) -> None:
-        """Count a check that was left out because there was no answer to be used."""
-        if self._metrics is not None:
-            self._metrics.add(ERRORS.name)
-
-    def _remembered(self) -> Memory:
-        path = self._folder / MEMORY_FILE
-        return read_as(path, Memory.from_dict) if path.exists() else Memory()
-
-    def _observe(self, state: ClusterState, claims: Claims, memory: Memory, now_s: float) -> Seen:
-        return observe(
+    begin = time.monotonic()
+    with Store(folder) as store:
+        state, claims = store.state, claims_of(store.state)
+    path = folder / MEMORY_FILE
+    memory = read_as(path, Memory.from_dict) if path.exists() else Memory()
+    seen: dict[str, Observation | str] = {}
+    if claims is not None:
+        moved_s = {job: moved.at_ms / 1000 for job, moved in memory.moved.items()}
+        seen = observe(
             state,
             claims,
-            self._selector,
-            self._read,
+            selector,
+            read,
             now_s=now_s,
-            for_s=self._window_s,
-            moved_s={job: moved.at_ms / 1000 for job, moved in memory.moved.items()},
-            gone_s=self._gone_s,
+            for_s=window_s,
+            moved_s=moved_s,
+            gone_s=gone_s,
         )
+    with Store(folder) as store:
+        if store.state.sequence != state.sequence:
+            claims, after = claims_of(store.state), store.state.claims
+            same = {job for job, claim in after.items() if claim == state.claims.get(job)}
+            seen = {job: each for job, each in seen.items() if job in same}
+        observations = {job: each for job, each in seen.items() if isinstance(each, Observation)}
+        unmeasured = {job: each for job, each in seen.items() if isinstance(each, str)}
+        decision, kept = None, False
+        if claims is not None:
+            monitor = Monitor(settings, memory)
+            decision = monitor.check(claims, observations, 1000 * now_s)
+            if not dry_run:
+                kept = carry_out(store.state, decision)
+                write_text(path, json.dumps(monitor.memory.to_dict(), indent=2) + "\n")
+    jobs = 0 if claims is None else len(claims.offsets)
+    found = Check(now_s, jobs, observations, unmeasured, decision, kept)
+    if metrics is not None:
+        metrics.tell(claims, found, time.monotonic() - begin, dry_run=dry_run)
+    return found
 
-    def _decide(
-        self, store: Store, claims: Claims | None, seen: Seen, memory: Memory, now_s: float
-    ) -> Check:
-        if claims is None:
-            return Check(now_s, 0, {}, {}, None, kept=False)
-        monitor = Monitor(self._settings, memory)
-        decision = monitor.check(claims, seen.observations, 1000 * now_s)
-        kept = False
-        if not self._dry_run:
-            kept = carry_out(store.state, decision)
-            text = json.dumps(monitor.memory.to_dict(), indent=2) + "\n"
-            write_text(self._folder / MEMORY_FILE, text)
-        jobs = len(claims.offsets)
-        return Check(now_s, jobs, seen.observations, seen.unmeasured, decision, kept)
+
+# ------------------------------------------------------------------ active claims
 
 
-def _tell(metrics: Metrics, claims: Claims | None, check: Check, took_s: float) -> None:
-    """Set the metrics by what a check came to."""
-    decision, seen = check.decision, check.observations
-    gone = sum(each.gone for each in seen.values())
-    for state, count in (
-        ("measured", len(seen) - gone),
-        ("unmeasured", check.jobs - len(seen)),
-        ("gone", gone),
-    ):
-        metrics.set(JOBS.name, count, state=state)
-    metrics.set(DURATION.name, took_s)
-    metrics.set(LAST_CHECK.name, check.at_s)
-    if claims is None or decision is None:
-        return
-    slot_s = claims.instance.slot_ms / 1000
-    metrics.replace(DRIFT.name, _drifts_s(claims, seen))
-    metrics.replace(
-        CUSHION.name, {job: slot_s * claims.cushions.get(job, 0) for job in claims.offsets}
+def claims_of(state: ClusterState) -> Claims | None:
+    """Return the claims in force of all jobs that use links; None if there are none."""
+    jobs = [job for job in state.claims if state.flows(job)]
+    if not jobs:
+        return None
+    instance = instance_of(state, jobs)
+    stretch = {job: state.claims[job].stretch for job in jobs}
+    return Claims(
+        instance,
+        stretch=stretch,
+        cushions=_cushions(instance, stretch),
+        hyperperiod=state.cluster.hyperperiod,
     )
-    metrics.replace(
-        PERIOD.name,
-        {job: each.period_ms / 1000 for job, each in seen.items() if each.period_ms is not None},
+
+
+def _cushions(instance: Instance, stretch: Mapping[str, int]) -> dict[str, int]:
+    """Return by how many slots each job may be off, early or late, while others are as well.
+
+    Between any two bursts there is the cushion of their link; each of the two may use half of it.
+    Where something is late already, there is none.
+    """
+    offsets = {job.name: job.current_offset or 0 for job in instance.jobs}
+    limits = {
+        link.name: 0 if link.late else link.cushion
+        for link in evaluate(instance, offsets, stretch).links
+    }
+    cushions = {}
+    for job in instance.jobs:
+        known = [limit for link in job.links if (limit := limits[link]) is not None]
+        cushions[job.name] = min(known, default=job.period) // 2
+    return cushions
+
+
+def carry_out(state: ClusterState, decision: Decision) -> bool:
+    """Keep in a state what was decided: jobs that are gone, capacities, claims put right, moves.
+
+    In an exclusive cluster bandwidth is given to a job when it is placed. One that sends faster
+    than that keeps the claim that it has.
+
+    Returns
+    -------
+    bool
+        Whether anything is new.
+    """
+    after, changed = decision.claims, False
+    if decision.contention is None and after is not None:
+        return changed  # nothing is believed yet
+    for finding in decision.findings:
+        if finding.kind is Kind.GONE:
+            changed |= state.unreserve(finding.name)
+    if after is None:
+        return changed
+    right = {link.name: link.capacity for link in after.instance.links}
+    for finding in decision.findings:
+        if finding.kind is Kind.CAPACITY and finding.measured is not None:
+            measured = round(finding.measured)
+            # A finding that is not believed yet left the link as it was; one that carries nothing
+            # has 1 Mbit/s in an instance, which is not to become its capacity.
+            if right.get(finding.name) == max(1, measured):
+                changed |= state.set_capacity(finding.name, measured)
+    claims = [_claim(state.claims[name], after) for name in after.offsets]
+    changed |= state.revise(
+        claim
+        for claim in claims
+        if state.mode == "shared" or claim.gang.peak <= state.claims[claim.job].gang.peak
     )
-    for kind, count in Counter(finding.kind for finding in decision.findings).items():
-        metrics.add(FINDINGS.name, count, kind=kind)
-    _tell_of_links(metrics, claims, decision)
+    return changed
 
 
-def _count(metrics: Metrics, claims: Claims | None, check: Check) -> None:
-    """Count what was decided and kept: a dry run tells nobody to wait."""
-    decision = check.decision
-    metrics.add(DECISIONS.name, decision=decision.kind if decision else Verdict.NOTHING)
-    if claims is None or decision is None:
-        return
-    steps = Counter(step.job for step in decision.plan.steps) if decision.plan else Counter()
-    for job in claims.instance.jobs:
-        metrics.add(
-            REPHASINGS.name, steps[job.name], training_job=job.name, priority=str(job.weight)
-        )
-
-
-def _tell_of_links(metrics: Metrics, claims: Claims, decision: Decision) -> None:
-    measured = decision.claims or claims
-    evaluation = evaluate(measured.instance, measured.offsets, measured.stretch)
-    metrics.replace(
-        SCORE.name, {link.name: float(link.score) for link in evaluation.links if link.jobs > 1}
-    )
-    if decision.contention is not None:
-        for state in ("claimed", "measured", "planned"):
-            value = float(getattr(decision.contention, state))
-            metrics.set(CONTENTION.name, value * _BYTES_PER_MBIT, state=state)
-
-
-_BYTES_PER_MBIT = 125_000
-
-
-def _drifts_s(claims: Claims, seen: Mapping[str, Observation]) -> dict[str, float]:
-    """Return how far each job is off its slot, in seconds; above 0 is late."""
-    slot_ms = claims.instance.slot_ms
-    drifts = {}
-    for job, each in seen.items():
-        if each.origin_ms is not None:
-            due_ms = claims.epoch_ms + claims.offsets[job] * slot_ms
-            drifts[job] = signed(each.origin_ms - due_ms, claims.period(job) * slot_ms) / 1000
-    return drifts
+def _claim(before: Claim, after: Claims) -> Claim:
+    """Return the claim of a job as it is to be."""
+    job = after.instance.job(before.job)
+    stretch = after.stretch.get(job.name, 0)
+    changes = {
+        "period": job.period,
+        "phases": job.phases,
+        "max_stretch": max(before.gang.max_stretch, stretch),
+    }
+    gang = Gang.model_validate(before.gang.model_copy(update=changes).model_dump())
+    return Claim(gang=gang, nodes=before.nodes, offset=after.offsets[job.name], stretch=stretch)

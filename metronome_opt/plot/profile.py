@@ -66,11 +66,9 @@ def _plot_over_time(samples: Samples, reason: str) -> Picture:
 
 def _folded(samples: Samples, origin_s: float, period: float) -> tuple[Any, Any]:
     """Return ms since the first burst, a quarter of a period around a cycle, and rates."""
-    from metronome_opt.profiles.pattern import Cycles, find_cycles
+    from metronome_opt.profiles.period import find_cycles
 
-    cycles = find_cycles(samples)
-    assert isinstance(cycles, Cycles)  # noqa: S101 (they were found before)
-    folded = cycles.folded
+    folded = find_cycles(samples).folded
     begun = max(0, int(np.searchsorted(folded.begins_s, origin_s)) - 1)
     since = 1000 * (folded.since_s - (origin_s - folded.begins_s[begun]))
     # Cycles begin amid silence; what lies before the first burst is shown at the end.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from metronome_opt.profiles.bursts import Burst
-from metronome_opt.profiles.csvfile import read_csv
-from metronome_opt.profiles.gatefile import read_gate
-from metronome_opt.profiles.profile import Profile, profile
+from metronome_opt.profiles.files import read_csv, read_gate
+from metronome_opt.profiles.profile import Burst, Profile, profile
 from metronome_opt.profiles.samples import UNITS, Samples, from_series
 
 __all__ = [

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from metronome_opt.profiles.grid import spans
-from metronome_opt.profiles.samples import Floats, Samples
+from metronome_opt.profiles.samples import Floats, Ints, Samples
 
 _LEAST_BINS, _MOST_BINS = 16, 240
 _PARTS = 8
@@ -20,32 +18,16 @@ _IN_STEP = 0.8  # mean of unit vectors that turn once a span
 _ROUNDS = 4
 
 
-Ints = NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class Folded:
-    """Spans and the cycles they belong to.
+    """Spans and the cycles they belong to."""
 
-    Attributes
-    ----------
-    begins_s
-        When each cycle begins, seconds since the epoch, shape (cycles,).
-    cycle, middles_s, rates
-        Of each span the cycle it belongs to, its middle in seconds since the epoch, and its mean
-        rate, shape (spans,).
-    span_s
-        The usual length of a span.
-    period_s
-        Mean length of a cycle.
-    """
-
-    begins_s: Floats
-    cycle: Ints
-    middles_s: Floats
-    rates: Floats
-    span_s: float
-    period_s: float
+    begins_s: Floats  # of each cycle, seconds since the epoch
+    cycle: Ints  # of each span
+    middles_s: Floats  # of each span, seconds since the epoch
+    rates: Floats  # of each span, its mean in Mbit/s
+    span_s: float  # their usual length
+    period_s: float  # mean length of a cycle
 
     @property
     def since_s(self) -> Floats:
@@ -85,28 +67,23 @@ class Folded:
 
 @dataclass(frozen=True)
 class Bins:
-    """The mean cycle.
+    """The mean cycle, by the time since it begins."""
 
-    Attributes
-    ----------
-    middles_s, rates, counts
-        Time since the beginning, mean rate in Mbit/s and number of spans, each of shape (bins,).
-    span_s
-        Length of a span.
-    parts
-        Mean rates over parts of the cycles, NaN where a part has none, shape (parts, bins).
-    """
+    middles_s: Floats  # of each bin
+    rates: Floats  # of each bin, its mean in Mbit/s
+    counts: Floats  # spans in each bin
+    span_s: float  # length of a span
+    parts: Floats  # rates over parts of the cycles, shape (parts, bins), NaN where there is none
 
-    middles_s: Floats
-    rates: Floats
-    counts: Floats
-    span_s: float
-    parts: Floats
+    @property
+    def variance(self) -> float:
+        """Of the mean cycle, (Mbit/s)^2."""
+        return float(np.cov(self.rates, aweights=self.counts, ddof=0))
 
 
 def fold(samples: Samples, begins_s: Floats, period_s: float) -> Folded:
     """Assign each span to the cycle in which its middle lies; leave out what lies in none."""
-    begin, end, rates = spans(samples)
+    begin, end, rates = samples.measured()
     usual = float(np.median(end - begin))
     middles = (begin + end) / 2
     cycle = np.searchsorted(begins_s, middles, side="right") - 1
@@ -117,27 +94,16 @@ def fold(samples: Samples, begins_s: Floats, period_s: float) -> Folded:
     return Folded(begins_s, cycle[inside], middles[inside], rates[inside], usual, period_s)
 
 
-@dataclass(frozen=True)
-class Alignment:
-    """Where cycles begin, as exactly as their samples say.
-
-    Attributes
-    ----------
-    begins_s
-        Seconds since the epoch, shape (cycles,).
-    errors_s
-        Standard deviations of these from the noise of the samples; NaN for a cycle of which too
-        little was measured, shape (cycles,).
-    """
-
-    begins_s: Floats
-    errors_s: Floats
-
-
-def align(folded: Folded) -> Alignment:
+def align(folded: Folded) -> tuple[Floats, Floats]:
     """Shift each cycle so that its samples fit the mean cycle best, by Gauss-Newton.
 
     The mean cycle becomes sharper with the shifts, so it is taken anew each time.
+
+    Returns
+    -------
+    begins, errors
+        Seconds since the epoch, and their standard deviations from the noise of the samples in
+        seconds, NaN for a cycle of which too little was measured; each of shape (cycles,).
     """
     begins, cycles, reach = folded.begins_s, len(folded.begins_s), folded.span_s
     for _ in range(_ROUNDS):
@@ -150,14 +116,13 @@ def align(folded: Folded) -> Alignment:
         begins = begins + np.clip(shift, -reach, reach)
     noise = np.sqrt(np.mean(off**2))
     errors = np.where(usable, noise / np.sqrt(np.where(usable, told, 1.0)), np.nan)
-    return Alignment(begins, errors)
+    return begins, np.asarray(errors)
 
 
 def _mean_and_slope(folded: Folded) -> tuple[Floats, Floats]:
     """Return the mean cycle and its derivative where each span is."""
-    bins, half = folded.bins(), folded.span_s / 2
-    since = folded.since_s
-    ahead, behind = (
-        np.interp(since + shift, bins.middles_s, bins.rates) for shift in (half, -half)
+    bins, half, since = folded.bins(), folded.span_s / 2, folded.since_s
+    mean, ahead, behind = (
+        np.interp(since + shift, bins.middles_s, bins.rates) for shift in (0.0, half, -half)
     )
-    return np.interp(since, bins.middles_s, bins.rates), (ahead - behind) / (2 * half)
+    return mean, (ahead - behind) / (2 * half)

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 UNITS = {"bit": 1e-6, "byte": 8e-6, "kbit": 1e-3, "Mbit": 1.0, "Gbit": 1e3}
 """Mbit per unit."""
 
 _LATEST_S = 7_258_118_400.0  # the year 2200
+_LEAST_COVERED = 0.5  # of a cell, for its mean to count
 
 
 @dataclass(frozen=True)
@@ -45,38 +47,20 @@ class Samples:
     averaged_s: Floats | None = None
 
     def __post_init__(self) -> None:
-        if self.times_s.ndim != 1 or self.times_s.shape != self.rates_mbps.shape:
-            raise InputError(
-                f"rates_mbps: shape {self.rates_mbps.shape}: must be that of times_s, "
-                f"{self.times_s.shape}, with one dimension"
-            )
-        if self.averaged_s is not None and self.averaged_s.shape != self.times_s.shape:
-            raise InputError(
-                f"averaged_s: shape {self.averaged_s.shape}: must be that of times_s, "
-                f"{self.times_s.shape}"
-            )
-        if not np.isfinite(self.times_s).all():
-            wrong = int(np.flatnonzero(~np.isfinite(self.times_s))[0])
-            raise InputError(f"times_s[{wrong}]: {show(float(self.times_s[wrong]))}: not a time")
-        if np.isinf(self.rates_mbps).any():
-            wrong = int(np.flatnonzero(np.isinf(self.rates_mbps))[0])
-            raise InputError(
-                f"rates_mbps[{wrong}]: {show(float(self.rates_mbps[wrong]))}: not a rate; "
-                "use NaN where nothing was measured"
-            )
-        if (self.rates_mbps < 0).any():
-            wrong = int(np.flatnonzero(self.rates_mbps < 0)[0])
-            raise InputError(
-                f"rates_mbps[{wrong}]: {show(float(self.rates_mbps[wrong]))}: must be at least 0; "
-                "use NaN where nothing was measured"
-            )
-        back = np.flatnonzero(np.diff(self.times_s) <= 0)
-        if back.size:
-            later = int(back[0]) + 1
-            raise InputError(
-                f"times_s[{later}]: {show(float(self.times_s[later]))}: not after the time before, "
-                f"{show(float(self.times_s[later - 1]))}; sort the samples and drop repetitions"
-            )
+        times, rates = self.times_s, self.rates_mbps
+        for name, values in (("rates_mbps", rates), ("averaged_s", self.averaged_s)):
+            if values is not None and (times.ndim != 1 or values.shape != times.shape):
+                raise InputError(
+                    f"{name}: shape {values.shape}: must be that of times_s, {times.shape}, "
+                    "with one dimension"
+                )
+        _refuse("times_s", times, ~np.isfinite(times), "not a time")
+        known = "use NaN where nothing was measured"
+        _refuse("rates_mbps", rates, np.isinf(rates), f"not a rate; {known}")
+        _refuse("rates_mbps", rates, rates < 0, f"must be at least 0; {known}")
+        again = np.append(False, times[1:] <= times[:-1])[: len(times)]
+        said = "not after the time before; sort the samples and drop repetitions"
+        _refuse("times_s", times, again, said)
 
     def __len__(self) -> int:
         return len(self.times_s)
@@ -104,11 +88,47 @@ class Samples:
         expected = 1 + np.maximum(1, np.round(np.diff(self.times_s) / self.step_s)).sum()
         return 1 - float(np.isfinite(self.rates_mbps).sum()) / float(expected)
 
-    def between(self, begin_s: float, end_s: float) -> Samples:
-        """Return the samples taken at ``begin_s <= time < end_s``."""
-        first, last = np.searchsorted(self.times_s, (begin_s, end_s))
-        part = slice(int(first), int(last))
-        return Samples(self.times_s[part], self.rates_mbps[part], self.spans_s[part])
+    def measured(self) -> tuple[Floats, Floats, Floats]:
+        """Return begin, end and rate of each span that was measured, in order and disjoint."""
+        known = np.isfinite(self.rates_mbps)
+        ends = self.times_s[known]
+        begins = ends - self.spans_s[known]
+        begins[1:] = np.maximum(begins[1:], ends[:-1])
+        return begins, ends, self.rates_mbps[known]
+
+
+def _refuse(name: str, values: Floats, wrong: NDArray[np.bool_], fault: str) -> None:
+    """Refuse the first value that is wrong."""
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise InputError(f"{name}[{first}]: {show(float(values[first]))}: {fault}")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Mean rates of equal cells."""
+
+    start_s: float  # where the first cell begins
+    step_s: float
+    rates: Floats  # Mbit/s, NaN where less than half of a cell was measured
+
+
+def regrid(samples: Samples, step_s: float) -> Grid:
+    """Spread samples over cells of `step_s`; every cell gets what was sent in it.
+
+    Within the span of a sample its rate is taken for constant.
+    """
+    begins, ends, rates = samples.measured()
+    knots = np.column_stack((begins, ends)).ravel()
+    measured = np.column_stack((np.zeros(len(ends)), ends - begins)).ravel().cumsum()
+    sent = np.column_stack((np.zeros(len(ends)), rates * (ends - begins))).ravel().cumsum()
+    cells = max(1, int((ends[-1] - begins[0]) / step_s))
+    borders = begins[0] + step_s * np.arange(cells + 1)
+    covered = np.diff(np.interp(borders, knots, measured))
+    volume = np.diff(np.interp(borders, knots, sent))
+    enough = covered >= _LEAST_COVERED * step_s
+    means = np.divide(volume, covered, out=np.full(cells, np.nan), where=enough)
+    return Grid(float(begins[0]), step_s, means)
 
 
 def from_series(series: pd.Series, *, counter: bool = False, unit: str | None = None) -> Samples:
@@ -136,22 +156,16 @@ def from_series(series: pd.Series, *, counter: bool = False, unit: str | None = 
     unit = unit or ("byte" if counter else "Mbit")
     if unit not in UNITS:
         raise InputError(f"unit: {show(unit)} is not known; choose from {', '.join(UNITS)}")
-    times = _seconds(series)
-    values = _numbers(series) * UNITS[unit]
+    times, values = _seconds(series), _numbers(series) * UNITS[unit]
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
     repeated = np.flatnonzero(np.diff(times) == 0)
     if repeated.size:
         raise InputError(f"time {show(float(times[repeated[0]]))}: given twice; keep one of them")
-    return _from_counter(times, values) if counter else Samples(times, values)
-
-
-def _from_counter(times: Floats, values: Floats) -> Samples:
-    """Take differences between the counts that are there."""
+    if not counter:
+        return Samples(times, values)
     known = np.isfinite(values)
     times, values = times[known], values[known]
-    if len(times) < 2:
-        return Samples(np.empty(0), np.empty(0), np.empty(0))
     spans, sent = np.diff(times), np.diff(values)
     return Samples(times[1:], np.where(sent < 0, np.nan, sent / spans), spans)
 

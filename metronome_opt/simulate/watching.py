@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metronome_opt.control import Observation, SeenBurst
+from metronome_opt.control import Burst, Observation
 from metronome_opt.instance import Phase
 from metronome_opt.simulate.runner import Seen
 
@@ -68,7 +68,7 @@ class Watch:
         first = float(self._began[self._volume > 0][0])
         return first if math.isfinite(first) else None
 
-    def bursts(self, phases: Sequence[Phase], slot_ms: int) -> tuple[SeenBurst, ...]:
+    def bursts(self, phases: Sequence[Phase], slot_ms: int) -> tuple[Burst, ...]:
         """Return the bursts of an iteration that nobody holds up.
 
         A burst is as fast as it was seen at its fastest, or as claimed if it always met others.
@@ -85,7 +85,7 @@ class Watch:
                 phase = next(sending, ordered[-1])
                 length = min(float(shortest), float(volume) / phase.rate)
                 found.append(
-                    SeenBurst(
+                    Burst(
                         begin,
                         length,
                         float(volume) / length,

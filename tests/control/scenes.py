@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
-from metronome_opt.control import Claims, Observation, SeenBurst
+from metronome_opt.control import Burst, Claims, Observation
 from metronome_opt.instance import Instance
 from tests.builders import job, network
 from tests.strategies import instances
@@ -32,7 +32,7 @@ def obedient(
             period_ms=float(job.period * slot_ms),
             origin_ms=claims.next_due_ms(job.name, at_ms) + (late_ms or {}).get(job.name, 0.0),
             bursts=tuple(
-                SeenBurst(
+                Burst(
                     float(phase.start * slot_ms), float(phase.length * slot_ms), float(phase.rate)
                 )
                 for phase in sorted(job.phases, key=lambda phase: phase.start)

@@ -7,7 +7,6 @@ import pytest
 from metronome_opt.control import Claims
 from metronome_opt.errors import InputError
 from tests.builders import job, network
-from tests.control.scenes import three_apart
 
 
 def test_a_job_is_due_at_its_offset_and_every_stretched_period_after() -> None:
@@ -43,10 +42,3 @@ def test_claims_that_cannot_be_are_refused(
     with pytest.raises(InputError) as refused:
         Claims(instance, stretch=stretch, cushions=cushions)
     assert told in str(refused.value)
-
-
-def test_other_offsets_leave_the_rest_as_it_was() -> None:
-    claims = three_apart()
-    moved = claims.with_offsets({"a": 1, "b": 2, "c": 3})
-    assert moved.offsets == {"a": 1, "b": 2, "c": 3}
-    assert (moved.epoch_ms, moved.cushions) == (claims.epoch_ms, claims.cushions)

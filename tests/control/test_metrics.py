@@ -1,193 +1,144 @@
+"""The monitor's own metrics, where they are told, and the dashboard that asks for them."""
+
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from metronome_opt.control.declared import METRICS, Declared
-from metronome_opt.control.metrics import Metrics
+from metronome_opt.control import Claims, Monitor, Observation, Settings
+from metronome_opt.control.metrics import Metrics, dashboard_json
+from metronome_opt.control.watch import Check
 from metronome_opt.errors import InputError, MissingBackendError
+from metronome_opt.profiles.prometheus import Prometheus
+from tests.builders import job, network
+from tests.control.scenes import obedient
+from tests.prometheus.server import needs_prometheus, prometheus
 
-GAUGE = "metronome_job_period_seconds"
-SCORE = "metronome_link_score"
-COUNTER = "metronome_rephasings_total"
 ERRORS = "metronome_prometheus_errors_total"
-DECISIONS = "metronome_decisions_total"
+ODD = 'a "b" \\ \u00e9'
 
 
-def lines(metrics: Metrics, name: str) -> list[str]:
-    return [line for line in metrics.text().splitlines() if line.startswith(name)]
-
-
-def fill(metrics: Metrics) -> Metrics:
-    """Give every metric a value, with label values as odd as they may be."""
-    for metric in METRICS:
-        labels = {
-            label: metric.choices.get(label, ('a "b" \\ \u00e9',))[0] for label in metric.labels
-        }
-        if metric.kind == "gauge":
-            metrics.set(metric.name, 0.5, **labels)
-        else:
-            metrics.add(metric.name, 2, **labels)
+def told(metrics: Metrics, *, gone: bool = False) -> Metrics:
+    """Take in a check of two jobs of which one, called oddly, has come to meet the other."""
+    claims = Claims(
+        network(
+            job(ODD, 40, (0, 10, 80), weight=4, current_offset=0),
+            job("b", 40, (0, 10, 80), current_offset=20),
+        )
+    )
+    seen = obedient(claims, late_ms={"b": 75.0})
+    if gone:
+        seen[ODD] = Observation(gone=True)
+    decision = Monitor(Settings(persist=1)).check(claims, seen, 0.0)
+    check = Check(1.7e9, 2, seen, {}, decision, kept=True)
+    metrics.tell(claims, check, 0.5, dry_run=False)
+    metrics.failed()
     return metrics
 
 
-def test_a_gauge_says_what_it_was_set_to_last() -> None:
+def text(metrics: Metrics, folder: Path) -> str:
+    metrics.write(folder / "text.prom")
+    return (folder / "text.prom").read_text(encoding="utf-8")
+
+
+def labels() -> dict[str, set[str]]:
+    """Return the labels of all metrics."""
+    families = told(Metrics()).registry.collect()
+    return {sample.name: set(sample.labels) for family in families for sample in family.samples}
+
+
+# ------------------------------------------------------------------ values
+
+
+def test_counters_begin_at_0_where_labels_are_known_and_gauges_are_absent_until_they_are() -> None:
     metrics = Metrics()
-    assert lines(metrics, GAUGE) == []
-    metrics.set(GAUGE, 0.2, training_job="a")
-    metrics.set(GAUGE, 0.25, training_job="a")
-    metrics.set(GAUGE, 1, training_job="b")
-    assert lines(metrics, GAUGE) == [
-        f'{GAUGE}{{training_job="a"}} 0.25',
-        f'{GAUGE}{{training_job="b"}} 1.0',
-    ]
-    assert metrics.value(GAUGE, training_job="a") == 0.25
+    assert metrics.value("metronome_decisions_total", decision="block") == 0
+    assert metrics.value("metronome_findings_total", kind="gone") == 0
+    assert metrics.value(ERRORS) == 0
+    assert metrics.value("metronome_rephasings_total", training_job="b", priority="1") is None
+    assert metrics.value("metronome_last_check_timestamp_seconds") is None
+    assert metrics.value("metronome_jobs", state="gone") is None
 
 
-def test_what_is_not_known_any_more_is_gone_not_zero() -> None:
-    metrics = Metrics()
-    metrics.set(GAUGE, 0.2, training_job="a")
-    metrics.set(GAUGE, None, training_job="a")
-    metrics.set(GAUGE, None, training_job="never there")
-    assert lines(metrics, GAUGE) == []
-    assert metrics.value(GAUGE, training_job="a") is None
+def test_what_is_not_known_any_more_is_gone_not_zero_and_counters_go_on() -> None:
+    metrics = told(told(Metrics()), gone=True)
+    assert metrics.value("metronome_job_period_seconds", training_job=ODD) is None
+    assert metrics.value("metronome_job_period_seconds", training_job="b") == 0.2
+    assert metrics.value("metronome_jobs", state="gone") == 1
+    assert metrics.value("metronome_findings_total", kind="drifted") == 2
+    assert metrics.value("metronome_rephasings_total", training_job=ODD, priority="4") == 0
+    assert Metrics().value(ERRORS) == 0  # two monitors share nothing
 
 
-def test_links_that_are_not_named_again_vanish() -> None:
-    metrics = Metrics()
-    metrics.replace(SCORE, {"node-0": 0.9, "node-1": 1.0})
-    metrics.replace(SCORE, {"node-1": 0.8})
-    assert lines(metrics, SCORE) == [f'{SCORE}{{link="node-1"}} 0.8']
-
-
-def test_a_counter_adds_up() -> None:
-    metrics = Metrics()
-    metrics.add(COUNTER, training_job="a", priority="4")
-    metrics.add(COUNTER, 2, training_job="a", priority="4")
-    metrics.add(COUNTER, 0, training_job="b", priority="1")
-    assert metrics.value(COUNTER, training_job="a", priority="4") == 3
-    assert metrics.value(COUNTER, training_job="b", priority="1") == 0
-
-
-def test_counters_of_known_labels_begin_at_zero() -> None:
-    metrics = Metrics()
-    assert lines(metrics, ERRORS) == [f"{ERRORS} 0.0"]
-    assert lines(metrics, DECISIONS) == [
-        f'{DECISIONS}{{decision="{decision}"}} 0.0'
-        for decision in ("nothing", "rephase", "block", "all")
-    ]
-
-
-def test_metrics_say_what_is_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(MissingBackendError, match=r"pip install 'metronome-opt\[monitor\]'"):
-        Metrics()
-
-
-def test_two_monitors_do_not_share_metrics() -> None:
-    one, other = Metrics(), Metrics()
-    one.add(ERRORS)
-    assert other.value(ERRORS) == 0
-
-
-def test_additions_from_several_threads_are_all_counted() -> None:
-    metrics = Metrics()
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: metrics.add(ERRORS), range(2000)))
-    assert metrics.value(ERRORS) == 2000
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda m: m.set("metronome_other", 1), "'metronome_other': no such metric"),
-        (lambda m: m.value("metronome_other"), "'metronome_other': no such metric"),
-        (lambda m: m.set(GAUGE, 1), "has the labels training_job, got"),
-        (lambda m: m.set(GAUGE, 1, job="a"), "has the labels training_job, got job"),
-        (lambda m: m.set(ERRORS, 1), "is a counter, no gauge"),
-        (lambda m: m.add(GAUGE, 1, training_job="a"), "is a gauge, no counter"),
-        (lambda m: m.add(ERRORS, -1), "grows by 0 or more, got -1"),
-        (lambda m: m.add(ERRORS, float("nan")), "grows by 0 or more, got nan"),
-        (lambda m: m.add(ERRORS, 1, link="a"), "has the labels none, got link"),
-        (lambda m: m.add(DECISIONS, 1, decision="none"), "must be one of nothing, rephase"),
-        (lambda m: m.set(GAUGE, float("inf"), training_job="a"), "finite number, got inf"),
-        (lambda m: m.replace(SCORE, {"a": float("nan")}), "finite number, got nan"),
-        (lambda m: m.replace("metronome_check_duration_seconds", {}), "has not one label"),
-    ],
-)
-def test_only_what_is_declared_can_be_told(change: object, said: str) -> None:
-    metrics = Metrics()
-    before = metrics.text()
-    assert callable(change)
-    with pytest.raises(InputError, match=said):
-        change(metrics)
-    assert metrics.text() == before
-
-
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
-def test_names_are_as_prometheus_wants_them(metric: Declared) -> None:
-    assert metric.name.startswith("metronome_")
-    assert metric.name.endswith("_total") == (metric.kind == "counter")
-    assert not {"job", "instance"} & set(metric.labels)
-    assert set(metric.choices) <= set(metric.labels)
+def test_names_are_as_prometheus_wants_them() -> None:
+    for name, of in labels().items():
+        assert name.startswith("metronome_")
+        assert not {"job", "instance"} & of
 
 
 @pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)"
 )
-def test_promtool_has_nothing_to_say_against_it() -> None:
+def test_promtool_has_nothing_to_say_against_it(tmp_path: Path) -> None:
     done = subprocess.run(
         ["promtool", "check", "metrics"],
-        input=fill(Metrics()).text().encode(),
+        input=text(told(Metrics()), tmp_path).encode(),
         capture_output=True,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_the_file_is_the_text(tmp_path: Path) -> None:
-    metrics = fill(Metrics())
-    path = tmp_path / "metronome.prom"
-    path.write_text("old")
-    metrics.write(path)
-    assert path.read_text(encoding="utf-8") == metrics.text()
-    assert [file.name for file in tmp_path.iterdir()] == ["metronome.prom"]
+def test_without_prometheus_client_what_to_install_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(MissingBackendError, match=r"pip install 'metronome-opt\[monitor\]'"):
+        Metrics()
+
+
+# ------------------------------------------------------------------ files and addresses
 
 
 def test_counters_go_on_where_they_were_left_and_gauges_do_not(tmp_path: Path) -> None:
     path = tmp_path / "metronome.prom"
-    before = fill(Metrics())
+    path.write_text("old")
+    before, after = told(Metrics()), Metrics()
     before.write(path)
-    after = Metrics()
+    assert [file.name for file in tmp_path.iterdir()] == ["metronome.prom"]
     after.resume(path)
-    for metric in METRICS:
-        told = lines(before, metric.name) if metric.kind == "counter" else []
-        assert lines(after, metric.name) == told
+    for family in before.registry.collect():
+        for sample in family.samples:
+            known = sample.value if family.type == "counter" else None
+            assert after.value(sample.name, **sample.labels) == known
 
 
 def test_the_first_time_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
     metrics = Metrics()
     metrics.resume(tmp_path / "metronome.prom")
-    assert metrics.text() == Metrics().text()
+    assert text(metrics, tmp_path) == text(Metrics(), tmp_path)
 
 
 def test_counters_of_other_versions_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "metronome.prom"
     path.write_text(
         "# TYPE metronome_old_total counter\nmetronome_old_total 7\n"
-        '# TYPE metronome_decisions_total counter\nmetronome_decisions_total{decision="some"} 7\n'
+        "# TYPE metronome_decisions_total counter\n"
+        'metronome_decisions_total{decision="some"} 7\n'
+        'metronome_decisions_total{training_job="some",priority="1"} 7\n'
         f"# TYPE {ERRORS} counter\n{ERRORS} 5\n"
     )
-    metrics, expected = Metrics(), Metrics()
+    metrics = Metrics()
     metrics.resume(path)
-    expected.add(ERRORS, 5)
-    assert metrics.text() == expected.text()
+    assert metrics.value(ERRORS) == 5
+    assert " 7" not in text(metrics, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -220,28 +171,90 @@ def test_files_that_cannot_be_written_or_read_are_told_of_in_a_line(tmp_path: Pa
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_scrape_gets_the_values_of_the_moment(host: str) -> None:
+def test_a_scrape_gets_the_values_of_the_moment(host: str, tmp_path: Path) -> None:
     metrics = Metrics()
     with metrics.serve(f"{host}:0") as url:
-        metrics.add(ERRORS)
+        metrics.failed()
         with urllib.request.urlopen(url, timeout=10) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain")
-            assert answer.read().decode() == metrics.text()
-    with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(url, timeout=10)
-
-
-def test_an_address_that_is_taken_is_refused() -> None:
-    with Metrics().serve("127.0.0.1:0") as url:
+            assert answer.read().decode() == text(metrics, tmp_path)
         taken = url.removeprefix("http://").removesuffix("/metrics")
         with (
             pytest.raises(InputError, match=f"{taken}: cannot be listened on"),
             Metrics().serve(taken),
         ):
             pass
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(url, timeout=10)
 
 
 @pytest.mark.parametrize("address", ["9101", ":9101", "host:", "host:port", "host:65536", ""])
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(InputError, match="give HOST:PORT"), Metrics().serve(address):
         pass
+
+
+# ------------------------------------------------------------------ the dashboard
+
+DASHBOARD: dict[str, Any] = json.loads(dashboard_json())
+PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
+TARGETS = [target for panel in PANELS for target in panel["targets"]]
+PROMQL = {"sum", "by", "increase", "abs", "time", "topk", "h"}
+
+
+def as_prometheus_takes_it(expression: str) -> str:
+    """Return an expression with Grafana's variables filled in, with all jobs chosen."""
+    filled: str = expression.replace("$__rate_interval", "1m").replace("$training_job", ".*")
+    assert "$" not in filled
+    return filled
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target["expr"])
+def test_the_dashboard_asks_for_metrics_and_labels_that_there_are(target: dict[str, str]) -> None:
+    known = labels()
+    words = set(re.findall(r"[a-zA-Z_]\w*", re.sub(r'"[^"]*"|\$\w+', "", target["expr"])))
+    names = words & set(known)
+    assert names
+    kept = set.intersection(*(known[name] for name in names))
+    assert words - names - PROMQL <= kept
+    grouped = re.search(r"by \(([^)]*)\)", target["expr"])
+    if grouped:
+        kept = set(grouped[1].split(", "))
+    assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= kept
+
+
+def test_the_dashboard_shows_every_metric_in_a_panel_of_its_own() -> None:
+    asked = set(re.findall(r"metronome_\w+", " ".join(target["expr"] for target in TARGETS)))
+    assert asked == set(labels())
+    (chosen,) = (each for each in DASHBOARD["templating"]["list"] if each["type"] == "query")
+    assert set(re.findall(r"metronome_\w+", chosen["query"]["query"])) <= asked
+    taken: set[tuple[int, int]] = set()
+    for panel in PANELS:
+        at = panel["gridPos"]
+        rows, columns = range(at["y"], at["y"] + at["h"]), range(at["x"], at["x"] + at["w"])
+        cells = {(x, y) for x in columns for y in rows}
+        assert not taken & cells
+        taken |= cells
+    assert taken == {(x, y) for x in range(24) for y in range(1 + max(y for _, y in taken))}
+    for key in ("id", "title"):
+        assert len({panel[key] for panel in PANELS}) == len(PANELS)
+
+
+@needs_prometheus
+def test_every_panel_shows_what_a_running_monitor_tells(tmp_path: Path) -> None:
+    metrics = Metrics()
+    with metrics.serve("127.0.0.1:0") as url:
+        address = url.removeprefix("http://").removesuffix("/metrics")
+        with prometheus(tmp_path, scrape=(address,)) as place:
+            server = Prometheus(place)
+            told(metrics)
+            waiting = {as_prometheus_takes_it(target["expr"]) for target in TARGETS}
+            waiting = {re.sub(r"( > 0)", "", each) for each in waiting}
+            last = time.monotonic() + 30
+            while waiting and time.monotonic() < last:
+                time.sleep(0.5)
+                now = time.time()
+                waiting = {each for each in waiting if not server.range(each, now - 1, now, 0.5)}
+            assert waiting == set()
+            (found,) = server.range("metronome_link_score", now - 1, now, 0.5)
+            assert (found["link"], found["job"]) == ("link", "monitor")

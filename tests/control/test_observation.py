@@ -5,24 +5,21 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.control import from_profile
-from metronome_opt.instance import Job
 from metronome_opt.profiles import Burst, Profile
 from tests.builders import job
 
 
 def profiled(period_ms: float | None, origin_s: float | None, *bursts: Burst) -> Profile:
+    known = period_ms is not None
     return Profile(
         period_ms=period_ms,
-        period_error_ms=None if period_ms is None else 0.5,
+        period_error_ms=0.5 if known else None,
         bursts=bursts,
         origin_s=origin_s,
-        origin_error_s=None if origin_s is None else 0.002,
-        duty=None,
+        origin_error_s=0.002 if known else None,
         mean_mbps=None,
         confidence=1.0,
-        jitter=None,
         missing=0.0,
-        reason=None,
     )
 
 
@@ -67,41 +64,33 @@ def test_a_profile_without_a_period_says_nothing() -> None:
 # ------------------------------------------------------------------ bursts that met others
 
 
-def bursts_of(found: Profile, claimed: Job) -> list[tuple[float, float, float]]:
-    seen = from_profile(found, claimed, slot_ms=5, due_ms=0.0)
-    return [
-        (round(each.start_ms, 6), round(each.length_ms, 6), round(each.rate_mbps, 6))
-        for each in seen.bursts or ()
-    ]
-
-
-def test_a_burst_that_is_slower_for_a_part_is_one_burst() -> None:
-    found = profiled(230.0, 5.0, burst(0, 20), burst(20, 60, 40.0))
-    # 1,600 and 2,400 in 80 ms.
-    assert bursts_of(found, job("a", 40, (0, 10, 80))) == [(0, 80, 50)]
-
-
-def test_three_steps_may_be_one_burst_and_pauses_part_it_from_others() -> None:
-    claimed = job("a", 40, (0, 10, 80), (24, 4, 80))
-    steps = (burst(0, 20), burst(20, 40, 40.0), burst(60, 10), burst(150, 20))
-    assert bursts_of(profiled(220.0, 5.0, *steps), claimed) == [
-        (0, 70, round(4000 / 70, 6)),
-        (150, 20, 80),
-    ]
-
-
-def test_of_touching_bursts_those_are_joined_that_carry_a_claimed_one() -> None:
-    claimed = job("a", 40, (0, 10, 40), (10, 10, 80))
-    steps = (burst(0, 50, 40.0), burst(50, 30, 80.0), burst(80, 40, 40.0))
-    assert bursts_of(profiled(220.0, 5.0, *steps), claimed) == [
-        (0, 50, 40),
-        (50, 70, round(4000 / 70, 6)),
-    ]
-
-
-def test_bursts_apart_are_not_joined() -> None:
-    found = profiled(200.0, 5.0, burst(0, 25), burst(60, 25))
-    assert len(bursts_of(found, job("a", 40, (0, 10, 80)))) == 2
+@pytest.mark.parametrize(
+    ("phases", "seen", "expected"),
+    [
+        # 1,600 and 2,400 in 80 ms.
+        ([(0, 10, 80)], [(0, 20, 80), (20, 60, 40)], [(0, 80, 50)]),
+        (  # pauses part it from others
+            [(0, 10, 80), (24, 4, 80)],
+            [(0, 20, 80), (20, 40, 40), (60, 10, 80), (150, 20, 80)],
+            [(0, 70, 4000 / 70), (150, 20, 80)],
+        ),
+        (  # of touching bursts those are joined that carry a claimed one
+            [(0, 10, 40), (10, 10, 80)],
+            [(0, 50, 40), (50, 30, 80), (80, 40, 40)],
+            [(0, 50, 40), (50, 70, 4000 / 70)],
+        ),
+        ([(0, 10, 80)], [(0, 25, 80), (60, 25, 80)], [(0, 25, 80), (160, 25, 80)]),
+    ],
+)
+def test_touching_bursts_may_be_one_that_is_slower_for_a_part(
+    phases: list[tuple[int, int, int]],
+    seen: list[tuple[float, float, float]],
+    expected: list[tuple[float, float, float]],
+) -> None:
+    found = profiled(220.0, 5.0, *(burst(*each) for each in seen))
+    bursts = from_profile(found, job("a", 40, *phases), slot_ms=5, due_ms=0.0).bursts or ()
+    told = [each for one in bursts for each in (one.start_ms, one.length_ms, one.rate_mbps)]
+    assert told == pytest.approx([each for one in expected for each in one])
 
 
 def test_an_iteration_begins_when_most_of_them_did() -> None:

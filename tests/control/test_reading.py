@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from metronome_opt.control import Claims, Observation
-from metronome_opt.control.inforce import claims_of
-from metronome_opt.control.reading import DEFAULT_SELECTOR, Selector, observation, observe
+from metronome_opt.control.reading import DEFAULT_SELECTOR, Read, Selector, observation, observe
+from metronome_opt.control.watch import claims_of
 from metronome_opt.errors import InputError
 from metronome_opt.profiles.samples import Samples
 from metronome_opt.scheduling.state import ClusterState
@@ -35,21 +35,23 @@ def claims_in(state: ClusterState) -> Claims:
 
 def look(
     state: ClusterState,
-    wire: Wire,
+    read: Read,
     *,
-    for_s: float = 100.0,
-    moved_s: dict[str, float] | None = None,
+    moved_s: Mapping[str, float] | None = None,
     selector: str = SELECTOR,
-) -> Mapping[str, Observation]:
-    return observe(
+) -> tuple[dict[str, Observation], dict[str, str]]:
+    """Return what is seen in the last 100 s, and of whom nothing is, why."""
+    found = observe(
         state,
         claims_in(state),
         Selector(selector),
-        wire.read,
+        read,
         now_s=EPOCH_S + LENGTH_S,
-        for_s=for_s,
+        for_s=100.0,
         moved_s={job: EPOCH_S + at_s for job, at_s in (moved_s or {}).items()},
-    ).observations
+    )
+    seen = {job: each for job, each in found.items() if isinstance(each, Observation)}
+    return seen, {job: each for job, each in found.items() if isinstance(each, str)}
 
 
 # ------------------------------------------------------------------ selectors
@@ -99,7 +101,8 @@ def test_a_selector_that_tells_nobody_apart_is_refused(text: str, said: str) -> 
 
 def test_every_job_is_measured_by_its_first_task_that_has_samples() -> None:
     wire = Wire({"a-0": traffic(), "a-1": traffic(0.7), "b-1": traffic(0.5)})
-    seen = look(two_apart(), wire)
+    alone = claim("alone", 0, nodes="n0 n0")  # uses no link, so nobody asks
+    seen, _ = look(state_of(alone, claim("a", 0, weight=4), claim("b", 100)), wire.read)
     assert [query for query, _, _ in wire.asked] == [
         f'sent_bytes_total{{pod="{pod}"}}' for pod in ("a-0", "b-0", "b-1")
     ]
@@ -112,79 +115,41 @@ def test_every_job_is_measured_by_its_first_task_that_has_samples() -> None:
         assert (origin_ms - due_ms + 500) % 1000 - 500 == pytest.approx(0.0, abs=5.0)
 
 
-def test_a_job_without_samples_is_not_named_and_not_asked_for_forever() -> None:
+def test_a_job_without_samples_is_not_asked_for_forever() -> None:
     wire = Wire({})
-    assert look(state_of(claim("a", 0, nodes="n0 n0 n0 n1 n1", rate=300)), wire) == {}
+    assert look(state_of(claim("a", 0, nodes="n0 n0 n0 n1 n1", rate=300)), wire.read)[0] == {}
     assert [query[-5:-2] for query, _, _ in wire.asked] == ["a-0", "a-1", "a-2"]
-
-
-def test_a_job_whose_samples_say_nothing_is_not_named() -> None:
-    even = Traffic(1.0, ((0.0, 1.0, 300.0),))
-    assert look(two_apart(), Wire({"a-0": even, "b-0": traffic(0.5)})).keys() == {"b"}
 
 
 def test_why_a_job_was_not_measured_is_told() -> None:
     even = Traffic(1.0, ((0.0, 1.0, 300.0),))
     state = state_of(claim("a", 0), claim("b", 100), claim("c", 70, length=5))
-    seen = observe(
-        state,
-        claims_in(state),
-        Selector(SELECTOR),
-        Wire({"a-0": even}).read,
-        now_s=EPOCH_S + LENGTH_S,
-        for_s=100.0,
-        moved_s={"c": EPOCH_S + 118.0},
-    )
-    assert seen.observations == {}
-    assert seen.unmeasured == {
+    wire = Wire({"a-0": even})
+    seen, unmeasured = look(state, wire.read, moved_s={"c": 118.0})
+    assert seen == {}
+    assert unmeasured == {
         "a": "not periodic: the rate is constant",
         "b": "no samples in 100 s; check selector and window",
         "c": "waits, as it was told to",
     }
+    assert not any("c-0" in query for query, _, _ in wire.asked)
 
 
-def test_jobs_that_use_no_link_are_not_asked_for() -> None:
-    wire = Wire({"a-0": traffic()})
-    look(state_of(claim("alone", 0, nodes="n0 n0"), claim("a", 0)), wire)
-    assert [query for query, _, _ in wire.asked] == ['sent_bytes_total{pod="a-0"}']
-
-
-def test_what_a_job_did_before_it_was_moved_says_nothing() -> None:
+@pytest.mark.parametrize(("moved_s", "since_s"), [(60.0, 62.0), (10.0, 20.0)])
+def test_what_a_job_did_before_it_was_moved_says_nothing(moved_s: float, since_s: float) -> None:
     wire = Wire({"a-0": traffic(), "b-0": traffic(0.5)})
-    look(two_apart(), wire, moved_s={"b": 60.0})
+    look(two_apart(), wire.read, moved_s={"b": moved_s})
     # It may take two periods of a second until it has waited.
     assert [(query[-5:-2], begin) for query, begin, _ in wire.asked] == [
         ("a-0", 20.0),
-        ("b-0", 62.0),
+        ("b-0", since_s),
     ]
 
 
-def test_a_move_before_the_time_looked_at_changes_nothing() -> None:
-    wire = Wire({"a-0": traffic(), "b-0": traffic(0.5)})
-    look(two_apart(), wire, moved_s={"b": 10.0})
-    assert {begin for _, begin, _ in wire.asked} == {20.0}
-
-
-def test_a_job_that_was_moved_just_now_is_not_asked_for() -> None:
-    wire = Wire({"a-0": traffic(), "b-0": traffic(0.5)})
-    assert look(two_apart(), wire, moved_s={"b": 118.0}).keys() == {"a"}
-    assert len(wire.asked) == 1
-
-
 def test_a_selector_that_matches_several_series_is_refused() -> None:
-    def read(*_: object) -> dict[str, Samples]:
-        return {"eth0": samples(traffic()), "lo": samples(SILENT)}
-
+    two = {"eth0": samples(traffic()), "lo": samples(SILENT)}
     with pytest.raises(InputError, match=r"matches 2 series for task 0 of a; .* the interface"):
-        observe(
-            two_apart(),
-            claims_in(two_apart()),
-            Selector(SELECTOR),
-            read,
-            now_s=EPOCH_S,
-            for_s=100.0,
-            moved_s={},
-        )
+        look(two_apart(), lambda *_: two)
 
 
 NODE = 'node_bytes_total{instance="$node",device="$interface"}'
@@ -193,15 +158,7 @@ NODE = 'node_bytes_total{instance="$node",device="$interface"}'
 def looked_at(state: ClusterState, selector: str, rate: float) -> Mapping[str, Observation]:
     """Return what is seen where every counter has that rate in each burst."""
     sent = Traffic(1.0, ((0.0, 0.3, rate),))
-    return observe(
-        state,
-        claims_in(state),
-        Selector(selector),
-        lambda *_: {"it": samples(sent)},
-        now_s=EPOCH_S + LENGTH_S,
-        for_s=100.0,
-        moved_s={},
-    ).observations
+    return look(state, lambda *_: {"it": samples(sent)}, selector=selector)[0]
 
 
 @pytest.mark.parametrize(
@@ -226,9 +183,7 @@ def test_a_counter_of_several_jobs_is_refused() -> None:
     ):
         looked_at(two_apart(), NODE, 900.0)
     assert looked_at(two_apart(), 'sent{instance="$node",job="$job"}', 900.0).keys() == {"a", "b"}
-
-
-def test_jobs_that_send_nothing_over_the_interface_do_not_matter() -> None:
+    # Those that send nothing over the interface do not matter.
     state = state_of(claim("alone", 0, nodes="n0 n0"), claim("a", 0))
     assert looked_at(state, NODE, 900.0).keys() == {"a"}
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from metronome_opt.control import Verdict
 from metronome_opt.control.metrics import Metrics
-from metronome_opt.control.reading import Selector
-from metronome_opt.control.watch import MEMORY_FILE, Watch
+from metronome_opt.control.reading import Read, Selector
+from metronome_opt.control.watch import MEMORY_FILE, Check, check
 from metronome_opt.errors import InputError
 from metronome_opt.profiles.prometheus import PrometheusError
 from metronome_opt.profiles.samples import Samples
@@ -46,21 +47,12 @@ def kept(state: ClusterState, folder: Path) -> Path:
         return folder
 
 
-def watch(
-    folder: Path,
-    sent: Mapping[str, Traffic],
-    *,
-    metrics: Metrics | None = None,
-    dry_run: bool = False,
-) -> Watch:
-    return Watch(
-        folder,
-        Wire(sent).read,
-        Selector(SELECTOR),
-        window_s=100.0,
-        metrics=metrics,
-        dry_run=dry_run,
-    )
+def look(
+    folder: Path, sent: Mapping[str, Traffic] | Read, now_s: float = NOW_S, **options: Any
+) -> Check:
+    """Check once, by samples of what was sent or by what a function reads."""
+    read = sent if callable(sent) else Wire(sent).read
+    return check(folder, read, Selector(SELECTOR), now_s, window_s=100.0, **options)
 
 
 def offsets(folder: Path) -> dict[str, int]:
@@ -70,21 +62,21 @@ def offsets(folder: Path) -> dict[str, int]:
 
 def test_jobs_that_obey_are_left_alone(folder: Path) -> None:
     before = content(folder)
-    check = watch(folder, OBEDIENT).check(NOW_S)
-    assert (check.jobs, set(check.observations), check.kept) == (2, {"a", "b"}, False)
-    assert check.decision is not None
-    assert check.decision.reason == "all is as claimed"
+    found = look(folder, OBEDIENT)
+    assert (found.jobs, set(found.observations), found.kept) == (2, {"a", "b"}, False)
+    assert found.decision is not None
+    assert found.decision.reason == "all is as claimed"
     assert content(folder, but=[MEMORY_FILE]) == before
 
 
 def test_a_drift_is_believed_when_it_lasts_and_the_lighter_job_waits(folder: Path) -> None:
     before = content(folder)
-    first = watch(folder, DRIFTED).check(NOW_S)
+    first = look(folder, DRIFTED)
     assert first.decision is not None
     assert (first.decision.plan, first.kept) == (None, False)
     assert content(folder, but=[MEMORY_FILE]) == before
     # Another process goes on where the first one was.
-    second = watch(folder, DRIFTED).check(NOW_S)
+    second = look(folder, DRIFTED)
     assert second.decision is not None
     assert second.decision.kind is Verdict.REPHASE
     assert second.decision.plan is not None
@@ -96,45 +88,36 @@ def test_a_drift_is_believed_when_it_lasts_and_the_lighter_job_waits(folder: Pat
 
 
 def test_what_was_decided_is_not_decided_again_from_old_samples(folder: Path) -> None:
-    first = watch(folder, FAR).check(NOW_S)
+    first = look(folder, FAR)
     assert first.kept  # large enough to be believed at once
     before = content(folder)
     for _ in range(3):
-        check = watch(folder, FAR).check(NOW_S)
-        assert (set(check.observations), check.kept) == ({"a"}, False)
+        found = look(folder, FAR)
+        assert (set(found.observations), found.kept) == ({"a"}, False)
     assert content(folder) == before
 
 
 def test_a_job_that_went_silent_gives_everything_back(folder: Path) -> None:
-    check = watch(folder, {"a-0": traffic(), "b-0": SILENT}).check(NOW_S)
-    assert check.kept
+    found = look(folder, {"a-0": traffic(), "b-0": SILENT})
+    assert found.kept
     assert offsets(folder) == {"a": 0}
-    check = watch(folder, {"a-0": SILENT}).check(NOW_S)
-    assert check.kept
+    found = look(folder, {"a-0": SILENT})
+    assert found.kept
     assert offsets(folder) == {}
-    check = watch(folder, {}).check(NOW_S)
-    assert (check.jobs, check.decision, check.kept) == (0, None, False)
+    found = look(folder, {})
+    assert (found.jobs, found.decision, found.kept) == (0, None, False)
 
 
 def test_a_job_that_nobody_measures_keeps_what_it_has(folder: Path) -> None:
-    check = watch(folder, {"a-0": traffic()}).check(NOW_S)
-    assert (check.jobs, set(check.observations), check.kept) == (2, {"a"}, False)
+    found = look(folder, {"a-0": traffic()})
+    assert (found.jobs, set(found.observations), found.kept) == (2, {"a"}, False)
     assert offsets(folder) == {"a": 0, "b": 100}
-
-
-def test_a_dry_run_decides_and_keeps_nothing(folder: Path) -> None:
-    before = content(folder)
-    check = watch(folder, FAR, dry_run=True).check(NOW_S)
-    assert check.decision is not None
-    assert check.decision.plan is not None
-    assert not check.kept
-    assert content(folder) == before
 
 
 def test_a_check_without_an_answer_changes_nothing(folder: Path) -> None:
     asked = []
 
-    def read(query: str, start_s: float, end_s: float) -> Mapping[str, object]:
+    def read(query: str, start_s: float, end_s: float) -> Mapping[str, Samples]:
         asked.append(query)
         if "b-0" in query:
             raise PrometheusError("http://there: is away")
@@ -142,25 +125,21 @@ def test_a_check_without_an_answer_changes_nothing(folder: Path) -> None:
 
     before = content(folder)
     metrics = Metrics()
-    broken = Watch(folder, read, Selector(SELECTOR), window_s=100.0, metrics=metrics)  # type: ignore[arg-type]
     with pytest.raises(PrometheusError):
-        broken.check(NOW_S)
+        look(folder, read, metrics=metrics)
     assert len(asked) == 2
     assert content(folder) == before
     assert metrics.value("metronome_decisions_total", decision="nothing") == 0
-    broken.failed()
-    assert metrics.value("metronome_prometheus_errors_total") == 1
-    assert watch(folder, FAR).check(NOW_S).kept
+    assert look(folder, FAR).kept
 
 
 def test_the_folder_is_free_between_two_checks(folder: Path) -> None:
-    watching = watch(folder, OBEDIENT)
     with Store(folder), pytest.raises(InputError, match="another process"):
-        watching.check(NOW_S)
-    watching.check(NOW_S)
+        look(folder, OBEDIENT)
+    look(folder, OBEDIENT)
     with Store(folder) as store:
         store.state.reserve(claim("c", 70, length=10))
-    assert watching.check(NOW_S).jobs == 3
+    assert look(folder, OBEDIENT).jobs == 3
 
 
 def test_others_may_change_the_state_while_samples_are_read(folder: Path) -> None:
@@ -173,8 +152,8 @@ def test_others_may_change_the_state_while_samples_are_read(folder: Path) -> Non
                 store.state.reserve(claim("b", 90))
         return wire.read(query, start_s, end_s)
 
-    check = Watch(folder, read, Selector(SELECTOR), window_s=100.0).check(NOW_S)
-    assert (check.jobs, set(check.observations), check.kept) == (2, {"a"}, False)
+    found = look(folder, read)
+    assert (found.jobs, set(found.observations), found.kept) == (2, {"a"}, False)
     assert offsets(folder) == {"a": 0, "b": 90}
 
 
@@ -183,8 +162,7 @@ def test_a_job_is_gone_only_after_a_while(
     folder: Path, gone_s: float, left: Mapping[str, int]
 ) -> None:
     wire = Wire({"a-0": traffic(), "b-0": SILENT})
-    watching = Watch(folder, wire.read, Selector(SELECTOR), window_s=100.0, gone_s=gone_s)
-    watching.check(NOW_S)
+    look(folder, wire.read, gone_s=gone_s)
     assert offsets(folder) == left
 
 
@@ -192,19 +170,13 @@ def test_a_memory_that_is_damaged_is_refused_by_name(folder: Path) -> None:
     (folder / MEMORY_FILE).write_text('{"format": "metronome-monitor/1", "seen": {"x": 0}}')
     before = content(folder)
     with pytest.raises(InputError, match=r"monitor.json: seen.x: must be at least 1, got 0"):
-        watch(folder, FAR).check(NOW_S)
+        look(folder, FAR)
     assert content(folder) == before
-
-
-def test_a_folder_without_a_state_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no state.json"):
-        watch(tmp_path, FAR).check(NOW_S)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_check_came_to_can_be_scraped(folder: Path) -> None:
     metrics = Metrics()
-    watch(folder, FAR, metrics=metrics).check(NOW_S)
+    look(folder, FAR, metrics=metrics)
 
     def value(name: str, **labels: str) -> float | None:
         return metrics.value(f"metronome_{name}", **labels)
@@ -229,10 +201,15 @@ def test_what_a_check_came_to_can_be_scraped(folder: Path) -> None:
     assert value("link_score", link="n0") == 1.0
 
 
-def test_a_dry_run_shows_what_it_measured_and_counts_nothing_as_decided(folder: Path) -> None:
+def test_a_dry_run_decides_and_keeps_and_counts_nothing(folder: Path) -> None:
     metrics = Metrics()
-    watch(folder, FAR, metrics=metrics, dry_run=True).check(NOW_S)
-    watch(folder, OBEDIENT, metrics=metrics, dry_run=True).check(NOW_S)
+    before = content(folder)
+    found = look(folder, FAR, metrics=metrics, dry_run=True)
+    assert found.decision is not None
+    assert found.decision.plan is not None
+    assert not found.kept
+    assert content(folder) == before
+    look(folder, OBEDIENT, metrics=metrics, dry_run=True)
 
     def value(name: str, **labels: str) -> float | None:
         return metrics.value(f"metronome_{name}", **labels)
@@ -248,14 +225,14 @@ def test_a_dry_run_shows_what_it_measured_and_counts_nothing_as_decided(folder: 
 def test_links_that_are_late_as_measured_have_a_lower_score(tmp_path: Path) -> None:
     folder = kept(state_of(claim("a", 0), claim("b", 30)), tmp_path / "state")
     metrics = Metrics()
-    watch(folder, {"a-0": traffic(), "b-0": traffic(0.15)}, metrics=metrics).check(NOW_S)
+    look(folder, {"a-0": traffic(), "b-0": traffic(0.15)}, metrics=metrics)
     # 800 of 1,000 Mbit/s too much in 30 of 200 slots.
     assert metrics.value("metronome_link_score", link="n0") == pytest.approx(1 - 0.8 * 0.15)
     assert metrics.value("metronome_job_cushion_seconds", training_job="a") == 0
 
 
 def test_what_it_remembers_is_a_document(folder: Path) -> None:
-    watch(folder, DRIFTED).check(NOW_S)
+    look(folder, DRIFTED)
     assert json.loads((folder / MEMORY_FILE).read_text()) == {
         "format": "metronome-monitor/1",
         "seen": {"drifted b": 1},

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.profiles import try_case
 from benchmarks.throughput import Truth, measure
 from metronome_opt.profiles import Profile, Samples, from_series, profile
-from tests.profiles.cases import ONE_BURST, job, pattern, period_ms
+from tests.profiles.cases import job, pattern, period_ms
 
 STEP_S = 0.043
 
@@ -65,11 +65,6 @@ def test_without_noise_and_jitter_everything_is_nearly_exact() -> None:
     assert found.jitter == pytest.approx(0, abs=1e-3)
     assert found.confidence > 0.99
     assert found.reason is None
-
-
-def test_edges_are_found_between_samples() -> None:
-    found = profile(measure(job(cycles=200), 0.0983))
-    assert lengths(found) == pytest.approx([300], abs=3)
 
 
 def test_the_true_burst_is_within_the_stated_error() -> None:
@@ -218,8 +213,3 @@ def test_samples_are_left_as_they_are() -> None:
     before = MEASURED.rates_mbps.copy()
     profile(MEASURED)
     assert (before == MEASURED.rates_mbps).all()
-
-
-def test_one_burst_is_the_case_the_others_are_built_on() -> None:
-    assert ONE_BURST.duration == 1000
-    assert len(FOUND.bursts) == 1

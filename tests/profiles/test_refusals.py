@@ -40,17 +40,6 @@ def test_nothing_to_see(rates: list[float], reason: str) -> None:
     assert found.period_ms is found.origin_s is found.duty is found.jitter is None
 
 
-def test_two_cycles_are_no_proof() -> None:
-    found = profile(measure(job(cycles=2), 0.02))
-    assert found.period_ms is None
-
-
-def test_what_was_hardly_measured_is_not_analysed() -> None:
-    times = np.concatenate((np.arange(50.0), 1e9 + np.arange(50.0)))
-    found = profile(Samples(times, np.tile([1.0, 1.0, 0.0, 0.0, 0.0], 20)))
-    assert str(found.reason).startswith("too sparse")
-
-
 @pytest.mark.parametrize("missing", [0.8, 0.85, 0.9, 0.95])
 def test_samples_of_which_few_are_there_make_no_trouble(missing: float) -> None:
     times = 0.02 * np.arange(3000, dtype=np.float64)

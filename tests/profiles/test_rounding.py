@@ -1,58 +1,47 @@
+"""Bursts as measured, in the slots of a claim."""
+
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.throughput import measure
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Phase
-from metronome_opt.profiles import Burst, Profile, profile
-from tests.profiles.cases import job, samples_of
-
-FOUND = profile(measure(job(), 0.021))
+from metronome_opt.profiles import Burst, Profile
 
 
-def burst(start: float, length: float, rate: float) -> Burst:
-    return Burst(start, length, rate, 0.0, 0.0, 0.0)
+def of(*bursts: tuple[float, float, float], period: float | None = 100.0) -> Profile:
+    found = tuple(Burst(*each) for each in bursts)
+    return Profile(
+        period_ms=period, bursts=found, mean_mbps=1.0, confidence=1.0, missing=0.0, reason="silent"
+    )
 
 
-def of(*bursts: Burst, period: float = 100.0) -> Profile:
-    return replace(FOUND, period_ms=period, bursts=bursts)
-
-
-def test_bursts_on_the_grid_stay_as_they_are() -> None:
-    found = of(burst(0, 20, 300), burst(40, 10, 200)).phases(10)
-    assert found == (Phase(start=0, length=2, rate=300), Phase(start=4, length=1, rate=200))
-
-
-def test_a_burst_gets_whole_slots_and_keeps_its_volume() -> None:
-    # 25 ms at 300 Mbit/s are 250 Mbit/s in three slots of 10 ms.
-    assert of(burst(0, 25, 300)).phases(10) == (Phase(start=0, length=3, rate=250),)
-
-
-def test_a_hair_more_than_a_slot_does_not_take_another() -> None:
-    assert of(burst(0, 20.5, 300)).phases(10) == (Phase(start=0, length=2, rate=308),)
-
-
-def test_bursts_that_abut_do_not_overlap() -> None:
-    found = of(burst(0, 25, 300), burst(25, 25, 100)).phases(10)
-    assert found == (Phase(start=0, length=3, rate=250), Phase(start=3, length=2, rate=125))
+@pytest.mark.parametrize(
+    ("bursts", "phases"),
+    [
+        ([(0, 20, 300), (40, 10, 200)], [(0, 2, 300), (4, 1, 200)]),  # on the grid
+        ([(0, 25, 300)], [(0, 3, 250)]),  # whole slots; the volume is kept
+        ([(0, 20.5, 300)], [(0, 2, 308)]),  # a hair more takes no other slot
+        ([(0, 25, 300), (25, 25, 100)], [(0, 3, 250), (3, 2, 125)]),  # no overlap
+    ],
+)
+def test_bursts_get_whole_slots(
+    bursts: list[tuple[float, float, float]], phases: list[tuple[int, int, int]]
+) -> None:
+    found = of(*bursts).phases(10)
+    assert [(each.start, each.length, each.rate) for each in found] == phases
 
 
 def test_bursts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="take 4 slots, the period has 3; use shorter slots"):
-        of(burst(0, 95, 300)).phases(30)
+        of((0, 95, 300)).phases(30)
     with pytest.raises(InputError, match="take 10 slots, the period has 9"):
-        of(burst(0, 95, 300)).phases(10, period_slots=9)
-
-
-def test_no_period_no_phases() -> None:
+        of((0, 95, 300)).phases(10, period_slots=9)
     with pytest.raises(InputError, match="no phases: silent"):
-        profile(samples_of([0.0] * 100)).phases(10)
+        of(period=None).phases(10)
 
 
 @given(
@@ -66,11 +55,10 @@ def test_phases_carry_the_volume_and_hardly_more(
 ) -> None:
     bursts, at = [], 0.0
     for length, pause, rate in parts:
-        bursts.append(burst(at, length, rate))
+        bursts.append((at, length, rate))
         at += length + pause
     phases = of(*bursts, period=at + 100).phases(slot_ms)
-    for phase, one in zip(phases, bursts, strict=True):
-        volume = one.length_ms * one.rate_mbps
+    for phase, (_, length, rate) in zip(phases, bursts, strict=True):
         given = phase.length * slot_ms * phase.rate
-        assert volume * (1 - 1e-9) <= given <= volume + phase.length * slot_ms
+        assert length * rate * (1 - 1e-9) <= given <= length * rate + phase.length * slot_ms
     assert all(a.end <= b.start for a, b in pairwise(phases))

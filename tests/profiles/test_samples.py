@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.profiles import Samples, from_series
+from metronome_opt.profiles.samples import regrid
 
 SECOND = pd.Timestamp("2024-01-01T00:00:00Z").timestamp()
 
@@ -81,11 +82,6 @@ def test_a_rate_after_a_gap_is_taken_for_that_of_one_step() -> None:
     assert found.spans_s.tolist() == [1.0, 1.0, 1.0, 1.0]
 
 
-def test_a_part_of_the_samples() -> None:
-    found = Samples(np.arange(10.0), np.arange(10.0)).between(3.0, 6.0)
-    assert found.times_s.tolist() == found.rates_mbps.tolist() == [3.0, 4.0, 5.0]
-
-
 @pytest.mark.parametrize(
     ("times", "rates", "message"),
     [
@@ -116,3 +112,22 @@ def test_samples_that_are_none(times: list[float], rates: list[float], message: 
 def test_a_series_that_is_none(series: pd.Series, unit: str | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_series(series, unit=unit)
+
+
+# ------------------------------------------------------------------ on an even grid
+
+
+@given(st.lists(st.floats(0, 1000), min_size=4, max_size=40), st.integers(1, 4))
+def test_what_was_sent_stays_the_same(rates: list[float], joined: int) -> None:
+    whole = len(rates) // joined * joined
+    values = np.array(rates[:whole])
+    grid = regrid(Samples(np.arange(1.0, whole + 1), values), float(joined))
+    assert grid.rates == pytest.approx(values.reshape(-1, joined).mean(axis=1), abs=1e-6)
+
+
+def test_cells_that_were_hardly_measured_are_unknown() -> None:
+    times = np.array([1.0, 2.0, 3.0, 7.0, 8.0])
+    grid = regrid(Samples(times, np.full(5, 6.0)), 2.0)
+    # 0 to 3 and 6 to 8 are measured; of the second cell that is just half.
+    assert grid.rates[[0, 1, 3]].tolist() == [6.0, 6.0, 6.0]
+    assert np.isnan(grid.rates[2])

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from metronome_opt.control import Decision, Monitor, Observation, SeenBurst, Settings, Verdict
-from metronome_opt.control.inforce import carry_out, claims_of
+from metronome_opt.control import Burst, Decision, Monitor, Observation, Settings
+from metronome_opt.control.watch import carry_out, claims_of
+from metronome_opt.scheduling.claim import Claim
 from metronome_opt.scheduling.snapshot import snapshot_of
 from metronome_opt.scheduling.state import ClusterState
 from tests.control.scenes import obedient
@@ -32,50 +33,39 @@ def decide(
     return Monitor(settings).check(claims, seen, NOW_MS, capacities)
 
 
-def cushions(state: ClusterState) -> dict[str, int]:
-    claims = claims_of(state)
-    assert claims is not None
-    return dict(claims.cushions)
-
-
-def test_each_of_two_jobs_may_use_half_of_what_is_between_them() -> None:
-    assert cushions(two_apart()) == {"a": 20, "b": 20}
-    # 41 slots after a and 39 before it: each may use half of the smaller gap, in whole slots.
-    assert cushions(state_of(claim("a", 0), claim("b", 101))) == {"a": 19, "b": 19}
-
-
-def test_a_job_has_the_cushion_of_its_tightest_link() -> None:
-    state = state_of(
-        claim("a", 0),
-        claim("b", 100),
-        claim("c", 70, length=10, nodes="n1 n2"),
-        claim("d", 110, length=10, nodes="n2 n3"),
-        nodes=4,
-    )
-    # On n1 c begins 10 slots after a; on n2 d begins 30 after c.
-    assert cushions(state) == {"a": 5, "b": 5, "c": 5, "d": 15}
-
-
-def test_where_something_is_late_there_is_no_cushion() -> None:
-    state = state_of(claim("a", 0), claim("b", 30), claim("c", 0, nodes="n2 n3"), nodes=4)
-    assert cushions(state) == {"a": 0, "b": 0, "c": 100}
-
-
-def test_a_job_that_nobody_can_disturb_may_be_anywhere() -> None:
-    assert cushions(state_of(claim("a", 0, rate=400), claim("b", 0, rate=400))) == {
-        "a": 100,
-        "b": 100,
-    }
-
-
-def test_stretched_jobs_keep_their_stretch_and_all_the_hyperperiod() -> None:
-    state = state_of(claim("a", 0), claim("b", 100, period=190, stretch=10))
-    claims = claims_of(state)
-    assert claims is not None
-    assert claims.stretch == {"a": 0, "b": 10}
-    assert claims.period("b") == 200
-    assert claims.hyperperiod == 400
-    assert dict(claims.cushions) == {"a": 20, "b": 20}
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ([claim("a", 0), claim("b", 100)], {"a": 20, "b": 20}),
+        # 41 slots after a and 39 before it: each may use half of the smaller gap, in whole slots.
+        ([claim("a", 0), claim("b", 101)], {"a": 19, "b": 19}),
+        # On n1 c begins 10 slots after a; on n2 d begins 30 after c.
+        (
+            [
+                claim("a", 0),
+                claim("b", 100),
+                claim("c", 70, length=10, nodes="n1 n2"),
+                claim("d", 110, length=10, nodes="n2 n3"),
+            ],
+            {"a": 5, "b": 5, "c": 5, "d": 15},
+        ),
+        # Where something is late there is none; whom nobody can disturb may be anywhere.
+        (
+            [claim("a", 0), claim("b", 30), claim("c", 0, nodes="n2 n3")],
+            {"a": 0, "b": 0, "c": 100},
+        ),
+        ([claim("a", 0, rate=400), claim("b", 0, rate=400)], {"a": 100, "b": 100}),
+        ([claim("a", 0), claim("b", 100, period=190, stretch=10)], {"a": 20, "b": 20}),
+    ],
+)
+def test_each_of_two_jobs_may_use_half_of_what_is_between_them(
+    claims: list[Claim], expected: dict[str, int]
+) -> None:
+    found = claims_of(state_of(*claims, nodes=4))
+    assert found is not None
+    assert found.cushions == expected
+    assert found.stretch == {each.job: each.stretch for each in claims}
+    assert found.hyperperiod == 400
 
 
 def test_jobs_that_use_no_link_have_no_claims() -> None:
@@ -87,49 +77,10 @@ def test_jobs_that_use_no_link_have_no_claims() -> None:
     assert dict(claims.offsets) == {"a": 7}
 
 
-def test_what_is_as_claimed_changes_nothing() -> None:
-    state = two_apart()
-    before = snapshot_of(state)
-    assert not carry_out(state, decide(state))
-    assert snapshot_of(state) == before
-
-
-def test_what_is_not_believed_yet_changes_nothing() -> None:
-    state = two_apart()
-    before = snapshot_of(state)
-    decision = decide(state, late_ms={"b": -300.0}, settings=Settings())
-    assert decision.findings
-    assert not carry_out(state, decision)
-    assert snapshot_of(state) == before
-
-
-def test_a_job_that_is_to_wait_gets_its_new_slot() -> None:
-    state = two_apart()
-    # b began at slot 40, in the middle of a. With cushions of 20 each takes 80 of 200 slots, so
-    # that b may begin from 80 to 120; 80 is the shortest wait.
-    decision = decide(state, late_ms={"b": -300.0})
-    assert decision.kind is Verdict.REPHASE
-    assert carry_out(state, decision)
-    assert [(job, each.offset) for job, each in state.claims.items()] == [("a", 0), ("b", 80)]
-    assert state.contention() == 0
-    assert not carry_out(state, decision)
-
-
-def test_a_job_that_drifted_and_is_in_nobody_s_way_keeps_the_slot_that_it_is_in() -> None:
-    state = state_of(claim("a", 0, length=20), claim("b", 100, length=20))
-    # 80 slots between them, 40 for each; 210 ms are 42 slots. From 142 to 162 nobody sends.
-    decision = decide(state, late_ms={"b": 210.0})
-    assert decision.plan is None
-    assert "b's claim put right: offset 500 -> 710 ms; weighted contention 0 -> " in decision.reason
-    assert decision.reason.endswith("to move anybody would gain 0.47 %, less than 1 %")
-    assert carry_out(state, decision)
-    assert state.claims["b"].offset == 142
-
-
 def test_a_changed_period_becomes_a_claim_that_divides_the_hyperperiod() -> None:
     state = two_apart()
     seen = Observation(
-        period_ms=1700.0, origin_ms=NOW_MS + 350.0, bursts=(SeenBurst(0.0, 300.0, 900.0),)
+        period_ms=1700.0, origin_ms=NOW_MS + 350.0, bursts=(Burst(0.0, 300.0, 900.0),)
     )
     assert carry_out(state, decide(state, {"b": seen}))
     after = state.claims["b"]
@@ -146,7 +97,7 @@ def test_a_period_that_fits_none_is_told_and_the_claim_stays(period_ms: float) -
     state = two_apart()
     before = snapshot_of(state)
     seen = Observation(
-        period_ms=period_ms, origin_ms=NOW_MS + 350.0, bursts=(SeenBurst(0.0, 300.0, 900.0),)
+        period_ms=period_ms, origin_ms=NOW_MS + 350.0, bursts=(Burst(0.0, 300.0, 900.0),)
     )
     decision = decide(state, {"b": seen})
     assert [str(each) for each in decision.findings] == [
@@ -163,7 +114,7 @@ def test_a_period_that_fits_none_is_told_and_the_claim_stays(period_ms: float) -
 
 def test_others_are_put_right_beside_a_job_that_keeps_its_claim() -> None:
     state = state_of(claim("a", 0, length=20), claim("b", 100, length=20))
-    seen = Observation(period_ms=1250.0, origin_ms=NOW_MS, bursts=(SeenBurst(0.0, 100.0, 900.0),))
+    seen = Observation(period_ms=1250.0, origin_ms=NOW_MS, bursts=(Burst(0.0, 100.0, 900.0),))
     decision = decide(state, {"b": seen}, late_ms={"a": 210.0})
     assert carry_out(state, decision)
     assert (state.claims["a"].offset, state.claims["b"].offset) == (42, 100)
@@ -172,7 +123,7 @@ def test_others_are_put_right_beside_a_job_that_keeps_its_claim() -> None:
 def test_changed_traffic_becomes_the_claim() -> None:
     state = two_apart()
     seen = Observation(
-        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(SeenBurst(0.0, 400.0, 850.0),)
+        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(Burst(0.0, 400.0, 850.0),)
     )
     assert carry_out(state, decide(state, {"b": seen}))
     (phase,) = state.claims["b"].gang.phases
@@ -184,7 +135,7 @@ def test_changed_traffic_becomes_the_claim() -> None:
 def test_in_an_exclusive_cluster_no_job_gets_more_than_it_was_given(rate: int, kept: int) -> None:
     state = state_of(claim("a", 0, rate=500), claim("b", 100, rate=400), mode="exclusive")
     seen = Observation(
-        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(SeenBurst(0.0, 300.0, float(rate)),)
+        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(Burst(0.0, 300.0, float(rate)),)
     )
     decision = decide(state, {"b": seen})
     assert decision.findings
@@ -208,30 +159,20 @@ def test_jobs_that_use_no_link_stay_when_all_others_are_gone() -> None:
     assert list(state.claims) == ["alone"]
 
 
-def test_a_link_that_became_slower_is_known_to_be() -> None:
+@pytest.mark.parametrize("measured", [940.0, 0.0])
+def test_a_link_carries_what_was_measured(measured: float) -> None:
     state = two_apart()
-    assert carry_out(state, decide(state, capacities={"n0": 940.0}))
-    assert (state.room("n0"), state.room("n1")) == (940, 1000)
-
-
-def failed() -> ClusterState:
-    state = two_apart()
-    state.set_capacity("n0", 0)
-    return state
+    assert carry_out(state, decide(state, capacities={"n0": measured}))
+    assert (state.room("n0"), state.room("n1")) == (measured, 1000)
 
 
 @pytest.mark.parametrize("measured", [0.0, 1.0])
 def test_a_link_that_failed_and_is_measured_as_such_is_as_before(measured: float) -> None:
-    state = failed()
+    state = two_apart()
+    state.set_capacity("n0", 0)
     decision = decide(state, capacities={"n0": measured})
     assert decision.findings == ()
     assert not carry_out(state, decision)
-    assert state.room("n0") == 0
-
-
-def test_a_link_that_fails_carries_nothing() -> None:
-    state = two_apart()
-    assert carry_out(state, decide(state, capacities={"n0": 0.0}))
     assert state.room("n0") == 0
 
 

@@ -1,4 +1,4 @@
-"""What others did to a job, taken out of what was measured of it: contention is no other claim."""
+"""Correction for contention: what others did to a job, taken out of what was measured of it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from metronome_opt.control.claims import Claims
+from metronome_opt.control.claims import Claims, signed
 from metronome_opt.control.detect import Tolerance
-from metronome_opt.control.observation import Observation, SeenBurst, signed
-from metronome_opt.instance import Job, Phase
+from metronome_opt.control.observation import Observation
+from metronome_opt.instance import Job
+from metronome_opt.profiles import Burst
 
 
 def undisturbed(
@@ -50,69 +51,51 @@ def undisturbed(
     tolerance
         What is no difference.
     """
-    everybody = {
-        job.name: _sending(claims, job, observations.get(job.name), tolerance or Tolerance())
+    everybody = [
+        _sending(claims, job, observations.get(job.name), tolerance or Tolerance())
         for job in claims.running.jobs
-    }
+    ]
     carries = {link.name: float(link.capacity) for link in claims.instance.links}
     carries |= capacities or {}
-    slot_ms = claims.instance.slot_ms
     alone = dict(observations)
-    for job in claims.running.jobs:
-        seen = observations.get(job.name)
+    for mine in everybody:
+        job, seen = mine.job, observations.get(mine.job.name)
         if seen is not None and seen.bursts and len(seen.bursts) == len(job.phases):
-            alone[job.name] = _alone(job, seen, seen.bursts, slot_ms, everybody, carries)
+            alone[job.name] = _alone(mine, seen, claims.instance.slot_ms, everybody, carries)
     return alone
-
-
-# ------------------------------------------------------------------ who sends when
 
 
 @dataclass(frozen=True)
 class _Sending:
-    """When and how fast a job sends, as far as it is known.
-
-    Attributes
-    ----------
-    bursts
-        Beginning by the clock of the claims, and length, in ms; none if it is gone.
-    doubt_ms
-        By how much it may be earlier or later.
-    slides
-        Whether it does not keep its period, or it is not known when it sends.
-    """
+    """When and how fast a job sends, as far as it is known."""
 
     job: Job
-    bursts: tuple[tuple[float, float], ...]
+    bursts: tuple[tuple[float, float], ...]  # begin by the clock of the claims, and length, in ms
     rate: float
-    doubt_ms: float
-    slides: bool
+    doubt_ms: float  # by how much they may be earlier or later
+    slides: bool  # it does not keep its period, or it is not known when it sends
 
 
 def _sending(claims: Claims, job: Job, seen: Observation | None, tolerance: Tolerance) -> _Sending:
     slot_ms = claims.instance.slot_ms
     rate = float(max(phase.rate for phase in job.phases))
-    if seen is not None and seen.gone:
-        return _Sending(job, (), rate, 0.0, slides=False)
-    begin = claims.epoch_ms + claims.offsets[job.name] * slot_ms
+    begin, doubt = claims.due_ms(job.name), float(claims.cushions.get(job.name, 0) * slot_ms)
     bursts = [(float(phase.start * slot_ms), float(phase.length * slot_ms)) for phase in job.phases]
-    doubt, slides = float(claims.cushions.get(job.name, 0) * slot_ms), False
+    slides = False
     if seen is not None:
-        if seen.bursts:
+        if seen.gone:
+            bursts = []
+        elif seen.bursts:
             bursts = [(burst.start_ms, burst.length_ms) for burst in seen.bursts]
             rate = max(rate, *(burst.rate_mbps for burst in seen.bursts))
         if seen.origin_ms is not None:
             begin, doubt = seen.origin_ms, seen.origin_error_ms
-        slides = seen.origin_ms is None or not _keeps_period(job, seen, slot_ms, tolerance)
+        claimed = float(job.period * slot_ms)
+        off = 0.0 if seen.period_ms is None else abs(seen.period_ms - claimed)
+        allowed = tolerance.of_period(claimed, slot_ms, seen.period_error_ms)
+        slides = seen.origin_ms is None or off > allowed
     placed = tuple((begin + start, length) for start, length in bursts)
     return _Sending(job, placed, rate, doubt, slides)
-
-
-def _keeps_period(job: Job, seen: Observation, slot_ms: int, tolerance: Tolerance) -> bool:
-    claimed = float(job.period * slot_ms)
-    return seen.period_ms is None or abs(seen.period_ms - claimed) <= tolerance.of_period(
-        claimed, slot_ms, seen.period_error_ms
-    )
 
 
 def _can_be_held_up(
@@ -120,12 +103,12 @@ def _can_be_held_up(
     burst: tuple[float, float],
     rate: int,
     slot_ms: int,
-    everybody: Mapping[str, _Sending],
+    everybody: list[_Sending],
     carries: Mapping[str, float],
 ) -> bool:
     """Whether a link of a job carries less than its burst and those that it meets ask for."""
     asked = {link: float(flows * rate) for link, flows in mine.job.links.items()}
-    for other in everybody.values():
+    for other in everybody:
         shared = asked.keys() & other.job.links.keys()
         if other is not mine and shared and _meets(mine, burst, other, slot_ms):
             for link in shared:
@@ -147,50 +130,40 @@ def _meets(mine: _Sending, burst: tuple[float, float], other: _Sending, slot_ms:
     )
 
 
-# ------------------------------------------------------------------ without them
-
-
 def _alone(
-    job: Job,
+    mine: _Sending,
     seen: Observation,
-    bursts: tuple[SeenBurst, ...],
     slot_ms: int,
-    everybody: Mapping[str, _Sending],
+    everybody: list[_Sending],
     carries: Mapping[str, float],
 ) -> Observation:
-    """Return what would have been measured of one job."""
-    mine = everybody[job.name]
-    phases = sorted(job.phases, key=lambda phase: phase.start)
-    longer = [burst.longer_than_at(phase.rate) for burst, phase in zip(bursts, phases, strict=True)]
-    for index, (placed, phase) in enumerate(zip(mine.bursts, phases, strict=True)):
-        if longer[index] and not _can_be_held_up(
-            mine, placed, phase.rate, slot_ms, everybody, carries
-        ):
-            longer[index] = 0.0
+    """Return what would have been measured of one job, of which as many bursts were as claimed."""
+    bursts = seen.bursts or ()
+    phases = sorted(mine.job.phases, key=lambda phase: phase.start)
+    longer = []
+    for burst, placed, phase in zip(bursts, mine.bursts, phases, strict=True):
+        more = burst.longer_than_at(phase.rate)
+        held = more and _can_be_held_up(mine, placed, phase.rate, slot_ms, everybody, carries)
+        longer.append(more if held else 0.0)
     lost = sum(longer)
     if not lost:
         return seen
-    claimed_ms = float(job.period * slot_ms)
-    period = seen.period_ms
+    claimed_ms = float(mine.job.period * slot_ms)
     doubt = sum(burst.length_error_ms for burst, more in zip(bursts, longer, strict=True) if more)
+    dues = [float(phase.start * slot_ms) for phase in phases]
     return replace(
         seen,
-        period_ms=None if period is None else _less(period, lost, claimed_ms),
+        period_ms=None if seen.period_ms is None else _less(seen.period_ms, lost, claimed_ms),
         period_error_ms=seen.period_error_ms + doubt,
-        bursts=tuple(_put_back(bursts, phases, longer, slot_ms, claimed_ms)),
+        bursts=tuple(_put_back(bursts, dues, longer, claimed_ms)),
     )
 
 
 def _put_back(
-    bursts: tuple[SeenBurst, ...],
-    phases: list[Phase],
-    longer: list[float],
-    slot_ms: int,
-    period_ms: float,
-) -> Iterator[SeenBurst]:
+    bursts: tuple[Burst, ...], dues: list[float], longer: list[float], period_ms: float
+) -> Iterator[Burst]:
     lost = 0.0
-    for burst, phase, more in zip(bursts, phases, longer, strict=True):
-        due = float(phase.start * slot_ms)
+    for burst, due, more in zip(bursts, dues, longer, strict=True):
         start = due + signed(burst.start_ms - due, period_ms)
         length = burst.length_ms - more
         yield replace(
