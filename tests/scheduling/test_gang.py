@@ -10,8 +10,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.cluster import Resources
-from metronome_opt.scheduling.gang import Gang, flows_of, stretch_for
-from metronome_opt.scheduling.request import read_request
+from metronome_opt.scheduling.gang import Gang, read_request, stretch_for
 from tests.scheduling.clusters import cluster, gang
 
 YAML = """
@@ -126,28 +125,9 @@ def test_a_period_that_cannot_be_stretched_so_far_is_refused(
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "flows"),
-    [
-        ("n0", {}),
-        ("n0 n0 n0", {}),
-        ("n0 n1", {"n0": 1, "n1": 1}),
-        ("n0 n1 n0", {"n0": 2, "n1": 1}),
-        ("n0 n2", {"n0": 1, "n2": 1, "up-0": 1, "up-1": 1}),
-        ("n0 n1 n2", {"n0": 1, "n1": 1, "n2": 1, "up-0": 2, "up-1": 1}),
-    ],
-)
-def test_tasks_cross_what_lies_between_them(nodes: str, flows: dict[str, int]) -> None:
-    assert flows_of(cluster([2, 2]), nodes.split()) == flows
-
-
-def test_without_uplinks_only_interfaces_are_crossed() -> None:
-    assert flows_of(cluster([1, 1], uplink=None), ["n0", "n1"]) == {"n0": 1, "n1": 1}
-
-
 def test_a_node_that_is_not_there_has_no_flows() -> None:
     with pytest.raises(InputError, match="there is no node 'n9'"):
-        flows_of(cluster([2]), ["n0", "n9"])
+        cluster([2]).flows(["n0", "n9"])
 
 
 def test_a_gang_is_a_job_of_an_instance() -> None:

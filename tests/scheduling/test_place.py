@@ -9,8 +9,8 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.cluster import Resources
 from metronome_opt.scheduling.cycle import First
+from metronome_opt.scheduling.filtering import why_not
 from metronome_opt.scheduling.place import SEARCHES, place_all, place_job
-from metronome_opt.scheduling.reasons import why_not
 from tests.scheduling.clusters import cluster, gang, running, state_of
 
 EVERY = pytest.mark.parametrize("search", list(SEARCHES))

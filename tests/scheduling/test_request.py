@@ -14,8 +14,7 @@ from metronome_opt.instance import Phase
 from metronome_opt.scenario import Scenario, load, locate, read_scenario
 from metronome_opt.scenario.machines import Gpu
 from metronome_opt.scheduling.cluster import ClusterSpec, Resources
-from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.request import gangs_of, read_request
+from metronome_opt.scheduling.gang import Gang, gangs_of, read_request
 from tests.scheduling.clusters import cluster
 
 # A forward pass of 10 samples takes 100 ms at 20 TFLOPS; 2 workers send 625 MB, 5,000 Mbit, each.

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.compare import differences
-from metronome_opt.scheduling.snapshot import Snapshot, restore, snapshot_of
 from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.views import Snapshot, differences, restore, snapshot_of
 from tests.scheduling.clusters import cluster, running, state_of
 
 A = running("a", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)

@@ -16,9 +16,8 @@ from benchmarks.happenings import draw, small_cluster, somewhere
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.claim import Event, Reserved, Revised, Unreserved
 from metronome_opt.scheduling.cluster import Resources
-from metronome_opt.scheduling.compare import differences, rebuilt
 from metronome_opt.scheduling.state import ClusterState, Mode
-from metronome_opt.scheduling.views import instance_of, schedule_of
+from metronome_opt.scheduling.views import differences, instance_of, rebuilt, schedule_of
 from metronome_opt.verify import evaluate
 from tests.scheduling.clusters import cluster, running, state_of
 from tests.scheduling.states import flows_by_definition, residual_by_definition
@@ -82,7 +81,8 @@ def with_sequence(state: ClusterState, sequence: int) -> ClusterState:
 
 def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
     events: list[Event] = []
-    state = ClusterState(cluster([2, 2]), note=events.append)
+    state = ClusterState(cluster([2, 2]))
+    state.note = events.append
     assert state.reserve(HEAVY)
     before = rebuilt(state)
     assert not state.reserve(HEAVY)
@@ -189,11 +189,8 @@ class AnyLife(RuleBasedStateMachine):
         self.journal: list[bytes] = []
         adapter: TypeAdapter[Event] = TypeAdapter(Event)
         self.read = adapter.validate_json
-        self.state = ClusterState(
-            small_cluster(),
-            mode=mode,
-            note=lambda event: self.journal.append(adapter.dump_json(event)),
-        )
+        self.state = ClusterState(small_cluster(), mode=mode)
+        self.state.note = lambda event: self.journal.append(adapter.dump_json(event))
 
     @rule(chance=st.randoms(use_true_random=False))
     def something_happens(self, chance: random.Random) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from metronome_opt import documents
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.compare import differences, rebuilt
 from metronome_opt.scheduling.store import Store
+from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import cluster, running
 from tests.scheduling.states import A, usual
 from tests.test_journal import at_most
@@ -290,7 +290,7 @@ def test_a_snapshot_that_could_not_be_read_again_is_not_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = (folder / "state.json").stat().st_size
-    monkeypatch.setattr("metronome_opt.scheduling.store.MOST_BYTES", size)
+    monkeypatch.setattr("metronome_opt.scheduling.store._MOST_BYTES", size)
     with Store(folder) as store:
         with pytest.raises(InputError, match=r"state\.json: would be \d+ bytes, too large to be"):
             store.compact()

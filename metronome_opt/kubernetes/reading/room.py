@@ -10,8 +10,7 @@ from metronome_opt.kubernetes.reading.fabric import Wired
 from metronome_opt.kubernetes.reading.gather import LeftOut
 from metronome_opt.kubernetes.reading.jobs import Read
 from metronome_opt.kubernetes.reading.needs import Pod
-from metronome_opt.scenario.machines import Resources
-from metronome_opt.scenario.placement import most_free
+from metronome_opt.scenario.machines import Resources, most_free
 
 _Amounts = dict[str, list[int]]  # GPUs, thousandths of a core and MiB by node
 

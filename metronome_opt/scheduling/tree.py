@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from metronome_opt.kernels.placing import merge, pack
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.option import Option, fragments_of, make_option
+from metronome_opt.scheduling.cycle import Cycle, Decision, decide
 
-_NEVER = 2**61
+NEVER = 2**61  # dearer than anything that costs are counted in
 _RACK = 2**32  # the second criterion: racks first, then fragments
 
 
@@ -36,7 +35,7 @@ class _Table:
 
     @classmethod
     def nobody(cls, tasks: int, offsets: int) -> _Table:
-        cost = np.full((tasks + 1, offsets), _NEVER, dtype=np.int64)
+        cost = np.full((tasks + 1, offsets), NEVER, dtype=np.int64)
         cost[0] = 0
         return cls(cost, np.zeros_like(cost))
 
@@ -64,8 +63,8 @@ class _Table:
         return int(least), int(self.second[tasks, offset]), offset
 
 
-def place_on_tree(cycle: Cycle) -> Option | None:
-    """Return the best option there is, but for the order of nodes; None if there is no room.
+def place_on_tree(cycle: Cycle) -> Decision | None:
+    """Return the best place there is, but for the order of nodes; None if there is no room.
 
     Conflicts if they count, then contention, then racks, then fragments are the least that any
     nodes and any offset have. Which of several such choices is taken is not said, but it is always
@@ -79,7 +78,7 @@ def place_on_tree(cycle: Cycle) -> Option | None:
     if not choices:
         return None
     best = min(choices, key=lambda choice: choice.price)
-    return make_option(cycle, cycle.partial(_nodes_of(cycle, racks, best)))
+    return decide(cycle, cycle.partial(_nodes_of(cycle, racks, best)))
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def _on_one_node(cycle: Cycle) -> Iterator[_Choice]:
     tasks = cycle.gang.tasks
     fitting = np.flatnonzero(cycle.room >= tasks).tolist()
     if fitting:
-        left = [fragments_of(cycle, node, tasks) for node in fitting]
+        left = [cycle.fragments(node, tasks) for node in fitting]
         least = min(left)
         yield _Choice((0, _RACK + least), {}, 0, fitting[left.index(least)])
 
@@ -105,7 +104,7 @@ def _in_one_rack(cycle: Cycle, tables: Sequence[_Table]) -> list[_Choice]:
     choices = []
     for rack, table in enumerate(tables):
         cost, second, offset = table.best(cycle.gang.tasks)
-        if cost < _NEVER:
+        if cost < NEVER:
             choices.append(_Choice((cost, second + _RACK), {rack: cycle.gang.tasks}, offset))
     return choices
 
@@ -120,7 +119,7 @@ def packed(cycle: Cycle, nodes: Ints) -> _Table:
     counts = range(1, int(most.max()) + 1)
     rows = np.stack([cycle.rows(cycle.state.interface[nodes], count) for count in counts])
     rest = np.array(
-        [[fragments_of(cycle, node, count) for node in nodes.tolist()] for count in (0, *counts)]
+        [[cycle.fragments(node, count) for node in nodes.tolist()] for count in (0, *counts)]
     )
     pack(table.cost, table.second, rows.astype(np.int64), most, rest)
     return table
@@ -149,7 +148,7 @@ def _across_racks(cycle: Cycle, tables: Sequence[_Table]) -> list[_Choice]:
     for item in items:
         _add(levels, item)
     cost, _, offset = min(level.best(tasks) for level in levels)
-    if cost >= _NEVER:
+    if cost >= NEVER:
         return []
     counts, price = _shares(tasks, limit, [item.at(offset) for item in items])
     return [_Choice(price, counts, offset)]
@@ -210,5 +209,5 @@ def _alone(cycle: Cycle, node: int, offset: int) -> _Table:
     most = int(min(cycle.room[node], cycle.carried[node]))
     link = int(cycle.state.interface[node])
     cost = [0, *(int(cycle.row(link, count)[offset]) for count in range(1, most + 1))]
-    second = [fragments_of(cycle, node, count) for count in range(most + 1)]
+    second = [cycle.fragments(node, count) for count in range(most + 1)]
     return _Table(np.array(cost)[:, np.newaxis], np.array(second)[:, np.newaxis])

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance
-from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.option import Option, fragments_of, make_option
+from metronome_opt.scheduling.cycle import Cycle, Decision, decide
 from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.search import Search, run_interruptibly
 
@@ -33,7 +32,7 @@ _LARGEST = 2**53  # CP-SAT tells objectives as doubles
 
 def place_exactly(
     cycle: Cycle, *, time_limit: float, workers: int = 1
-) -> tuple[Option | None, bool]:
+) -> tuple[Decision | None, bool]:
     """Return the best option that CP-SAT finds, and whether none is better.
 
     Conflicts if they count, contention, racks and fragments are one objective, a unit of the
@@ -139,7 +138,7 @@ class _Model:
         self._unit = math.gcd(*self._contention.amounts) or 1
         model.minimize(self._objective())
 
-    def option(self, solver: cp_model.CpSolver) -> Option:
+    def option(self, solver: cp_model.CpSolver) -> Decision:
         """Return what a solution means.
 
         Raises
@@ -151,7 +150,7 @@ class _Model:
         for node, counts in enumerate(self._on):
             for count, literal in counts.items():
                 nodes += [node] * (count * solver.value(literal))
-        option = make_option(self._cycle, self._cycle.partial(nodes))
+        option = decide(self._cycle, self._cycle.partial(nodes))
         stated = [
             sum(a * solver.value(literal) for literal, a in zip(c.literals, c.amounts, strict=True))
             for c in self._criteria
@@ -170,7 +169,7 @@ class _Model:
         for node, room in enumerate(self._cycle.room.tolist()):
             if room >= self._tasks:
                 alone[node] = self.model.new_bool_var(f"alone_{node}")
-                self._fragments.add(alone[node], fragments_of(self._cycle, node, self._tasks))
+                self._fragments.add(alone[node], self._cycle.fragments(node, self._tasks))
         return alone
 
     def _add_nodes(self) -> list[dict[int, Any]]:
@@ -180,7 +179,7 @@ class _Model:
             most = min(int(self._cycle.room[node]), int(self._cycle.carried[node]))
             counts = self._add_counts(link, most, f"node_{node}")
             for count, literal in counts.items():
-                self._fragments.add(literal, fragments_of(self._cycle, node, count))
+                self._fragments.add(literal, self._cycle.fragments(node, count))
             on.append(counts)
         return on
 
