@@ -32,8 +32,6 @@ class JobTraffic:
 
     Attributes
     ----------
-    job, workers
-        Who it is.
     model, parallelism
         What it trains; both ``stated`` where the scenario states its traffic.
     setting
@@ -81,11 +79,8 @@ class Problem:
 
     Attributes
     ----------
-    instance
-        The rotation problem.
     traffic
-        How the traffic was computed, one entry per job; empty for an instance file, which does not
-        say.
+        How the traffic was computed, one entry per job; empty for an instance file.
     placed
         Where the scenario's tasks run; None for an instance file.
     """
@@ -100,10 +95,7 @@ class Problem:
         return Deployment.of_instance(self.instance) if self.placed is None else self.placed
 
     def traffic_frame(self) -> pd.DataFrame:
-        """Return one row per job: what went in, what was computed, and the errors in percent.
-
-        Empty for an instance file.
-        """
+        """Return a row per job: what went in, what was computed, and errors in percent."""
         import pandas as pd
 
         rows = [
@@ -147,13 +139,7 @@ def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Pro
 
 
 def locate(path: str | Path) -> Path:
-    """Return where a scenario is: a file, or one that comes with the package, by its name.
-
-    Raises
-    ------
-    InputError
-        If a plain name is neither.
-    """
+    """Return where a scenario is: a file, or one that comes with the package, by its name."""
     shipped = data_folder() / "scenarios"
     if Path(path).exists():
         return Path(path)
@@ -272,22 +258,11 @@ def _job(
 
 
 def setting_of(job: Work, workload: Workload, gpu: Gpu | None, rate: int) -> Setting:
-    """Return the conditions under which a job by model is trained.
+    """Return the conditions under which a job by model is trained; errors say where in the job.
 
     A ring visits the GPUs of a worker one after the other, so that a worker with several of them
-    sends and receives what one of them would; other exchanges are not of that kind.
-
-    Parameters
-    ----------
-    gpu
-        What computes; None if that is not known.
-    rate
-        The fastest that one worker may send, in Mbit/s.
-
-    Raises
-    ------
-    InputError
-        If the job cannot be computed; the place is inside the job.
+    sends and receives what one of them would; other exchanges are not of that kind. `rate` is the
+    fastest that one worker may send, in Mbit/s.
     """
     if gpu is None:
         raise InputError(
@@ -309,15 +284,7 @@ def _traffic_of(
     network: ListedCluster,
     counts: Mapping[str, int],
 ) -> JobTraffic:
-    """Take or compute the traffic of one job, and round it.
-
-    Parameters
-    ----------
-    workload
-        Of its model; None where it states its traffic.
-    counts
-        How many of its tasks cross each link.
-    """
+    """Take or compute the traffic of a job, whose tasks cross links `counts` times; round it."""
     if job.traffic is not None:
         exact = job.traffic.iteration(job.traffic.fastest)
         place = f"traffic.period_ms: {float(job.traffic.period_ms):g}"

@@ -25,17 +25,7 @@ Amount = Annotated[int, Field(ge=0, le=2**40)]
 
 
 class Resources(Record):
-    """What a task needs, or a node has.
-
-    Parameters
-    ----------
-    gpus
-        Whole ones.
-    cpu_millicores
-        Thousandths of a core.
-    memory_mib
-        MiB.
-    """
+    """What a task needs, or a node has."""
 
     gpus: Amount = 0
     cpu_millicores: Amount = 0
@@ -76,10 +66,6 @@ class Host(Record):
 
     Parameters
     ----------
-    name
-        Unique among the nodes.
-    has
-        Its resources.
     interface
         The link that is its own.
     rack, region
@@ -94,15 +80,7 @@ class Host(Record):
 
 
 class Rack(Record):
-    """Nodes that share a way to the others.
-
-    Parameters
-    ----------
-    name
-        Unique among the racks.
-    uplink
-        The link that what leaves the rack crosses; None if nothing limits it.
-    """
+    """Nodes that share an uplink, which what leaves them crosses; None if nothing limits it."""
 
     name: Name
     uplink: Name | None = None
@@ -202,20 +180,10 @@ class Fabric(Record):
         )
 
     def routes(self, nodes: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """Return the links that the traffic of each task of a job crosses.
+        """Return the links that the traffic of each task of a job crosses, given the nodes of all.
 
         A task crosses its node's interface if the job has tasks on other nodes, and its rack's
-        uplink if the job has tasks in other racks.
-
-        Parameters
-        ----------
-        nodes
-            The node of each task.
-
-        Raises
-        ------
-        InputError
-            If a node is not known.
+        uplink if the job has tasks in other racks. A node that is not known is an `InputError`.
         """
         for name in nodes:
             if name not in self.hosts:
@@ -231,16 +199,6 @@ class Fabric(Record):
 
         Every task counts in full, as if its partners were all on the far side: a ring that visits
         the nodes in turn puts less on a link, how much depends on the order of the ring.
-
-        Parameters
-        ----------
-        nodes
-            The node of each task.
-
-        Raises
-        ------
-        InputError
-            If a node is not known.
         """
         counts = Counter(link for links in self.routes(nodes) for link in links)
         return {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
@@ -342,7 +300,7 @@ def _check_costs(field: str, kind: str, costs: Sequence[Distance], known: set[st
 
 
 def most_free(free: Mapping[str, int], workers: int, each: int = 1) -> tuple[str, ...]:
-    """Return nodes for `workers` tasks, one after the other where most GPUs are free, by name.
+    """Return nodes for tasks, one after the other where most GPUs are free, by name.
 
     This is what Kubernetes does if it looks at resources alone (its score LeastAllocated).
 

@@ -78,24 +78,20 @@ Placement = Annotated[tuple[Name, ...], BeforeValidator(_placement)]
 
 
 class Cluster(Record):
-    """Machines and the network between them.
+    """Machines that are all alike, and the network between them.
 
     Parameters
     ----------
     topology
         ``single-switch``, or ``leaf-spine`` with `racks` and `oversubscription`.
-    nodes
-        How many; they are called ``node-00``, ``node-01`` and so on, rack by rack.
-    gpus
-        Per node.
+    nodes, gpus
+        How many nodes (``node-00``, ``node-01`` and so on, rack by rack), and GPUs of each.
     nic_gbps, nic_mbps
         The interface of a node; exactly one of them is given.
     racks
         How many, of equal size.
     oversubscription
         What the nodes of a rack can send together over what its uplink carries.
-    gpu
-        The kind of GPU in all nodes.
     """
 
     topology: Literal["single-switch", "leaf-spine"]
@@ -228,8 +224,6 @@ class Work(Record):
 
     Parameters
     ----------
-    name
-        Unique among the jobs.
     model, batch
         A workload by name, and samples per GPU and iteration.
     traffic
@@ -302,15 +296,11 @@ class Scenario(Record):
     ----------
     name
         Becomes the name of the instance.
-    slot_ms
-        Length of a slot.
     hyperperiod_ms
         Periods are lengthened to divisors of it, so that they repeat together; None for periods
         as they come.
     workloads
         Folder of workloads of one's own, relative to the scenario file.
-    cluster, jobs
-        What runs where.
     """
 
     format: Literal["metronome-scenario/1"] = "metronome-scenario/1"
@@ -365,14 +355,7 @@ class Scenario(Record):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
-        """Build a scenario from a document of format ``metronome-scenario/1``.
-
-        Parameters
-        ----------
-        data
-            The document.
-        folder
-            What its ``workloads`` is relative to.
+        """Build a scenario from a document; its ``workloads`` is relative to `folder`.
 
         Raises
         ------

@@ -24,12 +24,9 @@ class Rounded:
     ----------
     phases
         The bursts in slots and Mbit/s.
-    busy
-        Slots of the iteration itself; a model's ends with its last burst.
-    period
-        Slots of the iteration, with the idle time that a hyperperiod asks for.
-    slot_ms
-        Length of a slot.
+    busy, period
+        Slots of the iteration itself (a model's ends with its last burst), and with the idle time
+        that a hyperperiod asks for.
     exact
         The iteration as it was.
     """
@@ -69,16 +66,8 @@ def to_slots(exact: Iteration, slot_ms: int, hyperperiod: int | None = None) -> 
 
     Pauses go to the nearest slot. A burst gets whole slots enough to carry it at its fastest, and
     then the lowest whole rate that carries it in these: at most its fastest, and less than
-    1 Mbit/s * slot per slot too much.
-
-    Parameters
-    ----------
-    exact
-        The iteration.
-    slot_ms
-        Length of a slot.
-    hyperperiod
-        In slots; the period becomes its smallest divisor that is long enough. None for no idling.
+    1 Mbit/s * slot per slot too much. The period becomes the smallest divisor of the hyperperiod,
+    in slots, that is long enough; with None there is no idling.
 
     Raises
     ------
@@ -130,12 +119,8 @@ def suitable_batches(
 
     Parameters
     ----------
-    workload
-        What is trained.
     setting
         Workers, throughput and rate; its batch does not matter.
-    batches
-        Which to try.
     slot_ms, hyperperiod
         As `to_slots` takes them.
     periods

@@ -39,10 +39,8 @@ class Setting:
 
     Attributes
     ----------
-    workers
-        How many GPUs the job has, at least 2.
-    batch
-        Samples per worker and iteration.
+    workers, batch
+        How many GPUs the job has, at least 2, and samples per worker and iteration.
     flops
         What a GPU sustains, in floating-point operations per second.
     rate
@@ -61,14 +59,10 @@ class Burst:
 
     Attributes
     ----------
-    name
-        What is exchanged.
     after
         Time without traffic before it, in ms.
-    volume
-        What one worker sends, in Mbit.
-    rate
-        The fastest that it may be sent, in Mbit/s.
+    volume, rate
+        What one worker sends, in Mbit, and the fastest that it may be sent, in Mbit/s.
     """
 
     name: str
@@ -90,10 +84,8 @@ class Iteration:
     ----------
     compute
         Computing time of a worker in ms, including what goes on beside a burst.
-    bursts
-        In order.
     rest
-        Time without traffic after the last one, in ms; that of a model ends with its last burst.
+        Time without traffic after the last burst, in ms; that of a model ends with its last burst.
     """
 
     compute: Fraction
@@ -114,10 +106,7 @@ class Iteration:
 def iteration(workload: Workload, setting: Setting) -> Iteration:
     """Return the iteration of a model under a setting.
 
-    Raises
-    ------
-    InputError
-        If the workers or the batch cannot be shared out as the model's parallelism asks.
+    Raises an `InputError` if the workers or the batch cannot be shared out as its parallelism asks.
     """
     forward = 1000 * setting.batch * workload.forward_flops.value / setting.flops
     match workload.parallelism:
@@ -279,15 +268,7 @@ class _StatedPhase(Record):
 
 
 class Traffic(Record):
-    """The bursts of one iteration as they are, not yet in slots.
-
-    Parameters
-    ----------
-    period_ms
-        Length of the iteration.
-    phases
-        The bursts in order; they lie inside the period and do not overlap.
-    """
+    """The bursts of one iteration as they are, in order inside `period_ms`, not yet in slots."""
 
     period_ms: Rational
     phases: Annotated[

@@ -33,13 +33,7 @@ def place_greedily(cycle: Cycle) -> Decision | None:
 
 
 def rank_nodes(cycle: Cycle, partial: Partial) -> list[int]:
-    """Return the nodes that can take the next task of a gang, the best first.
-
-    Parameters
-    ----------
-    partial
-        Where the tasks before it are to run.
-    """
+    """Return the nodes that can take the next task of a gang, the best first."""
     nodes = filter_nodes(cycle, partial).nodes
     scores = score_nodes(cycle, partial, nodes).score
     network = normalised(network_costs(cycle, partial, nodes))
@@ -185,10 +179,7 @@ class _RackFill:
 
     @cached_property
     def lifted(self) -> Ints:
-        """What 0, 1, ... tasks cost on interfaces and uplink, shape (tasks + 1, T).
-
-        `NEVER` for more than the rack can take.
-        """
+        """What 0, 1, ... tasks cost with the uplink too, (tasks + 1, T); `NEVER` above `holds`."""
         costs = np.full((self._cycle.gang.tasks + 1, self._cycle.period), NEVER, dtype=np.int64)
         costs[: self.holds + 1] = self.least[: self.holds + 1]
         if self._uplink >= 0:

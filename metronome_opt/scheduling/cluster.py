@@ -37,23 +37,15 @@ class ClusterSpec(Fabric, _Grid):  # the fields of the last base come first
     ----------
     name
         Of the cluster.
-    slot_ms
-        Length of a slot.
-    hyperperiod
-        In slots.
+    slot_ms, hyperperiod
+        Length of a slot, and the hyperperiod in slots.
     nodes, racks, links, zone_costs, region_costs, gpu
         As in `Fabric`.
     """
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Build a cluster from a document of format ``metronome-cluster/1``.
-
-        Raises
-        ------
-        InputError
-            If anything is unknown, missing, of the wrong type, out of range or inconsistent.
-        """
+        """Build a cluster from a document of format ``metronome-cluster/1``."""
         return build(cls, data, CLUSTER_FORMAT)
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,14 +56,7 @@ class ClusterSpec(Fabric, _Grid):  # the fields of the last base come first
     def of_cluster(
         cls, name: str, cluster: Cluster | ListedCluster, slot_ms: int, hyperperiod_ms: int
     ) -> Self:
-        """Return a scenario's cluster.
-
-        Parameters
-        ----------
-        name
-            Of the cluster.
-        slot_ms, hyperperiod_ms
-            The grid of time; the hyperperiod is a multiple of a slot.
+        """Return a scenario's cluster with a grid of time.
 
         Raises
         ------
@@ -103,11 +88,5 @@ class ClusterSpec(Fabric, _Grid):  # the fields of the last base come first
 
 
 def read_cluster(path: str | Path) -> ClusterSpec:
-    """Read a cluster from a JSON or YAML file.
-
-    Raises
-    ------
-    InputError
-        One line that names the file, the place in it and the value.
-    """
+    """Read a cluster from a JSON or YAML file; errors name the file, the place and the value."""
     return read_as(path, ClusterSpec.from_dict)

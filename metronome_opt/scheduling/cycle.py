@@ -34,13 +34,7 @@ _BEST_SCORE = 100
 
 @dataclass(frozen=True)
 class Partial:
-    """Where some tasks of a gang are to run.
-
-    Attributes
-    ----------
-    nodes, racks
-        Tasks by index of the node, and of the rack.
-    """
+    """Where some tasks of a gang are to run: how many by index of the node, and of the rack."""
 
     nodes: Mapping[int, int] = field(default_factory=dict)
     racks: Mapping[int, int] = field(default_factory=dict)
@@ -56,10 +50,8 @@ class Cycle:
 
     Parameters
     ----------
-    state
-        The cluster.
-    gang
-        Who asks for a place.
+    state, gang
+        The cluster, and who asks for a place.
     first
         ``compatibility``: fewer conflicts are better than less contention. ``contention``:
         conflicts do not count. A link is in conflict at an offset at which the gang adds to its
@@ -69,24 +61,19 @@ class Cycle:
 
     Attributes
     ----------
-    state, gang
-        As above.
     conflict
         What a link in conflict counts, more than all contention together; 0 if that comes first.
     stretch, period
         Idle slots that the gang needs to keep in step, and its period with them.
-    room
-        How many of its tasks each node has resources for, shape (nodes,).
-    carried
-        How many of its tasks the interface of each node carries, shape (nodes,).
+    room, carried
+        How many of its tasks each node has resources for, and its interface carries, (nodes,).
     uplinks
         The uplink of each rack, -1 for none, shape (racks,).
     lifted
         How many of its tasks the uplink of each rack carries, shape (racks,).
-    holds
-        How many of its tasks fit into each rack if they use interfaces, shape (racks,).
-    whole
-        Whether that is all of them, shape (racks,).
+    holds, whole
+        How many of its tasks fit into each rack if they use interfaces, and whether that is all of
+        them, shape (racks,).
 
     Raises
     ------
@@ -96,13 +83,30 @@ class Cycle:
 
     def __init__(self, state: ClusterState, gang: Gang, *, first: First = "compatibility") -> None:
         self.state, self.gang = state, gang
-        self.stretch = stretch_for(gang, state.cluster.hyperperiod)
+        hyperperiod = state.cluster.hyperperiod
+        self.stretch = stretch_for(gang, hyperperiod)
         self.period = gang.period + self.stretch
         # No more than two links for each task, and bursts may be twice as long as a window.
-        most = 4 * max(1, gang.weight) * gang.peak * gang.tasks * state.cluster.hyperperiod
+        most = 4 * max(1, gang.weight) * gang.peak * gang.tasks * hyperperiod
         self.conflict = most // 2 + 1 if first == "compatibility" else 0
-        self.dtype = self._narrowest(most)
-        self.burden = self._make_burden()
+        most += 2 * self.conflict * min(2 * gang.tasks, len(state.cluster.links))
+        if most >= _LARGEST:
+            remedy = " or put contention first" if self.conflict else ""
+            raise InputError(
+                f"{gang.name}: costs may not fit 64-bit integers; lower its weight{remedy}"
+            )
+        # All numbers of the kernels fit; narrow ones are twice as fast.
+        self.dtype: type[np.int32] | type[np.int64] = np.int32 if most < 2**31 else np.int64
+        layers, prices = state.demand.below(gang.weight)
+        self.burden = Burden(
+            self.period,
+            gang.ready % self.period,
+            np.array([(p.start, p.length, p.rate) for p in gang.phases], dtype=np.int64),
+            np.array(layers, dtype=np.int64),
+            np.array(prices, dtype=np.int64),
+            np.zeros(hyperperiod, dtype=np.int32),
+            self.conflict,
+        )
         self._rows: dict[tuple[int, int], Costs] = {}
 
         needs = np.array(gang.each.vector, dtype=np.int64)
@@ -119,30 +123,6 @@ class Cycle:
             state.rack, weights=np.minimum(self.room, self.carried), minlength=racks
         ).astype(np.int64)
         self.whole: NDArray[np.bool_] = self.holds >= gang.tasks
-
-    def _make_burden(self) -> Burden:
-        gang = self.gang
-        layers, prices = self.state.demand.below(gang.weight)
-        return Burden(
-            self.period,
-            gang.ready % self.period,
-            np.array([(p.start, p.length, p.rate) for p in gang.phases], dtype=np.int64),
-            np.array(layers, dtype=np.int64),
-            np.array(prices, dtype=np.int64),
-            np.zeros(self.state.cluster.hyperperiod, dtype=np.int32),
-            self.conflict,
-        )
-
-    def _narrowest(self, most: int) -> type[np.int32] | type[np.int64]:
-        """Return a type that all numbers of the kernels fit; narrow ones are twice as fast."""
-        gang = self.gang
-        most += 2 * self.conflict * min(2 * gang.tasks, len(self.state.cluster.links))
-        if most >= _LARGEST:
-            remedy = " or put contention first" if self.conflict else ""
-            raise InputError(
-                f"{gang.name}: costs may not fit 64-bit integers; lower its weight{remedy}"
-            )
-        return np.int32 if most < 2**31 else np.int64
 
     # ------------------------------------------------------------------ places
 
@@ -162,10 +142,7 @@ class Cycle:
         return _leaves(self.room >= self.gang.tasks, partial.nodes)
 
     def has_to_leave_rack(self, partial: Partial) -> NDArray[np.bool_]:
-        """Whether the gang will use uplinks if its next task comes to each rack.
-
-        And will use interfaces: one that stays on a node uses neither.
-        """
+        """Whether the gang will use uplinks and interfaces if its next task comes to each rack."""
         return _leaves(self.whole, partial.racks)
 
     def fragments(self, node: int, tasks: int) -> int:
@@ -253,8 +230,7 @@ class Cycle:
     def scores(self, conflicts: Ints, cost: Ints, flows: Ints) -> Ints:
         """Return 100 less the share of the gang's weighted traffic that is late, rounded up.
 
-        If conflicts count, all of them but one come on top, and it is a share of the most there
-        can be.
+        If conflicts count, all of them but one come on top, as a share of the most there can be.
         """
         repeats = self.state.cluster.hyperperiod // self.period
         all_late = self.gang.weight * self.gang.volume * repeats * flows
@@ -272,36 +248,26 @@ def _leaves(holds_all: NDArray[np.bool_], used: Mapping[int, int]) -> NDArray[np
     return leaves
 
 
-Price = tuple[int, int, int, tuple[int, ...]]
-"""What is minimised, the first first: what it costs, racks, fragments, and then the order of nodes.
-
-Costs are conflicts and then contention, or contention alone; see `Cycle`."""
-
-
 @dataclass(frozen=True)
 class Decision:
     """A place for all tasks of a gang, in their best rotation there; nothing is reserved yet.
 
     Attributes
     ----------
-    cycle
-        Whose place it is.
     nodes
         Indices, one per task, ascending.
     offset
         Of the job's pattern, in slots.
-    least
-        What it is compared by first, as `Cycle.cost` has it.
+    least, cost
+        What it is compared by first, as `Cycle.cost` has it, and what it adds to H times the
+        contention, weight * Mbit/s * slots.
     conflicts
         Links to whose contention it adds: on which it and others ask for more than there is.
-    cost
-        What it adds to H times the contention, weight * Mbit/s * slots.
     cushion
         Free slots on either side of every burst, 0 where something is late.
-    racks
-        How many it spans.
-    fragments
-        By how many the GPUs grow that are free on nodes in use; negative if fewer are left over.
+    racks, fragments
+        How many racks it spans, and by how many the GPUs grow that are free on nodes in use;
+        negative if fewer are left over.
     """
 
     cycle: Cycle = field(repr=False, compare=False)
@@ -315,8 +281,8 @@ class Decision:
     fragments: int
 
     @property
-    def price(self) -> Price:
-        """What places are compared by."""
+    def price(self) -> tuple[int, int, int, tuple[int, ...]]:
+        """What places are compared by: `least`, racks, fragments, then the order of nodes."""
         return self.least, self.racks, self.fragments, self.nodes
 
     @property

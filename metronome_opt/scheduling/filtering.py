@@ -44,13 +44,7 @@ _WORDS = {  # of one node and of several; those out of reach are not told by `wh
 
 
 class Filtered(Mapping[str, str]):
-    """Why nodes are refused, by name; the words are found when they are asked for.
-
-    Attributes
-    ----------
-    nodes
-        Indices of those that pass, ascending, shape (n,).
-    """
+    """Why nodes are refused, by name, in words found when asked for; `nodes` are the others."""
 
     def __init__(self, cycle: Cycle, partial: Partial, faults: NDArray[np.int8]) -> None:
         self.nodes: Ints = np.flatnonzero(faults == Fault.NONE)
@@ -98,17 +92,12 @@ class Filtered(Mapping[str, str]):
 
 
 def filter_nodes(cycle: Cycle, partial: Partial) -> Filtered:
-    """Return which nodes can take one more task.
+    """Return which nodes can take one more task beside those of `partial`.
 
     A node needs GPUs, CPU and memory for it, and a link that carries the tasks there at their
     fastest; the interface only if the gang will not fit onto the node as a whole, the uplink
     only if it will not fit into the rack. And the tasks that follow need room as well: if a node
     passes there is a place for all, so that taking any that passes leads to one.
-
-    Parameters
-    ----------
-    partial
-        Where the tasks before it are to run.
     """
     state = cycle.state
     rack = state.rack

@@ -82,35 +82,10 @@ class Gang(Record):
             )
         return self
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Build a gang from a document of format ``metronome-job/1``.
-
-        Raises
-        ------
-        InputError
-            If anything is unknown, missing, of the wrong type, out of range or inconsistent.
-        """
-        return build(cls, data, JOB_FORMAT)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the gang as a document; `from_dict` gives back an equal one."""
-        return self.model_dump(mode="json")
-
     def job(
         self, links: Mapping[str, int], *, stretch: int = 0, current_offset: int | None = None
     ) -> Job:
-        """Return it as a job of an instance.
-
-        Parameters
-        ----------
-        links
-            Flows per link.
-        stretch
-            What is to be possible at least.
-        current_offset
-            As in `Job`.
-        """
+        """Return it as a job with some flows per link, to which `stretch` is possible at least."""
         return Job(
             name=self.name,
             period=self.period,
@@ -136,19 +111,14 @@ class Gang(Record):
 def stretch_for(gang: Gang, hyperperiod: int) -> int:
     """Return the fewest idle slots that make the period divide the hyperperiod.
 
-    Raises
-    ------
-    InputError
-        If it takes more of them than the gang allows.
+    Raises an `InputError` if it takes more of them than the gang allows.
     """
     longest = gang.period + gang.max_stretch
     least = next((p for p in range(gang.period, hyperperiod + 1) if hyperperiod % p == 0), None)
     if least is not None and least <= longest:
         return least - gang.period
     remedy = (
-        f"allow a max_stretch of {least - gang.period}"
-        if least is not None
-        else "choose a longer hyperperiod"
+        f"allow a max_stretch of {least - gang.period}" if least else "choose a longer hyperperiod"
     )
     raise InputError(
         f"{gang.name}: period: {gang.period} slots do not divide the hyperperiod of "
@@ -160,21 +130,13 @@ def stretch_for(gang: Gang, hyperperiod: int) -> int:
 
 
 class _ModelJob(Record):
-    """A job by the name of its model; what it sends is computed.
+    """A job by the name of its model; fields as in a scenario and in `Gang`.
 
     Parameters
     ----------
-    name, model, batch, workers, priority
-        As in a scenario.
-    each
-        What one worker needs.
     rate_mbps
         The fastest that a worker sends; None for its share of an interface if there is one worker
         for each GPU of a node.
-    ready_ms
-        When it would start if nobody shifted it.
-    most_racks
-        As in `Gang`.
     workloads
         Folder of workloads of one's own, relative to the file.
     """
@@ -235,8 +197,8 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
     """Refuse a rate that no interface carries, unless all tasks fit onto one node."""
     widest = max(cluster.capacities[node.interface] for node in cluster.nodes)
     together = [gang.tasks * needs for needs in gang.each.vector]
-    if rate > widest and not any(
-        all(needs <= has for has, needs in zip(node.has.vector, together, strict=True))
+    if rate > widest and all(
+        any(needs > has for has, needs in zip(node.has.vector, together, strict=True))
         for node in cluster.nodes
     ):
         raise InputError(
@@ -251,8 +213,10 @@ def _computed(job: _ModelJob, workload: Workload, cluster: ClusterSpec) -> Gang:
             f"model: {show(job.model)}: the cluster does not say how fast its GPUs are; "
             "state period and phases"
         )
-    shares = (cluster.capacities[node.interface] // max(1, node.has.gpus) for node in cluster.nodes)
-    rate = min(shares) if job.rate_mbps is None else job.rate_mbps
+    rate = job.rate_mbps
+    if rate is None:
+        nodes = cluster.nodes
+        rate = min(cluster.capacities[node.interface] // max(1, node.has.gpus) for node in nodes)
     if not rate:
         raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
     exact = iteration(workload, Setting(job.workers, job.batch, cluster.gpu.flops, rate))
@@ -277,15 +241,10 @@ def _computed(job: _ModelJob, workload: Workload, cluster: ClusterSpec) -> Gang:
 
 
 def gangs_of(scenario: Scenario) -> list[tuple[Gang, tuple[str, ...], int | None]]:
-    """Return the jobs of a scenario as gangs, with the node of each task and the offset.
+    """Return the jobs of a scenario as gangs, with the node of each task and the offset in slots.
 
     They are where the scenario says, or where its instance has them, and send what they send there.
-    The offset is the one at which the scenario lets them run, in slots; None if it does not say.
-
-    Raises
-    ------
-    InputError
-        As `build_scenario`.
+    The offset is the one at which the scenario lets them run; None if it does not say.
     """
     problem = build_scenario(scenario)
     nodes: dict[str, list[str]] = {}

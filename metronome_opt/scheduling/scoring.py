@@ -59,15 +59,7 @@ class Scores:
 
 
 def score_nodes(cycle: Cycle, partial: Partial, nodes: Ints) -> Scores:
-    """Score nodes for the next task of a gang.
-
-    Parameters
-    ----------
-    partial
-        Where the tasks before it are to run.
-    nodes
-        Indices of the candidates, shape (n,).
-    """
+    """Score nodes, given as indices, for the next task of a gang whose others run at `partial`."""
     state = cycle.state
     racks, rack = np.unique(state.rack[nodes], return_inverse=True)
     leaves_node = cycle.has_to_leave_node(partial)[nodes]
@@ -116,18 +108,8 @@ def _elsewhere(
 def network_costs(cycle: Cycle, partial: Partial, nodes: Ints) -> Ints:
     """Return what nodes cost the next task of a gang, which depends on each that has a node.
 
-    Parameters
-    ----------
-    partial
-        Where the tasks before it are to run.
-    nodes
-        Indices of the candidates, shape (n,).
-
-    Returns
-    -------
-    Ints
-        Raw costs, shape (n,). All tasks being of one workload, costs depend on who else is on the
-        node and in the rack, and on nothing more.
+    All tasks being of one workload, costs depend on who else is on the node and in the rack, and on
+    nothing more. Shape (n,), as the indices of the candidates.
     """
     cluster = cycle.state.cluster
     locale_of = np.array(cluster.locale_of, dtype=np.int64)
@@ -158,14 +140,9 @@ def _way(cluster: ClusterSpec, here: int, there: int) -> int:
 
 
 def normalised(costs: Ints) -> Ints:
-    """Return network scores: 100 for the nodes that cost least, 0 for those that cost most.
+    """Return network scores, shape (n,): 100 for nodes that cost least, 0 for those that cost most.
 
     If all nodes cost nothing, all have 0; if all cost the same, all have 100.
-
-    Parameters
-    ----------
-    costs
-        Of the nodes that passed the filter, shape (n,).
     """
     if not costs.any():
         return costs
@@ -177,12 +154,6 @@ def normalised(costs: Ints) -> Ints:
 
 
 def normalise(names: Sequence[str], scores: Ints, network: Ints) -> list[int]:
-    """Return the order of nodes, the best first: by score, then network score, then name.
-
-    Parameters
-    ----------
-    names, scores, network
-        One for each node; `network` as `normalised` has it.
-    """
+    """Return the order of nodes, the best first: by score, then `normalised` score, then name."""
     keys = zip((-scores).tolist(), (-network).tolist(), names, range(len(names)), strict=True)
     return [index for *_, index in sorted(keys)]

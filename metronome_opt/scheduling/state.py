@@ -47,27 +47,19 @@ class ClusterState:
 
     Attributes
     ----------
-    cluster, mode
-        As above.
     note
         Called with each event before it is carried out: a journal, say.
-    claims
-        In force, by job.
+    claims, crossed
+        In force, by job; and how many tasks of each job cross which link, by index of the link.
     sequence
         How many events have been carried out.
     total, free
         GPUs, CPU in millicores and memory in MiB, in all and free, shape (nodes, 3).
-    up
-        Whether a node takes tasks, shape (nodes,).
-    interface, uplink, rack
-        Of each node, as indices, shape (nodes,); an uplink of -1 for none. Nodes that are in no
-        rack count as one.
-    capacity
-        What each link carries, Mbit/s, shape (links,).
-    demand
-        What the claims put on the links.
-    crossed
-        How many tasks of each job cross which link, by job and index of the link.
+    up, interface, uplink, rack
+        Of each node whether it takes tasks, and indices, shape (nodes,); an uplink of -1 for none.
+        Nodes that are in no rack count as one.
+    capacity, demand
+        What each link carries, Mbit/s, shape (links,), and what the claims put on the links.
     """
 
     def __init__(self, cluster: ClusterSpec, *, mode: Mode = "shared") -> None:
@@ -128,9 +120,9 @@ class ClusterState:
         return max(0, capacity - self.peak(link)) if self.mode == "exclusive" else capacity
 
     def residual(self, link: str) -> Ints:
-        """Return what a link could carry beside its claims, slot by slot.
+        """Return what a link could carry beside its claims, slot by slot, shape (H,), in Mbit/s.
 
-        Shape (H,), in Mbit/s; negative where they ask for more than there is.
+        Negative where they ask for more than there is.
         """
         index = self.link_index(link)
         residual: Ints = self.capacity[index] - self.demand.layers[index, 0].astype(np.int64)
@@ -153,12 +145,7 @@ class ClusterState:
     # ------------------------------------------------------------------ what may happen
 
     def reserve(self, claim: Claim) -> bool:
-        """Bring all claims of a job into force, or none.
-
-        Returns
-        -------
-        bool
-            Whether it was not so already.
+        """Bring all claims of a job into force, or none; return whether they were not yet.
 
         Raises
         ------
@@ -192,13 +179,7 @@ class ClusterState:
         return bool(changed)
 
     def set_capacity(self, link: str, capacity: int) -> bool:
-        """Let a link carry so many Mbit/s from now on; return whether that is a change.
-
-        Raises
-        ------
-        InputError
-            If it is not known, or the number out of range.
-        """
+        """Let a link carry so many Mbit/s from now on; return whether that is a change."""
         if self.capacity[self.link_index(link)] == capacity:
             return False
         _check_size(link, capacity)
@@ -226,13 +207,7 @@ class ClusterState:
         self._carry_out(event)
 
     def check(self, event: Event) -> None:
-        """Refuse an event that cannot happen.
-
-        Raises
-        ------
-        InputError
-            One line that says why.
-        """
+        """Raise an `InputError` of one line if an event cannot happen."""
         try:  # records are validated when they are made, but not when copied with changes
             type(event).model_validate(event.model_dump(warnings=False))
         except ValidationError as error:
@@ -253,10 +228,7 @@ class ClusterState:
     def restore(self, claim: Claim) -> None:
         """Take a claim in that is in force, even if today there would be no bandwidth for it.
 
-        Raises
-        ------
-        InputError
-            If it fits no state of this cluster.
+        Raises an `InputError` if it fits no state of this cluster.
         """
         if claim.job in self.claims:
             raise InputError(f"{claim.job}: is there twice")
@@ -393,13 +365,7 @@ def _check_layers(cluster: ClusterSpec, weights: Iterable[int]) -> None:
 
 
 def lacking(free: Ints, each: Resources, count: int) -> str | None:
-    """Return which resource of a node is short for so many tasks; None if there is enough.
-
-    Parameters
-    ----------
-    free
-        Of the node, shape (3,).
-    """
+    """Return which resource of a node, free of shape (3,), is short for so many tasks, if any."""
     words = (("GPUs", ""), ("CPU", "m"), ("memory", " MiB"))
     for has, needs, (name, unit) in zip(free.tolist(), each.vector, words, strict=True):
         if count * needs > has:

@@ -112,13 +112,7 @@ class Store:
 
     @classmethod
     def create(cls, folder: str | Path, cluster: ClusterSpec, *, mode: Mode = "shared") -> Self:
-        """Make a folder with an empty cluster, and open it.
-
-        Raises
-        ------
-        InputError
-            If it holds a state already, or cannot be written.
-        """
+        """Make a folder with an empty cluster, and open it; `InputError` if it holds a state."""
         return cls.keep(folder, ClusterState(cluster, mode=mode))
 
     @classmethod
@@ -148,13 +142,7 @@ class Store:
             raise self._not_written(error) from None
 
     def compact(self) -> None:
-        """Write a new snapshot, and empty the journal.
-
-        Raises
-        ------
-        InputError
-            If one of them cannot be written; nothing is lost.
-        """
+        """Write a new snapshot, and empty the journal; if that cannot be, nothing is lost."""
         self._check_whole()
         _write(self._snapshot, self.state)
         self._clear()

@@ -27,18 +27,13 @@ class Snapshot(Record):
 
     Parameters
     ----------
-    cluster
-        As it was described.
-    mode
-        As in `ClusterState`.
-    sequence
-        How many events have led to it.
     claims
         In force, in the order in which they came.
-    capacities
-        Of links that do not carry what the cluster's description says, in Mbit/s.
-    down
-        Nodes that take no tasks.
+    capacities, down
+        Of links that do not carry what the cluster's description says, in Mbit/s, and nodes that
+        take no tasks.
+    cluster, mode, sequence
+        As in `ClusterState`.
     """
 
     format: Literal["metronome-state/1"] = "metronome-state/1"
@@ -153,11 +148,6 @@ def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Insta
     ----------
     jobs
         Only these, with the links that they cross; all jobs and all links if None.
-
-    Raises
-    ------
-    InputError
-        If there are no claims.
     """
     chosen = [state.claim(job) for job in (state.claims if jobs is None else jobs)]
     if not chosen:

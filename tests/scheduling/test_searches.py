@@ -81,27 +81,6 @@ def test_larger_cases_are_ranked_as_they_should_be(seed: int, first: First) -> N
         assert prices["cpsat"] == prices["tree"] <= prices["beam"] <= prices["greedy"]
 
 
-@pytest.mark.parametrize("name", SEARCHES)
-def test_the_same_place_is_found_again(name: str) -> None:
-    for seed in (4, 23, 33, 53):
-        assert SEARCHES[name](small_case(seed)) == SEARCHES[name](small_case(seed))
-
-
-def test_greedy_takes_what_is_best_for_the_next_task_alone() -> None:
-    # Two nodes are free, in racks whose uplinks are full; in the third rack interfaces are busy.
-    state = state_of(
-        cluster([1, 1, 2], gpus=1, uplink=100),
-        running("up", "n0 n1", (0, 12, 40)),
-        running("busy", "n2 n3", (0, 12, 45)),
-    )
-    cycle = Cycle(state, gang(2, (0, 6, 60)))
-    # In racks 0 and 1 nothing is late; in rack 2 both interfaces are over by 5.
-    for search in SEARCHES.values():
-        decision = search(cycle)
-        assert decision is not None
-        assert (decision.nodes, decision.cost, decision.racks) == ((0, 1), 0, 2)
-
-
 def test_a_bad_first_task_misleads_greedy_but_not_the_others() -> None:
     # Alone all nodes are as good, but node 0 is free when nodes 1 and 2 are busy.
     state = state_of(
@@ -139,42 +118,10 @@ def test_one_link_with_more_contention_is_better_than_two_with_less(name: str) -
         assert (decision.nodes, decision.conflicts, decision.cost) == expected
 
 
-@pytest.mark.parametrize("name", ["beam", *EXACT])
-def test_a_node_that_is_filled_up_leaves_fewer_fragments(name: str) -> None:
-    state = state_of(cluster([3], gpus=4), running("some", "n1", gpus=2))
-    decision = SEARCHES[name](Cycle(state, gang(2)))
-    assert decision is not None
-    assert (decision.nodes, decision.fragments) == ((1, 1), -2)
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-def test_a_gang_that_finds_room_for_most_of_its_tasks_gets_none(name: str) -> None:
-    assert SEARCHES[name](Cycle(state_of(cluster([2, 1], gpus=2)), gang(7))) is None
-
-
 @pytest.mark.parametrize("name", ["greedy", "beam", "tree"])
 def test_a_gang_far_too_large_gets_none(name: str) -> None:
     state = state_of(cluster([2, 1], gpus=2, uplink=None))
     assert SEARCHES[name](Cycle(state, gang(MAX_TASKS))) is None
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-def test_an_exclusive_cluster_refuses_what_a_shared_one_interleaves(name: str) -> None:
-    spec = cluster([2], gpus=1)
-    busy = running("busy", "n0 n1", (0, 6, 60))
-    asked = gang(2, (0, 6, 60))
-    shared = SEARCHES[name](Cycle(state_of(spec, busy), asked))
-    assert shared is not None
-    assert (shared.offset, shared.cost) == (6, 0)
-    assert SEARCHES[name](Cycle(state_of(spec, busy, mode="exclusive"), asked)) is None
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-def test_a_period_that_does_not_divide_the_hyperperiod_is_stretched(name: str) -> None:
-    cycle = Cycle(state_of(cluster([2], gpus=1)), gang(2, period=11, max_stretch=1))
-    decision = SEARCHES[name](cycle)
-    assert decision is not None
-    assert decision.claim.stretch == 1
 
 
 def test_a_case_that_is_too_large_for_the_exact_model_is_refused() -> None:
