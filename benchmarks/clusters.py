@@ -9,7 +9,7 @@ from metronome_opt.instance import Link, Phase
 from metronome_opt.scheduling.claim import Claim
 from metronome_opt.scheduling.cluster import ClusterSpec, Distance, Host, Rack, Resources
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.gang import Gang, flows_of
+from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.state import ClusterState, Mode
 
 _RACK_COST = 2
@@ -127,7 +127,7 @@ def _small_gang(draw: random.Random, name: str, tasks: int, *, gpus: int) -> Gan
 
 
 def _reserve_if_it_fits(state: ClusterState, gang: Gang, homes: Sequence[str], offset: int) -> None:
-    crossed = flows_of(state.cluster, homes)
+    crossed = state.cluster.flows(homes)
     if all(count * gang.peak <= state.room(link) for link, count in crossed.items()):
         state.reserve(Claim(gang=gang, nodes=tuple(homes), offset=offset))
 

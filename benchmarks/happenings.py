@@ -21,7 +21,7 @@ from metronome_opt.scheduling.claim import (
     Unreserved,
 )
 from metronome_opt.scheduling.cluster import ClusterSpec, Host, Rack, Resources
-from metronome_opt.scheduling.gang import Gang, flows_of, stretch_for
+from metronome_opt.scheduling.gang import Gang, stretch_for
 from metronome_opt.scheduling.state import ClusterState
 
 Kind = Literal["arrival", "departure", "node", "capacity", "revision", "mistake"]
@@ -134,7 +134,7 @@ def somewhere(chance: random.Random, state: ClusterState, gang: Gang) -> Claim |
     nodes = tuple(chance.sample(free, gang.tasks))
     stretch = stretch_for(gang, state.cluster.hyperperiod)
     offset = chance.randrange(gang.period + stretch)
-    flows = flows_of(state.cluster, nodes)
+    flows = state.cluster.flows(nodes)
     if any(count * gang.peak > state.room(link) for link, count in flows.items()):
         return None
     return Claim(gang=gang, nodes=nodes, offset=offset, stretch=stretch)

@@ -20,27 +20,25 @@ from benchmarks.families import paper
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.scenario import Cluster, data_folder, read_scenario
+from metronome_opt.scheduling.beam import place_by_beam, place_greedily, rank_nodes
 from metronome_opt.scheduling.cluster import ClusterSpec
-from metronome_opt.scheduling.cycle import Cycle, First, Partial
+from metronome_opt.scheduling.cpsat import place_exactly
+from metronome_opt.scheduling.cycle import Cycle, Decision, First, Partial, decide
 from metronome_opt.scheduling.filtering import filter_nodes
 from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.gangs.beam import place_by_beam
-from metronome_opt.scheduling.gangs.cpsat import place_exactly
-from metronome_opt.scheduling.gangs.greedy import place_greedily, rank_nodes
-from metronome_opt.scheduling.gangs.tree import place_on_tree
-from metronome_opt.scheduling.option import Option, make_option
 from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.tree import place_on_tree
 from metronome_opt.scheduling.views import instance_of
 from metronome_opt.slowdown import solve
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Player, plays
 
-Search = Callable[[Cycle], Option | None]
+Search = Callable[[Cycle], Decision | None]
 _TIME_LIMIT = 20.0
 _SOLVING_S = 10.0
 
 
-def place_spread(cycle: Cycle) -> Option | None:
+def place_spread(cycle: Cycle) -> Decision | None:
     """Place each task on the node with the most free GPUs of those that pass, in the best rotation.
 
     What a scheduler of pods does that prefers the least allocated node and does not know of links.
@@ -53,7 +51,7 @@ def place_spread(cycle: Cycle) -> Option | None:
         left = cycle.state.free[passing, 0]
         left -= [cycle.gang.each.gpus * placed.nodes.get(node, 0) for node in passing.tolist()]
         placed = cycle.add(placed, int(passing[left.argmax()]))
-    return make_option(cycle, placed)
+    return decide(cycle, placed)
 
 
 _SEARCHES: Mapping[str, Search] = {
@@ -89,7 +87,7 @@ def placement_gaps(small: bool) -> Iterator[Figure]:
         yield Figure(f"{name}: racks and fragments equal too", 100 * alike / len(gaps), "%")
 
 
-def _judged_cases() -> Iterator[tuple[Cycle, Option | None]]:
+def _judged_cases() -> Iterator[tuple[Cycle, Decision | None]]:
     """Yield cases with the best option, None where it is not proved to be."""
     for drawn in map(small_case, itertools.count()):
         case = Cycle(drawn.state, drawn.gang, first="contention")
@@ -147,7 +145,7 @@ def _rank(state: ClusterState, gang: Gang) -> list[int]:
     return rank_nodes(Cycle(state, gang), Partial())
 
 
-def _place(search: str, state: ClusterState, gang: Gang) -> Option | None:
+def _place(search: str, state: ClusterState, gang: Gang) -> Decision | None:
     return _SEARCHES[search](Cycle(state, gang))
 
 
@@ -242,5 +240,5 @@ def _let_come(
         if option is None:
             refused.add(gang.name)
         else:
-            state.reserve(option.claim(cycle))
+            state.reserve(option.claim)
     return refused

@@ -19,13 +19,13 @@ from benchmarks.happenings import draw, small_cluster
 from benchmarks.killed import kill_a_writer
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.errors import InputError
+from metronome_opt.scheduling.beam import place_greedily
 from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.compare import differences, rebuilt
 from metronome_opt.scheduling.cycle import Cycle
 from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.gangs.greedy import place_greedily
 from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.scheduling.store import Store
+from metronome_opt.scheduling.views import differences, rebuilt
 
 _EVENTS: dict[Mode, int] = {"shared": 80_000, "exclusive": 20_000}
 _KILLS = 200  # of processes of their own
@@ -127,7 +127,7 @@ def greedily(_: random.Random, state: ClusterState, gang: Gang) -> Claim | None:
     """Place a gang as a scheduler of pods does."""
     cycle = Cycle(state, gang)
     option = place_greedily(cycle)
-    return None if option is None else option.claim(cycle)
+    return None if option is None else option.claim
 
 
 def _kills(folder: Path, kills: int) -> Iterator[Figure]:

@@ -20,8 +20,8 @@ from metronome_opt.scenario import (
     read_scenario,
     read_workload,
 )
-from metronome_opt.scenario.batches import batches_around, suitable_batches
-from metronome_opt.scenario.topology import flows, network_of, routes
+from metronome_opt.scenario.model import network_of
+from metronome_opt.scenario.rounding import batches_around, suitable_batches
 from metronome_opt.scenario.traffic import Setting
 from metronome_opt.simulate.draws.fragments import take_fragment
 
@@ -125,7 +125,7 @@ def _batch(
     usual = job.batch or 1
     batches = batches_around(usual, *BATCHES)
     network = network_of(cluster)
-    counts = flows(network, routes(network, job.nodes or ()))
+    counts = network.flows(job.nodes or ())
     rate = min(network.capacities[link] // count for link, count in counts.items())
     suitable = suitable_batches(
         _workload(job.model or ""),

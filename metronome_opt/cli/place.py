@@ -13,9 +13,8 @@ from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
     from metronome_opt.cli.state_changes import Change
-    from metronome_opt.scheduling.cycle import First
+    from metronome_opt.scheduling.cycle import Decision, First
     from metronome_opt.scheduling.gang import Gang
-    from metronome_opt.scheduling.place import Decision
     from metronome_opt.scheduling.state import ClusterState
 
 _NO_PLACE = 1
@@ -161,7 +160,7 @@ def _asked(
 ) -> Gang | None:
     """Return the job that asks for a place, if one does; refuse what cannot be done."""
     from metronome_opt.cli.state_changes import check_changes
-    from metronome_opt.scheduling.request import read_request
+    from metronome_opt.scheduling.gang import read_request
 
     check_changes(state, changes)
     if remove is not None and remove not in state.claims:
@@ -187,8 +186,8 @@ def _place(
     as_json: bool,
 ) -> bool:
     """Place a job, perhaps instead of another one, and tell so; return whether there was room."""
+    from metronome_opt.scheduling.filtering import why_not
     from metronome_opt.scheduling.place import place_job
-    from metronome_opt.scheduling.reasons import why_not
 
     left = state if remove is None else _without(state, remove)
     decision = place_job(left, gang, search=search, first=first)
@@ -216,7 +215,7 @@ def _let_go(state: ClusterState, job: str) -> None:
 
 def _without(state: ClusterState, job: str) -> ClusterState:
     """Return a copy of a state without a job."""
-    from metronome_opt.scheduling.snapshot import restore, snapshot_of
+    from metronome_opt.scheduling.views import restore, snapshot_of
 
     left = restore(snapshot_of(state))
     left.unreserve(job)
@@ -270,7 +269,7 @@ def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
 
 def _show(state: ClusterState, *, as_json: bool) -> None:
     from metronome_opt.report import state_tables, terminal
-    from metronome_opt.scheduling.snapshot import snapshot_of
+    from metronome_opt.scheduling.views import snapshot_of
 
     if as_json:
         typer.echo(json.dumps(snapshot_of(state).model_dump(mode="json"), indent=2))

@@ -49,10 +49,8 @@ def changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) 
 
 def check_changes(state: ClusterState, changes: Iterable[Change]) -> None:
     """Refuse changes of which one cannot be, before any of them is carried out."""
-    from metronome_opt.scheduling.admission import check_event
-
     for change in changes:
-        check_event(state, change)
+        state.check(change)
 
 
 def carry_out(state: ClusterState, change: Change) -> str:

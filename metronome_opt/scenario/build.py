@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,18 +10,67 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance
+from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
 from metronome_opt.records import read_as
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.jobtraffic import JobTraffic, traffic_of
-from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
-from metronome_opt.scenario.placement import place_tasks
-from metronome_opt.scenario.rounding import Rounded
-from metronome_opt.scenario.topology import flows, network_of, routes
+from metronome_opt.scenario.machines import Gpu, ListedCluster, most_free
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, network_of
+from metronome_opt.scenario.rounding import Rounded, to_slots
+from metronome_opt.scenario.traffic import Iteration, Setting, iteration
 from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, read_workload
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
+
+
+@dataclass(frozen=True)
+class JobTraffic:
+    """How the traffic of one job came about.
+
+    Attributes
+    ----------
+    model, parallelism
+        What it trains; both ``stated`` where the scenario states its traffic.
+    setting
+        GPUs, batch, throughput and rate that went in; None where nothing was computed.
+    rounded
+        The iteration in slots, with its errors.
+    assumptions
+        What was assumed on the way, a line each.
+    """
+
+    job: str
+    workers: int
+    model: str
+    parallelism: str
+    setting: Setting | None
+    rounded: Rounded
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def traffic(self) -> str:
+        """Where the numbers come from: ``computed``, never measured, or ``stated``."""
+        return "stated" if self.setting is None else "computed"
+
+    @property
+    def exact(self) -> Iteration:
+        """The iteration before rounding."""
+        return self.rounded.exact
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The bursts in slots and Mbit/s."""
+        return self.rounded.phases
+
+    @property
+    def rate(self) -> int:
+        """The fastest that one worker may send, in Mbit/s."""
+        if self.setting is not None:
+            return self.setting.rate
+        return max(burst.rate for burst in self.exact.bursts)
 
 
 @dataclass(frozen=True)
@@ -29,11 +79,8 @@ class Problem:
 
     Attributes
     ----------
-    instance
-        The rotation problem.
     traffic
-        How the traffic was computed, one entry per job; empty for an instance file, which does not
-        say.
+        How the traffic was computed, one entry per job; empty for an instance file.
     placed
         Where the scenario's tasks run; None for an instance file.
     """
@@ -48,10 +95,7 @@ class Problem:
         return Deployment.of_instance(self.instance) if self.placed is None else self.placed
 
     def traffic_frame(self) -> pd.DataFrame:
-        """Return one row per job: what went in, what was computed, and the errors in percent.
-
-        Empty for an instance file.
-        """
+        """Return a row per job: what went in, what was computed, and errors in percent."""
         import pandas as pd
 
         rows = [
@@ -95,13 +139,7 @@ def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Pro
 
 
 def locate(path: str | Path) -> Path:
-    """Return where a scenario is: a file, or one that comes with the package, by its name.
-
-    Raises
-    ------
-    InputError
-        If a plain name is neither.
-    """
+    """Return where a scenario is: a file, or one that comes with the package, by its name."""
     shipped = data_folder() / "scenarios"
     if Path(path).exists():
         return Path(path)
@@ -142,14 +180,16 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         )
     workloads = workloads_of(scenario)
     network = network_of(scenario.cluster)
-    placements = place_tasks(scenario)
+    placements = _place_tasks(scenario)
     tasks: list[Task] = []
     traffic: list[JobTraffic] = []
     jobs: list[dict[str, Any]] = []
     for index, (job, placement) in enumerate(zip(scenario.jobs, placements, strict=True)):
-        crossed = routes(network, placement)
-        counts = flows(network, crossed)
-        entry = traffic_of(scenario, index, workloads.get(job.model or ""), network, counts)
+        crossed, counts = network.routes(placement), network.flows(placement)
+        try:
+            entry = _traffic_of(job, scenario, workloads.get(job.model or ""), network, counts)
+        except InputError as error:
+            raise InputError(f"jobs[{index}].{error}") from None
         traffic.append(entry)
         pods = job.pods or (None,) * job.workers
         tasks += [
@@ -161,9 +201,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         "format": INSTANCE_FORMAT,
         "name": scenario.name,
         "slot_ms": scenario.slot_ms,
-        "links": [
-            {"name": link, "capacity": capacity} for link, capacity in network.capacities.items()
-        ],
+        "links": [link.model_dump() for link in network.links],
         "jobs": jobs,
     }
     try:
@@ -172,7 +210,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         if slots is not None:
             raise
         raise InputError(f"{error}; hyperperiod_ms in the scenario keeps it small") from None
-    placed = Deployment(network.nodes, tuple(tasks), network.rack_cost)
+    placed = Deployment(network.deployment_nodes(), tuple(tasks), network.rack_cost)
     return Problem(instance, tuple(traffic), placed)
 
 
@@ -217,3 +255,104 @@ def _job(
         "links": dict(counts),
         **offsets,
     }
+
+
+def setting_of(job: Work, workload: Workload, gpu: Gpu | None, rate: int) -> Setting:
+    """Return the conditions under which a job by model is trained; errors say where in the job.
+
+    A ring visits the GPUs of a worker one after the other, so that a worker with several of them
+    sends and receives what one of them would; other exchanges are not of that kind. `rate` is the
+    fastest that one worker may send, in Mbit/s.
+    """
+    if gpu is None:
+        raise InputError(
+            f"model: {show(job.model)}: the cluster does not say how fast its GPUs are "
+            "(cluster.gpu); add it, or state the traffic"
+        )
+    if job.each.gpus > 1 and workload.kind not in _RINGS:
+        raise InputError(
+            f"each.gpus: {job.each.gpus}: what {show(job.model)} sends can be computed for workers "
+            "of one GPU only; state the traffic"
+        )
+    return Setting(job.gpus, job.batch or 1, gpu.flops, rate)
+
+
+def _traffic_of(
+    job: Work,
+    scenario: Scenario,
+    workload: Workload | None,
+    network: ListedCluster,
+    counts: Mapping[str, int],
+) -> JobTraffic:
+    """Take or compute the traffic of a job, whose tasks cross links `counts` times; round it."""
+    if job.traffic is not None:
+        exact = job.traffic.iteration(job.traffic.fastest)
+        place = f"traffic.period_ms: {float(job.traffic.period_ms):g}"
+        rounded = _round(exact, scenario, place, "raise hyperperiod_ms")
+        return JobTraffic(job.name, job.workers, "stated", "stated", None, rounded)
+    if workload is None:
+        raise InputError("traffic: missing; state it, or name a model")
+    gpu, nic = network.gpu, scenario.cluster.nic
+    rate, link = min(
+        ((network.capacities[link] // count, link) for link, count in counts.items()),
+        default=(nic, None),
+    )
+    if not rate:
+        raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
+    setting = setting_of(job, workload, gpu, rate)
+    place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
+    rounded = _round(iteration(workload, setting), scenario, place, remedy)
+    assumptions = list(workload.assumptions)
+    if gpu is not None and gpu.sustained_tflops.assumed:
+        speed = gpu.sustained_tflops
+        assumptions.append(f"sustained_tflops = {float(speed.value):g}: {speed.assumed}")
+    if link is None:
+        assumptions.append("all tasks share a node, so that no link carries anything")
+    elif rate < nic:
+        assumptions.append(f"each task sends at most {rate} Mbit/s, its share of {link}")
+    return JobTraffic(
+        job.name, job.workers, workload.name, workload.kind, setting, rounded, tuple(assumptions)
+    )
+
+
+def _round(exact: Iteration, scenario: Scenario, place: str, remedy: str) -> Rounded:
+    """Round an iteration to slots and to a divisor of the hyperperiod."""
+    try:
+        return to_slots(exact, scenario.slot_ms, scenario.hyperperiod_slots)
+    except ValueError:
+        raise InputError(
+            f"{place}: an iteration takes {float(exact.duration):.0f} ms, more than the "
+            f"hyperperiod of {scenario.hyperperiod_ms} ms; {remedy}"
+        ) from None
+
+
+def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
+    """Return the node of each task of each job.
+
+    Jobs that say where they run come first. The others follow in their order, every task on the
+    node with most GPUs free, the first by name among equals. CPU and memory are not looked at.
+    """
+    has = scenario.cluster.gpus_of
+    free = Counter(has)
+    placements = [job.nodes or () for job in scenario.jobs]
+    for index, job in enumerate(scenario.jobs):
+        for node in placements[index]:
+            free[node] -= job.each.gpus
+            if free[node] < 0:
+                raise InputError(
+                    f"jobs[{index}].nodes: {node} has {has[node]} GPUs and more tasks; "
+                    "move one elsewhere"
+                )
+    for index, job in enumerate(scenario.jobs):
+        if job.nodes is not None:
+            continue
+        each = job.each.gpus
+        room = sum(count // each for count in free.values())
+        if job.workers > room:
+            left = f"only {free.total()} GPUs are free"
+            if each > 1:
+                left += f", in which {room} workers of {each} find room"
+            raise InputError(f"jobs[{index}].workers: {job.workers}: {left}")
+        placements[index] = most_free(free, job.workers, each)
+        free.subtract({node: each * n for node, n in Counter(placements[index]).items()})
+    return placements

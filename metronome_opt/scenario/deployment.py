@@ -17,8 +17,6 @@ class Node:
 
     Attributes
     ----------
-    name
-        Unique among the nodes.
     links
         Names of the links that its traffic may cross, its own interface first.
     rack, region
@@ -58,8 +56,7 @@ class Deployment:
     Attributes
     ----------
     rack_cost
-        Network cost between two racks, for each pair (origin, destination) of different racks;
-        empty where it is unknown.
+        Network cost between two racks, by origin and destination; empty where it is unknown.
     """
 
     nodes: tuple[Node, ...]
@@ -70,12 +67,7 @@ class Deployment:
     def of_instance(cls, instance: Instance) -> Deployment:
         """Return the deployment that an instance alone suggests: every link is a node's own.
 
-        A job has one task for each of its flows, none where it has no link.
-
-        Raises
-        ------
-        InputError
-            If there are more than `MAX_TASKS` flows.
+        A job has one task for each of its flows, none where it has no link; too many are refused.
         """
         count = sum(sum(job.links.values()) for job in instance.jobs)
         if count > MAX_TASKS:

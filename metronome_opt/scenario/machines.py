@@ -1,17 +1,19 @@
-"""Machines by name, the links between them and the racks they stand in."""
+"""Clusters: machines by name, the links between them and the racks they stand in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainSerializer, model_validator
 
+from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Link
-from metronome_opt.records import Name, NonNegative, Record, check_unique
-from metronome_opt.scenario.consistency import check_costs, check_racks, check_ways
+from metronome_opt.records import Name, NonNegative, Record, check_unique, refuse
 from metronome_opt.scenario.deployment import Node
 from metronome_opt.scenario.workload import Measure
 
@@ -23,17 +25,7 @@ Amount = Annotated[int, Field(ge=0, le=2**40)]
 
 
 class Resources(Record):
-    """What a task needs, or a node has.
-
-    Parameters
-    ----------
-    gpus
-        Whole ones.
-    cpu_millicores
-        Thousandths of a core.
-    memory_mib
-        MiB.
-    """
+    """What a task needs, or a node has."""
 
     gpus: Amount = 0
     cpu_millicores: Amount = 0
@@ -74,10 +66,6 @@ class Host(Record):
 
     Parameters
     ----------
-    name
-        Unique among the nodes.
-    has
-        Its resources.
     interface
         The link that is its own.
     rack, region
@@ -92,15 +80,7 @@ class Host(Record):
 
 
 class Rack(Record):
-    """Nodes that share a way to the others.
-
-    Parameters
-    ----------
-    name
-        Unique among the racks.
-    uplink
-        The link that what leaves the rack crosses; None if nothing limits it.
-    """
+    """Nodes that share an uplink, which what leaves them crosses; None if nothing limits it."""
 
     name: Name
     uplink: Name | None = None
@@ -116,6 +96,10 @@ class Distance(Record):
 
 class Fabric(Record):
     """Machines by name in a tree of interfaces and uplinks.
+
+    One direction of a link is modelled: what a worker of a ring, a pipeline or an all-to-all sends
+    it receives as well, so that both directions carry the same. The core between the racks is taken
+    to be free of contention, so that a rack's uplinks are one link, balanced perfectly.
 
     Parameters
     ----------
@@ -136,15 +120,13 @@ class Fabric(Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        check_unique("nodes", [node.name for node in self.nodes])
-        check_unique("racks", [rack.name for rack in self.racks])
-        check_unique("links", [link.name for link in self.links])
-        check_ways(self)
-        check_racks(self)
-        racks = {rack.name for rack in self.racks}
-        check_costs("zone_costs", "rack", self.zone_costs, racks)
+        for field in ("nodes", "racks", "links"):
+            check_unique(field, [each.name for each in getattr(self, field)])
+        _check_ways(self)
+        _check_racks(self)
+        _check_costs("zone_costs", "rack", self.zone_costs, {rack.name for rack in self.racks})
         regions = {node.region for node in self.nodes if node.region is not None}
-        check_costs("region_costs", "region", self.region_costs, regions)
+        _check_costs("region_costs", "region", self.region_costs, regions)
         return self
 
     @cached_property
@@ -158,6 +140,11 @@ class Fabric(Record):
         return {node.name: node for node in self.nodes}
 
     @cached_property
+    def capacities(self) -> Mapping[str, int]:
+        """Mbit/s per link, in the order of the links."""
+        return {link.name: link.capacity for link in self.links}
+
+    @cached_property
     def zone_ways(self) -> Mapping[tuple[str, str], int]:
         """Network costs by origin and destination: between racks."""
         return {(way.origin, way.destination): way.cost for way in self.zone_costs}
@@ -166,6 +153,20 @@ class Fabric(Record):
     def region_ways(self) -> Mapping[tuple[str, str], int]:
         """The same between regions."""
         return {(way.origin, way.destination): way.cost for way in self.region_costs}
+
+    @cached_property
+    def rack_cost(self) -> Mapping[tuple[str, str], int]:
+        """Network costs between racks; those in two regions are as far apart as the regions."""
+        region_of = {node.rack: node.region for node in self.nodes if node.rack is not None}
+        costs = dict(self.zone_ways)
+        if not self.region_ways:
+            return costs
+        for here, one in region_of.items():
+            for there, other in region_of.items():
+                cost = self.region_ways.get((one or "", other or ""))
+                if cost is not None:
+                    costs[here, there] = cost
+        return costs
 
     def links_of(self, node: Host) -> tuple[str, ...]:
         """Return the links that the traffic of a node may cross, its own interface first."""
@@ -177,3 +178,147 @@ class Fabric(Record):
         return tuple(
             Node(node.name, self.links_of(node), node.rack, node.region) for node in self.nodes
         )
+
+    def routes(self, nodes: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Return the links that the traffic of each task of a job crosses, given the nodes of all.
+
+        A task crosses its node's interface if the job has tasks on other nodes, and its rack's
+        uplink if the job has tasks in other racks. A node that is not known is an `InputError`.
+        """
+        for name in nodes:
+            if name not in self.hosts:
+                raise InputError(f"there is no node {show(name)}")
+        homes = [self.hosts[name] for name in nodes]
+        if len(set(nodes)) < 2:
+            return ((),) * len(homes)
+        crossed = 2 if len({home.rack for home in homes}) > 1 else 1
+        return tuple(self.links_of(home)[:crossed] for home in homes)
+
+    def flows(self, nodes: Sequence[str]) -> dict[str, int]:
+        """Return how many tasks of a job cross each link, in the order of the links.
+
+        Every task counts in full, as if its partners were all on the far side: a ring that visits
+        the nodes in turn puts less on a link, how much depends on the order of the ring.
+        """
+        counts = Counter(link for links in self.routes(nodes) for link in links)
+        return {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
+
+    @cached_property
+    def _order(self) -> Mapping[str, int]:
+        return {link.name: index for index, link in enumerate(self.links)}
+
+
+class _Listed(Record):
+    topology: Literal["listed"]
+
+
+class ListedCluster(Fabric, _Listed):  # the fields of the last base come first
+    """Machines with names, GPUs and interfaces of their own; see `Fabric` for the fields."""
+
+    racks: Annotated[tuple[Rack, ...], Field(strict=False, max_length=MAX_RACKS)] = ()
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The names of the nodes, in order."""
+        return tuple(node.name for node in self.nodes)
+
+    @property
+    def gpus_of(self) -> Mapping[str, int]:
+        """The GPUs of each node."""
+        return {node.name: node.has.gpus for node in self.nodes}
+
+    @cached_property
+    def nic(self) -> int:
+        """The widest interface of a node in Mbit/s."""
+        return max(self.capacities[node.interface] for node in self.nodes)
+
+
+def _check_ways(fabric: Fabric) -> None:
+    """Refuse interfaces and uplinks that are not links, and links that are not one of them each."""
+    ways = [(f"nodes[{i}].interface", node.interface) for i, node in enumerate(fabric.nodes)]
+    ways += [
+        (f"racks[{i}].uplink", rack.uplink)
+        for i, rack in enumerate(fabric.racks)
+        if rack.uplink is not None
+    ]
+    known = {link.name for link in fabric.links}
+    user: dict[str, str] = {}
+    for where, link in ways:
+        if link not in known:
+            refuse(where, f"there is no link {show(link)}")
+        if link in user:
+            refuse(where, f"{show(link)} is also {user[link]}; each link has one place")
+        user[link] = where
+    for index, each in enumerate(fabric.links):
+        if each.name not in user:
+            refuse(
+                f"links[{index}].name",
+                f"{show(each.name)} is no node's interface and no rack's uplink; leave it out",
+            )
+
+
+def _check_racks(fabric: Fabric) -> None:
+    """Refuse racks that are not there, hold no node, or stand in two regions."""
+    first: dict[str, int] = {}
+    known = {rack.name for rack in fabric.racks}
+    used = {node.rack for node in fabric.nodes}
+    for index, node in enumerate(fabric.nodes):
+        if node.rack is None:
+            continue
+        if node.rack not in known:
+            refuse(f"nodes[{index}].rack", f"there is no rack {show(node.rack)}")
+        if node.region is None:
+            continue
+        other = first.setdefault(node.rack, index)
+        if fabric.nodes[other].region != node.region:
+            refuse(
+                f"nodes[{index}].region",
+                f"{show(node.region)}: rack {show(node.rack)} is in "
+                f"{show(fabric.nodes[other].region)} by nodes[{other}]; a rack has one region",
+            )
+    for index, rack in enumerate(fabric.racks):
+        if rack.name not in used:
+            refuse(f"racks[{index}].name", f"{show(rack.name)} holds no node; leave it out")
+
+
+def _check_costs(field: str, kind: str, costs: Sequence[Distance], known: set[str]) -> None:
+    """Refuse costs of places that are not there, of one place to itself, and those given twice."""
+    first: dict[tuple[str, str], int] = {}
+    for index, way in enumerate(costs):
+        for end, name in (("origin", way.origin), ("destination", way.destination)):
+            if name not in known:
+                refuse(f"{field}[{index}].{end}", f"there is no {kind} {show(name)}")
+        if way.origin == way.destination:
+            refuse(f"{field}[{index}]", f"{show(way.origin)} is both of its ends; leave it out")
+        pair = way.origin, way.destination
+        if pair in first:
+            refuse(
+                f"{field}[{index}]",
+                f"{show(way.origin)} to {show(way.destination)} is also {field}[{first[pair]}]",
+            )
+        first[pair] = index
+
+
+def most_free(free: Mapping[str, int], workers: int, each: int = 1) -> tuple[str, ...]:
+    """Return nodes for tasks, one after the other where most GPUs are free, by name.
+
+    This is what Kubernetes does if it looks at resources alone (its score LeastAllocated).
+
+    Parameters
+    ----------
+    free
+        GPUs by node, enough of them.
+    workers, each
+        How many tasks, and how many GPUs of one node each takes.
+    """
+    heap = [(-count, node) for node, count in free.items() if count >= each]
+    heapq.heapify(heap)
+    chosen = []
+    for _ in range(workers):
+        count, node = heap[0]
+        chosen.append(node)
+        if -count - each >= each:
+            heapq.heapreplace(heap, (count + each, node))
+        else:
+            heapq.heappop(heap)
+    return tuple(sorted(chosen))

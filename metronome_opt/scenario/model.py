@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -12,6 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import show
+from metronome_opt.instance import Link
 from metronome_opt.records import (
     Name,
     NonNegative,
@@ -23,13 +25,25 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.listed import ListedCluster
-from metronome_opt.scenario.machines import MAX_NODES, MAX_RACKS, ONE_GPU, Gpu, Resources
-from metronome_opt.scenario.stated import Traffic
+from metronome_opt.scenario.machines import (
+    MAX_NODES,
+    MAX_RACKS,
+    ONE_GPU,
+    Distance,
+    Gpu,
+    Host,
+    ListedCluster,
+    Rack,
+    Resources,
+)
+from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Rational
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
+_RACK_COST = 2  # network cost between racks: their two uplinks are crossed
+_CPU_PER_GPU = 16_000  # millicores
+_MEMORY_PER_GPU = 128 * 1024  # MiB
 
 
 def _ratio(value: Any) -> Any:
@@ -64,29 +78,25 @@ Placement = Annotated[tuple[Name, ...], BeforeValidator(_placement)]
 
 
 class Cluster(Record):
-    """Machines and the network between them.
+    """Machines that are all alike, and the network between them.
 
     Parameters
     ----------
     topology
         ``single-switch``, or ``leaf-spine`` with `racks` and `oversubscription`.
-    nodes
-        How many; they are called ``node-00``, ``node-01`` and so on, rack by rack.
-    gpus
-        Per node.
+    nodes, gpus
+        How many nodes (``node-00``, ``node-01`` and so on, rack by rack), and GPUs of each.
     nic_gbps, nic_mbps
         The interface of a node; exactly one of them is given.
     racks
         How many, of equal size.
     oversubscription
         What the nodes of a rack can send together over what its uplink carries.
-    gpu
-        The kind of GPU in all nodes.
     """
 
     topology: Literal["single-switch", "leaf-spine"]
     nodes: Annotated[int, Field(ge=1, le=MAX_NODES)]
-    gpus: Positive
+    gpus: Annotated[int, Field(ge=1, le=2**23)]  # so that their memory is an amount
     nic_gbps: Rational | None = None
     nic_mbps: Positive | None = None
     racks: Annotated[int, Field(ge=1, le=MAX_RACKS)] | None = None
@@ -116,6 +126,8 @@ class Cluster(Record):
             refuse(
                 "oversubscription", f"{self.ratio}: must be at least 1, write 2:1 for half the rate"
             )
+        if not self.uplink:
+            refuse("oversubscription", f"{self.ratio}: leaves an uplink less than 1 Mbit/s")
         return self
 
     @property
@@ -136,6 +148,11 @@ class Cluster(Record):
         return self.oversubscription or Fraction(1)
 
     @property
+    def uplink(self) -> int:
+        """What the uplink of a rack carries, rounded down to whole Mbit/s."""
+        return math.floor(self.nodes // self.rack_count * self.nic / self.ratio)
+
+    @property
     def node_names(self) -> tuple[str, ...]:
         """The names of the nodes, in order."""
         digits = max(2, len(str(self.nodes - 1)))
@@ -145,6 +162,45 @@ class Cluster(Record):
     def gpus_of(self) -> Mapping[str, int]:
         """The GPUs of each node."""
         return dict.fromkeys(self.node_names, self.gpus)
+
+
+def network_of(cluster: Cluster | ListedCluster) -> ListedCluster:
+    """Return a cluster with its machines one by one.
+
+    Where they are not listed, an interface is called after its node, and a node has 16 cores and
+    128 GiB for each GPU.
+    """
+    if isinstance(cluster, ListedCluster):
+        return cluster
+    has = Resources(
+        gpus=cluster.gpus,
+        cpu_millicores=_CPU_PER_GPU * cluster.gpus,
+        memory_mib=_MEMORY_PER_GPU * cluster.gpus,
+    )
+    is_tree = cluster.topology == "leaf-spine"
+    racks = [f"rack-{index}" for index in range(cluster.rack_count)] if is_tree else []
+    size = cluster.nodes // cluster.rack_count
+    nodes = [
+        Host(name=name, has=has, interface=name, rack=racks[index // size] if is_tree else None)
+        for index, name in enumerate(cluster.node_names)
+    ]
+    uplinks = [Rack(name=rack, uplink=f"{rack}-uplink") for rack in racks]
+    return ListedCluster(
+        topology="listed",
+        nodes=tuple(nodes),
+        racks=tuple(uplinks),
+        links=(
+            *(Link(name=node.name, capacity=cluster.nic) for node in nodes),
+            *(Link(name=f"{rack}-uplink", capacity=cluster.uplink) for rack in racks),
+        ),
+        zone_costs=tuple(
+            Distance(origin=one, destination=other, cost=_RACK_COST)
+            for one in racks
+            for other in racks
+            if one != other
+        ),
+        gpu=cluster.gpu,
+    )
 
 
 def _cluster(value: Any) -> Any:
@@ -168,8 +224,6 @@ class Work(Record):
 
     Parameters
     ----------
-    name
-        Unique among the jobs.
     model, batch
         A workload by name, and samples per GPU and iteration.
     traffic
@@ -242,15 +296,11 @@ class Scenario(Record):
     ----------
     name
         Becomes the name of the instance.
-    slot_ms
-        Length of a slot.
     hyperperiod_ms
         Periods are lengthened to divisors of it, so that they repeat together; None for periods
         as they come.
     workloads
         Folder of workloads of one's own, relative to the scenario file.
-    cluster, jobs
-        What runs where.
     """
 
     format: Literal["metronome-scenario/1"] = "metronome-scenario/1"
@@ -305,14 +355,7 @@ class Scenario(Record):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
-        """Build a scenario from a document of format ``metronome-scenario/1``.
-
-        Parameters
-        ----------
-        data
-            The document.
-        folder
-            What its ``workloads`` is relative to.
+        """Build a scenario from a document; its ``workloads`` is relative to `folder`.
 
         Raises
         ------

@@ -1,13 +1,19 @@
-"""From exact times to slots, with the errors that this makes."""
+"""From exact times to slots, and batches for which this costs little."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from metronome_opt.instance import Phase
-from metronome_opt.scenario.traffic import Iteration
+from metronome_opt.scenario.traffic import Iteration, Setting, iteration
+from metronome_opt.scenario.workload import Workload
+
+_MOST_IDLE = 0.05
+"""Idle time of an iteration, relative to it, up to which it is close to a divisor."""
 
 
 @dataclass(frozen=True)
@@ -18,12 +24,9 @@ class Rounded:
     ----------
     phases
         The bursts in slots and Mbit/s.
-    busy
-        Slots of the iteration itself; a model's ends with its last burst.
-    period
-        Slots of the iteration, with the idle time that a hyperperiod asks for.
-    slot_ms
-        Length of a slot.
+    busy, period
+        Slots of the iteration itself (a model's ends with its last burst), and with the idle time
+        that a hyperperiod asks for.
     exact
         The iteration as it was.
     """
@@ -63,16 +66,8 @@ def to_slots(exact: Iteration, slot_ms: int, hyperperiod: int | None = None) -> 
 
     Pauses go to the nearest slot. A burst gets whole slots enough to carry it at its fastest, and
     then the lowest whole rate that carries it in these: at most its fastest, and less than
-    1 Mbit/s * slot per slot too much.
-
-    Parameters
-    ----------
-    exact
-        The iteration.
-    slot_ms
-        Length of a slot.
-    hyperperiod
-        In slots; the period becomes its smallest divisor that is long enough. None for no idling.
+    1 Mbit/s * slot per slot too much. The period becomes the smallest divisor of the hyperperiod,
+    in slots, that is long enough; with None there is no idling.
 
     Raises
     ------
@@ -101,3 +96,47 @@ def _divisor(whole: int, least: int) -> int:
     if least > whole:
         raise ValueError(f"{least} slots are longer than the hyperperiod of {whole}")
     return next(number for number in range(least, whole + 1) if whole % number == 0)
+
+
+def batches_around(batch: int, least: float, most: float) -> range:
+    """Return the batches from `least` to `most` times `batch`, in steps of a hundredth of it."""
+    return range(max(1, round(batch * least)), round(batch * most) + 1, max(1, batch // 100))
+
+
+@lru_cache(maxsize=4096)
+def suitable_batches(
+    workload: Workload,
+    setting: Setting,
+    batches: range,
+    slot_ms: int,
+    hyperperiod: int | None,
+    periods: Sequence[int] = (),
+) -> tuple[int, ...]:
+    """Return the batches that leave at most `_MOST_IDLE` of an iteration idle.
+
+    If there is none, those that leave least whatever their period; none at all if every iteration
+    is longer than the hyperperiod.
+
+    Parameters
+    ----------
+    setting
+        Workers, throughput and rate; its batch does not matter.
+    slot_ms, hyperperiod
+        As `to_slots` takes them.
+    periods
+        The periods that are wanted, in slots; empty for any. Must be hashable.
+    """
+    fitted: dict[int, Rounded] = {}
+    for batch in batches:
+        exact = iteration(workload, replace(setting, batch=batch))
+        try:
+            fitted[batch] = to_slots(exact, slot_ms, hyperperiod)
+        except ValueError:
+            continue  # longer than the hyperperiod
+    close = tuple(
+        batch
+        for batch, rounded in fitted.items()
+        if rounded.idle_error <= _MOST_IDLE and (not periods or rounded.period in periods)
+    )
+    least = min((rounded.idle_error for rounded in fitted.values()), default=0)
+    return close or tuple(batch for batch, rounded in fitted.items() if rounded.idle_error == least)

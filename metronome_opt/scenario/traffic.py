@@ -13,16 +13,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, model_validator
 
 from metronome_opt.errors import InputError
+from metronome_opt.records import Positive, Record, refuse
 from metronome_opt.scenario.workload import (
     DataParallel,
     EmbeddingParallel,
     HybridParallel,
+    Rational,
     TensorParallel,
     Workload,
+    rational,
 )
 
+_MAX_PHASES = 1024  # as many as a claim may have
 _MEGABIT_PER_BYTE = Fraction(8, 10**6)
 
 
@@ -32,10 +39,8 @@ class Setting:
 
     Attributes
     ----------
-    workers
-        How many GPUs the job has, at least 2.
-    batch
-        Samples per worker and iteration.
+    workers, batch
+        How many GPUs the job has, at least 2, and samples per worker and iteration.
     flops
         What a GPU sustains, in floating-point operations per second.
     rate
@@ -54,14 +59,10 @@ class Burst:
 
     Attributes
     ----------
-    name
-        What is exchanged.
     after
         Time without traffic before it, in ms.
-    volume
-        What one worker sends, in Mbit.
-    rate
-        The fastest that it may be sent, in Mbit/s.
+    volume, rate
+        What one worker sends, in Mbit, and the fastest that it may be sent, in Mbit/s.
     """
 
     name: str
@@ -83,10 +84,8 @@ class Iteration:
     ----------
     compute
         Computing time of a worker in ms, including what goes on beside a burst.
-    bursts
-        In order.
     rest
-        Time without traffic after the last one, in ms; that of a model ends with its last burst.
+        Time without traffic after the last burst, in ms; that of a model ends with its last burst.
     """
 
     compute: Fraction
@@ -107,10 +106,7 @@ class Iteration:
 def iteration(workload: Workload, setting: Setting) -> Iteration:
     """Return the iteration of a model under a setting.
 
-    Raises
-    ------
-    InputError
-        If the workers or the batch cannot be shared out as the model's parallelism asks.
+    Raises an `InputError` if the workers or the batch cannot be shared out as its parallelism asks.
     """
     forward = 1000 * setting.batch * workload.forward_flops.value / setting.flops
     match workload.parallelism:
@@ -252,3 +248,68 @@ def _beside(name: str, compute: Fraction, volume: Fraction, rate: int) -> Burst:
     """Return the burst of a pass that lasts as long as the longer of computing and sending."""
     burst = Burst(name, Fraction(0), volume, rate)
     return Burst(name, max(Fraction(0), compute - burst.duration), volume, rate)
+
+
+def _moment(value: Any) -> Fraction:
+    """Read a time, which unlike a length may be 0."""
+    is_zero = isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
+    return Fraction(0) if is_zero else rational(value)
+
+
+_Moment = Annotated[Fraction, BeforeValidator(_moment)]
+
+
+class _StatedPhase(Record):
+    """One burst: `rate_mbps` during `length_ms` from `start_ms` on, counted from the iteration."""
+
+    start_ms: _Moment
+    length_ms: Rational
+    rate_mbps: Positive
+
+
+class Traffic(Record):
+    """The bursts of one iteration as they are, in order inside `period_ms`, not yet in slots."""
+
+    period_ms: Rational
+    phases: Annotated[
+        tuple[_StatedPhase, ...], Field(strict=False, min_length=1, max_length=_MAX_PHASES)
+    ]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        end = Fraction(0)
+        for index, phase in enumerate(self.phases):
+            if phase.start_ms < end:
+                refuse(
+                    f"phases[{index}].start_ms",
+                    f"{float(phase.start_ms):g}: is before the end of the burst before it, "
+                    f"{float(end):g} ms; list bursts in order and apart",
+                )
+            end = phase.start_ms + phase.length_ms
+            if end > self.period_ms:
+                refuse(
+                    f"phases[{index}].length_ms",
+                    f"{float(phase.length_ms):g}: the burst ends at {float(end):g} ms, after the "
+                    f"period of {float(self.period_ms):g} ms",
+                )
+        return self
+
+    @property
+    def fastest(self) -> int:
+        """The largest rate, in Mbit/s."""
+        return max(phase.rate_mbps for phase in self.phases)
+
+    def iteration(self, rate: int) -> Iteration:
+        """Return the iteration of a worker that may send at `rate` Mbit/s at most.
+
+        Slowed down, bursts take longer and pauses do not, so that the iteration does too.
+        """
+        bursts, end = [], Fraction(0)
+        for number, phase in enumerate(self.phases, start=1):
+            volume = phase.rate_mbps * phase.length_ms / 1000
+            slowed = min(rate, phase.rate_mbps)
+            bursts.append(Burst(f"phase {number}", phase.start_ms - end, volume, slowed))
+            end = phase.start_ms + phase.length_ms
+        rest = self.period_ms - end
+        compute = rest + sum(burst.after for burst in bursts)
+        return Iteration(compute, tuple(bursts), rest)

@@ -117,10 +117,8 @@ class Workload(Record):
 
     Parameters
     ----------
-    name
-        What jobs call it.
-    about
-        Which variant of the model this is.
+    name, about
+        What jobs call it, and which variant of the model this is.
     sample
         What one sample is, such as an image or a number of tokens.
     parameters
@@ -185,21 +183,12 @@ class Workload(Record):
 
 
 def read_workload(path: str | Path) -> Workload:
-    """Read a workload from a YAML or JSON file.
-
-    Raises
-    ------
-    InputError
-        One line that names the file, the place in it and the value.
-    """
+    """Read a workload from a YAML or JSON file; errors name the file, the place and the value."""
     return read_as(path, lambda document: build(Workload, document, WORKLOAD_FORMAT))
 
 
 def data_folder() -> Path:
-    """Return the folder of the shipped data, with ``workloads`` and ``scenarios`` in it.
-
-    It lies inside an installed package and beside the package in a checkout.
-    """
+    """Return the folder of the shipped data: inside an installed package, beside a checkout's."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "models", package.parent / "models"):
         if (folder / "workloads").is_dir():
@@ -210,15 +199,7 @@ def data_folder() -> Path:
 def find_workloads(folder: str | Path | None = None) -> Mapping[str, Path]:
     """Return the files of all known workloads by name in lower case.
 
-    Parameters
-    ----------
-    folder
-        Workloads of one's own; they come before shipped ones of the same name.
-
-    Raises
-    ------
-    InputError
-        If `folder` is no folder.
+    Those of a folder of one's own come before shipped ones of the same name.
     """
     folders = [data_folder() / "workloads"]
     if folder is not None:

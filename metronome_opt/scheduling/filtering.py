@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.scheduling.admission import lacking
 from metronome_opt.scheduling.cycle import Cycle, Partial
+from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.state import ClusterState, lacking
 
 
 class Fault(IntEnum):
@@ -25,18 +27,8 @@ class Fault(IntEnum):
     UPLINK = 6
     OTHERS = 7
 
-    def words(self, count: int) -> str:
-        """Return what it says of so many nodes."""
-        one, several = _FAULTS[self]
-        return one if count == 1 else several
 
-
-_OUT_OF_REACH = (
-    "is out of reach for the tasks that are placed",
-    "are out of reach for the tasks that are placed",
-)
-_FAULTS = {
-    Fault.NONE: ("has room", "have room"),
+_WORDS = {  # of one node and of several; those out of reach are not told by `why_not`
     Fault.DOWN: ("takes no tasks", "take no tasks"),
     Fault.RESOURCES: ("lacks GPUs, CPU or memory", "lack GPUs, CPU or memory"),
     Fault.INTERFACE: ("lacks bandwidth", "lack bandwidth"),
@@ -48,38 +40,19 @@ _FAULTS = {
         "leaves too little room for the other tasks",
         "leave too little room for the other tasks",
     ),
-    Fault.LEFT_NODE: _OUT_OF_REACH,
-    Fault.LEFT_RACK: _OUT_OF_REACH,
 }
 
 
 class Filtered(Mapping[str, str]):
-    """Why nodes are refused, by name; the words are found when they are asked for.
-
-    Attributes
-    ----------
-    nodes
-        Indices of those that pass, ascending, shape (n,).
-    """
+    """Why nodes are refused, by name, in words found when asked for; `nodes` are the others."""
 
     def __init__(self, cycle: Cycle, partial: Partial, faults: NDArray[np.int8]) -> None:
         self.nodes: Ints = np.flatnonzero(faults == Fault.NONE)
         self._cycle, self._partial, self._faults = cycle, partial, faults
 
-    def faults(self) -> Mapping[Fault, list[str]]:
-        """Return the names of the nodes against which each fault speaks."""
-        nodes = self._cycle.state.cluster.nodes
-        found: dict[Fault, list[str]] = {}
-        for index in np.flatnonzero(self._faults).tolist():
-            found.setdefault(Fault(int(self._faults[index])), []).append(nodes[index].name)
-        return found
-
-    def __getitem__(self, node: str) -> str:
-        index = self._cycle.state.node_index(node)
-        fault = Fault(int(self._faults[index]))
-        if fault is Fault.NONE:
-            raise KeyError(node)
-        return self._words(index, fault)
+    def fault(self, node: str) -> Fault:
+        """Return what speaks against a node."""
+        return Fault(int(self._faults[self._cycle.state.node_index(node)]))
 
     def __iter__(self) -> Iterator[str]:
         nodes = self._cycle.state.cluster.nodes
@@ -88,49 +61,43 @@ class Filtered(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._faults) - len(self.nodes)
 
-    def _words(self, index: int, fault: Fault) -> str:
+    def __getitem__(self, node: str) -> str:
         cycle, partial = self._cycle, self._partial
         state, gang = cycle.state, cycle.gang
-        count = partial.nodes.get(index, 0) + 1
-        rack = int(state.rack[index])
-        match fault:
+        index = state.node_index(node)
+        count, rack = partial.nodes.get(index, 0) + 1, int(state.rack[index])
+        match self.fault(node):
+            case Fault.NONE:
+                raise KeyError(node)
             case Fault.DOWN:
                 return "takes no tasks"
             case Fault.RESOURCES:
                 return lacking(state.free[index], gang.each, count) or ""
-            case Fault.INTERFACE:
-                return self._carries(int(state.interface[index]), count)
-            case Fault.UPLINK:
-                return self._carries(int(cycle.uplinks[rack]), partial.racks.get(rack, 0) + 1)
             case Fault.OTHERS:
                 limit = gang.most_racks
                 racks = "" if limit is None else f" in {limit} rack{'s' if limit > 1 else ''}"
                 return f"the other tasks would find too little room{racks}"
+            case Fault.INTERFACE:
+                link, tasks = state.interface[index], count
+            case Fault.UPLINK:
+                link, tasks = cycle.uplinks[rack], partial.racks.get(rack, 0) + 1
             case Fault.LEFT_NODE:
-                only, tasks = next(iter(partial.nodes.items()))
-                return self._carries(int(state.interface[only]), tasks)
-            case _:
-                only, tasks = next(iter(partial.racks.items()))
-                return self._carries(int(cycle.uplinks[only]), tasks)
-
-    def _carries(self, link: int, tasks: int) -> str:
-        state, peak = self._cycle.state, self._cycle.gang.peak
+                ((only, tasks),) = partial.nodes.items()
+                link = state.interface[only]
+            case Fault.LEFT_RACK:
+                ((only, tasks),) = partial.racks.items()
+                link = cycle.uplinks[only]
         name = state.cluster.links[link].name
-        return f"{name} has room for {state.room(name)} Mbit/s, {tasks * peak} needed"
+        return f"{name} has room for {state.room(name)} Mbit/s, {tasks * gang.peak} needed"
 
 
 def filter_nodes(cycle: Cycle, partial: Partial) -> Filtered:
-    """Return which nodes can take one more task.
+    """Return which nodes can take one more task beside those of `partial`.
 
     A node needs GPUs, CPU and memory for it, and a link that carries the tasks there at their
     fastest; the interface only if the gang will not fit onto the node as a whole, the uplink
     only if it will not fit into the rack. And the tasks that follow need room as well: if a node
     passes there is a place for all, so that taking any that passes leads to one.
-
-    Parameters
-    ----------
-    partial
-        Where the tasks before it are to run.
     """
     state = cycle.state
     rack = state.rack
@@ -179,3 +146,59 @@ def _holds_all(cycle: Cycle, partial: Partial) -> NDArray[np.bool_]:
         total[:] = mine + np.minimum(holds + largest[left - 1], largest[left])
     total[used] = mine + largest[left]
     return total >= cycle.gang.tasks
+
+
+# ------------------------------------------------------------------ no place
+
+
+def why_not(state: ClusterState, gang: Gang) -> str:
+    """Return in one line why a job finds no place.
+
+    How many nodes refuse its first task and for which reason, as schedulers of pods tell it, with
+    the numbers of the commonest case; where tasks fit one by one, how many fit together and what
+    limits them. Or, if some node takes the first task, that no place was found for all.
+    """
+    cycle = Cycle(state, gang)
+    filtered = filter_nodes(cycle, Partial())
+    total = len(state.cluster.nodes)
+    if len(filtered.nodes):
+        return (
+            f"{len(filtered.nodes)} of {total} nodes take a task of {gang.name}, "
+            f"but no place for all {gang.tasks} was found"
+        )
+    refused: dict[Fault, list[str]] = {}
+    for node in filtered:
+        refused.setdefault(filtered.fault(node), []).append(node)
+    faults = sorted(refused.items(), key=lambda each: -len(each[1]))
+    told = ", ".join(_told(filtered, fault, nodes) for fault, nodes in faults)
+    line = f"none of {total} nodes takes a task of {gang.name}: {told}"
+    if Fault.OTHERS in refused:
+        # How many find room together: on a node, in a rack, or in several; and the first of a few
+        # limits without which it would be more.
+        lifted = np.minimum(cycle.holds, cycle.lifted)
+        most = max(_in_racks(cycle, lifted), int(cycle.holds.max()), int(cycle.room.max()))
+        rooms = np.bincount(state.rack, weights=cycle.room, minlength=len(cycle.holds))
+        if _in_racks(cycle, cycle.holds) > most:
+            limit = "the uplinks"
+        elif int(lifted.sum()) > most:
+            limit = f"most_racks: {gang.most_racks}"
+        elif _in_racks(cycle, rooms.astype(np.int64)) > most:
+            limit = "the interfaces"
+        else:
+            limit = "GPUs, CPU or memory"
+        line += f"; {most} of {gang.tasks} tasks find room, limited by {limit}"
+    return line
+
+
+def _told(filtered: Filtered, fault: Fault, nodes: list[str]) -> str:
+    words = f"{len(nodes)} {_WORDS[fault][len(nodes) > 1]}"
+    if fault in (Fault.DOWN, Fault.OTHERS):
+        return words
+    numbers, count = Counter(filtered[node] for node in nodes).most_common(1)[0]
+    on = "" if count == len(nodes) else f"{count} of them: "
+    return f"{words} ({on}{numbers})"
+
+
+def _in_racks(cycle: Cycle, holds: Ints) -> int:
+    """Return how many tasks the best racks hold, as many as the gang may span, shape (racks,)."""
+    return int(np.sort(holds)[::-1][: cycle.gang.most_racks].sum())

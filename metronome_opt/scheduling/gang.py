@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -17,9 +17,16 @@ from metronome_opt.records import (
     Record,
     build,
     explain,
+    read_as,
     refuse,
 )
+from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.machines import ONE_GPU
+from metronome_opt.scenario.model import MAX_BATCH, Scenario, in_folder
+from metronome_opt.scenario.rounding import to_slots
+from metronome_opt.scenario.traffic import Setting, iteration
+from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
 from metronome_opt.scheduling.cluster import ClusterSpec, Resources
 
 JOB_FORMAT = "metronome-job/1"
@@ -51,7 +58,7 @@ class Gang(Record):
     format: Literal["metronome-job/1"] = "metronome-job/1"
     name: Name
     tasks: Annotated[int, Field(ge=1, le=MAX_TASKS)]
-    each: Resources = Resources(gpus=1)
+    each: Resources = ONE_GPU
     period: Positive
     phases: Annotated[tuple[Phase, ...], Field(strict=False, min_length=1)]
     weight: NonNegative = 1
@@ -75,35 +82,10 @@ class Gang(Record):
             )
         return self
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Build a gang from a document of format ``metronome-job/1``.
-
-        Raises
-        ------
-        InputError
-            If anything is unknown, missing, of the wrong type, out of range or inconsistent.
-        """
-        return build(cls, data, JOB_FORMAT)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the gang as a document; `from_dict` gives back an equal one."""
-        return self.model_dump(mode="json")
-
     def job(
         self, links: Mapping[str, int], *, stretch: int = 0, current_offset: int | None = None
     ) -> Job:
-        """Return it as a job of an instance.
-
-        Parameters
-        ----------
-        links
-            Flows per link.
-        stretch
-            What is to be possible at least.
-        current_offset
-            As in `Job`.
-        """
+        """Return it as a job with some flows per link, to which `stretch` is possible at least."""
         return Job(
             name=self.name,
             period=self.period,
@@ -129,20 +111,14 @@ class Gang(Record):
 def stretch_for(gang: Gang, hyperperiod: int) -> int:
     """Return the fewest idle slots that make the period divide the hyperperiod.
 
-    Raises
-    ------
-    InputError
-        If it takes more of them than the gang allows.
+    Raises an `InputError` if it takes more of them than the gang allows.
     """
     longest = gang.period + gang.max_stretch
-    for period in range(gang.period, min(longest, hyperperiod) + 1):
-        if hyperperiod % period == 0:
-            return period - gang.period
     least = next((p for p in range(gang.period, hyperperiod + 1) if hyperperiod % p == 0), None)
+    if least is not None and least <= longest:
+        return least - gang.period
     remedy = (
-        f"allow a max_stretch of {least - gang.period}"
-        if least is not None
-        else "choose a longer hyperperiod"
+        f"allow a max_stretch of {least - gang.period}" if least else "choose a longer hyperperiod"
     )
     raise InputError(
         f"{gang.name}: period: {gang.period} slots do not divide the hyperperiod of "
@@ -150,26 +126,144 @@ def stretch_for(gang: Gang, hyperperiod: int) -> int:
     )
 
 
-def flows_of(spec: ClusterSpec, nodes: Sequence[str]) -> dict[str, int]:
-    """Return how many tasks of a job cross each link, given the node of each.
+# ------------------------------------------------------------------ files that ask for a place
 
-    A task crosses its node's interface if its job has tasks on other nodes, and its rack's uplink
-    if it has tasks in other racks.
+
+class _ModelJob(Record):
+    """A job by the name of its model; fields as in a scenario and in `Gang`.
+
+    Parameters
+    ----------
+    rate_mbps
+        The fastest that a worker sends; None for its share of an interface if there is one worker
+        for each GPU of a node.
+    workloads
+        Folder of workloads of one's own, relative to the file.
+    """
+
+    format: Literal["metronome-job/1"] = "metronome-job/1"
+    name: Name
+    model: Name
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    workers: Annotated[int, Field(ge=2, le=MAX_TASKS)]
+    priority: NonNegative = 1
+    each: Resources = ONE_GPU
+    rate_mbps: Positive | None = None
+    ready_ms: NonNegative = 0
+    most_racks: Positive | None = None
+    workloads: Annotated[str, Field(min_length=1)] | None = None
+
+
+def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
+    """Read a job that asks for a place in a cluster.
+
+    Parameters
+    ----------
+    path
+        YAML or JSON of format ``metronome-job/1``: a `Gang`, or with a ``model`` a job whose
+        traffic is computed.
+    cluster
+        Where the job is to run: its grid of time, its interfaces and its GPUs.
 
     Raises
     ------
     InputError
-        If a node is not known.
+        One line that names the file, the place in it and the value.
     """
-    hosts = spec.hosts
-    for node in nodes:
-        if node not in hosts:
-            raise InputError(f"there is no node {show(node)}")
-    if len(set(nodes)) < 2:
-        return {}
-    flows = Counter(hosts[node].interface for node in nodes)
-    racks = [hosts[node].rack for node in nodes]
-    if len(set(racks)) > 1:
-        ways = (spec.uplinks[rack] for rack in racks if rack is not None)
-        flows.update(uplink for uplink in ways if uplink is not None)
-    return dict(sorted(flows.items()))
+    return read_as(path, lambda document: request(document, cluster, folder=Path(path).parent))
+
+
+def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) -> Gang:
+    """Return the gang that a document describes; `folder` is what its workloads are relative to."""
+    if "model" not in document:
+        gang = build(Gang, document, JOB_FORMAT)
+        fastest = max(range(len(gang.phases)), key=lambda index: gang.phases[index].rate)
+        _check_rate(f"phases[{fastest}].rate", gang.phases[fastest].rate, gang, cluster)
+        return gang
+    job = build(_ModelJob, in_folder(document, folder), JOB_FORMAT)
+    known = find_workloads(job.workloads)
+    found = known.get(job.model.lower())
+    if found is None:
+        raise InputError(
+            f"model: there is no workload {show(job.model)}; known are {', '.join(sorted(known))}"
+        )
+    gang = _computed(job, read_workload(found), cluster)
+    if job.rate_mbps is not None:
+        _check_rate("rate_mbps", job.rate_mbps, gang, cluster)
+    return gang
+
+
+def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None:
+    """Refuse a rate that no interface carries, unless all tasks fit onto one node."""
+    widest = max(cluster.capacities[node.interface] for node in cluster.nodes)
+    together = [gang.tasks * needs for needs in gang.each.vector]
+    if rate > widest and all(
+        any(needs > has for has, needs in zip(node.has.vector, together, strict=True))
+        for node in cluster.nodes
+    ):
+        raise InputError(
+            f"{where}: {rate} Mbit/s is more than any interface carries; use at most {widest}"
+        )
+
+
+def _computed(job: _ModelJob, workload: Workload, cluster: ClusterSpec) -> Gang:
+    """Return a job by model with its traffic, its period a divisor of the hyperperiod."""
+    if cluster.gpu is None:
+        raise InputError(
+            f"model: {show(job.model)}: the cluster does not say how fast its GPUs are; "
+            "state period and phases"
+        )
+    rate = job.rate_mbps
+    if rate is None:
+        nodes = cluster.nodes
+        rate = min(cluster.capacities[node.interface] // max(1, node.has.gpus) for node in nodes)
+    if not rate:
+        raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
+    exact = iteration(workload, Setting(job.workers, job.batch, cluster.gpu.flops, rate))
+    try:
+        rounded = to_slots(exact, cluster.slot_ms, cluster.hyperperiod)
+    except ValueError:
+        raise InputError(
+            f"batch: {job.batch}: an iteration takes {float(exact.duration):.0f} ms, more than the "
+            f"hyperperiod of {cluster.hyperperiod * cluster.slot_ms} ms; lower the batch or raise "
+            "rate_mbps"
+        ) from None
+    return Gang(
+        name=job.name,
+        tasks=job.workers,
+        each=job.each,
+        period=rounded.period,
+        phases=rounded.phases,
+        weight=job.priority,
+        ready=job.ready_ms // cluster.slot_ms,
+        most_racks=job.most_racks,
+    )
+
+
+def gangs_of(scenario: Scenario) -> list[tuple[Gang, tuple[str, ...], int | None]]:
+    """Return the jobs of a scenario as gangs, with the node of each task and the offset in slots.
+
+    They are where the scenario says, or where its instance has them, and send what they send there.
+    The offset is the one at which the scenario lets them run; None if it does not say.
+    """
+    problem = build_scenario(scenario)
+    nodes: dict[str, list[str]] = {}
+    for task in problem.deployment.tasks:
+        nodes.setdefault(task.job, []).append(task.node)
+    return [
+        (
+            Gang(
+                name=job.name,
+                tasks=len(nodes[job.name]),
+                each=work.each,
+                period=job.period,
+                phases=job.phases,
+                weight=job.weight,
+                ready=job.ready,
+                max_stretch=job.max_stretch,
+            ),
+            tuple(nodes[job.name]),
+            job.current_offset if job.fixed_offset is None else job.fixed_offset,
+        )
+        for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True)
+    ]

@@ -3,63 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import get_args
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.cycle import Cycle, First
+from metronome_opt.scheduling.beam import place_by_beam, place_greedily
+from metronome_opt.scheduling.cpsat import place_exactly
+from metronome_opt.scheduling.cycle import Cycle, Decision, First, decide
 from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.gangs.beam import place_by_beam
-from metronome_opt.scheduling.gangs.cpsat import place_exactly
-from metronome_opt.scheduling.gangs.greedy import place_greedily
-from metronome_opt.scheduling.gangs.tree import place_on_tree
-from metronome_opt.scheduling.option import Option, make_option
-from metronome_opt.scheduling.scoring import score_of
 from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.tree import place_on_tree
 
 _TIME_LIMIT = 60.0
 
-SEARCHES: Mapping[str, str] = {
-    "tree": "the best place there is, by dynamic programming over nodes and racks",
-    "beam": "task by task, with several partial places side by side",
-    "greedy": "task by task, each on the node of the best score, as a scheduler of pods does",
-    "cpsat": "one model of placement and rotation; for small clusters",
+_SEARCHES: Mapping[str, tuple[str, Callable[[Cycle], Decision | None]]] = {
+    "tree": (
+        "the best place there is, by dynamic programming over nodes and racks",
+        place_on_tree,
+    ),
+    "beam": ("task by task, with several partial places side by side", place_by_beam),
+    "greedy": (
+        "task by task, each on the node of the best score, as a scheduler of pods does",
+        place_greedily,
+    ),
+    "cpsat": (
+        "one model of placement and rotation; for small clusters",
+        lambda cycle: place_exactly(cycle, time_limit=_TIME_LIMIT)[0],
+    ),
 }
 
+SEARCHES: Mapping[str, str] = {name: about for name, (about, _) in _SEARCHES.items()}
+"""What each search does."""
 
 FIRST: tuple[First, ...] = get_args(First)
 """What places may be compared by first, the default first."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Where a job is to run, and in which rotation.
-
-    Attributes
-    ----------
-    claim
-        What to reserve.
-    conflicts
-        Links on which it and others ask for more than there is.
-    contention
-        What it adds, in weight * Mbit/s.
-    score
-        100 if nothing is late, 0 if all that the job sends were; see `Scores`.
-    cushion
-        Free slots on either side of every burst; 0 where something is late.
-    racks, fragments
-        As in `Option`.
-    """
-
-    claim: Claim
-    conflicts: int
-    contention: Fraction
-    score: int
-    cushion: int
-    racks: int
-    fragments: int
 
 
 def place_job(
@@ -81,7 +57,7 @@ def place_job(
     Returns
     -------
     Decision or None
-        None if there is no room; `reasons.why_not` says why.
+        None if there is no room; `why_not` says why.
 
     Raises
     ------
@@ -95,19 +71,8 @@ def place_job(
         raise InputError(f"first: must be {' or '.join(FIRST)}, got {show(first)}")
     if gang.name in state.claims:
         raise InputError(f"{gang.name}: runs already; unreserve it first, or rename it")
-    cycle = Cycle(state, gang, first=first)
-    option = _FIND[search](cycle)
-    if option is None:
-        return None
-    return Decision(
-        claim=option.claim(cycle),
-        conflicts=option.conflicts,
-        contention=option.contention(cycle),
-        score=score_of(cycle, option.conflicts, option.cost, cycle.partial(option.nodes)),
-        cushion=option.cushion,
-        racks=option.racks,
-        fragments=option.fragments,
-    )
+    _, find = _SEARCHES[search]
+    return find(Cycle(state, gang, first=first))
 
 
 def place_all(
@@ -132,18 +97,5 @@ def place_all(
     """
     for gang, nodes, offset in placed:
         cycle = Cycle(state, gang, first=first)
-        there = cycle.partial([state.node_index(node) for node in nodes])
-        claim = make_option(cycle, there).claim(cycle)
+        claim = decide(cycle, cycle.partial([state.node_index(node) for node in nodes])).claim
         state.reserve(claim if offset is None else claim.model_copy(update={"offset": offset}))
-
-
-def _by_cpsat(cycle: Cycle) -> Option | None:
-    return place_exactly(cycle, time_limit=_TIME_LIMIT)[0]
-
-
-_FIND: Mapping[str, Callable[[Cycle], Option | None]] = {
-    "tree": place_on_tree,
-    "beam": place_by_beam,
-    "greedy": place_greedily,
-    "cpsat": _by_cpsat,
-}

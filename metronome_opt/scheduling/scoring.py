@@ -1,7 +1,15 @@
-"""Score: the best rotation of a gang on every candidate node, and what it costs there."""
+"""Score and Normalise: what every candidate node costs a gang in its best rotation there.
+
+Ties are broken by network costs, exactly as Diktyo's NetworkOverhead has them. Source:
+kubernetes-sigs/scheduler-plugins, issue 955 and the plugin NetworkOverhead. A node costs what the
+ways from it to the pods cost that have a node already; regions and zones say what a way costs, and
+a zone is a rack here.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +17,12 @@ from numpy.typing import NDArray
 
 from metronome_opt.kernels.placing import best_of_each
 from metronome_opt.kernels.tables import Ints
+from metronome_opt.scheduling.cluster import ClusterSpec
 from metronome_opt.scheduling.cycle import Costs, Cycle, Partial
-from metronome_opt.scheduling.option import best_offset
 
-BEST_SCORE = 100
+_SAME_ZONE = 1
+_UNKNOWN = 100
+_BEST = 100
 
 
 @dataclass(frozen=True)
@@ -49,17 +59,7 @@ class Scores:
 
 
 def score_nodes(cycle: Cycle, partial: Partial, nodes: Ints) -> Scores:
-    """Score nodes for the next task of a gang.
-
-    Source: kubernetes-sigs/scheduler-plugins issue 955, Score.
-
-    Parameters
-    ----------
-    partial
-        Where the tasks before it are to run.
-    nodes
-        Indices of the candidates, shape (n,).
-    """
+    """Score nodes, given as indices, for the next task of a gang whose others run at `partial`."""
     state = cycle.state
     racks, rack = np.unique(state.rack[nodes], return_inverse=True)
     leaves_node = cycle.has_to_leave_node(partial)[nodes]
@@ -75,12 +75,12 @@ def score_nodes(cycle: Cycle, partial: Partial, nodes: Ints) -> Scores:
             # One more beside others costs what all of them do there, less what is in already.
             link = int(state.interface[node])
             costs = elsewhere[groups[at]] + cycle.row(link, count + 1) - cycle.row(link, count)
-            offset[at], least[at], cushion[at] = best_offset(cycle, costs)
+            offset[at], least[at], cushion[at] = cycle.best_offset(costs)
     lifted = sum(tasks for index, tasks in partial.racks.items() if cycle.uplinks[index] >= 0)
     lifts = np.where(leaves_rack, lifted + (cycle.uplinks[racks] >= 0), 0)
     flows = np.where(leaves_node, partial.tasks + 1 + lifts[rack], 0)
     conflicts, cost = divmod(least, cycle.conflict) if cycle.conflict else (0 * least, least)
-    return Scores(nodes, offset, least, cost, cushion, _scores(cycle, conflicts, cost, flows))
+    return Scores(nodes, offset, least, cost, cushion, cycle.scores(conflicts, cost, flows))
 
 
 def _elsewhere(
@@ -105,23 +105,55 @@ def _elsewhere(
     return rows
 
 
-def score_of(cycle: Cycle, conflicts: int, cost: int, partial: Partial) -> int:
-    """Return the score of tasks that cost so much where they are, of all links that they cross."""
-    flows = partial.tasks if len(partial.nodes) > 1 else 0
-    if len(partial.racks) > 1:
-        flows += sum(tasks for rack, tasks in partial.racks.items() if cycle.uplinks[rack] >= 0)
-    return int(_scores(cycle, *(np.array([value]) for value in (conflicts, cost, flows)))[0])
+def network_costs(cycle: Cycle, partial: Partial, nodes: Ints) -> Ints:
+    """Return what nodes cost the next task of a gang, which depends on each that has a node.
 
-
-def _scores(cycle: Cycle, conflicts: Ints, cost: Ints, flows: Ints) -> Ints:
-    """Return 100 less the share of the gang's weighted traffic that is late, rounded up.
-
-    If conflicts count, all of them but one come on top, and it is a share of the most there can be.
+    All tasks being of one workload, costs depend on who else is on the node and in the rack, and on
+    nothing more. Shape (n,), as the indices of the candidates.
     """
-    gang = cycle.gang
-    repeats = cycle.state.cluster.hyperperiod // cycle.period
-    all_late = gang.weight * gang.volume * repeats * flows
-    late = np.minimum(-(-BEST_SCORE * cost // np.maximum(all_late, 1)), BEST_SCORE)
-    if cycle.conflict:
-        late = -(-(BEST_SCORE * (conflicts - 1) + late) // flows.max(initial=1))
-    return np.where(cost > 0, BEST_SCORE - late, BEST_SCORE)
+    cluster = cycle.state.cluster
+    locale_of = np.array(cluster.locale_of, dtype=np.int64)
+    tasks_in: Counter[int] = Counter()
+    for node, tasks in partial.nodes.items():
+        tasks_in[cluster.locale_of[node]] += tasks
+    every: Ints = np.zeros(len(nodes), dtype=np.int64)
+    for there, tasks in tasks_in.items():
+        ways = [_way(cluster, here, there) for here in range(len(cluster.locales))]
+        every += tasks * np.array(ways, dtype=np.int64)[locale_of[nodes]]
+    for node, tasks in partial.nodes.items():
+        # A way that does not leave the node costs nothing.
+        here = cluster.locale_of[node]
+        every[nodes == node] -= tasks * _way(cluster, here, here)
+    return every
+
+
+def _way(cluster: ClusterSpec, here: int, there: int) -> int:
+    """Return what the way between two hosts costs, given the indices of their locales."""
+    (region, rack), (other_region, other_rack) = cluster.locales[here], cluster.locales[there]
+    if other_region is None and other_rack is None:
+        return _UNKNOWN
+    if here == there:
+        return _SAME_ZONE
+    if region == other_region:
+        return cluster.zone_ways.get((rack or "", other_rack or ""), _UNKNOWN)
+    return cluster.region_ways.get((region or "", other_region or ""), _UNKNOWN)
+
+
+def normalised(costs: Ints) -> Ints:
+    """Return network scores, shape (n,): 100 for nodes that cost least, 0 for those that cost most.
+
+    If all nodes cost nothing, all have 0; if all cost the same, all have 100.
+    """
+    if not costs.any():
+        return costs
+    least, most = costs.min(), costs.max()
+    if least == most:
+        return np.full_like(costs, _BEST)
+    share: Ints = (float(_BEST) * (costs - least) / (most - least)).astype(np.int64)
+    return _BEST - share
+
+
+def normalise(names: Sequence[str], scores: Ints, network: Ints) -> list[int]:
+    """Return the order of nodes, the best first: by score, then `normalised` score, then name."""
+    keys = zip((-scores).tolist(), (-network).tolist(), names, range(len(names)), strict=True)
+    return [index for *_, index in sorted(keys)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.scheduling.admission import check_event, check_fields, check_layers, check_size
+from metronome_opt.records import explain
 from metronome_opt.scheduling.claim import (
     CapacityChanged,
     Claim,
@@ -21,9 +23,8 @@ from metronome_opt.scheduling.claim import (
     Revised,
     Unreserved,
 )
-from metronome_opt.scheduling.cluster import ClusterSpec
-from metronome_opt.scheduling.demand import Demand
-from metronome_opt.scheduling.gang import flows_of
+from metronome_opt.scheduling.cluster import ClusterSpec, Resources
+from metronome_opt.scheduling.demand import MOST_DEMAND, MOST_ENTRIES, Demand
 
 Mode = Literal["shared", "exclusive"]
 
@@ -43,55 +44,43 @@ class ClusterState:
     mode
         ``shared``: jobs may share links, in turns. ``exclusive``: the bandwidth of a job's bursts
         is its own for as long as it runs, as schedulers have it that do not know of time.
-    note
-        Called with each event before it is carried out: a journal, say.
 
     Attributes
     ----------
-    cluster, mode, note
-        As above.
-    claims
-        In force, by job.
+    note
+        Called with each event before it is carried out: a journal, say.
+    claims, crossed
+        In force, by job; and how many tasks of each job cross which link, by index of the link.
     sequence
         How many events have been carried out.
     total, free
         GPUs, CPU in millicores and memory in MiB, in all and free, shape (nodes, 3).
-    up
-        Whether a node takes tasks, shape (nodes,).
-    interface, uplink, rack
-        Of each node, as indices, shape (nodes,); an uplink of -1 for none. Nodes that are in no
-        rack count as one.
-    capacity
-        What each link carries, Mbit/s, shape (links,).
-    demand
-        What the claims put on the links.
-    crossed
-        How many tasks of each job cross which link, by job and index of the link.
+    up, interface, uplink, rack
+        Of each node whether it takes tasks, and indices, shape (nodes,); an uplink of -1 for none.
+        Nodes that are in no rack count as one.
+    capacity, demand
+        What each link carries, Mbit/s, shape (links,), and what the claims put on the links.
     """
 
-    def __init__(
-        self,
-        cluster: ClusterSpec,
-        *,
-        mode: Mode = "shared",
-        note: Callable[[Event], None] | None = None,
-    ) -> None:
+    def __init__(self, cluster: ClusterSpec, *, mode: Mode = "shared") -> None:
         for link in cluster.links:
-            check_size(link.name, link.capacity)
-        check_layers(cluster)
-        self.cluster, self.mode, self.note = cluster, mode, note
+            _check_size(link.name, link.capacity)
+        _check_layers(cluster, ())
+        self.cluster, self.mode = cluster, mode
+        self.note: Callable[[Event], None] = lambda _: None
         self.claims: dict[str, Claim] = {}
         self.sequence = 0
         self._links = {link.name: index for index, link in enumerate(cluster.links)}
         self._nodes = {node.name: index for index, node in enumerate(cluster.nodes)}
-        racks = {name: index for index, name in enumerate(dict.fromkeys(_racks(cluster)))}
-        ways = [cluster.links_of(node) for node in cluster.nodes]
+        racks = [node.rack for node in cluster.nodes]
+        numbers = {name: index for index, name in enumerate(dict.fromkeys(racks))}
+        uplinks = {rack: self._links[up] for rack, up in cluster.uplinks.items() if up is not None}
         self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
         self.free: Ints = self.total.copy()
         self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
-        self.rack = _ints(racks[rack] for rack in _racks(cluster))
-        self.interface = _ints(self._links[links[0]] for links in ways)
-        self.uplink = _ints(self._links[links[1]] if len(links) > 1 else -1 for links in ways)
+        self.rack = _ints(numbers[rack] for rack in racks)
+        self.interface = _ints(self._links[node.interface] for node in cluster.nodes)
+        self.uplink = _ints(uplinks.get(rack or "", -1) for rack in racks)
         self.capacity = _ints(link.capacity for link in cluster.links)
         self.demand = Demand(len(cluster.links), cluster.hyperperiod)
         self.crossed: dict[str, dict[int, int]] = {}
@@ -131,9 +120,9 @@ class ClusterState:
         return max(0, capacity - self.peak(link)) if self.mode == "exclusive" else capacity
 
     def residual(self, link: str) -> Ints:
-        """Return what a link could carry beside its claims, slot by slot.
+        """Return what a link could carry beside its claims, slot by slot, shape (H,), in Mbit/s.
 
-        Shape (H,), in Mbit/s; negative where they ask for more than there is.
+        Negative where they ask for more than there is.
         """
         index = self.link_index(link)
         residual: Ints = self.capacity[index] - self.demand.layers[index, 0].astype(np.int64)
@@ -143,15 +132,20 @@ class ClusterState:
         """Return the contention of the claims in force, in weight * Mbit/s."""
         return self.demand.contention(self.capacity)
 
+    @property
+    def fragments(self) -> int:
+        """How many GPUs are free on nodes that are in use: no large job can have them together."""
+        free, total = self.free[:, 0], self.total[:, 0]
+        return int(free[free < total].sum())
+
+    def jobs_on(self, node: str) -> list[str]:
+        """Return the jobs that have tasks on a node."""
+        return [job for job, claim in self.claims.items() if node in claim.nodes]
+
     # ------------------------------------------------------------------ what may happen
 
     def reserve(self, claim: Claim) -> bool:
-        """Bring all claims of a job into force, or none.
-
-        Returns
-        -------
-        bool
-            Whether it was not so already.
+        """Bring all claims of a job into force, or none; return whether they were not yet.
 
         Raises
         ------
@@ -185,16 +179,10 @@ class ClusterState:
         return bool(changed)
 
     def set_capacity(self, link: str, capacity: int) -> bool:
-        """Let a link carry so many Mbit/s from now on; return whether that is a change.
-
-        Raises
-        ------
-        InputError
-            If it is not known, or the number out of range.
-        """
+        """Let a link carry so many Mbit/s from now on; return whether that is a change."""
         if self.capacity[self.link_index(link)] == capacity:
             return False
-        check_size(link, capacity)
+        _check_size(link, capacity)
         self.apply(CapacityChanged(link=link, capacity=capacity))
         return True
 
@@ -205,16 +193,6 @@ class ClusterState:
         self.apply(NodeChanged(node=node, up=up))
         return True
 
-    @property
-    def fragments(self) -> int:
-        """How many GPUs are free on nodes that are in use: no large job can have them together."""
-        free, total = self.free[:, 0], self.total[:, 0]
-        return int(free[free < total].sum())
-
-    def jobs_on(self, node: str) -> list[str]:
-        """Return the jobs that have tasks on a node."""
-        return [job for job, claim in self.claims.items() if node in claim.nodes]
-
     def apply(self, event: Event) -> None:
         """Check an event, note it, and carry it out.
 
@@ -224,22 +202,109 @@ class ClusterState:
             If it cannot be; everything is as before. (An exception from outside, Ctrl-C say, may
             come in the middle; the state is then of no use, and `sequence` is as before.)
         """
-        check_fields(event)
-        check_event(self, event)
-        if self.note is not None:
-            self.note(event)
+        self.check(event)
+        self.note(event)
         self._carry_out(event)
 
-    def replay(self, event: Event) -> None:
-        """Carry out an event that was noted before, and read back as a valid record.
+    def check(self, event: Event) -> None:
+        """Raise an `InputError` of one line if an event cannot happen."""
+        try:  # records are validated when they are made, but not when copied with changes
+            type(event).model_validate(event.model_dump(warnings=False))
+        except ValidationError as error:
+            raise InputError(f"{event.event}: {explain(error)}") from None
+        match event:
+            case Reserved(claim=claim):
+                self._check_new(claim)
+            case Unreserved(job=job):
+                self.claim(job)
+            case Revised(claims=claims):
+                self._check_revised(claims)
+            case CapacityChanged(link=link, capacity=capacity):
+                self.link_index(link)
+                _check_size(link, capacity)
+            case NodeChanged(node=node):
+                self.node_index(node)
 
-        Raises
-        ------
-        InputError
-            If it cannot be; everything is as before.
+    def restore(self, claim: Claim) -> None:
+        """Take a claim in that is in force, even if today there would be no bandwidth for it.
+
+        Raises an `InputError` if it fits no state of this cluster.
         """
-        check_event(self, event)
-        self._carry_out(event)
+        if claim.job in self.claims:
+            raise InputError(f"{claim.job}: is there twice")
+        self._check_claim(claim)
+        _check_layers(self.cluster, [*self.demand.weights, claim.gang.weight])
+        for link, count in self.cluster.flows(claim.nodes).items():
+            _check_size(link, self.peak(link) + count * claim.gang.peak)
+        self.take(claim)
+        for node in claim.nodes:
+            if (self.free[self._nodes[node]] < 0).any():
+                raise InputError(f"{claim.job}: node {node}: has less than its tasks take")
+
+    def _check_new(self, claim: Claim) -> None:
+        gang, hosts = claim.gang, self.cluster.hosts
+        if claim.job in self.claims:
+            raise InputError(
+                f"{claim.job}: has other claims in force already; unreserve it first, or rename it"
+            )
+        self._check_claim(claim)
+        _check_layers(self.cluster, [*self.demand.weights, gang.weight])
+        racks = len({hosts[node].rack for node in claim.nodes})
+        if gang.most_racks is not None and racks > gang.most_racks:
+            raise InputError(
+                f"{claim.job}: nodes: they stand in {racks} racks, and it may span "
+                f"{gang.most_racks}"
+            )
+        for node, count in sorted(Counter(claim.nodes).items()):
+            index = self._nodes[node]
+            short = lacking(self.free[index], gang.each, count) if self.up[index] else "is down"
+            if short is not None:
+                raise InputError(f"{claim.job}: node {node}: {short}")
+        for link, count in self.cluster.flows(claim.nodes).items():
+            asked, room = count * gang.peak, self.room(link)
+            if asked > room:
+                raise InputError(f"{claim.job}: {link}: {asked} Mbit/s asked for, {room} to be had")
+            _check_size(link, self.peak(link) + asked)
+
+    def _check_revised(self, claims: Sequence[Claim]) -> None:
+        twice = [job for job, n in Counter(claim.job for claim in claims).items() if n > 1]
+        if twice:
+            raise InputError(f"{twice[0]}: is revised twice at once")
+        grown: Counter[str] = Counter()
+        for claim in claims:
+            before = self.claim(claim.job)
+            if (claim.nodes, claim.gang.each) != (before.nodes, before.gang.each):
+                raise InputError(f"{claim.job}: runs already, and cannot be moved to other nodes")
+            self._check_claim(claim)
+            for link, count in self.flows(claim.job).items():
+                grown[link] += count * (claim.gang.peak - before.gang.peak)
+        for link, more in grown.items():
+            _check_size(link, self.peak(link) + more)
+            room = self.room(link)
+            if self.mode == "exclusive" and more > room:
+                raise InputError(f"{link}: {more} Mbit/s more asked for, {room} to be had")
+        weights = [claim.gang.weight for claim in claims]
+        _check_layers(self.cluster, [*self.demand.weights, *weights])
+
+    def _check_claim(self, claim: Claim) -> None:
+        """Refuse a claim that contradicts itself, or fits no state of this cluster."""
+        for index, node in enumerate(claim.nodes):
+            if node not in self._nodes:
+                raise InputError(f"{claim.job}: nodes[{index}]: there is no node {show(node)}")
+        if len(claim.nodes) != claim.gang.tasks:
+            raise InputError(f"{claim.job}: {len(claim.nodes)} nodes for {claim.gang.tasks} tasks")
+        _check_size(claim.job, claim.gang.peak)
+        hyperperiod = self.cluster.hyperperiod
+        if hyperperiod % claim.period:
+            raise InputError(
+                f"{claim.job}: period: {claim.period} slots do not divide the hyperperiod of "
+                f"{hyperperiod}; stretch it"
+            )
+        if claim.offset >= claim.period:
+            raise InputError(
+                f"{claim.job}: offset: {claim.offset} must be below the period of "
+                f"{claim.period} slots"
+            )
 
     # ------------------------------------------------------------------ carrying out
 
@@ -248,10 +313,15 @@ class ClusterState:
             case Reserved(claim=claim):
                 self.take(claim)
             case Unreserved(job=job):
-                self._release(job)
+                claim = self.claims.pop(job)
+                self._give(claim, 1)
+                self.demand.put(claim, self.crossed.pop(job), -1)
             case Revised(claims=claims):
                 for claim in claims:
-                    self._replace(claim)
+                    flows = self.crossed[claim.job]
+                    self.demand.put(self.claims[claim.job], flows, -1)
+                    self.demand.put(claim, flows, 1)
+                    self.claims[claim.job] = claim
             case CapacityChanged(link=link, capacity=capacity):
                 self.capacity[self._links[link]] = capacity
             case NodeChanged(node=node, up=up):
@@ -260,23 +330,12 @@ class ClusterState:
 
     def take(self, claim: Claim) -> None:
         """Take a claim in without asking whether there is room for it, and without a note."""
-        crossed = flows_of(self.cluster, claim.nodes)
-        flows = {self._links[link]: count for link, count in crossed.items()}
+        crossed = sorted(self.cluster.flows(claim.nodes).items())
+        flows = {self._links[link]: count for link, count in crossed}
         self.claims[claim.job] = claim
         self.crossed[claim.job] = flows
         self._give(claim, -1)
         self.demand.put(claim, flows, 1)
-
-    def _release(self, job: str) -> None:
-        claim = self.claims.pop(job)
-        self._give(claim, 1)
-        self.demand.put(claim, self.crossed.pop(job), -1)
-
-    def _replace(self, claim: Claim) -> None:
-        flows = self.crossed[claim.job]
-        self.demand.put(self.claims[claim.job], flows, -1)
-        self.demand.put(claim, flows, 1)
-        self.claims[claim.job] = claim
 
     def _give(self, claim: Claim, sign: int) -> None:
         each = sign * np.array(claim.gang.each.vector, dtype=np.int64)
@@ -284,8 +343,34 @@ class ClusterState:
             self.free[self._nodes[node]] += each
 
 
-def _racks(cluster: ClusterSpec) -> list[str | None]:
-    return [node.rack for node in cluster.nodes]
+def _check_size(where: str, rate: int) -> None:
+    """Refuse a bandwidth below 0, or above what numbers have room for."""
+    if rate < 0:
+        raise InputError(f"{where}: {show(rate)} Mbit/s: must be at least 0")
+    if rate >= MOST_DEMAND:
+        raise InputError(
+            f"{where}: {show(rate)} Mbit/s: must be below {MOST_DEMAND}; use larger units"
+        )
+
+
+def _check_layers(cluster: ClusterSpec, weights: Iterable[int]) -> None:
+    """Refuse a cluster on which the demand of jobs of some weights takes too much memory."""
+    links, layers = len(cluster.links), len(set(weights)) or 1
+    if links * layers * cluster.hyperperiod > MOST_ENTRIES:
+        raise InputError(
+            f"{cluster.name}: hyperperiod: {cluster.hyperperiod} slots on {links} links, "
+            f"{layers} times for its weights, are more than {MOST_ENTRIES} numbers; "
+            "coarsen the slots or use fewer weights"
+        )
+
+
+def lacking(free: Ints, each: Resources, count: int) -> str | None:
+    """Return which resource of a node, free of shape (3,), is short for so many tasks, if any."""
+    words = (("GPUs", ""), ("CPU", "m"), ("memory", " MiB"))
+    for has, needs, (name, unit) in zip(free.tolist(), each.vector, words, strict=True):
+        if count * needs > has:
+            return f"{name}: {has}{unit} free, {count * needs}{unit} needed"
+    return None
 
 
 def _ints(numbers: Iterable[int]) -> Ints:

@@ -13,17 +13,15 @@ from metronome_opt.journal import Journal
 from metronome_opt.records import Name, NonNegative, Record, dump_document, read_as
 from metronome_opt.scheduling.claim import Event
 from metronome_opt.scheduling.cluster import ClusterSpec
-from metronome_opt.scheduling.snapshot import Snapshot, restore, snapshot_of
 from metronome_opt.scheduling.state import ClusterState, Mode
+from metronome_opt.scheduling.views import Snapshot, restore, snapshot_of
 
 _SNAPSHOT = "state.json"
 _JOURNAL = "journal.jsonl"
-
-MOST_BYTES = 2**30
-"""Limit on the size of a snapshot, far above that of files that people write."""
+_MOST_BYTES = 2**30  # of a snapshot, far above what people write
 
 
-class Entry(Record):
+class _Entry(Record):
     """One event as the journal has it, with its number and the name of the cluster."""
 
     cluster: Name
@@ -59,13 +57,13 @@ class Store:
         self._longest, self._closed = longest, False
         self._snapshot, self._path = Path(folder) / _SNAPSHOT, Path(folder) / _JOURNAL
         self.check(folder)
-        self._journal = Journal(self._path, Entry, resume=True)
+        self._journal = Journal(self._path, _Entry, resume=True)
         try:
             _sync(self._path.parent)
             self.state = read_as(
                 self._snapshot,
                 lambda document: restore(Snapshot.from_dict(document)),
-                most_bytes=MOST_BYTES,
+                most_bytes=_MOST_BYTES,
             )
             self._replay()
         except BaseException:
@@ -89,43 +87,32 @@ class Store:
 
     def _replay(self) -> None:
         """Carry out what the snapshot does not have yet."""
-        known, before = self.state.sequence, None
+        name, known, before = self.state.cluster.name, self.state.sequence, None
         for line, entry in enumerate(self._journal.records, start=1):
             where = f"{self._path}: line {line}"
-            self._check_entry(where, entry, before)
+            if entry.cluster != name:
+                raise InputError(
+                    f"{where}: is of cluster {show(entry.cluster)}, the state of {show(name)}"
+                )
+            expected = min(entry.sequence, known) if before is None else before + 1
+            if entry.sequence != expected:
+                raise InputError(
+                    f"{where}: is event {entry.sequence}, not {expected}; "
+                    "restore the file, or cut it off before this line"
+                )
             before = entry.sequence
-            if entry.sequence < known:
+            if before < known:
                 continue
             try:
-                self.state.replay(entry.event)
+                self.state.apply(entry.event)
             except InputError as error:
                 raise InputError(f"{where}: {error}") from None
         if before is not None and before < known:
             self._clear()  # the process was killed after a snapshot, and before it did this
 
-    def _check_entry(self, where: str, entry: Entry, before: int | None) -> None:
-        """Refuse an entry of another cluster, or one before which some are missing."""
-        name, known = self.state.cluster.name, self.state.sequence
-        if entry.cluster != name:
-            raise InputError(
-                f"{where}: is of cluster {show(entry.cluster)}, the state of {show(name)}"
-            )
-        expected = min(entry.sequence, known) if before is None else before + 1
-        if entry.sequence != expected:
-            raise InputError(
-                f"{where}: is event {entry.sequence}, not {expected}; "
-                "restore the file, or cut it off before this line"
-            )
-
     @classmethod
     def create(cls, folder: str | Path, cluster: ClusterSpec, *, mode: Mode = "shared") -> Self:
-        """Make a folder with an empty cluster, and open it.
-
-        Raises
-        ------
-        InputError
-            If it holds a state already, or cannot be written.
-        """
+        """Make a folder with an empty cluster, and open it; `InputError` if it holds a state."""
         return cls.keep(folder, ClusterState(cluster, mode=mode))
 
     @classmethod
@@ -145,25 +132,17 @@ class Store:
         return cls(folder)
 
     def _note(self, event: Event) -> None:
-        self._check_open()
+        self._check_whole()
         if len(self._journal) >= self._longest:
             self.compact()
-        self._check_whole()
-        entry = Entry(cluster=self.state.cluster.name, sequence=self.state.sequence, event=event)
+        entry = _Entry(cluster=self.state.cluster.name, sequence=self.state.sequence, event=event)
         try:
             self._journal.append(entry)
         except OSError as error:
             raise self._not_written(error) from None
 
     def compact(self) -> None:
-        """Write a new snapshot, and empty the journal.
-
-        Raises
-        ------
-        InputError
-            If one of them cannot be written; nothing is lost.
-        """
-        self._check_open()
+        """Write a new snapshot, and empty the journal; if that cannot be, nothing is lost."""
         self._check_whole()
         _write(self._snapshot, self.state)
         self._clear()
@@ -174,12 +153,10 @@ class Store:
         except OSError as error:
             raise self._not_written(error) from None
 
-    def _check_open(self) -> None:
+    def _check_whole(self) -> None:
+        """Refuse to go on if it is closed, or an event was noted and not carried out as a whole."""
         if self._closed:
             raise InputError(f"{self._path.parent}: is closed; open the folder again")
-
-    def _check_whole(self) -> None:
-        """Refuse to go on if an exception from outside broke into an event that was noted."""
         last = self._journal.last
         if last is not None and last.sequence != self.state.sequence - 1:
             raise InputError(
@@ -204,9 +181,8 @@ class Store:
 
 def _write(path: Path, state: ClusterState) -> None:
     """Write a snapshot; when this returns it is on the disk, whole."""
-    text = dump_document(snapshot_of(state).model_dump(mode="json"), spread=["claims"])
-    raw = text.encode()
-    if len(raw) > MOST_BYTES:
+    raw = dump_document(snapshot_of(state).model_dump(mode="json"), spread=["claims"]).encode()
+    if len(raw) > _MOST_BYTES:
         raise InputError(f"{path}: would be {len(raw)} bytes, too large to be read again")
     with staged(path) as temporary, temporary.open("wb") as stream:
         stream.write(raw)

@@ -1,15 +1,142 @@
-"""The claims in force in the words of the other parts: instance, schedule, deployment."""
+"""A state in the words of other parts: as a document and back, instance, schedule, deployment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
 
-from metronome_opt.errors import InputError
+import numpy as np
+from pydantic import Field
+
+from metronome_opt.errors import InputError, place
 from metronome_opt.instance import Instance, Link
+from metronome_opt.records import FrozenMap, Name, NonNegative, Record, build
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.claim import CapacityChanged, Claim, NodeChanged
+from metronome_opt.scheduling.cluster import ClusterSpec
+from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.verify import evaluate
+
+STATE_FORMAT = "metronome-state/1"
+
+
+class Snapshot(Record):
+    """A state as a document.
+
+    Parameters
+    ----------
+    claims
+        In force, in the order in which they came.
+    capacities, down
+        Of links that do not carry what the cluster's description says, in Mbit/s, and nodes that
+        take no tasks.
+    cluster, mode, sequence
+        As in `ClusterState`.
+    """
+
+    format: Literal["metronome-state/1"] = "metronome-state/1"
+    cluster: ClusterSpec
+    mode: Mode = "shared"
+    sequence: NonNegative = 0
+    claims: Annotated[tuple[Claim, ...], Field(strict=False)] = ()
+    capacities: FrozenMap[Name, NonNegative] = Field(default_factory=dict)
+    down: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Snapshot:
+        """Build a snapshot from a document of format ``metronome-state/1``."""
+        return build(cls, data, STATE_FORMAT)
+
+
+def snapshot_of(state: ClusterState) -> Snapshot:
+    """Return a state as a document."""
+    links, nodes = state.cluster.links, state.cluster.nodes
+    return Snapshot(
+        cluster=state.cluster,
+        mode=state.mode,
+        sequence=state.sequence,
+        claims=tuple(state.claims.values()),
+        capacities={
+            link.name: carries
+            for link, carries in zip(links, state.capacity.tolist(), strict=True)
+            if link.capacity != carries
+        },
+        down=tuple(node.name for node, up in zip(nodes, state.up, strict=True) if not up),
+    )
+
+
+def restore(snapshot: Snapshot) -> ClusterState:
+    """Build a state from its document.
+
+    Claims that were in force stay so, even if today there would be no bandwidth for them.
+
+    Raises
+    ------
+    InputError
+        If the document contradicts itself.
+    """
+    state = ClusterState(snapshot.cluster, mode=snapshot.mode)
+    for index, claim in enumerate(snapshot.claims):
+        with _at(f"claims[{index}]"):
+            state.restore(claim)
+    for link, capacity in snapshot.capacities.items():
+        with _at(place(["capacities", link])):
+            state.apply(CapacityChanged(link=link, capacity=capacity))
+    for index, node in enumerate(snapshot.down):
+        with _at(f"down[{index}]"):
+            state.apply(NodeChanged(node=node, up=False))
+    state.sequence = snapshot.sequence
+    return state
+
+
+@contextmanager
+def _at(where: str) -> Iterator[None]:
+    """Let errors begin with the place in the document."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def rebuilt(state: ClusterState) -> ClusterState:
+    """Return a state made from scratch, of no more than what the document of another one says."""
+    return restore(Snapshot.model_validate_json(snapshot_of(state).model_dump_json()))
+
+
+def differences(one: ClusterState, other: ClusterState) -> list[str]:
+    """Return in which parts two states differ, a line each; none if they are the same.
+
+    Everything is compared that decisions are made of, to the last number: claims and their order,
+    what is free, what the links carry, and the demand on them. Of an array the first number that
+    differs is told.
+    """
+    if one.cluster != other.cluster:
+        return [f"cluster: {one.cluster.name} and {other.cluster.name} are not alike"]
+    found = []
+    for (name, mine), its in zip(_parts(one).items(), _parts(other).values(), strict=True):
+        if not isinstance(mine, np.ndarray):
+            if mine != its:
+                found.append(f"{name}: {mine} and {its}")
+        elif (mine.dtype, mine.shape) != (its.dtype, its.shape):
+            found.append(f"{name}: {mine.dtype}{mine.shape} and {its.dtype}{its.shape}")
+        elif (mine != its).any():
+            at = np.argwhere(mine != its)[0].tolist()
+            found.append(f"{name}{at}: {mine[tuple(at)]} and {its[tuple(at)]}")
+    return found
+
+
+def _parts(state: ClusterState) -> dict[str, Any]:
+    demand = state.demand
+    return {
+        **{name: getattr(state, name) for name in ("mode", "sequence", "crossed")},
+        "claims": list(state.claims.items()),
+        **{name: getattr(state, name) for name in ("total", "free", "up", "capacity")},
+        **{name: getattr(state, name) for name in ("interface", "uplink", "rack")},
+        **vars(demand),
+        "users": dict(demand.users),  # counters are equal even if one has zeros
+    }
 
 
 def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Instance:
@@ -21,11 +148,6 @@ def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Insta
     ----------
     jobs
         Only these, with the links that they cross; all jobs and all links if None.
-
-    Raises
-    ------
-    InputError
-        If there are no claims.
     """
     chosen = [state.claim(job) for job in (state.claims if jobs is None else jobs)]
     if not chosen:
@@ -68,11 +190,11 @@ def schedule_of(state: ClusterState) -> Schedule:
 def deployment_of(state: ClusterState) -> Deployment:
     """Return the nodes, and where the tasks run."""
     cluster = state.cluster
-    tasks = []
-    for job, claim in state.claims.items():
-        crossed = state.flows(job)
-        for index, node in enumerate(claim.nodes):
-            ways = cluster.links_of(cluster.hosts[node])
-            tasks.append(Task(job, index, node, tuple(link for link in ways if link in crossed)))
-    costs = {(way.origin, way.destination): way.cost for way in cluster.zone_costs}
-    return Deployment(cluster.deployment_nodes(), tuple(tasks), costs)
+    tasks = [
+        Task(job, index, node, links)
+        for job, claim in state.claims.items()
+        for index, (node, links) in enumerate(
+            zip(claim.nodes, cluster.routes(claim.nodes), strict=True)
+        )
+    ]
+    return Deployment(cluster.deployment_nodes(), tuple(tasks), cluster.zone_ways)

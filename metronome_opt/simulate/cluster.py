@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.listed import ListedCluster
-from metronome_opt.scenario.model import Cluster
-from metronome_opt.scenario.placement import most_free
-from metronome_opt.scenario.topology import flows, network_of, routes
+from metronome_opt.scenario.machines import ListedCluster, most_free
+from metronome_opt.scenario.model import Cluster, network_of
 
 _Rack = Mapping[str, int]  # tasks that there are GPUs for, by node
 _WHOLE_RACKS = 8  # looked at where several have room for a job
@@ -95,7 +93,7 @@ class Machines:
             If a link does not have 1 Mbit/s for each of the tasks.
         """
         chosen = tuple(sorted(nodes))
-        links = flows(self.network, routes(self.network, chosen))
+        links = self.network.flows(chosen)
         shares = {link: self.capacities[link] // count for link, count in links.items()}
         for link, share in shares.items():
             if not share:

@@ -9,8 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.build import workloads_of
-from metronome_opt.scenario.jobtraffic import setting_of
+from metronome_opt.scenario.build import setting_of, workloads_of
 from metronome_opt.scenario.model import Scenario, Work
 from metronome_opt.scenario.rounding import Rounded, to_slots
 from metronome_opt.scenario.traffic import Iteration, iteration

@@ -9,8 +9,8 @@ import pytest
 from metronome_opt.control import Burst, Decision, Monitor, Observation, Settings
 from metronome_opt.control.watch import carry_out, claims_of
 from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.snapshot import snapshot_of
 from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.views import snapshot_of
 from tests.control.scenes import obedient
 from tests.control.wires import claim, state_of, two_apart
 

@@ -179,6 +179,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
         "cluster.oversubscription: must be a number or text",
     ),
     "below 1": (cluster(oversubscription=0.5), "cluster.oversubscription: 1/2: must be at least 1"),
+    "no uplink": (cluster(oversubscription=10**6), "cluster.oversubscription: 1000000: leaves an"),
     "ratio 0": (cluster(oversubscription=0), "cluster.oversubscription: must be between 0.000001"),
     "nic": (cluster(nic_gbps=None), "cluster.nic_gbps: give either nic_gbps or nic_mbps"),
     "two nics": (cluster(nic_mbps=1), "cluster.nic_gbps: give either nic_gbps or nic_mbps"),

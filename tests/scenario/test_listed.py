@@ -13,7 +13,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario import Problem, Scenario, build_scenario
 from metronome_opt.scheduling import ClusterSpec
-from metronome_opt.scheduling.request import gangs_of
+from metronome_opt.scheduling.gang import gangs_of
 from metronome_opt.simulate import simulate
 from tests.scenario.examples import number
 

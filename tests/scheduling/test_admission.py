@@ -11,8 +11,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Link
 from metronome_opt.scheduling.claim import Claim, Reserved, Revised, Unreserved
 from metronome_opt.scheduling.cluster import ClusterSpec, Resources
-from metronome_opt.scheduling.compare import differences, rebuilt
 from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import cluster, gang, running, state_of
 
 A = running("a", "n0 n1", (0, 4, 60), gpus=1)
@@ -195,7 +195,7 @@ def check_refused(
     state.note = noted.append
     with pytest.raises(InputError) as caught:
         call(state)
-    state.note = None
+    state.note = lambda _: None
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
     assert noted == []

@@ -13,7 +13,7 @@ from metronome_opt.scheduling.cycle import Cycle, Partial
 from metronome_opt.scheduling.filtering import filter_nodes
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.state import ClusterState
-from tests.scheduling.clusters import CASES, cluster, every_place, gang, running, state_of
+from tests.scheduling.clusters import CASES, cluster, every_place, gang, state_of
 
 
 def refused(state: ClusterState, asked: Gang, placed: str = "") -> dict[str, str]:
@@ -47,11 +47,6 @@ def test_what_is_short_is_told(each: Resources, reason: str) -> None:
     assert refused(state_of(cluster([1])), gang(1, each=each)) == {"n0": reason}
 
 
-def test_tasks_that_are_placed_have_their_share() -> None:
-    state = state_of(cluster([2], gpus=2))
-    assert refused(state, gang(3, (0, 1, 10)), "n0 n0") == {"n0": "GPUs: 2 free, 3 needed"}
-
-
 def test_an_interface_carries_all_tasks_of_a_node_at_their_fastest() -> None:
     state = state_of(cluster([2], gpus=3))
     assert refused(state, gang(4, (0, 1, 50)), "n0 n0") == {
@@ -59,18 +54,6 @@ def test_an_interface_carries_all_tasks_of_a_node_at_their_fastest() -> None:
     }
     # A gang that fits onto the node as a whole sends nothing.
     assert refused(state, gang(3, (0, 1, 50)), "n0 n0") == {}
-
-
-def test_jobs_share_links_unless_the_cluster_is_exclusive() -> None:
-    busy = running("busy", "n0 n1", (0, 1, 60))
-    spec = cluster([3], gpus=1)
-    asked = gang(2, (6, 1, 50))
-    assert refused(state_of(spec, busy), asked) == {}
-    state = state_of(cluster([4], gpus=1), busy, mode="exclusive")
-    assert refused(state, asked) == {
-        "n0": "n0 has room for 40 Mbit/s, 50 needed",
-        "n1": "n1 has room for 40 Mbit/s, 50 needed",
-    }
 
 
 def test_an_uplink_carries_all_tasks_of_a_rack() -> None:
@@ -128,18 +111,6 @@ def test_uplinks_limit_what_racks_hold() -> None:
     state = state_of(cluster([3, 1, 1], gpus=1, uplink=100))
     rest = "the other tasks would find too little room"
     assert refused(state, gang(4, (0, 1, 60))) == dict.fromkeys((f"n{n}" for n in range(5)), rest)
-
-
-def test_too_little_room_is_told_before_the_first_task_is_placed() -> None:
-    state = state_of(cluster([1, 1], gpus=1, uplink=None))
-    rest = "the other tasks would find too little room"
-    assert refused(state, gang(3, (0, 1, 60))) == {"n0": rest, "n1": rest}
-
-
-def test_a_node_that_passes_has_no_reason() -> None:
-    cycle = Cycle(state_of(cluster([2])), gang(1))
-    with pytest.raises(KeyError):
-        filter_nodes(cycle, Partial())["n0"]
 
 
 @given(CASES)

@@ -1,102 +1,191 @@
-"""Gangs: read from files, kept in step with the hyperperiod, and where their traffic goes."""
+"""What asks for a place: by traffic, by model, and the jobs of a scenario."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.cluster import Resources
-from metronome_opt.scheduling.gang import Gang, flows_of, stretch_for
-from metronome_opt.scheduling.request import read_request
+from metronome_opt.instance import Phase
+from metronome_opt.scenario import Scenario, load, locate, read_scenario
+from metronome_opt.scenario.machines import Gpu
+from metronome_opt.scheduling.cluster import ClusterSpec, Resources
+from metronome_opt.scheduling.gang import Gang, gangs_of, read_request, stretch_for
 from tests.scheduling.clusters import cluster, gang
 
-YAML = """
-format: metronome-job/1
-name: resnet
-tasks: 3
-each: {gpus: 2, cpu_millicores: 500}
-period: 10
-phases:
-  - {start: 0, length: 4, rate: 60}
-  - {start: 6, length: 1, rate: 90}
-weight: 2
-max_stretch: 2
-most_racks: 1
-"""
-ASKED: dict[str, Any] = {
+# A forward pass of 10 samples takes 100 ms at 20 TFLOPS; 2 workers send 625 MB, 5,000 Mbit, each.
+WORKLOAD = {
+    "format": "metronome-workload/1",
+    "name": "Round",
+    "about": "made for tests",
+    "sample": "one",
+    "parameters": {"value": 156_250_000, "assumed": "round numbers"},
+    "forward_flops": {"value": 200_000_000_000, "assumed": "round numbers"},
+    "data_parallel": {"gradient_bytes": {"value": 4, "assumed": "round numbers"}},
+}
+BY_MODEL = {
+    "format": "metronome-job/1",
+    "name": "round-a",
+    "model": "round",
+    "batch": 10,
+    "workers": 2,
+    "workloads": "own",
+}
+BY_TRAFFIC = {
     "format": "metronome-job/1",
     "name": "resnet",
     "tasks": 3,
     "period": 10,
     "phases": [{"start": 0, "length": 4, "rate": 60}],
 }
+GPU = Gpu.model_validate(
+    {"name": "any", "sustained_tflops": {"value": 20, "assumed": "round numbers"}}
+)
 
 
-def read(path: Path) -> Gang:
-    return read_request(path, cluster([2]))
+def spec_of(gpus: int | list[int] = 2, *, interface: int = 50_000) -> ClusterSpec:
+    spec = cluster([2], gpus=gpus, interface=interface, hyperperiod=300)
+    return spec.model_copy(update={"gpu": GPU})
 
 
-def test_a_gang_is_read_from_yaml_and_json(tmp_path: Path) -> None:
-    path = tmp_path / "job.yaml"
-    path.write_text(YAML, encoding="utf-8")
-    asked = read(path)
-    assert asked == gang(
-        3,
-        (0, 4, 60),
-        (6, 1, 90),
-        name="resnet",
-        period=10,
-        each=Resources(gpus=2, cpu_millicores=500),
-        weight=2,
-        max_stretch=2,
-        most_racks=1,
-    )
-    assert (asked.peak, asked.volume) == (90, 330)
-    path = tmp_path / "job.json"
-    path.write_text(json.dumps(asked.to_dict()), encoding="utf-8")
-    assert read(path) == asked
+def burst(start: int, length: int) -> dict[str, int]:
+    return {"start": start, "length": length, "rate": 1}
+
+
+def read(
+    folder: Path,
+    document: Mapping[str, Any],
+    *,
+    spec: ClusterSpec | None = None,
+    **changes: Any,
+) -> Gang:
+    (folder / "own").mkdir()
+    (folder / "own" / "round.yaml").write_text(yaml.safe_dump(WORKLOAD))
+    (folder / "job.yaml").write_text(yaml.safe_dump({**document, **changes}))
+    return read_request(folder / "job.yaml", spec or spec_of())
+
+
+def test_a_job_with_its_traffic_is_as_it_says(tmp_path: Path) -> None:
+    asked = read(tmp_path, BY_TRAFFIC, each={"gpus": 2}, weight=2, max_stretch=2, most_racks=1)
+    needs = Resources(gpus=2)
+    more: dict[str, Any] = {
+        "name": "resnet",
+        "period": 10,
+        "each": needs,
+        "weight": 2,
+        "max_stretch": 2,
+    }
+    assert asked == gang(3, (0, 4, 60), most_racks=1, **more)
+    assert (asked.peak, asked.volume) == (60, 240)
 
 
 def test_what_is_left_out_is_one_gpu_and_no_demands(tmp_path: Path) -> None:
-    path = tmp_path / "job.json"
-    path.write_text(json.dumps(ASKED), encoding="utf-8")
-    asked = read(path)
+    assert read(tmp_path, BY_TRAFFIC) == gang(3, (0, 4, 60), name="resnet", period=10)
+
+
+def test_a_job_by_model_computes_and_sends_at_its_share_of_an_interface(tmp_path: Path) -> None:
+    asked = read(tmp_path, BY_MODEL, priority=4, ready_ms=25, most_racks=1)
+    # 300 ms of computing, then 5,000 Mbit at 25,000 Mbit/s: 60 and 40 slots of 5 ms.
+    assert asked == Gang(
+        name="round-a",
+        tasks=2,
+        period=100,
+        phases=(Phase(start=60, length=40, rate=25_000),),
+        weight=4,
+        ready=5,
+        most_racks=1,
+    )
     assert asked.each == Resources(gpus=1)
-    assert (asked.weight, asked.ready, asked.max_stretch, asked.most_racks) == (1, 0, 0, None)
+
+
+def test_a_job_may_say_how_fast_it_sends_and_what_a_worker_needs(tmp_path: Path) -> None:
+    needs = {"gpus": 2, "cpu_millicores": 8000, "memory_mib": 65_536}
+    asked = read(tmp_path, BY_MODEL, rate_mbps=50_000, each=needs)
+    # 60 and 20 slots; the next divisor of 300 is 100.
+    assert asked.phases == (Phase(start=60, length=20, rate=50_000),)
+    assert asked.period == 100
+    assert asked.each == Resources(**needs)
+
+
+def test_the_share_is_that_of_the_narrowest_interface(tmp_path: Path) -> None:
+    assert read(tmp_path, BY_MODEL, spec=spec_of([2, 5])).peak == 10_000
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "message"),
+    ("document", "changes", "said"),
     [
-        ("format", "metronome-instance/1", "format: must be 'metronome-job/1', got "),
-        ("tasks", 0, "tasks: must be at least 1, got 0"),
-        ("tasks", 100_001, "tasks: must be at most 100000, got 100001"),
-        ("tasks", 2.5, "tasks: must be an integer, got 2.5"),
-        ("phases", [], "phases: "),
-        ("phases", [{"start": 8, "length": 4, "rate": 1}], "phases[0].length: 4: the burst ends"),
+        (BY_TRAFFIC, {"format": "metronome-instance/1"}, "format: must be 'metronome-job/1', got "),
+        (BY_TRAFFIC, {"tasks": 0}, "tasks: must be at least 1, got 0"),
+        (BY_TRAFFIC, {"tasks": 100_001}, "tasks: must be at most 100000, got 100001"),
+        (BY_TRAFFIC, {"tasks": 2.5}, "tasks: must be an integer, got 2.5"),
+        (BY_TRAFFIC, {"phases": []}, "phases: "),
+        (BY_TRAFFIC, {"phases": [burst(8, 4)]}, r"phases\[0\].length: 4: the burst ends"),
+        (BY_TRAFFIC, {"phases": [burst(0, 4), burst(3, 1)]}, r"phases\[1\].start: 3: overlaps ph"),
+        (BY_TRAFFIC, {"max_stretch": 10**6}, "max_stretch: an iteration may take 1000010 slots, a"),
+        (BY_TRAFFIC, {"period": 10**7}, "period: an iteration may take 10000000 slots, above the"),
+        (BY_TRAFFIC, {"most_racks": 0}, "most_racks: must be at least 1, got 0"),
+        (BY_TRAFFIC, {"each": {"gpu": 1}}, "each.gpu: unknown field, got 1"),
+        (BY_TRAFFIC, {"workers": 2}, "workers: unknown field, got 2"),
+        (BY_MODEL, {"workers": 1}, "workers: must be at least 2"),
+        (BY_MODEL, {"batch": 0}, "batch: must be at least 1"),
+        (BY_MODEL, {"tasks": 2}, "tasks: unknown field"),
+        (BY_MODEL, {"rate_mbps": 0}, "rate_mbps: must be at least 1"),
         (
-            "phases",
-            [{"start": 0, "length": 4, "rate": 1}, {"start": 3, "length": 1, "rate": 1}],
-            "phases[1].start: 3: overlaps phases[0]",
+            BY_MODEL,
+            {"model": "Rund"},
+            "model: there is no workload 'Rund'; known are bert, .*, round, ",
         ),
-        ("max_stretch", 10**6, "max_stretch: an iteration may take 1000010 slots, above the limit"),
-        ("period", 10**7, "period: an iteration may take 10000000 slots, above the limit of"),
-        ("most_racks", 0, "most_racks: must be at least 1, got 0"),
-        ("each", {"gpu": 1}, "each.gpu: unknown field, got 1"),
-        ("workers", 2, "workers: unknown field, got 2"),
+        (BY_MODEL, {"workloads": "nowhere"}, "workloads: there is no folder"),
+        (
+            BY_MODEL,
+            {"batch": 100},
+            "batch: 100: an iteration takes 3200 ms, more than the hyperperiod of 1500 ms; lower",
+        ),
+        (
+            BY_MODEL,
+            {"spec": cluster([2], hyperperiod=300)},
+            "model: 'round': the cluster does not say how fast its GPUs are",
+        ),
+        (
+            BY_MODEL,
+            {"spec": spec_of(4, interface=3)},
+            "rate_mbps: missing; an interface has less than 1 Mbit/s",
+        ),
     ],
 )
-def test_what_a_gang_may_not_say(field: str, value: Any, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "job.json"
-    path.write_text(json.dumps({**ASKED, field: value}), encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        read(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
-    assert "\n" not in str(caught.value)
+def test_what_is_wrong_is_one_line_with_file_and_place(
+    document: Mapping[str, Any], changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        read(tmp_path, document, **changes)
+    assert str(caught.value).startswith(f"{tmp_path / 'job.yaml'}: ")
+
+
+def test_a_scenario_s_jobs_are_where_it_says_and_send_what_its_instance_says() -> None:
+    scenario = read_scenario(locate("paper-24"))
+    instance = load("paper-24").instance
+    gangs = gangs_of(scenario)
+    assert [(asked.name, nodes) for asked, nodes, _ in gangs] == [
+        (job.name, job.nodes) for job in scenario.jobs
+    ]
+    for asked, _, offset in gangs:
+        job = instance.job(asked.name)
+        assert asked.job(job.links) == job
+        assert asked.each == Resources(gpus=1)
+        assert offset is None
+
+
+def test_offsets_of_jobs_that_run_are_taken_over_in_slots() -> None:
+    document = yaml.safe_load(locate("paper-24").read_text())
+    document["jobs"][0] |= {"fixed_offset_ms": 40, "current_offset_ms": 40}
+    document["jobs"][1] |= {"current_offset_ms": 15, "max_stretch_ms": 10}
+    gangs = gangs_of(Scenario.from_dict(document))
+    assert [offset for _, _, offset in gangs[:3]] == [8, 3, None]
+    assert [asked.max_stretch for asked, _, _ in gangs[:3]] == [0, 2, 0]
 
 
 @pytest.mark.parametrize(
@@ -126,28 +215,9 @@ def test_a_period_that_cannot_be_stretched_so_far_is_refused(
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "flows"),
-    [
-        ("n0", {}),
-        ("n0 n0 n0", {}),
-        ("n0 n1", {"n0": 1, "n1": 1}),
-        ("n0 n1 n0", {"n0": 2, "n1": 1}),
-        ("n0 n2", {"n0": 1, "n2": 1, "up-0": 1, "up-1": 1}),
-        ("n0 n1 n2", {"n0": 1, "n1": 1, "n2": 1, "up-0": 2, "up-1": 1}),
-    ],
-)
-def test_tasks_cross_what_lies_between_them(nodes: str, flows: dict[str, int]) -> None:
-    assert flows_of(cluster([2, 2]), nodes.split()) == flows
-
-
-def test_without_uplinks_only_interfaces_are_crossed() -> None:
-    assert flows_of(cluster([1, 1], uplink=None), ["n0", "n1"]) == {"n0": 1, "n1": 1}
-
-
 def test_a_node_that_is_not_there_has_no_flows() -> None:
     with pytest.raises(InputError, match="there is no node 'n9'"):
-        flows_of(cluster([2]), ["n0", "n9"])
+        cluster([2]).flows(["n0", "n9"])
 
 
 def test_a_gang_is_a_job_of_an_instance() -> None:

@@ -14,9 +14,9 @@ from benchmarks.happenings import draw, small_cluster, somewhere
 from benchmarks.killed import kill_a_writer
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.compare import differences, rebuilt
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.store import Store
+from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import running
 from tests.scheduling.states import A, B, interrupt, usual
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.cluster import Resources
 from metronome_opt.scheduling.cycle import First
+from metronome_opt.scheduling.filtering import why_not
 from metronome_opt.scheduling.place import SEARCHES, place_all, place_job
-from metronome_opt.scheduling.reasons import why_not
 from tests.scheduling.clusters import cluster, gang, running, state_of
 
 EVERY = pytest.mark.parametrize("search", list(SEARCHES))
@@ -47,17 +48,6 @@ def test_what_does_not_fit_costs_what_is_late(search: str) -> None:
     assert (decision.conflicts, decision.score) == (2, 100 - 7)
 
 
-@EVERY
-def test_a_job_goes_where_nobody_is_in_its_way(search: str) -> None:
-    busy = running("a", "n0 n1", (0, 12, 60))
-    state = state_of(cluster([2, 2], gpus=1), busy)
-    decision = place_job(state, gang(2), search=search)
-    assert decision is not None
-    assert decision.claim.nodes == ("n2", "n3")
-    assert decision.contention == 0
-    assert decision.racks == 1
-
-
 @FARSIGHTED
 def test_contention_counts_more_than_racks(search: str) -> None:
     busy = (running("a", "n0 n1", (0, 12, 60)), running("b", "n0 n2", (0, 12, 60)))
@@ -90,18 +80,6 @@ def test_a_period_that_does_not_divide_the_hyperperiod_is_stretched(search: str)
     assert (decision.claim.stretch, decision.claim.period) == (2, 12)
     with pytest.raises(InputError, match="allow a max_stretch of 2"):
         place_job(state, gang(2, period=10, max_stretch=1), search=search)
-
-
-@EVERY
-def test_what_is_proposed_can_be_reserved_and_nothing_is_before(search: str) -> None:
-    state = state_of(cluster([2, 2]), running("a", "n0 n1 n2"))
-    before = state.sequence
-    decision = place_job(state, gang(5, (0, 4, 40)), search=search)
-    assert decision is not None
-    assert state.sequence == before
-    added = state.contention()
-    assert state.reserve(decision.claim)
-    assert state.contention() - added == decision.contention
 
 
 @EVERY
@@ -161,14 +139,6 @@ def test_how_many_tasks_fit_is_told_and_what_limits_them(
     assert place_job(state, gang(5, most_racks=limit)) is None
 
 
-def test_jobs_that_are_somewhere_get_their_rotation() -> None:
-    state = state_of(cluster([2]))
-    asked = [(gang(2, name=name), ("n0", "n1"), None) for name in "ab"]
-    place_all(state, asked)
-    assert [claim.offset for claim in state.claims.values()] == [0, 6]
-    assert state.contention() == 0
-
-
 @pytest.mark.parametrize(("first", "offset"), [("compatibility", 0), ("contention", 6)])
 def test_the_rotation_with_fewest_conflicts_or_least_contention_is_taken(
     first: First, offset: int
@@ -179,12 +149,6 @@ def test_the_rotation_with_fewest_conflicts_or_least_contention_is_taken(
     )
     place_all(state, [(gang(2, (0, 6, 60)), ("n0", "n1"), None)], first=first)
     assert state.claims["new"].offset == offset
-
-
-def test_a_job_that_runs_at_an_offset_keeps_it() -> None:
-    state = state_of(cluster([2]))
-    place_all(state, [(gang(2, name="a"), ("n0", "n1"), 5), (gang(2), ("n0", "n1"), None)])
-    assert [claim.offset for claim in state.claims.values()] == [5, 11]
 
 
 @pytest.mark.parametrize(
@@ -200,17 +164,6 @@ def test_where_it_cannot_be_is_said(nodes: tuple[str, ...], offset: int | None, 
         place_all(state_of(cluster([2], gpus=1)), [(gang(2), nodes, offset)])
 
 
-def test_a_job_that_runs_is_not_placed_again() -> None:
-    state = state_of(cluster([2]), running("new", "n0 n1"))
-    with pytest.raises(InputError, match="new: runs already"):
-        place_job(state, gang(2))
-
-
-def test_a_first_criterion_that_is_none_is_refused() -> None:
-    with pytest.raises(InputError, match="first: must be compatibility or contention, got 'racks'"):
-        place_job(state_of(cluster([2])), gang(2), first="racks")  # type: ignore[arg-type]
-
-
 def test_a_job_whose_costs_are_too_large_to_count_conflicts_is_placed_by_contention() -> None:
     state = state_of(cluster([2], gpus=1, interface=2**29))
     asked = gang(2, (0, 4, 2**29), weight=2**25)
@@ -219,6 +172,15 @@ def test_a_job_whose_costs_are_too_large_to_count_conflicts_is_placed_by_content
     assert place_job(state, asked, first="contention") is not None
 
 
-def test_a_search_that_is_none_is_refused() -> None:
-    with pytest.raises(InputError, match="search: must be one of tree, beam, greedy, cpsat, got"):
-        place_job(state_of(cluster([2])), gang(2), search="best")
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"first": "racks"}, "first: must be compatibility or contention, got 'racks'"),
+        ({"search": "best"}, "search: must be one of tree, beam, greedy, cpsat, got 'best'"),
+        ({}, "new: runs already; unreserve it first, or rename it"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(fields: dict[str, Any], said: str) -> None:
+    state = state_of(cluster([2]), running("new", "n0 n1"))
+    with pytest.raises(InputError, match=said):
+        place_job(state, gang(2), **fields)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -73,31 +72,6 @@ def test_all_links_have_one_rotation() -> None:
     assert (both.cost[2], both.offset[2]) == (0, 6)
 
 
-def test_another_task_on_a_node_counts_with_those_that_are_there() -> None:
-    state = state_of(cluster([2], gpus=2), running("early", "n0 n1", (0, 6, 30)))
-    found = scored(state, gang(3, (0, 8, 40)), "n0")
-    # Two tasks send 80 and meet 30 in two slots; over 100 by 10. One alone fits beside them.
-    assert found.cost.tolist() == [2 * 2 * 10, 0]
-
-
-@pytest.mark.parametrize(
-    ("runs", "asks", "cost"),
-    [(1, 1, 20), (4, 1, 20), (1, 4, 20), (4, 4, 80), (2, 4, 40), (0, 4, 0)],
-)
-def test_the_lesser_weight_pays(runs: int, asks: int, cost: int) -> None:
-    busy = running("busy", "n0 n1", (0, 12, 60), weight=runs)
-    found = scored(state_of(ONE_RACK, busy), gang(2, (0, 1, 60), weight=asks))
-    assert found.cost[0] == 2 * cost
-
-
-def test_one_that_is_more_important_pays_for_what_only_it_suffers() -> None:
-    # Beside a third job of weight 2, one of weight 4 alone still exceeds what is left.
-    others = [running("a", "n0 n1", (0, 12, 60)), running("b", "n0 n1", (0, 12, 30), weight=4)]
-    found = scored(state_of(ONE_RACK, *others), gang(2, (0, 1, 80), weight=4))
-    # Overload of all from 0 to 70, and of those of weight 4 from 0 to 10, at a price of 3.
-    assert found.cost[0] == 2 * (70 + 3 * 10)
-
-
 def test_uplinks_count_only_when_the_gang_leaves_its_rack() -> None:
     crowded = running("crowded", "n0 n3", (0, 12, 50))  # in racks 0 and 1
     state = state_of(cluster([3, 3], gpus=1, uplink=100), crowded)
@@ -119,14 +93,6 @@ def test_a_link_in_conflict_counts_more_than_what_is_late() -> None:
     assert found.score.tolist()[1:] == [100 - 51, 100 - 1, 100 - 1]
     by_contention = scored(state, asked, "n0", first="contention")
     assert by_contention.score.tolist()[1:] == [100 - 2, 100 - 1, 100 - 1]
-
-
-def test_an_uplink_carries_all_tasks_of_its_rack() -> None:
-    crowded = running("crowded", "n0 n3", (0, 12, 50))
-    state = state_of(cluster([3, 3], gpus=1, uplink=100), crowded)
-    # Two tasks and the other job exceed up-0 by 70; one on each side exceeds both uplinks by 10.
-    found = scored(state, gang(4, (0, 3, 60)), "n1")
-    assert [found.cost[2], found.cost[4]] == [2 * 3 * 70, 2 * 3 * 20]
 
 
 def test_a_gang_that_fits_onto_a_node_needs_no_links() -> None:
@@ -165,11 +131,3 @@ def test_the_last_task_costs_what_the_judge_finds(cycle: Cycle, data: st.DataObj
         conflicts = int(scores.least[i]) // cycle.conflict if cycle.conflict else 0
         added = Fraction(int(scores.cost[i]), cycle.state.cluster.hyperperiod)
         assert judged[scores.offset[i]] == min(judged) == (conflicts, added)
-
-
-@given(CASES)
-def test_scores_are_whole_numbers_up_to_a_hundred_that_fall_as_costs_rise(cycle: Cycle) -> None:
-    scores = score_nodes(cycle, Partial(), np.arange(len(cycle.room)))
-    assert ((scores.score >= 0) & (scores.score <= 100)).all()
-    assert ((scores.cost > 0) <= (scores.score < 100)).all()
-    assert ((scores.cushion > 0) <= (scores.cost == 0)).all()

@@ -8,20 +8,9 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.compare import differences
-from metronome_opt.scheduling.snapshot import Snapshot, restore, snapshot_of
-from metronome_opt.scheduling.state import ClusterState
-from tests.scheduling.clusters import cluster, running, state_of
-
-A = running("a", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
-B = running("b", "n0 n2", (0, 2, 30), offset=7, period=8, gpus=1)
-
-
-def usual() -> ClusterState:
-    state = state_of(cluster([2, 2]), A, B)
-    state.set_capacity("up-1", 20)
-    state.set_node("n3", up=False)
-    return state
+from metronome_opt.scheduling.views import Snapshot, differences, restore, snapshot_of
+from tests.scheduling.clusters import cluster, state_of
+from tests.scheduling.states import A, usual
 
 
 def document() -> dict[str, Any]:
@@ -32,7 +21,7 @@ def document() -> dict[str, Any]:
 def test_a_document_holds_what_is_not_as_described() -> None:
     found = document()
     assert found["format"] == "metronome-state/1"
-    assert found["capacities"] == {"up-1": 20}
+    assert found["capacities"] == {"up-1": 40}
     assert found["down"] == ["n3"]
     assert [claim["gang"]["name"] for claim in found["claims"]] == ["a", "b"]
     assert (found["sequence"], found["mode"]) == (4, "shared")

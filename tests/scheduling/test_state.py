@@ -15,10 +15,8 @@ from pydantic import TypeAdapter
 from benchmarks.happenings import draw, small_cluster, somewhere
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.claim import Event, Reserved, Revised, Unreserved
-from metronome_opt.scheduling.cluster import Resources
-from metronome_opt.scheduling.compare import differences, rebuilt
 from metronome_opt.scheduling.state import ClusterState, Mode
-from metronome_opt.scheduling.views import instance_of, schedule_of
+from metronome_opt.scheduling.views import differences, instance_of, rebuilt, schedule_of
 from metronome_opt.verify import evaluate
 from tests.scheduling.clusters import cluster, running, state_of
 from tests.scheduling.states import flows_by_definition, residual_by_definition
@@ -66,23 +64,10 @@ def test_contention_is_what_is_late_by_weight() -> None:
     assert state.contention() == 0
 
 
-def test_whoever_leaves_gives_all_back() -> None:
-    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
-    assert state.unreserve("heavy")
-    assert not state.unreserve("heavy")
-    assert differences(state, with_sequence(state_of(cluster([2, 2]), LIGHT), 3)) == []
-    assert state.unreserve("light")
-    assert differences(state, with_sequence(ClusterState(cluster([2, 2])), 4)) == []
-
-
-def with_sequence(state: ClusterState, sequence: int) -> ClusterState:
-    state.sequence = sequence
-    return state
-
-
 def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
     events: list[Event] = []
-    state = ClusterState(cluster([2, 2]), note=events.append)
+    state = ClusterState(cluster([2, 2]))
+    state.note = events.append
     assert state.reserve(HEAVY)
     before = rebuilt(state)
     assert not state.reserve(HEAVY)
@@ -93,25 +78,6 @@ def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
     assert not state.unreserve("nobody")
     assert events == [Reserved(claim=HEAVY)]
     assert differences(state, before) == []
-
-
-def test_several_tasks_on_a_node_take_as_much_each() -> None:
-    state = state_of(cluster([1, 1], gpus=4))
-    each = Resources(gpus=1)
-    asked = running("x", "n0 n0 n1", (0, 1, 40), period=24)
-    state.reserve(asked.model_copy(update={"gang": asked.gang.model_copy(update={"each": each})}))
-    assert state.free[:, 0].tolist() == [2, 3]
-    assert [int(state.residual(link)[0]) for link in ("n0", "n1", "up-0", "up-1")] == [
-        *(20, 60, 70, 110),
-    ]
-
-
-def test_traffic_is_revised_in_place() -> None:
-    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
-    faster = running("heavy", "n0 n1", (0, 1, 90), offset=2, weight=1, period=24, gpus=1)
-    assert state.revise([faster])
-    assert list(state.claims) == ["heavy", "light"]
-    assert differences(state, with_sequence(state_of(cluster([2, 2]), faster, LIGHT), 3)) == []
 
 
 def test_a_node_that_fails_keeps_what_runs_there() -> None:
@@ -189,11 +155,8 @@ class AnyLife(RuleBasedStateMachine):
         self.journal: list[bytes] = []
         adapter: TypeAdapter[Event] = TypeAdapter(Event)
         self.read = adapter.validate_json
-        self.state = ClusterState(
-            small_cluster(),
-            mode=mode,
-            note=lambda event: self.journal.append(adapter.dump_json(event)),
-        )
+        self.state = ClusterState(small_cluster(), mode=mode)
+        self.state.note = lambda event: self.journal.append(adapter.dump_json(event))
 
     @rule(chance=st.randoms(use_true_random=False))
     def something_happens(self, chance: random.Random) -> None:

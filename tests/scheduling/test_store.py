@@ -13,8 +13,8 @@ import pytest
 
 from metronome_opt import documents
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.compare import differences, rebuilt
 from metronome_opt.scheduling.store import Store
+from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import cluster, running
 from tests.scheduling.states import A, usual
 from tests.test_journal import at_most
@@ -41,22 +41,6 @@ def test_a_state_is_there_again_when_it_is_opened(folder: Path) -> None:
     assert [json.loads(line)["sequence"] for line in lines(folder)] == [0, 1, 2, 3, 4]
 
 
-def test_a_state_that_was_made_elsewhere_is_kept(tmp_path: Path) -> None:
-    with Store.keep(tmp_path / "state", usual()) as store:
-        assert differences(store.state, usual()) == []
-        store.state.unreserve("a")
-        with pytest.raises(InputError, match=r"holds the state\.json of a cluster already"):
-            Store.keep(tmp_path / "state", usual())
-    with Store(tmp_path / "state") as store:
-        assert (store.state.sequence, list(store.state.claims)) == (5, ["b"])
-
-
-def test_the_mode_is_kept(tmp_path: Path) -> None:
-    Store.create(tmp_path, cluster([2, 2]), mode="exclusive").__exit__(None, None, None)
-    with Store(tmp_path) as store:
-        assert store.state.mode == "exclusive"
-
-
 def test_what_is_refused_is_not_kept(folder: Path) -> None:
     before = lines(folder)
     with Store(folder) as store:
@@ -74,14 +58,6 @@ def test_a_line_that_was_under_way_is_left_out(torn: str, folder: Path) -> None:
         store.state.unreserve("b")
     with Store(folder) as store:
         assert list(store.state.claims) == ["a"]
-
-
-def test_so_is_an_event_without_the_end_of_its_line(folder: Path) -> None:
-    *first, last = lines(folder)
-    write_lines(folder, [*first, last[:-1]])
-    with Store(folder) as store:
-        assert store.state.sequence == 3
-        assert store.state.up.all()
 
 
 @pytest.mark.parametrize(
@@ -178,11 +154,6 @@ def test_a_journal_that_is_gone_is_missed(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["state.json"]
 
 
-def test_a_new_state_has_a_journal(tmp_path: Path) -> None:
-    with Store.create(tmp_path, cluster([2, 2])):
-        assert lines(tmp_path) == []
-
-
 def test_a_store_that_is_closed_takes_no_more_events(folder: Path) -> None:
     with Store(folder) as store:
         state = store.state
@@ -250,19 +221,6 @@ def test_a_journal_that_was_not_emptied_after_the_snapshot_is_skipped(folder: Pa
         assert differences(store.state, after) == []
 
 
-def test_a_journal_older_than_the_snapshot_is_skipped_as_well(folder: Path) -> None:
-    old = lines(folder)
-    with Store(folder) as store:
-        store.state.unreserve("a")
-        store.compact()
-    write_lines(folder, old[:2])
-    with Store(folder) as store:
-        assert store.state.sequence == 5
-        store.state.unreserve("b")
-    with Store(folder) as store:
-        assert (store.state.sequence, dict(store.state.claims)) == (6, {})
-
-
 def test_the_journal_does_not_grow_for_ever(folder: Path) -> None:
     lengths = []
     with Store(folder, longest=6) as store:
@@ -290,7 +248,7 @@ def test_a_snapshot_that_could_not_be_read_again_is_not_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = (folder / "state.json").stat().st_size
-    monkeypatch.setattr("metronome_opt.scheduling.store.MOST_BYTES", size)
+    monkeypatch.setattr("metronome_opt.scheduling.store._MOST_BYTES", size)
     with Store(folder) as store:
         with pytest.raises(InputError, match=r"state\.json: would be \d+ bytes, too large to be"):
             store.compact()

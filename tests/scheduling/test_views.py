@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.model import Cluster
-from metronome_opt.scenario.topology import flows, network_of, routes
 from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.cluster import ClusterSpec, Resources
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
 from metronome_opt.verify import check
@@ -73,28 +68,3 @@ def test_a_deployment_says_where_each_task_runs() -> None:
         ("alone", 0, "n3", ()),
         ("alone", 1, "n3", ()),
     ]
-
-
-@given(nodes=st.lists(st.integers(0, 5), min_size=1, max_size=6), racks=st.sampled_from((None, 2)))
-def test_traffic_goes_the_way_that_scenarios_send_it(nodes: list[int], racks: int | None) -> None:
-    of = Cluster.model_validate(
-        {
-            "topology": "single-switch" if racks is None else "leaf-spine",
-            "nodes": 6,
-            "gpus": 8,
-            "nic_gbps": 50,
-            "gpu": {"name": "x", "sustained_tflops": {"value": 1, "assumed": "for the test"}},
-            **({} if racks is None else {"racks": racks, "oversubscription": 1}),
-        }
-    )
-    network = network_of(of)
-    names = [network.nodes[node].name for node in nodes]
-    state = ClusterState(ClusterSpec.of_cluster("x", of, 5, 120))
-    asked = gang(len(names), (0, 1, 1), each=Resources(gpus=1))
-    state.reserve(Claim(gang=asked, nodes=tuple(names), offset=0))
-    crossed = routes(network, names)
-    deployment = deployment_of(state)
-    assert tuple(task.links for task in deployment.tasks) == crossed
-    assert deployment.nodes == network.nodes
-    assert deployment.rack_cost == network.rack_cost
-    assert state.flows("new") == flows(network, crossed)

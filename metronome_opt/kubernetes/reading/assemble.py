@@ -36,9 +36,8 @@ from metronome_opt.kubernetes.reading.workloads import (
     without_suffix,
 )
 from metronome_opt.scenario.build import Problem, build_scenario
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.machines import Resources, most_free
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
-from metronome_opt.scenario.placement import most_free
 
 _SHOWN = 3
 

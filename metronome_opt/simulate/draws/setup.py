@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.scenario.batches import batches_around, suitable_batches
-from metronome_opt.scenario.listed import ListedCluster
-from metronome_opt.scenario.model import Cluster, read_scenario
-from metronome_opt.scenario.topology import Network, flows, network_of, routes
+from metronome_opt.scenario.machines import ListedCluster
+from metronome_opt.scenario.model import Cluster, network_of, read_scenario
+from metronome_opt.scenario.rounding import batches_around, suitable_batches
 from metronome_opt.scenario.traffic import Setting, iteration
 from metronome_opt.scenario.workload import (
     HybridParallel,
@@ -179,11 +178,11 @@ class Setup:
         )
 
     @cached_property
-    def _network(self) -> Network:
+    def _network(self) -> ListedCluster:
         return network_of(self.cluster)
 
     def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Setting:
-        counts = flows(self._network, routes(self._network, nodes)) if nodes else {}
+        counts = self._network.flows(nodes) if nodes else {}
         rate = min(
             (self._network.capacities[link] // count for link, count in counts.items()),
             default=self.cluster.nic,

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.rounding import to_slots
 from metronome_opt.scheduling.cluster import ClusterSpec, Resources
-from metronome_opt.scheduling.cycle import Cycle
+from metronome_opt.scheduling.cycle import Cycle, decide
 from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.option import make_option
 from metronome_opt.scheduling.place import place_job
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.simulate.cluster import Placement
@@ -98,7 +97,7 @@ class Proposal(Default):
             cycle = Cycle(cluster, gang, first="contention")
             nodes = [cluster.node_index(node) for node in placed.placement.nodes]
             # It runs there, even if its own tasks ask for more than a link carries.
-            cluster.take(make_option(cycle, cycle.partial(nodes)).claim(cycle))
+            cluster.take(decide(cycle, cycle.partial(nodes)).claim)
         return cluster
 
 

@@ -11,8 +11,9 @@ node, one rack, several racks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,13 @@ from numpy.typing import NDArray
 
 from metronome_opt.kernels.placing import merge, pack
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.option import Option, fragments_of, make_option
+from metronome_opt.scheduling.cycle import Cycle, Decision, decide
 
-_NEVER = 2**61
+NEVER = 2**61  # dearer than anything that costs are counted in
 _RACK = 2**32  # the second criterion: racks first, then fragments
+
+_Choice = tuple[tuple[int, int], Callable[[], list[int]]]
+"""What a way to place all tasks costs by both criteria, and the node of each task."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,13 @@ class _Table:
 
     @classmethod
     def nobody(cls, tasks: int, offsets: int) -> _Table:
-        cost = np.full((tasks + 1, offsets), _NEVER, dtype=np.int64)
+        cost = np.full((tasks + 1, offsets), NEVER, dtype=np.int64)
         cost[0] = 0
         return cls(cost, np.zeros_like(cost))
 
-    def add(self, item: _Table, before: _Table | None = None) -> None:
-        """Let some tasks come to one more place; `before` is without it, this table if None."""
-        source = self if before is None else before
-        merge(self.cost, self.second, source.cost, source.second, item.cost, item.second)
+    def add(self, item: _Table, before: _Table) -> None:
+        """Let some tasks come to one more place; `before` is without it."""
+        merge(self.cost, self.second, before.cost, before.second, item.cost, item.second)
 
     def copy(self) -> _Table:
         return _Table(self.cost.copy(), self.second.copy())
@@ -64,50 +66,47 @@ class _Table:
         return int(least), int(self.second[tasks, offset]), offset
 
 
-def place_on_tree(cycle: Cycle) -> Option | None:
-    """Return the best option there is, but for the order of nodes; None if there is no room.
+def place_on_tree(cycle: Cycle) -> Decision | None:
+    """Return the best place there is, but for the order of nodes; None if there is no room.
 
     Conflicts if they count, then contention, then racks, then fragments are the least that any
     nodes and any offset have. Which of several such choices is taken is not said, but it is always
     the same.
     """
     racks = [np.flatnonzero(cycle.state.rack == rack) for rack in range(len(cycle.whole))]
-    tables = [packed(cycle, nodes) for nodes in racks]
-    choices = [*_on_one_node(cycle), *_in_one_rack(cycle, tables)]
-    if cycle.gang.most_racks != 1:
-        choices += _across_racks(cycle, tables)
+    choices = list(_choices(cycle, racks, [packed(cycle, nodes) for nodes in racks]))
     if not choices:
         return None
-    best = min(choices, key=lambda choice: choice.price)
-    return make_option(cycle, cycle.partial(_nodes_of(cycle, racks, best)))
+    _, nodes = min(choices, key=lambda choice: choice[0])
+    return decide(cycle, cycle.partial(nodes()))
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """How many tasks come to which racks, or all of them to one node."""
+def _choices(cycle: Cycle, racks: Sequence[Ints], tables: Sequence[_Table]) -> Iterator[_Choice]:
+    """Yield the best way to be on one node, in each rack, and in several racks."""
+    tasks, limit = cycle.gang.tasks, cycle.gang.most_racks
+    alone = np.flatnonzero(cycle.room >= tasks).tolist()
+    if alone:
+        node = min(alone, key=lambda each: cycle.fragments(each, tasks))
+        yield (0, _RACK + cycle.fragments(node, tasks)), partial(list, [node] * tasks)
 
-    price: tuple[int, int]
-    racks: Mapping[int, int]
-    offset: int
-    node: int | None = None
+    def spread(counts: dict[int, int], offset: int) -> list[int]:
+        parts = (filled(cycle, racks[rack], count, offset) for rack, count in counts.items())
+        return [node for part in parts for node in part]
 
-
-def _on_one_node(cycle: Cycle) -> Iterator[_Choice]:
-    tasks = cycle.gang.tasks
-    fitting = np.flatnonzero(cycle.room >= tasks).tolist()
-    if fitting:
-        left = [fragments_of(cycle, node, tasks) for node in fitting]
-        least = min(left)
-        yield _Choice((0, _RACK + least), {}, 0, fitting[left.index(least)])
-
-
-def _in_one_rack(cycle: Cycle, tables: Sequence[_Table]) -> list[_Choice]:
-    choices = []
     for rack, table in enumerate(tables):
-        cost, second, offset = table.best(cycle.gang.tasks)
-        if cost < _NEVER:
-            choices.append(_Choice((cost, second + _RACK), {rack: cycle.gang.tasks}, offset))
-    return choices
+        cost, second, offset = table.best(tasks)
+        if cost < NEVER:
+            yield (cost, second + _RACK), partial(spread, {rack: tasks}, offset)
+    if limit == 1:
+        return
+    items = [_lifted(cycle, rack, table) for rack, table in enumerate(tables)]
+    levels = _levels(tasks, limit, cycle.period)
+    for item in items:
+        _add(levels, item)
+    cost, _, offset = min(level.best(tasks) for level in levels)
+    if cost < NEVER:
+        shares, price = _shares(tasks, limit, [item.at(offset) for item in items])
+        yield price, partial(spread, shares, offset)
 
 
 def packed(cycle: Cycle, nodes: Ints) -> _Table:
@@ -120,7 +119,7 @@ def packed(cycle: Cycle, nodes: Ints) -> _Table:
     counts = range(1, int(most.max()) + 1)
     rows = np.stack([cycle.rows(cycle.state.interface[nodes], count) for count in counts])
     rest = np.array(
-        [[fragments_of(cycle, node, count) for node in nodes.tolist()] for count in (0, *counts)]
+        [[cycle.fragments(node, count) for node in nodes.tolist()] for count in (0, *counts)]
     )
     pack(table.cost, table.second, rows.astype(np.int64), most, rest)
     return table
@@ -137,27 +136,15 @@ def _lifted(cycle: Cycle, rack: int, table: _Table) -> _Table:
     return _Table(cost, second)
 
 
-def _across_racks(cycle: Cycle, tables: Sequence[_Table]) -> list[_Choice]:
-    """Return the best way to share the tasks out among racks, one entry or none."""
-    tasks, limit = cycle.gang.tasks, cycle.gang.most_racks
-    items = [_lifted(cycle, rack, table) for rack, table in enumerate(tables)]
-    # With a limit there is a table for each number of racks, without one they share one.
-    levels = [
-        _Table.nobody(tasks, cycle.period)
-        for _ in range(1 if limit is None else min(limit, tasks) + 1)
-    ]
-    for item in items:
-        _add(levels, item)
-    cost, _, offset = min(level.best(tasks) for level in levels)
-    if cost >= _NEVER:
-        return []
-    counts, price = _shares(tasks, limit, [item.at(offset) for item in items])
-    return [_Choice(price, counts, offset)]
+def _levels(tasks: int, limit: int | None, offsets: int) -> list[_Table]:
+    """Return a table for each number of racks up to a limit; without one they share one."""
+    count = 1 if limit is None else min(limit, tasks) + 1
+    return [_Table.nobody(tasks, offsets) for _ in range(count)]
 
 
 def _add(levels: list[_Table], item: _Table) -> None:
     if len(levels) == 1:
-        levels[0].add(item)
+        levels[0].add(item, levels[0])
     for level in range(len(levels) - 1, 0, -1):
         levels[level].add(item, levels[level - 1])
 
@@ -166,7 +153,7 @@ def _shares(
     tasks: int, limit: int | None, items: Sequence[_Table]
 ) -> tuple[dict[int, int], tuple[int, int]]:
     """Return how many tasks come to which place at one offset, by going back over the tables."""
-    levels = [_Table.nobody(tasks, 1) for _ in range(1 if limit is None else min(limit, tasks) + 1)]
+    levels = _levels(tasks, limit, 1)
     history = [[level.copy() for level in levels]]
     for item in items:
         _add(levels, item)
@@ -189,26 +176,14 @@ def _shares(
     return counts, price
 
 
-def _nodes_of(cycle: Cycle, racks: Sequence[Ints], choice: _Choice) -> list[int]:
-    """Return the node of each task."""
-    if choice.node is not None:
-        return [choice.node] * cycle.gang.tasks
-    chosen: list[int] = []
-    for rack, tasks in choice.racks.items():
-        chosen += filled(cycle, racks[rack], tasks, choice.offset)
-    return chosen
-
-
 def filled(cycle: Cycle, nodes: Ints, tasks: int, offset: int) -> list[int]:
     """Return the node of each of so many tasks where they cost least on their interfaces."""
-    counts, _ = _shares(tasks, None, [_alone(cycle, int(node), offset) for node in nodes])
+    tables = []
+    for node in nodes.tolist():
+        numbers = range(int(min(cycle.room[node], cycle.carried[node])) + 1)
+        link = int(cycle.state.interface[node])
+        cost = [int(cycle.row(link, count)[offset]) if count else 0 for count in numbers]
+        second = [cycle.fragments(node, count) for count in numbers]
+        tables.append(_Table(np.array(cost)[:, np.newaxis], np.array(second)[:, np.newaxis]))
+    counts, _ = _shares(tasks, None, tables)
     return [int(nodes[place]) for place, count in counts.items() for _ in range(count)]
-
-
-def _alone(cycle: Cycle, node: int, offset: int) -> _Table:
-    """Return what numbers of tasks cost on one node at one offset."""
-    most = int(min(cycle.room[node], cycle.carried[node]))
-    link = int(cycle.state.interface[node])
-    cost = [0, *(int(cycle.row(link, count)[offset]) for count in range(1, most + 1))]
-    second = [fragments_of(cycle, node, count) for count in range(most + 1)]
-    return _Table(np.array(cost)[:, np.newaxis], np.array(second)[:, np.newaxis])

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance
-from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.option import Option, fragments_of, make_option
+from metronome_opt.scheduling.cycle import Cycle, Decision, decide
 from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.search import Search, run_interruptibly
 
@@ -33,25 +32,12 @@ _LARGEST = 2**53  # CP-SAT tells objectives as doubles
 
 def place_exactly(
     cycle: Cycle, *, time_limit: float, workers: int = 1
-) -> tuple[Option | None, bool]:
-    """Return the best option that CP-SAT finds, and whether none is better.
+) -> tuple[Decision | None, bool]:
+    """Return the best place that CP-SAT finds in `time_limit` seconds, and if none is better.
 
     Conflicts if they count, contention, racks and fragments are one objective, a unit of the
     earlier ones being worth more than all that the later ones can differ by. Nothing is told of
-    what other searches found.
-
-    Parameters
-    ----------
-    time_limit
-        Seconds, making the model included.
-    workers
-        Threads.
-
-    Returns
-    -------
-    tuple
-        The option, None if there is none or none was found, and whether that is proved; Ctrl-C
-        ends the search as the time limit does.
+    what other searches found. Ctrl-C ends the search as the time limit does.
 
     Raises
     ------
@@ -62,7 +48,10 @@ def place_exactly(
     SolverError
         If CP-SAT fails, or states a value that is not that of its placement.
     """
-    cells = _cells(cycle)
+    fewer = cycle.gang.tasks - 1  # or else nobody leaves
+    interfaces = np.minimum(cycle.room, cycle.carried).clip(max=fewer).sum()
+    uplinks = cycle.lifted[cycle.uplinks >= 0].clip(max=fewer).sum()
+    cells = cycle.period * int(interfaces + uplinks)
     if cells > _MOST_CELLS:
         raise InputError(
             f"{cycle.gang.name}: its exact model would have {cells} cells, above the limit of "
@@ -80,7 +69,7 @@ def place_exactly(
     run_interruptibly(clock, lambda: ended.append(solver.solve(model.model)), solver.stop_search)
     match solver.status_name(ended[0]):
         case "OPTIMAL" | "FEASIBLE" as status:
-            return model.option(solver), status == "OPTIMAL"
+            return model.decision(solver), status == "OPTIMAL"
         case "INFEASIBLE":
             return None, True
         case "UNKNOWN":
@@ -89,80 +78,47 @@ def place_exactly(
             raise SolverError(f"CP-SAT ends with status {status}, not understood")
 
 
-def _most(cycle: Cycle) -> Iterator[tuple[int, int]]:
-    """Return each link that may be crossed, and by how many tasks at most."""
-    fewer = cycle.gang.tasks - 1  # or else nobody leaves
-    for node, link in enumerate(cycle.state.interface.tolist()):
-        yield link, min(fewer, int(cycle.room[node]), int(cycle.carried[node]))
-    for rack, link in enumerate(cycle.uplinks.tolist()):
-        if link >= 0:
-            yield link, min(fewer, int(cycle.lifted[rack]))
-
-
-def _cells(cycle: Cycle) -> int:
-    return cycle.period * sum(most for _, most in _most(cycle))
-
-
-@dataclass(frozen=True)
-class _Criterion:
-    """Something to minimise: what each literal adds."""
-
-    literals: list[Any]
-    amounts: list[int]
-
-    def add(self, literal: Any, amount: int) -> None:
-        if amount:
-            self.literals.append(literal)
-            self.amounts.append(amount)
+_Terms = list[tuple[int, Any]]
+"""Something to minimise: what each literal adds."""
 
 
 class _Model:
-    """The model, and what its literals mean.
-
-    Attributes
-    ----------
-    model
-        In CP-SAT.
-    """
+    """The model, and what its literals mean."""
 
     def __init__(self, cycle: Cycle, model: cp_model.CpModel) -> None:
         self._cycle, self.model = cycle, model
         self._tasks = cycle.gang.tasks
         self._bare = Cycle(cycle.state, cycle.gang, first="contention")  # costs without conflicts
-        self._criteria = [_Criterion([], []) for _ in range(4)]
-        self._conflicts, self._contention, self._racks, self._fragments = self._criteria
+        self._conflicts: _Terms = []
+        self._contention: _Terms = []
+        self._racks: _Terms = []
+        self._fragments: _Terms = []
+        self._criteria = [self._conflicts, self._contention, self._racks, self._fragments]
         self._offsets = [model.new_bool_var(f"offset_{o}") for o in range(cycle.period)]
         model.add_exactly_one(self._offsets)
         self._alone = self._add_single_nodes()
         self._on: list[dict[int, Any]] = self._add_nodes()
         self._add_racks()
-        self._unit = math.gcd(*self._contention.amounts) or 1
         model.minimize(self._objective())
 
-    def option(self, solver: cp_model.CpSolver) -> Option:
-        """Return what a solution means.
-
-        Raises
-        ------
-        SolverError
-            If it is not worth what CP-SAT states.
-        """
+    def decision(self, solver: cp_model.CpSolver) -> Decision:
+        """Return what a solution means; an error if it is not worth what CP-SAT states."""
         nodes = [n for n, literal in self._alone.items() if solver.value(literal)] * self._tasks
         for node, counts in enumerate(self._on):
             for count, literal in counts.items():
                 nodes += [node] * (count * solver.value(literal))
-        option = make_option(self._cycle, self._cycle.partial(nodes))
+        decision = decide(self._cycle, self._cycle.partial(nodes))
         stated = [
-            sum(a * solver.value(literal) for literal, a in zip(c.literals, c.amounts, strict=True))
-            for c in self._criteria
+            sum(amount * solver.value(literal) for amount, literal in terms)
+            for terms in self._criteria
         ]
-        found = [option.conflicts, option.cost, option.racks, option.fragments]
+        found = [decision.conflicts, decision.cost, decision.racks, decision.fragments]
         if stated[1:] != found[1:] or (self._cycle.conflict and stated != found):
             raise SolverError(
                 f"CP-SAT states conflicts, contention, racks and fragments of {stated}, the "
                 f"placement has {found}"
             )
-        return option
+        return decision
 
     def _add_single_nodes(self) -> dict[int, Any]:
         """Let all tasks be on one node: no link is crossed."""
@@ -170,7 +126,7 @@ class _Model:
         for node, room in enumerate(self._cycle.room.tolist()):
             if room >= self._tasks:
                 alone[node] = self.model.new_bool_var(f"alone_{node}")
-                self._fragments.add(alone[node], fragments_of(self._cycle, node, self._tasks))
+                self._fragments.append((self._cycle.fragments(node, self._tasks), alone[node]))
         return alone
 
     def _add_nodes(self) -> list[dict[int, Any]]:
@@ -180,7 +136,7 @@ class _Model:
             most = min(int(self._cycle.room[node]), int(self._cycle.carried[node]))
             counts = self._add_counts(link, most, f"node_{node}")
             for count, literal in counts.items():
-                self._fragments.add(literal, fragments_of(self._cycle, node, count))
+                self._fragments.append((self._cycle.fragments(node, count), literal))
             on.append(counts)
         return on
 
@@ -204,8 +160,7 @@ class _Model:
             model.add(sum(inside[rack]) == tasks * whole + sum(c * x for c, x in counts.items()))
         spread = sum(c * x for on in self._on for c, x in on.items())
         model.add(spread == tasks).only_enforce_if(several)
-        for literal in used:
-            self._racks.add(literal, 1)
+        self._racks += [(1, literal) for literal in used]
         if cycle.gang.most_racks is not None:
             model.add(sum(used) <= cycle.gang.most_racks)
 
@@ -224,8 +179,9 @@ class _Model:
             model.add(sum(cells) == literal)
             for offset, (cell, cost) in enumerate(zip(cells, costs, strict=True)):
                 at[offset].append(cell)
-                self._contention.add(cell, cost)
-                self._conflicts.add(cell, int(cost > 0))
+                if cost:
+                    self._contention.append((cost, cell))
+                    self._conflicts.append((1, cell))
         for cells, offset_literal in zip(at, self._offsets, strict=True):
             if cells:
                 model.add(sum(cells) <= offset_literal)
@@ -233,17 +189,17 @@ class _Model:
 
     def _objective(self) -> Any:
         """Return the criteria that count in one, each outweighing those after it."""
-        criteria = self._criteria if self._cycle.conflict else self._criteria[1:]
-        amounts: list[int] = []
+        unit = math.gcd(*(amount for amount, _ in self._contention)) or 1
+        weighted: _Terms = []
         worth = 1
-        for criterion in reversed(criteria):
-            unit = self._unit if criterion is self._contention else 1
-            amounts = [worth * (amount // unit) for amount in criterion.amounts] + amounts
-            worth *= 1 + sum(abs(amount // unit) for amount in criterion.amounts)
-        if sum(map(abs, amounts)) >= _LARGEST:
+        for terms in reversed(self._criteria if self._cycle.conflict else self._criteria[1:]):
+            divisor = unit if terms is self._contention else 1
+            scaled = [(amount // divisor, literal) for amount, literal in terms if amount]
+            weighted = [*((worth * amount, literal) for amount, literal in scaled), *weighted]
+            worth *= 1 + sum(abs(amount) for amount, _ in scaled)
+        if sum(abs(amount) for amount, _ in weighted) >= _LARGEST:
             raise InputError(
                 f"{self._cycle.gang.name}: the numbers of its exact model are too large; choose "
                 "another search"
             )
-        literals = [literal for criterion in criteria for literal in criterion.literals]
-        return sum(amount * x for amount, x in zip(amounts, literals, strict=True))
+        return sum(amount * literal for amount, literal in weighted)

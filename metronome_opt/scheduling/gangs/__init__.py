@@ -1,1 +1,0 @@
-"""Places for whole gangs: pod by pod, by beam search, exactly."""
