@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.bench.cases import MeasuredCase, median_time
-from metronome_opt.bench.evaluation.marks import SUBJECT
-from metronome_opt.bench.figures import proving_solvers, strokes
-from metronome_opt.bench.growth import FLOOR_S
-from metronome_opt.bench.profiles import performance_profile
+from metronome_opt.bench.figures import performance_profile, proving_solvers, strokes
+from metronome_opt.bench.sections import FLOOR_S
 from metronome_opt.bench.statistics import primal_gap
+from metronome_opt.bench.studies import SUBJECT
 from metronome_opt.plot import style
 from metronome_opt.plot.axes import dress
 from metronome_opt.plot.simulation import line_styles
@@ -52,19 +50,14 @@ def profile(campaign: Campaign) -> Picture | None:
     section = campaign.section
     if section is None or not (solvers := proving_solvers(section)):
         return None
-    times = {
-        solver: {problem: median_time(cases) for problem, cases in section.runs[solver].items()}
-        for solver in solvers
-    }
-    profiles = performance_profile(times, FLOOR_S)
-    right = 1.1 * max(2.0, *(ratio for points in profiles.values() for ratio, _ in points))
+    profiles = performance_profile(section.proof_times[list(solvers)], FLOOR_S)
+    right = 1.1 * max(2.0, *(ratios.max() for ratios, _ in profiles.values()))
     figure, axes = _single(2.3)
     look = strokes(section.solvers)
-    for solver, points in profiles.items():
-        steps = [(1.0, 0.0), *points, (right, points[-1][1])]
+    for solver, (ratios, shares) in profiles.items():
         axes.plot(
-            [ratio for ratio, _ in steps],
-            [share for _, share in steps],
+            [1.0, *ratios, right],
+            [0.0, *shares, shares[-1]],
             drawstyle="steps-post",
             label=solver,
             **_thinner(look[solver].line(marked=False)),
@@ -107,7 +100,7 @@ def gaps(campaign: Campaign) -> Picture | None:
     figure, axes = _single(2.3)
     look = strokes(section.solvers if campaign.section is None else campaign.section.solvers)
     for solver in section.solvers:
-        cases = section.cases_of(solver)
+        cases = list(section.frame[section.frame["solver"] == solver].itertuples())
         means = [100 * sum(_gap_at(case, at) for case in cases) / len(cases) for at in moments]
         line = _thinner(look[solver].line(marked=False))
         axes.plot(moments, means, drawstyle="steps-post", label=solver, **line)
@@ -185,10 +178,10 @@ def _apart(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[flo
     return [x for x, _ in points], [y for _, y in points]
 
 
-def _gap_at(case: MeasuredCase, moment: float) -> float:
+def _gap_at(case: Any, moment: float) -> float:
     """Return the gap of what a case had found until a moment; 1 before the first schedule."""
     values = [value for elapsed, value in case.steps if elapsed <= moment]
-    return float(primal_gap(values[-1] if values else None, case.best))
+    return float(primal_gap(values[-1] if values else None, case.best_value))
 
 
 def _finished(figure: Picture, axes: Axes, *, columns: int) -> Picture:

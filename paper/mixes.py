@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from statistics import fmean
 
-from metronome_opt.bench.evaluation.estimates import IDEAL
-from metronome_opt.bench.evaluation.marks import RIVAL, SUBJECT
-from metronome_opt.bench.intervals import Interval
+from metronome_opt.bench.statistics import Interval
+from metronome_opt.bench.studies import IDEAL, RIVAL, SUBJECT
 from metronome_opt.simulate.study import Setting
 from paper.shown import Numbers, camel, percent, whole
 from paper.studies import MEAN, StudyRuns, changed, with_ends

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from metronome_opt.bench.intervals import Interval
+from metronome_opt.bench.statistics import Interval
 
 Numbers = dict[str, str | None]
 """The text of each macro by its name, None where nothing is recorded of it."""

@@ -8,13 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from benchmarks.best_known import HOME
-from metronome_opt.bench.cases import MeasuredCase, Problem, measured
-from metronome_opt.bench.growth import Growth, growth
-from metronome_opt.bench.pairwise import never_worse
+from metronome_opt.bench.cases import Problem, References, gather, measure, read_best_known
 from metronome_opt.bench.records import Record
-from metronome_opt.bench.references import References, gather, read_best_known
-from metronome_opt.bench.results import SHIFT_S, speed_up
-from metronome_opt.bench.sections import Section, whole
+from metronome_opt.bench.sections import Growth, Section, whole
 from metronome_opt.bench.statistics import primal_gap
 from paper.campaigns import COMPARED
 from paper.shown import Numbers, camel, digits, listed, percent
@@ -82,8 +78,7 @@ class Campaign:
         section = self.part("Fabric")
         if section is None:
             return None
-        found = growth(section, self.references.jobs)
-        return next((each for each in found if each.solver == SUBJECT), None)
+        return next((each for each in section.growth() if each.solver == SUBJECT), None)
 
 
 def read_campaign(records: Sequence[Record], best_known: Path = BEST_KNOWN) -> Campaign:
@@ -98,13 +93,16 @@ def read_campaign(records: Sequence[Record], best_known: Path = BEST_KNOWN) -> C
         If a case is there twice, or the file of best known values is wrong.
     """
     references = gather(records, read_best_known(best_known))
-    together = whole(measured(records, references))
+    if not records:
+        return Campaign((), None, references)
+    together = whole(measure(records, references))
     ran = {(record.suite, record.solver) for record in records}
+    ran_on = together.seeds.to_dict()
     done = [
         problem
         for problem in together.problems
         if all(
-            problem in together.runs[solver]
+            ran_on[solver][problem] > 0
             for solver in together.solvers
             if (problem.setting.suite, solver) in ran
         )
@@ -147,31 +145,27 @@ def _of_solver(section: Section | None, solver: str) -> Numbers:
     if section is None or not _ran_on_all(section, {solver, SUBJECT}):
         return dict.fromkeys(("solved", "time", "par", "primal", "gap", "worst", "faster"))
     bounds = solver in section.bounding
+    found = section.summary.loc[[solver]].to_dict("records")[0]
     return {
         "solved": integer(solved(section, solver)),
-        "time": digits(section.geometric_time(solver, SHIFT_S)),
-        "par": digits(section.mean(solver, lambda case: case.penalised_s)),
-        "primal": percent(section.mean(solver, lambda case: case.primal_gap)),
-        "gap": percent(section.mean(solver, certified)) if bounds else None,
-        "worst": percent(section.worst(solver, certified)) if bounds else None,
-        "faster": digits(speed_up(section, SUBJECT, solver)),
+        "time": digits(found["geometric_s"]),
+        "par": digits(found["penalised_s"]),
+        "primal": percent(found["primal_gap"]),
+        "gap": percent(found["certified_gap"]) if bounds else None,
+        "worst": percent(found["certified_gap_worst"]) if bounds else None,
+        "faster": digits(section.speed_up(SUBJECT, solver)),
     }
 
 
 def _ran_on_all(section: Section, solvers: Collection[str]) -> bool:
-    return all(solver in section.solvers and section.complete(solver) for solver in solvers)
+    complete = section.summary["complete"]
+    return all(solver in section.solvers and complete[solver] for solver in solvers)
 
 
 def solved(section: Section, solver: str) -> int:
     """Return how many instances a solver proved in time, with every seed."""
-    return sum(
-        all(case.solved_s is not None for case in cases) for cases in section.runs[solver].values()
-    )
-
-
-def certified(case: MeasuredCase) -> float:
-    """Return the certified gap of a case."""
-    return case.certified_gap
+    cases = section.frame[section.frame["solver"] == solver]
+    return int(cases.groupby("problem")["solved"].all().sum())
 
 
 def _circumstances(campaign: Campaign) -> Numbers:
@@ -187,7 +181,7 @@ def _circumstances(campaign: Campaign) -> Numbers:
         return dict.fromkeys(names)
     kinds = [record.kind for record in records]
     values = (
-        integer(len(section.cases)),
+        integer(len(section.frame)),
         integer(len(section.problems)),
         integer(len(section.solvers)),
         integer(len({record.seed for record in records})),
@@ -226,11 +220,14 @@ def _never_worse(section: Section | None) -> Numbers:
     if section is None or SUBJECT not in section.solvers:
         return dict.fromkeys(names)
     rivals = [solver for solver in section.solvers if solver != SUBJECT]
-    found = never_worse(section, SUBJECT, rivals)
+    pairs = section.pairs_with(SUBJECT, rivals)
+    worse = pairs[pairs["worse"]]
     most = max(
-        (float(primal_gap(mine.value, other.value)) for mine, other in found.violations),
+        (
+            float(primal_gap(mine.value, other.value))
+            for mine, other in zip(worse["record"], worse["record_of_rival"], strict=True)
+        ),
         default=0.0,
     )
-    pairs = sum(found.compared.values())
-    values = integer(pairs), integer(len(found.violations)), percent(most)
+    values = integer(len(pairs)), integer(len(worse)), percent(most)
     return dict(zip(names, values, strict=True))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean
 
-from metronome_opt.bench.evaluation.estimates import BASELINE, COMPARED, EXCLUSIVE
-from metronome_opt.bench.evaluation.marks import RIVAL, SUBJECT
-from metronome_opt.bench.evaluation.runs import DONE, Part, parts_of
-from metronome_opt.bench.intervals import Interval
 from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.bench.statistics import Interval
+from metronome_opt.bench.studies import (
+    BASELINE,
+    DONE,
+    EXCLUSIVE,
+    RIVAL,
+    SUBJECT,
+    Part,
+    parts_of,
+)
 from metronome_opt.simulate.policies import POLICIES
 from metronome_opt.simulate.study import Cell, Setting
 from paper.published import HEADLINES
@@ -60,15 +65,8 @@ class StudyRuns:
 
     def where(self, **settings: Setting) -> Part | None:
         """Return the part of the cells that have these settings; None if there are none."""
-        chosen = {
-            title: part
-            for title, part in self.cells.items()
-            if settings.items() <= self.settings[title].items()
-        }
-        if not chosen:
-            return None
-        runs = {key: run for part in chosen.values() for key, run in part.runs.items()}
-        return replace(self.whole, title=", ".join(chosen), cells=tuple(chosen), runs=runs)
+        chosen = [title for title in self.cells if settings.items() <= self.settings[title].items()]
+        return self.whole.only(chosen) if chosen else None
 
     @cached_property
     def settings(self) -> Mapping[str, Mapping[str, Setting]]:
@@ -113,7 +111,7 @@ def changed(
     """Return by what share a measure of a policy differs from that of another, in pairs of runs."""
     if part is None or not {policy, against} <= set(part.policies):
         return None
-    found = part.paired(policy, against, COMPARED[measure])
+    found = part.paired(policy, against, measure)
     return None if found is None else found - 1.0
 
 
@@ -155,12 +153,12 @@ def _together(studies: Sequence[StudyRuns]) -> Numbers:
 def _size(runs: StudyRuns | None) -> Numbers:
     if runs is None:
         return dict.fromkeys(("cells", "seeds", "runs", "jobs"))
-    done = list(runs.whole.runs.values())
+    done = runs.whole.runs
     return {
         "cells": whole(len(runs.cells)),
         "seeds": whole(runs.seeds),
         "runs": whole(len(done)),
-        "jobs": whole(fmean(len(run.jobs) for run in done)) if done else None,
+        "jobs": None if done.empty else whole(done["jobs"].mean()),
     }
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from metronome_opt.bench.evaluation.estimates import IDEAL
-from metronome_opt.bench.intervals import Interval
-from metronome_opt.bench.results import SHIFT_S
-from metronome_opt.bench.sections import Section
+import numpy as np
+
+from metronome_opt.bench.sections import SHIFT_S, Section
+from metronome_opt.bench.statistics import Interval
+from metronome_opt.bench.studies import IDEAL
 from metronome_opt.bench.tables import latex_text
 from metronome_opt.plot.simulation import in_order
 from paper.instances import stored_families, workloads
 from paper.measured import SEARCHES, Figures, benchmark_numbers
 from paper.mixes import CONTROLS, controlled
 from paper.shown import change_with_interval, digits, percent
-from paper.solvers import FAMILIES, Campaign, certified, solved
+from paper.solvers import FAMILIES, Campaign, solved
 from paper.studies import MEAN, TAIL, StudyRuns, changed
 
 Row = Sequence[str | None]
@@ -64,11 +65,13 @@ def _giga(operations: int) -> str | None:
 _PANELS: Mapping[str, Callable[[Section, str], str | None]] = {
     "proved": lambda section, solver: f"{solved(section, solver)}",
     f"time to a proof, shifted geometric mean (shift {SHIFT_S:g} s), s": (
-        lambda section, solver: digits(section.geometric_time(solver, SHIFT_S))
+        lambda section, solver: digits(section.summary["geometric_s"][solver])
     ),
-    r"certified gap, mean, \%": lambda section, solver: percent(section.mean(solver, certified)),
+    r"certified gap, mean, \%": (
+        lambda section, solver: percent(section.summary["certified_gap"][solver])
+    ),
     r"gap to the best known value, mean, \%": (
-        lambda section, solver: percent(section.mean(solver, lambda case: case.primal_gap))
+        lambda section, solver: percent(section.summary["primal_gap"][solver])
     ),
 }
 _PROOFS = tuple(_PANELS)[:3]
@@ -102,8 +105,8 @@ def solvers(campaign: Campaign) -> str | None:
 
 
 def _basis(section: Section) -> str:
-    seeds = max(len(cases) for runs in section.runs.values() for cases in runs.values())
-    return f"{len(section.problems)} instances, {len(section.cases)} cases, seeds at most {seeds}"
+    seeds = int(np.nanmax(section.seeds.to_numpy()))
+    return f"{len(section.problems)} instances, {len(section.frame)} cases, seeds at most {seeds}"
 
 
 # ------------------------------------------------------------------ studies

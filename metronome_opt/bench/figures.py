@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.bench.cases import median_time
-from metronome_opt.bench.growth import FLOOR_S, Growth
-from metronome_opt.bench.profiles import Points, cactus, performance_profile, target_distribution
-from metronome_opt.bench.sections import Section
-from metronome_opt.bench.targets import ABOVE_BEST, TargetRuns, hardest
+import numpy as np
+import pandas as pd
+
+from metronome_opt.bench.cases import Problem
+from metronome_opt.bench.sections import ABOVE_BEST, FLOOR_S, Growth, Section, TargetRuns
 from metronome_opt.plot import style
 from metronome_opt.plot.axes import WIDTH, dress, single
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
+    from numpy.typing import NDArray
 
     from metronome_opt.plot.picture import Picture
+
+    Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 MOST_PANELS = 9
 _PANELS_IN_A_ROW = 3
@@ -71,28 +74,66 @@ def strokes(solvers: Sequence[str]) -> dict[str, Stroke]:
 
 def proving_solvers(section: Section) -> tuple[str, ...]:
     """Return the solvers that ran on all instances and solved one: those of the time figures."""
+    times = section.proof_times
     return tuple(
         solver
         for solver in section.solvers
-        if section.complete(solver)
-        and any(math.isfinite(median_time(cases)) for cases in section.runs[solver].values())
+        if times[solver].notna().all() and np.isfinite(times[solver]).any()
     )
+
+
+def performance_profile(times: pd.DataFrame, floor: float = 0.0) -> dict[str, Curve]:
+    """Return for each solver the share of problems that it solves within a ratio of the best time.
+
+    Parameters
+    ----------
+    times
+        Seconds, a column for each solver and a row for each problem, infinite for a failure;
+        problems that nobody solves count as well.
+    floor
+        Times below this many seconds count as this many, since their ratios would be noise.
+
+    Returns
+    -------
+    dict
+        Ratios, ascending, and the shares from there on; below the first it is 0.
+
+    References
+    ----------
+    E. D. Dolan, J. J. More, "Benchmarking optimization software with performance profiles",
+    Mathematical Programming 91, 2002.
+    """
+    floored = times.clip(lower=floor)
+    ratios = floored.div(floored.min(axis=1), axis=0).where(np.isfinite(times), math.inf)
+    return {str(solver): distribution(column) for solver, column in ratios.items()}
+
+
+def distribution(values: Iterable[float], middle: float = 0.0) -> Curve:
+    """Return the empirical distribution of values, infinite ones in the denominator only.
+
+    Parameters
+    ----------
+    middle
+        What is taken off each rank: 1/2 in plots of the time to target (R. M. Aiex, M. G. C.
+        Resende, C. C. Ribeiro, "TTT plots: a perl program to create time-to-target plots",
+        Optimization Letters 1, 2007).
+    """
+    ordered = np.sort(np.asarray(list(values), dtype=np.float64))
+    shares = (np.arange(1, len(ordered) + 1) - middle) / len(ordered)
+    reached = np.isfinite(ordered)
+    return ordered[reached], shares[reached]
 
 
 def plot_profile(section: Section, looks: Strokes) -> Picture:
     """Draw the Dolan-More performance profile of the times to a proof."""
     solvers = proving_solvers(section)
-    times = {
-        solver: {problem: median_time(cases) for problem, cases in section.runs[solver].items()}
-        for solver in solvers
-    }
-    profiles = performance_profile(times, FLOOR_S)
-    ratios = [ratio for points in profiles.values() for ratio, _ in points]
-    right = 1.1 * max(2.0, *ratios)  # where all are as fast, there is still an axis
+    profiles = performance_profile(section.proof_times[list(solvers)], FLOOR_S)
+    # Where all are as fast, there is still an axis.
+    right = 1.1 * max(2.0, *(ratios.max() for ratios, _ in profiles.values()))
     figure, axes = single(f"Performance profile, {section.title}")
-    for solver, points in profiles.items():
+    for solver, curve in profiles.items():
         # From below the first step, so that a solver that never wins is seen to begin at 0.
-        _step(axes, [(1.0, 0.0), *points, (right, points[-1][1])], solver, looks)
+        _step(axes, 1.0, curve, right, solver, looks)
     axes.set_xlim(1.0, right)
     _logarithmic(axes.xaxis)
     axes.set_ylim(-0.02, 1.02)
@@ -106,17 +147,14 @@ def plot_cactus(section: Section, looks: Strokes) -> Picture:
     from matplotlib.ticker import MaxNLocator
 
     solvers = proving_solvers(section)
-    figure, axes = single(f"Instances solved over time, {section.title}")
+    times = section.proof_times[list(solvers)].clip(lower=FLOOR_S)
     limits = (problem.setting.time_limit_s for problem in section.problems)
     longest = max(2 * FLOOR_S, *limits)
-    shortest = longest
+    figure, axes = single(f"Instances solved over time, {section.title}")
     for solver in solvers:
-        times = [max(FLOOR_S, median_time(cases)) for cases in section.runs[solver].values()]
-        points = cactus(times)
-        shortest = min(shortest, points[0][1])
-        steps = [(time, solved) for solved, time in points]
-        _step(axes, [(FLOOR_S, 0.0), *steps, (longest, steps[-1][1])], solver, looks)
-    axes.set_xlim(0.8 * shortest, longest)
+        seconds, shares = distribution(times[solver])
+        _step(axes, FLOOR_S, (seconds, shares * len(times)), longest, solver, looks)
+    axes.set_xlim(0.8 * min(longest, float(times.to_numpy().min())), longest)
     _logarithmic(axes.xaxis)
     axes.set_ylim(0, 1.03 * len(section.problems))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -126,8 +164,12 @@ def plot_cactus(section: Section, looks: Strokes) -> Picture:
 
 
 def plot_targets(section: Section, runs: Sequence[TargetRuns], looks: Strokes) -> Picture:
-    """Draw the distributions of the time to target, a panel for each instance."""
-    problems = hardest(runs, MOST_PANELS)
+    """Draw the distributions of the time to target, a panel for each of the slowest instances."""
+    slowest: dict[Problem, float] = {}
+    for run in runs:
+        slowest[run.problem] = max(run.within(5), slowest.get(run.problem, 0.0))
+    hardest = sorted(slowest, key=lambda problem: -slowest[problem])[:MOST_PANELS]
+    problems = [problem for problem in slowest if problem in hardest]
     columns = min(_PANELS_IN_A_ROW, len(problems))
     rows = math.ceil(len(problems) / columns)
     figure = style.new_figure(max(WIDTH, 2.9 * columns), 2.3 * rows + 1.0)
@@ -139,8 +181,8 @@ def plot_targets(section: Section, runs: Sequence[TargetRuns], looks: Strokes) -
     for axes, problem in zip(grid.flat, problems, strict=False):
         for run in runs:
             if run.problem == problem:
-                points = target_distribution([max(FLOOR_S, time) for time in run.times])
-                axes.plot(*_coordinates(points), **looks[run.solver].line(), gid=run.solver)
+                curve = distribution((max(FLOOR_S, time) for time in run.times), middle=0.5)
+                axes.plot(*curve, **looks[run.solver].line(), gid=run.solver)
         axes.set_title(style.shorten(problem.instance), fontsize=style.SMALL, parse_math=False)
         dress(axes)
     for axes in grid.flat[len(problems) :]:
@@ -160,8 +202,8 @@ def plot_growth(section: Section, growths: Sequence[Growth], looks: Strokes) -> 
     for each in growths:
         look = looks[each.solver]
         dots = look.line() | {"linestyle": "", "gid": each.solver}
-        axes.plot(*_coordinates(each.solved), **dots | {"markerfacecolor": look.colour})
-        axes.plot(*_coordinates(each.unsolved), **dots | {"markerfacecolor": "none"})
+        for points, face in ((each.solved, look.colour), (each.unsolved, "none")):
+            axes.plot(*np.reshape(points, (-1, 2)).T, **dots | {"markerfacecolor": face})
         if each.fit is not None:
             ends = [each.solved[0][0], each.solved[-1][0]]
             axes.plot(ends, [each.fit.at(size) for size in ends], **look.line(marked=False))
@@ -179,20 +221,18 @@ def plot_growth(section: Section, growths: Sequence[Growth], looks: Strokes) -> 
 # ------------------------------------------------------------------ parts
 
 
-def _step(axes: Axes, points: Sequence[tuple[float, float]], solver: str, looks: Strokes) -> None:
+def _step(axes: Axes, left: float, curve: Curve, right: float, solver: str, looks: Strokes) -> None:
+    """Draw steps from 0 at the left to the last level at the right."""
+    values, levels = curve
     # Some ten markers are enough to tell the lines; the first and the last point are no data.
-    every = max(1, (len(points) - 2) // 10)
     axes.plot(
-        *_coordinates(points),
+        [left, *values, right],
+        [0.0, *levels, levels[-1]],
         drawstyle="steps-post",
-        markevery=slice(1, len(points) - 1, every),
+        markevery=slice(1, len(values) + 1, max(1, len(values) // 10)),
         **looks[solver].line(),
         gid=solver,
     )
-
-
-def _coordinates(points: Points | Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    return [x for x, _ in points], [y for _, y in points]
 
 
 def _logarithmic(axis: XAxis | YAxis) -> None:
@@ -219,7 +259,6 @@ def _finished(
         Line2D([], [], **looks[solver].line(), label=solver + (more or {}).get(solver, ""))
         for solver in solvers
     ]
-    width = float(figure.get_size_inches()[0])
-    style.add_legend(figure, entries, width)
+    style.add_legend(figure, entries, float(figure.get_size_inches()[0]))
     figure.settle()
     return figure

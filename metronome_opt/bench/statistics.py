@@ -1,4 +1,4 @@
-"""What a run is worth in one number: the measures of the field, on exact values where they exist.
+"""Measures of single runs, on exact values, and means over seeds with confidence intervals.
 
 A *failure* (no schedule, a crash, a schedule that the judge refused, no proof where proofs are
 timed) always counts, with a value that its function states; nothing is ever left out of a mean.
@@ -7,29 +7,22 @@ timed) always counts, with a value that its function states; nothing is ever lef
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 Steps = Sequence[tuple[float, Fraction]]
 """Values of the incumbent with the seconds at which each was found, in order of time."""
 
+CONFIDENCE = 0.95
+RESAMPLES = 9999
+_SEED = 0
+_METHODS: tuple[Literal["BCa", "percentile"], ...] = ("BCa", "percentile")
 
-def shifted_geometric_mean(values: Sequence[float], shift: float) -> float:
-    """Return ``exp(mean(log(v + shift))) - shift``.
 
-    The shift keeps values far below it from deciding the mean; both are of one unit. The mean of
-    means over groups of equal size is the mean over all.
-
-    Raises
-    ------
-    ValueError
-        If there are no values.
-    """
-    if not values:
-        raise ValueError("the mean of no values")
-    logarithms = math.fsum(math.log(value + shift) for value in values)
-    # Rounding may lead just below the smallest value, and below 0, where all are alike.
-    return max(min(values), math.exp(logarithms / len(values)) - shift)
+# ------------------------------------------------------------------ of a run
 
 
 def penalised_time(solved_s: float | None, limit_s: float, factor: float = 2.0) -> float:
@@ -71,12 +64,8 @@ def primal_integral(steps: Steps, best: Fraction | None, limit_s: float) -> floa
     """Return the mean primal gap over the time ``[0, limit_s]``, between 0 and 1.
 
     Before the first value the gap is 1; after the last it stays as it is. This is the primal
-    integral divided by the time limit, so that runs with different limits can be told together.
-
-    References
-    ----------
-    T. Berthold, "Measuring the impact of primal heuristics", Operations Research Letters 41(6),
-    2013, section 2.
+    integral (Berthold 2013) divided by the time limit, so that runs with different limits can be
+    told together.
     """
     since, gap, areas = 0.0, Fraction(1), []
     for elapsed, value in steps:
@@ -91,3 +80,125 @@ def primal_integral(steps: Steps, best: Fraction | None, limit_s: float) -> floa
 def time_to_target(steps: Steps, target: Fraction) -> float:
     """Return the seconds until a value is at most `target`; infinity if none is."""
     return next((elapsed for elapsed, value in steps if value <= target), math.inf)
+
+
+# ------------------------------------------------------------------ of several sizes
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """``time = factor * size ** exponent``, fitted by least squares of the logarithms.
+
+    Attributes
+    ----------
+    low, high
+        The 95 % interval of the exponent, for errors that are normal in the logarithm.
+    """
+
+    factor: float
+    exponent: float
+    low: float
+    high: float
+
+    def at(self, size: float) -> float:
+        """Return the fitted time of a size."""
+        return float(self.factor * size**self.exponent)
+
+
+def fit_power_law(sizes: Sequence[int], times: Sequence[float]) -> PowerLaw | None:
+    """Fit a power law to positive pairs; None for fewer than three points or two sizes."""
+    if len(sizes) < 3 or len(set(sizes)) < 2:
+        return None
+    import numpy as np
+    from scipy import stats
+
+    line = stats.linregress(np.log(sizes), np.log(times))
+    exponent = float(line.slope)
+    margin = float(stats.t.ppf(0.975, len(sizes) - 2) * line.stderr)
+    return PowerLaw(
+        float(np.exp(line.intercept)), exponent, low=exponent - margin, high=exponent + margin
+    )
+
+
+# ------------------------------------------------------------------ of several seeds
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and its confidence interval.
+
+    Attributes
+    ----------
+    low, high
+        The ends; None where one value alone cannot tell.
+    count
+        How many values there were.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    count: int
+
+    def __contains__(self, value: float) -> bool:
+        """Return whether a value lies in the interval; without one, nothing is certain."""
+        if self.low is None or self.high is None:
+            return True
+        return self.low <= value <= self.high
+
+    def __sub__(self, value: float) -> Interval:
+        """Return the interval moved down."""
+        low, high = (None if end is None else end - value for end in (self.low, self.high))
+        return Interval(self.mean - value, low, high, self.count)
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """Return the mean of independent values and its 95 % bootstrap confidence interval.
+
+    The method is BCa, bias corrected and accelerated; where it is not defined, the percentiles of
+    the bootstrap distribution. The same values in the same order give the same interval.
+
+    Parameters
+    ----------
+    values
+        Finite, one for each seed: jobs of one run share its links and are not independent.
+
+    Raises
+    ------
+    ValueError
+        If there are no values or one is not finite.
+
+    References
+    ----------
+    B. Efron, "Better bootstrap confidence intervals", Journal of the American Statistical
+    Association 82(397), 1987.
+    """
+    if not values or not all(map(math.isfinite, values)):
+        raise ValueError("an interval needs values, all of them finite")
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return Interval(mean, None, None, 1)
+    if min(values) == max(values):
+        return Interval(values[0], values[0], values[0], len(values))
+    ends = (_bootstrap(values, method) for method in _METHODS)
+    low, high = next(each for each in ends if all(map(math.isfinite, each)))
+    return Interval(mean, low, high, len(values))
+
+
+def _bootstrap(
+    values: Sequence[float], method: Literal["BCa", "percentile"]
+) -> tuple[float, float]:
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # where BCa is not defined its ends are not finite
+        found = bootstrap(
+            (list(values),),
+            np.mean,
+            n_resamples=RESAMPLES,
+            confidence_level=CONFIDENCE,
+            method=method,
+            rng=np.random.default_rng(_SEED),
+        ).confidence_interval
+    return float(found.low), float(found.high)

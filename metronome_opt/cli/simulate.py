@@ -17,8 +17,8 @@ from metronome_opt.cli.pairs import read_names, read_pairs
 from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
-    from metronome_opt.bench.evaluation.measures import Measure
     from metronome_opt.bench.simulations import Simulation, SimulationRecord
+    from metronome_opt.bench.studies import Measure
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import Cell, Study
 
@@ -215,8 +215,8 @@ def _write(
 ) -> list[Path]:
     """Write tables and report if there is anything to tell; return what there is to read."""
     from metronome_opt.bench.simulation_report import write_simulation_report
-    from metronome_opt.bench.simulation_tables import write_tables
-    from metronome_opt.bench.simulation_timeline import draw_link
+    from metronome_opt.bench.studies import write_tables
+    from metronome_opt.bench.timeline import draw_link
 
     if not any(record.went_well for record in records):
         return []
@@ -242,7 +242,7 @@ def _print_table(
 ) -> None:
     from rich.table import Table
 
-    from metronome_opt.bench.simulation_summary import SHOWN, summarise
+    from metronome_opt.bench.simulation_report import SHOWN, summarise
     from metronome_opt.report import terminal
 
     typer.echo(f"{study.name}: {_told(records)}")
@@ -262,7 +262,7 @@ def _shown(measure: Measure, mean: float | None) -> str:
 
 
 def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]) -> None:
-    from metronome_opt.bench.simulation_summary import summarise
+    from metronome_opt.bench.simulation_report import summarise
 
     document = {
         "study": study.name,

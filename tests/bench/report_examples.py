@@ -6,9 +6,10 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
-from metronome_opt.bench.cases import MeasuredCase, measured
+import pandas as pd
+
+from metronome_opt.bench.cases import gather, measure
 from metronome_opt.bench.records import Record
-from metronome_opt.bench.references import gather
 from metronome_opt.bench.sections import Section, whole
 
 MACHINE = {"processor": "a chip", "cores": 2, "memory_mb": 8000, "system": "Linux"}
@@ -61,9 +62,9 @@ def moments(*steps: tuple[float, object]) -> tuple[tuple[float, Fraction, None, 
     return tuple((elapsed, Fraction(str(value)), None, "") for elapsed, value in steps)
 
 
-def cases_of(*records: Record) -> tuple[MeasuredCase, ...]:
+def cases_of(*records: Record) -> pd.DataFrame:
     """Return the cases of records, measured against the best of them."""
-    return measured(records, gather(records))
+    return measure(records, gather(records))
 
 
 def section_of(*records: Record) -> Section:

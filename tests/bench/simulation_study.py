@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from metronome_opt.bench.evaluation.marks import Verdict, verdicts
-from metronome_opt.bench.evaluation.runs import Part, parts_of
+from metronome_opt.bench.marks import Verdict, verdicts
 from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.bench.studies import Part, parts_of
 from tests.bench.simulation_examples import job, link, simulation, unfinished
 
 # Two seeds. An iteration alone takes 100 ms. Each job: completion, of it queueing, mean iteration.

@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.bench.evaluation.estimates import Estimates
-from metronome_opt.bench.evaluation.measures import MEASURES
-from metronome_opt.bench.evaluation.runs import Part, parts_of
-from metronome_opt.bench.intervals import Interval
 from metronome_opt.bench.simulation_report import write_simulation_report
+from metronome_opt.bench.statistics import Interval
+from metronome_opt.bench.studies import Part, parts_of
 from tests.bench.simulation_examples import job, simulation, unfinished
 from tests.bench.simulation_study import STUDY, marks, one, rows, small, whole
 
 
 def completion(part: Part, policy: str) -> Interval | None:
-    return part.mean(policy, MEASURES["completion_mean_s"].of)
+    return part.mean(policy, "completion_mean_s")
 
 
 def test_a_seed_counts_its_mean_over_the_cells() -> None:
@@ -92,10 +90,11 @@ def test_a_model_that_no_scenario_of_a_seed_has_is_marked() -> None:
         simulation("default", [job("a", model="bert" if seed else "vgg19")], seed=seed)
         for seed in range(2)
     ]
-    found = [each for each in Estimates(whole(records)) if each.group == ("model", "bert")]
-    (slowdown,) = found
-    assert slowdown.interval == Interval(1.0, None, None, 1)
-    assert not slowdown.complete
+    part = whole(records)
+    (bert, _) = part.groups("model")
+    slowdown = part.mean("default", "slowdown_mean", bert)
+    assert slowdown == Interval(1.0, None, None, 1)
+    assert not part.complete(slowdown)
 
 
 def test_rephasings_are_per_hour_of_jobs_that_ran() -> None:
@@ -110,16 +109,16 @@ def test_rephasings_are_per_hour_of_jobs_that_ran() -> None:
             )
         ]
     )
-    found = part.mean("metronome", MEASURES["rephasings_per_job_h"].of)
+    found = part.mean("metronome", "rephasings_per_job_h")
     assert found is not None
     assert found.mean == pytest.approx(5 / 180 * 3600)
-    assert part.mean("metronome", MEASURES["queueing_mean_s"].of) is None
+    assert part.mean("metronome", "queueing_mean_s") is None
 
 
 def test_rephasings_of_the_highest_class_are_those_of_its_jobs() -> None:
     """Of 100 s each, one job of priority 4 is re-phased twice, one of priority 1 ten times."""
     jobs = [job("a", rephasings=2, priority=4), job("b", rephasings=10, priority=1)]
     part = whole([simulation("metronome", jobs, makespan_s=100.0)])
-    found = part.mean("metronome", MEASURES["rephasings_highest_per_job_h"].of)
+    found = part.mean("metronome", "rephasings_highest_per_job_h")
     assert found is not None
     assert found.mean == pytest.approx(2 / 100 * 3600)

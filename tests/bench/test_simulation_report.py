@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from metronome_opt.bench.items import Drawing
 from metronome_opt.bench.simulation_report import write_simulation_report
+from metronome_opt.bench.tables import Drawing
 from metronome_opt.errors import InputError
 from metronome_opt.plot.simulation import LinkTrace, plot_link
 from metronome_opt.simulate.conditions import Conditions
@@ -154,7 +154,13 @@ def test_a_study_of_a_grid_is_reported_whole_and_cell_by_cell(tmp_path: Path) ->
     text = (tmp_path / "report.md").read_text()
     titles = ("all cells", "load=0.5, cushions=true", "load=0.95, cushions=true")
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
-        *("## How to read it", "## Marks", "## The grid", "## A link as it happened"),
+        *(
+            "## What ran",
+            "## How to read it",
+            "## Marks",
+            "## The grid",
+            "## A link as it happened",
+        ),
         *(f"## {title}" for title in titles),
         "## Threats to validity",
     ]

@@ -27,9 +27,9 @@ from metronome_opt.bench.simulation_plan import (
     read_value,
     to_run,
 )
-from metronome_opt.bench.simulation_summary import summarise
-from metronome_opt.bench.simulation_tables import tidy, write_tables
+from metronome_opt.bench.simulation_report import summarise
 from metronome_opt.bench.simulations import Simulation, SimulationRecord, to_plain
+from metronome_opt.bench.studies import tidy, write_tables
 from metronome_opt.errors import InputError
 from metronome_opt.journal import Journal, dump_line, read_journal
 from metronome_opt.scenario import Scenario

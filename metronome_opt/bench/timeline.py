@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from metronome_opt.bench.evaluation.runs import run_of
-from metronome_opt.bench.items import Drawing, Item
+import pandas as pd
+
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.tables import markdown_text
+from metronome_opt.bench.tables import Drawing, Item, markdown_text
 from metronome_opt.plot.simulation import LinkTrace, in_order, plot_link
 from metronome_opt.plot.style import counted
 from metronome_opt.simulate import Run, simulate
@@ -129,7 +129,7 @@ def _records_to_show(records: Sequence[SimulationRecord]) -> list[SimulationReco
 
 def _link_to_show(record: SimulationRecord) -> tuple[str, float]:
     """Return name and capacity of the link with most time in contention, then with most bursts."""
-    links = run_of(record).links
+    links = pd.DataFrame(dict(record.links or {})).set_index("link")
     name = links.sort_values(["contended_s", "busy_s"], ascending=False, kind="stable").index[0]
     return str(name), float(links["capacity_mbps"][name])
 

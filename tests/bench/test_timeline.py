@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from metronome_opt.bench.items import Drawing
-from metronome_opt.bench.simulation_timeline import draw_link
 from metronome_opt.bench.simulation_worker import columns_of
 from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.bench.tables import Drawing
+from metronome_opt.bench.timeline import draw_link
 from metronome_opt.plot import save_figure
 from metronome_opt.simulate import Conditions, simulate
 from metronome_opt.simulate.study import Study

@@ -1,1 +1,0 @@
-"""What simulations show: measures, means over seeds, comparisons in pairs, marks."""
