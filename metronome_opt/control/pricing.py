@@ -28,7 +28,7 @@ from metronome_opt.kernels.jobs import (
     workspace,
 )
 from metronome_opt.kernels.tables import Ints, compile_instance
-from metronome_opt.multiobjective.goals import normal
+from metronome_opt.multiobjective.objectives import normal
 
 
 class Pricing:

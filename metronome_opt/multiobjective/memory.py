@@ -11,7 +11,7 @@ from typing import Any
 from metronome_opt.documents import make_folder, read_document, write_text
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.groupfront import GroupFront
+from metronome_opt.multiobjective.partfronts import GroupFront
 from metronome_opt.records import dump_document
 
 PROGRESS_FORMAT = "metronome-front-progress/1"

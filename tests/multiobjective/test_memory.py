@@ -10,7 +10,7 @@ import pytest
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import Front, pareto
-from metronome_opt.multiobjective.groupfront import GroupFront
+from metronome_opt.multiobjective.partfronts import GroupFront
 from metronome_opt.multiobjective.memory import FrontMemory
 from tests.builders import job, network
 
