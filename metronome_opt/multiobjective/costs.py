@@ -140,7 +140,7 @@ class _JobCost:
             at = each.index(max(each))
             raise CostTooLargeError(
                 f"jobs[{at}] ({group.jobs[at].name}): its {objective.name} may reach "
-                f"{show(each[at])}, that of all jobs {show(self.max_units)}, which does not fit "
+                f"{show(each[at])}, that of its group {show(self.max_units)}, which does not fit "
                 "64-bit integers; use smaller weights"
             )
 
