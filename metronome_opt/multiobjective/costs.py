@@ -1,24 +1,34 @@
-"""The objectives of a group of jobs at given periods: their values, and their cost networks.
+"""Groups of jobs that can be decided apart, what their schedules cost, and their cost networks.
 
 Every objective but the cushion is counted in whole units, so that costs can be compared, added up
-and held without rounding. A cushion is not a cost: that it is at least so many slots is a matter
-of which combinations of offsets are allowed.
+and held without rounding.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.instance import Instance, Job
+from metronome_opt.errors import show
+from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, demand_of, put_job, score_job, workspace
-from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, compile_instance
-from metronome_opt.multiobjective.objectives import can_turn
-from metronome_opt.multiobjective.weighting import LAYERED, is_layered, weigh
+from metronome_opt.kernels.tables import CostTooLargeError, Ints, compile_instance
+from metronome_opt.multiobjective.objectives import (
+    CUSHION,
+    LAYERED,
+    MIXTURE,
+    JobObjective,
+    LayeredObjective,
+    can_rotate,
+    find_objective,
+    weigh,
+)
+from metronome_opt.presolve import simplify_links, split
+from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.solvers.network import Cost, Network
 from metronome_opt.solvers.network.tables import (
@@ -29,10 +39,123 @@ from metronome_opt.solvers.network.tables import (
     scale_of,
 )
 from metronome_opt.solvers.search import Search
+from metronome_opt.verify import evaluate
 
 Offsets = tuple[int, ...]
-MIXTURE = "weighted sum"
 _LARGEST = 2**61
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The groups of an instance that can be decided apart.
+
+    Attributes
+    ----------
+    groups
+        Their links are disjoint.
+    join
+        Puts offsets by job name together, one mapping per group.
+    """
+
+    groups: tuple[Instance, ...]
+    join: Callable[[Sequence[dict[str, int]]], dict[str, int]]
+
+    def costs(
+        self,
+        whole: Search,
+        base: Fraction,
+        names: Sequence[str],
+        mixture: Mapping[str, Fraction] | None = None,
+    ) -> list[Costs]:
+        """Return the `Costs` of each group, its search below that of the whole."""
+        return [Costs(whole.below(group), base, names, mixture) for group in self.groups]
+
+
+def group(instance: Instance, names: Sequence[str], *, apart: bool = True) -> Grouping:
+    """Return the smallest groups that can be decided apart.
+
+    Blocks where rotating a group changes nothing that is asked for; components where it does; the
+    whole where something is limited that adds up over all of it.
+
+    Parameters
+    ----------
+    names
+        The objectives that matter.
+    apart
+        Whether groups may be decided apart at all.
+    """
+    fewer = simplify_links(instance).instance
+    if not apart:
+        return Grouping((fewer,), lambda parts: dict(parts[0]))
+    if can_rotate(names):
+        cut = split(fewer)
+        return Grouping(cut.blocks, cut.join)
+    return Grouping(
+        components(fewer),
+        lambda parts: {name: offset for part in parts for name, offset in part.items()},
+    )
+
+
+class _LayeredCost:
+    """A layered objective of a group, in units."""
+
+    def __init__(self, group: Instance, objective: LayeredObjective, traffic: Fraction) -> None:
+        alone = weigh(group, {objective.name: Fraction(1)}).instance
+        self.compiled = compile_instance(alone)
+        self.scale = scale_of(self.compiled)
+        self.step = self.scale * objective.share(traffic)
+
+    @property
+    def max_units(self) -> int:
+        """More units than it comes to."""
+        return int(most_contention(self.compiled) / self.scale) + 1
+
+    def units(self, offsets: Sequence[int]) -> int:
+        return int(contention(self.compiled, demand_of(self.compiled, offsets)) / self.scale)
+
+    def around(self, offsets: Sequence[int], job: int) -> Ints:
+        """Return the units with one job at each of its offsets."""
+        tables = self.compiled.tables
+        demand = demand_of(self.compiled, offsets)
+        put_job(tables, demand, job, int(offsets[job]), -1)
+        without = contention(self.compiled, demand)
+        added = np.empty(self.compiled.instance.jobs[job].period, dtype=np.int64)
+        score_job(tables, demand, job, added, workspace(self.compiled))
+        step = Fraction(self.compiled.unit, int(tables.scale[job])) / self.scale
+        return added * step.numerator // step.denominator + int(without / self.scale)
+
+
+class _JobCost:
+    """A sum over the jobs of a group, in units."""
+
+    step = Fraction(1)
+
+    def __init__(self, group: Instance, objective: JobObjective) -> None:
+        self._jobs = group.jobs
+        self._objective = objective
+        each = [objective.max_cost(job) for job in group.jobs]
+        self.max_units = sum(each)
+        """At least as many units as it comes to."""
+        if self.max_units >= _LARGEST:
+            at = each.index(max(each))
+            raise CostTooLargeError(
+                f"jobs[{at}] ({group.jobs[at].name}): its {objective.name} may reach "
+                f"{show(each[at])}, that of its group {show(self.max_units)}, which does not fit "
+                "64-bit integers; use smaller weights"
+            )
+
+    def units(self, offsets: Sequence[int]) -> int:
+        return sum(map(self._objective.units, self._jobs, map(int, offsets)))
+
+    def at(self, job: int, offsets: Sequence[int] | Ints) -> Ints:
+        """Return the units of one job at some offsets."""
+        units = [self._objective.units(self._jobs[job], int(offset)) for offset in offsets]
+        return np.array(units, dtype=np.int64)
+
+    def around(self, offsets: Sequence[int], job: int) -> Ints:
+        """Return the units with one job at each of its offsets."""
+        mine = self.at(job, range(self._jobs[job].period))
+        return mine + (self.units(offsets) - int(mine[offsets[job]]))
 
 
 @dataclass(frozen=True)
@@ -44,7 +167,7 @@ class Priced:
     search
         Of the same jobs, to ask whether to stop.
     network
-        The sum, within the most that was asked for.
+        The sum, within the largest that was asked for.
     per_unit
         ``sum of price * units of each objective = per_unit * units of the network``.
     """
@@ -86,36 +209,36 @@ class Costs:
     ) -> None:
         self.search = search
         self.group: Instance = search.instance
-        self._turned_alike = can_turn([*(mixture or ()), *(n for n in names if n != MIXTURE)])
-        self._compiled: dict[str, Compiled] = {}
-        layered = dict.fromkeys((*LAYERED, *(name for name in names if is_layered(name))))
-        self.steps = {"wait": Fraction(1), "moves": Fraction(1)}
-        self._scales: dict[str, Fraction] = {}
-        for name in layered:
-            alone = weigh(self.group, {name: Fraction(1)}).instance
-            self._compiled[name] = compile_instance(alone)
-            self._scales[name] = scale_of(self._compiled[name])
-            self.steps[name] = self._scales[name] / (traffic or 1 if name == "latency" else 1)
+        self._rotated_alike = can_rotate([*(mixture or ()), *names])
+        self._layered: dict[str, _LayeredCost] = {}
+        self._singles: dict[str, _JobCost] = {}
+        for name in dict.fromkeys((*LAYERED, *names, *(mixture or ()))):
+            objective = None if name == MIXTURE else find_objective(name)
+            if isinstance(objective, LayeredObjective):
+                self._layered[name] = _LayeredCost(self.group, objective, traffic)
+            elif isinstance(objective, JobObjective):
+                self._singles[name] = _JobCost(self.group, objective)
+        self._counted: dict[str, _LayeredCost | _JobCost] = {**self._layered, **self._singles}
+        self.steps = {name: counted.step for name, counted in self._counted.items()}
         self._mixture: dict[str, int] = {}
         if mixture:
             exact = {name: price * self.steps[name] for name, price in mixture.items()}
             common = math.lcm(*(price.denominator for price in exact.values()))
             self._mixture = {name: int(price * common) for name, price in exact.items()}
             self.steps[MIXTURE] = Fraction(1, common)
-            if sum(self._mixture.values()) * self._largest >= _LARGEST:
-                raise CostTooLargeError(f"{self.group.name}: a weighted sum does not fit 64 bits")
+            self._check_fits(sum(self._mixture.values()))
 
-    @property
-    def _largest(self) -> int:
-        """More units than any of the objectives comes to."""
-        layered = [
-            int(most_contention(compiled) / self._scales[name]) + 1
-            for name, compiled in self._compiled.items()
-        ]
-        singles = sum(job.weight * job.period for job in self.group.jobs)
-        return max(*layered, singles)
+    def _check_fits(self, price: int) -> None:
+        """Refuse a price of a unit, or a sum of prices, by which costs may leave 64 bits."""
+        largest = max(counted.max_units for counted in self._counted.values())
+        if price * largest >= _LARGEST:
+            raise CostTooLargeError(
+                f"{self.group.name}: a sum of {', '.join(self._counted)} may reach "
+                f"{show(price * largest)} units, which does not fit 64-bit integers; use rates and "
+                "capacities with a larger common divisor, or smaller or simpler weights"
+            )
 
-    def most_beside(self, first: str, second: str, offsets: Sequence[int]) -> int | None:
+    def max_beside(self, first: str, second: str, offsets: Sequence[int]) -> int:
         """Return the most units of latency, or contention, beside no more of the other.
 
         What is late costs its weight, so contention and what is late bound one another.
@@ -126,62 +249,48 @@ class Costs:
             Contention and latency, or latency and contention.
         offsets
             A schedule: others that have no more of `first` have no more of `second` than this.
-
-        Returns
-        -------
-        int or None
-            None if there is no bound, because some weight is 0.
         """
         weights = [job.weight for job in self.group.jobs]
-        value = self.units(first, offsets) * self._scales[first]
-        if first == "contention":
-            return int(value / min(weights) / self._scales[second]) if min(weights) else None
-        return int(value * max(weights) / self._scales[second])
+        if not min(weights):  # of contention of no weight there may be any latency
+            return self._layered[second].max_units
+        value = self.units(first, offsets) * self._layered[first].scale
+        late = Fraction(1, min(weights)) if first == "contention" else Fraction(max(weights))
+        return int(value * late / self._layered[second].scale)
 
     def per_bandwidth(self, prices: Mapping[str, int]) -> dict[str, Fraction]:
-        """Return the prices of a Mbit/s of layered costs, given those of their units."""
+        """Return the prices of a Mbit/s of layered objectives, given those of their units."""
         return {
-            name: price / self._scales[name]
+            name: price / self._layered[name].scale
             for name, price in prices.items()
-            if name in self._scales
+            if name in self._layered
         }
 
     def units(self, name: str, offsets: Sequence[int]) -> int:
         """Return what a schedule costs, in units."""
         if name == MIXTURE:
-            return sum(price * self.units(each, offsets) for each, price in self._mixture.items())
-        if name in self._compiled:
-            compiled = self._compiled[name]
-            return int(contention(compiled, demand_of(compiled, offsets)) / self._scales[name])
-        return sum(
-            _of_job(name, job, offset) for job, offset in zip(self.group.jobs, offsets, strict=True)
-        )
+            return self.total(self._mixture, offsets)
+        return self._counted[name].units(offsets)
+
+    def total(self, prices: Mapping[str, int], offsets: Sequence[int]) -> int:
+        """Return a sum of objectives of a schedule, given the price of a unit of each."""
+        return sum(price * self.units(name, offsets) for name, price in prices.items())
 
     def value(self, name: str, offsets: Sequence[int]) -> Fraction:
         """Return an objective of a schedule, offsets in the order of the jobs."""
         return self.units(name, offsets) * self.steps[name]
 
+    def cushion(self, offsets: Offsets) -> int | None:
+        """Return the cushion of a schedule, None if nothing limits it."""
+        value = evaluate(self.group, self.named(offsets)).objectives[CUSHION]
+        return None if value is None else int(value)
+
+    def named(self, offsets: Offsets) -> dict[str, int]:
+        """Return offsets by the names of the jobs."""
+        return dict(zip((job.name for job in self.group.jobs), offsets, strict=True))
+
     def around(self, offsets: Sequence[int], job: int) -> dict[str, Ints]:
         """Return what each objective comes to in units with one job at each of its offsets."""
-        moved = self.group.jobs[job]
-        found: dict[str, Ints] = {}
-        for name, compiled in self._compiled.items():
-            tables = compiled.tables
-            demand = demand_of(compiled, offsets)
-            put_job(tables, demand, job, int(offsets[job]), -1)
-            without = contention(compiled, demand)
-            added = np.empty(moved.period, dtype=np.int64)
-            score_job(tables, demand, job, added, workspace(compiled))
-            step = Fraction(compiled.unit, int(tables.scale[job])) / self._scales[name]
-            found[name] = added * step.numerator // step.denominator + int(
-                without / self._scales[name]
-            )
-        for name in ("wait", "moves"):
-            others = self.units(name, offsets) - _of_job(name, moved, offsets[job])
-            found[name] = np.array(
-                [others + _of_job(name, moved, offset) for offset in range(moved.period)],
-                dtype=np.int64,
-            )
+        found = {name: counted.around(offsets, job) for name, counted in self._counted.items()}
         if self._mixture:
             found[MIXTURE] = np.asarray(
                 sum(price * found[name] for name, price in self._mixture.items())
@@ -195,46 +304,40 @@ class Costs:
             expanded[name] = expanded.get(name, 0) + prices.get(MIXTURE, 0) * price
         return {name: price for name, price in expanded.items() if price}
 
-    def priced(self, prices: Mapping[str, int], most: int | None = None) -> Priced:
+    def priced(self, prices: Mapping[str, int], limit: int | None = None) -> Priced:
         """Return a weighted sum of objectives as a network.
 
         Parameters
         ----------
         prices
             What a unit of each objective costs, by name.
-        most
-            The largest sum that is asked for; no limit if left out.
+        limit
+            The largest sum that is asked for; none if left out.
 
         Raises
         ------
-        ModelTooLargeError
+        ModelTooLargeError, CostTooLargeError
             If costs do not fit 64-bit integers.
         """
         prices = self.expanded(prices)
         weighting = weigh(self.group, self.per_bandwidth(prices))
         search = self.search.below(weighting.instance)
-        if max(prices.values(), default=0) * self._largest >= _LARGEST:
-            raise CostTooLargeError(f"{self.group.name}: a weighted sum does not fit 64 bits")
-        most = None if most is None else min(most, _LARGEST)
-        limit = None if most is None else Fraction(most) / weighting.scale
+        self._check_fits(max(prices.values(), default=0))
+        limit = None if limit is None else min(limit, _LARGEST)
         unlimited = most_contention(search.compiled)
         network = build(
             search,
-            most=unlimited if limit is None else min(limit, unlimited),
-            turned_alike=self._turned_alike,
+            most=unlimited if limit is None else min(Fraction(limit) / weighting.scale, unlimited),
+            turned_alike=self._rotated_alike,
         )
         per_unit = network.scale * weighting.scale
-        others = {name: price for name, price in prices.items() if name not in self._compiled}
-        if any(others.values()):
+        singles = {name: price for name, price in prices.items() if name in self._singles}
+        if singles:
             network = _finer(network, per_unit.numerator)
             per_unit = Fraction(1, per_unit.denominator)
-            network = self._with_singles(network, others, per_unit)
-            network = replace(
-                network,
-                limit=min(
-                    _sum_of_worst(network), _LARGEST if most is None else int(most / per_unit)
-                ),
-            )
+            network = self._with_singles(network, singles, per_unit.denominator)
+            largest = _LARGEST if limit is None else limit * per_unit.denominator
+            network = replace(network, limit=min(_sum_of_worst(network), largest))
         return Priced(search, network, per_unit)
 
     def bearing(self, slots: int) -> Network:
@@ -242,49 +345,36 @@ class Costs:
 
         Each link that is not overloaded must bear all bursts longer by that much.
         """
-        late = self._compiled["latency"]
+        late, scale = self._layered["latency"].compiled, self._layered["latency"].scale
         longer = compile_instance(lengthen(late.instance, slots))
 
         def cells(link: int, domains: Sequence[Ints]) -> Ints | None:
-            now = contention_cells(self.search, late, link, domains, self._scales["latency"])
+            now = contention_cells(self.search, late, link, domains, scale)
             then = contention_cells(self.search, longer, link, domains, scale_of(longer))
             if now is None or then is None:
                 return None
             overloaded: Ints = ((now == 0) & (then > 0)).astype(np.int64)
             return overloaded
 
-        domains = domains_of(self.group, turned_alike=self._turned_alike)
+        domains = domains_of(self.group, turned_alike=self._rotated_alike)
         costs = tuple(
             Cost(index, 0, tuple(job for job in link.jobs if len(domains[job]) > 1), None)
             for index, link in enumerate(late.links)
         )
         return Network(late, Fraction(1), domains, costs, 0, np.int32, cells)
 
-    def _with_singles(
-        self, network: Network, prices: Mapping[str, int], per_unit: Fraction
-    ) -> Network:
-        """Return the network with what each job costs by itself."""
+    def _with_singles(self, network: Network, prices: Mapping[str, int], factor: int) -> Network:
+        """Return the network with what each job costs by itself, times a factor."""
+        self._check_fits(sum(prices.values()) * factor)
         costs = list(network.costs)
-        for number, (job, domain) in enumerate(zip(self.group.jobs, network.domains, strict=True)):
-            table = np.array(
-                [
-                    sum(price * _of_job(name, job, int(offset)) for name, price in prices.items())
-                    for offset in domain
-                ],
-                dtype=np.int64,
-            ) * int(1 / per_unit)
+        for number, domain in enumerate(network.domains):
+            table = np.zeros(len(domain), dtype=np.int64)
+            for name, price in prices.items():
+                table += price * factor * self._singles[name].at(number, domain)
             scope = (number,) if len(domain) > 1 else ()
             single = Cost(None, 0, scope, None)
             costs.append(single.with_table(table if scope else table.reshape(())))
         return replace(network, costs=tuple(costs))
-
-
-def _of_job(name: str, job: Job, offset: int) -> int:
-    """Return what an objective that is a sum over jobs counts of one job."""
-    if name == "wait":
-        return job.weight * ((offset - job.ready) % job.period)
-    assert name == "moves", name  # noqa: S101 (there is no other)
-    return job.weight if job.current_offset not in (None, offset) else 0
 
 
 def _finer(network: Network, factor: int) -> Network:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from metronome_opt.errors import InputError, MissingBackendError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.goals import Exact, exact
-from metronome_opt.multiobjective.objectives import BY_NAME
+from metronome_opt.multiobjective.objectives import find_objective
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 Values = tuple[Fraction, ...]
 Row = tuple[dict[str, int], dict[str, int]]
 """Offsets and stretches by job name."""
-_NO_LIMIT = Fraction(10**12)
-"""More slots than any burst can grow."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Candidate:
     Attributes
     ----------
     values
-        One per objective, all to be minimised; see `to_minimise`.
+        One per objective, all to be minimised; see `objectives.to_minimise`.
     parts
         What it is made of: offsets and stretches of each group by job name, in the order of the
         groups.
@@ -40,27 +38,6 @@ class Candidate:
 
     values: Values
     parts: tuple[Row, ...]
-
-
-def together(candidate: Candidate) -> Row:
-    """Return the offsets and the stretches of all groups, which have no job in common."""
-    offsets = {name: slot for part, _ in candidate.parts for name, slot in part.items()}
-    stretch = {name: slots for _, part in candidate.parts for name, slots in part.items()}
-    return offsets, stretch
-
-
-def to_minimise(name: str, value: Fraction | None) -> Fraction:
-    """Return an objective as a number of which less is better; None is a cushion without limit."""
-    if value is None:
-        return -_NO_LIMIT
-    return -value if BY_NAME[name].maximised else value
-
-
-def as_stated(name: str, value: Fraction) -> Fraction | None:
-    """Return what `to_minimise` was given."""
-    if value == -_NO_LIMIT:
-        return None
-    return -value if BY_NAME[name].maximised else value
 
 
 def nondominated(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -86,7 +63,7 @@ def minkowski(names: Sequence[str], fronts: Sequence[Sequence[Candidate]]) -> li
     the whole never falls when one of a group rises, so non-dominated parts are enough.
     """
     added: list[Callable[[Fraction, Fraction], Fraction]] = [
-        (lambda a, b: a + b) if BY_NAME[name].adds_up else max for name in names
+        (lambda a, b: a + b) if find_objective(name).adds_up else max for name in names
     ]
 
     def both(ones: Sequence[Candidate], others: Sequence[Candidate]) -> list[Candidate]:
@@ -190,7 +167,7 @@ class Front:
             row = []
             for name, value in zip(self.objectives, self.values(point), strict=True):
                 share = Fraction(1) if value is None else min(value / scale[name], Fraction(1))
-                row.append(float(1 - share if BY_NAME[name].maximised else share))
+                row.append(float(1 - share if find_objective(name).maximised else share))
             rows.append(row)
         if not rows:
             return 0.0

@@ -1,16 +1,19 @@
-"""What is asked for: objectives in order or as a sum, tolerances, limits, reserves."""
+"""Goals: objectives in order or as a sum, tolerances, limits, reserves; and what a run may take."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral, Rational
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.objectives import BY_NAME, DEFAULT_ORDER, check_names
+from metronome_opt.result import Block, Event, Level, Stop
 from metronome_opt.solvers.registry import SOLVERS, Solver
+from metronome_opt.solvers.search import Callback
 
 Exact = str | int | Fraction
 _MOST_DIGITS = 40
@@ -90,8 +93,7 @@ def _numbers(place: str, given: Mapping[str, Exact] | None) -> dict[str, Fractio
     """Return exact numbers by objective, none negative."""
     found = {}
     for name, value in (given or {}).items():
-        if name not in BY_NAME:
-            check_names([name], place)
+        check_names([name], place)
         found[name] = exact(f"{place}.{name}", value)
         if found[name] < 0:
             raise InputError(f"{place}.{name}: must not be negative, got {show(str(value))}")
@@ -191,57 +193,95 @@ def check_reserve(instance: Instance, cushion_slots: int) -> None:
 
 def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
     held = () if goal.prices else goal.objectives if goal.strict else goal.objectives[:-1]
+    added = [name for name in goal.names if name not in BY_NAME]
     return (
-        set(goal.names) <= set(solver.objectives)
+        set(goal.names) <= {*solver.objectives, *added}
         and ("stretch" in solver.objectives or not stretching)
-        and set(held) <= set(solver.holds)
-        and (solver.limits or not (goal.tolerance or goal.epsilon))
+        and set(held) <= {*solver.holds, *added}
+        # What holds costs at any value knows costs of any kind.
+        and (solver.limits or not (goal.tolerance or goal.epsilon or added))
     )
 
 
-def weighted_sum(
-    original: Instance, prices: Mapping[str, Fraction], values: Mapping[str, Fraction | None]
-) -> Fraction:
-    """Return a weighted sum of objectives, each divided by its natural size; less is better.
+# ------------------------------------------------------------------ runs
 
-    A cushion counts against the sum; one without limit counts as the longest period.
 
-    Parameters
+@dataclass
+class Run:
+    """A goal, what the search for it may take, and when it stops.
+
+    That is at the time limit, at Ctrl-C, or when a callback says so.
+
+    Attributes
     ----------
-    original
-        The jobs as they are if nobody is stretched.
-    prices, values
-        The weight and the value of each objective, by name.
+    time_limit
+        Seconds since `started`, None for no limit.
     """
-    total = Fraction(0)
-    for name, price in prices.items():
-        size, value = normal(original, name), values[name]
-        amount = size if value is None else value
-        total += (-1 if BY_NAME[name].maximised else 1) * price * amount / size
-    return total
+
+    goal: Goal
+    solver: str
+    time_limit: float | None
+    seed: int
+    workers: int
+    callback: Callback | None = None
+    started: float = field(default_factory=time.perf_counter)
+    _stop: Stop | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds that are left, at least 0; None without a limit."""
+        return None if self.time_limit is None else max(0.0, self.time_limit - self.elapsed)
+
+    def share(self, part: Fraction) -> float | None:
+        """Return a part of the seconds that are left."""
+        return None if self.remaining is None else self.remaining * float(part)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether to return what there is."""
+        if self._stop is None and self.remaining == 0.0:
+            self._stop = Stop.TIME_LIMIT
+        return self._stop is not None
+
+    @property
+    def stop(self) -> Stop:
+        """Why the search ended."""
+        return self._stop if self.stopped and self._stop else Stop.FINISHED
+
+    def interrupt(self) -> None:
+        """Return what there is."""
+        self._stop = Stop.INTERRUPTED
+
+    def call_off(self) -> None:
+        """Return what there is because the callback said so."""
+        self._stop = self._stop or Stop.CALLBACK
 
 
-def normal(instance: Instance, name: str) -> Fraction:
-    """Return what an objective is divided by in a weighted sum: its natural size, 1 if that is 0.
+@dataclass
+class Found:
+    """A schedule and how it was found, before the judge has seen it.
 
-    Contention: the weighted traffic of all jobs on all links, Mbit/s. Latency is a share already.
-    Stretch: the sum of the weights. Wait: the weighted periods, slots. Moves: the weights of the
-    jobs that run. Cushion: the longest period, slots.
+    Attributes
+    ----------
+    offsets, stretch
+        By job name, in slots.
+    levels
+        What was optimised, in order.
+    bound
+        Of the first objective, None if there is none.
     """
-    jobs = instance.jobs
-    sizes = {
-        "contention": sum(
-            (
-                Fraction(job.weight * flows * job.volume, job.period)
-                for job in jobs
-                for flows in job.links.values()
-            ),
-            Fraction(0),
-        ),
-        "latency": Fraction(1),
-        "stretch": Fraction(sum(job.weight for job in jobs)),
-        "wait": Fraction(sum(job.weight * job.period for job in jobs)),
-        "moves": Fraction(sum(job.weight for job in jobs if job.current_offset is not None)),
-        "cushion": Fraction(max(job.period for job in jobs)),
-    }
-    return sizes[name] or Fraction(1)
+
+    offsets: dict[str, int]
+    stretch: dict[str, int] = field(default_factory=dict)
+    levels: list[Level] = field(default_factory=list)
+    bound: Fraction | None = None
+    stop: Stop = Stop.FINISHED
+    build_s: float = 0.0
+    trajectory: tuple[Event, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    blocks: tuple[Block, ...] = ()

@@ -14,30 +14,36 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.best import Answer, least
-from metronome_opt.multiobjective.costs import MIXTURE, Costs, Offsets
-from metronome_opt.multiobjective.groups import Grouping, group, named
-from metronome_opt.multiobjective.weighting import is_layered, weigh, weight_in
+from metronome_opt.multiobjective.costs import Costs, Offsets, group
+from metronome_opt.multiobjective.minimise import Answer, minimise
+from metronome_opt.multiobjective.objectives import (
+    CUSHION,
+    JobObjective,
+    find_objective,
+    is_layered,
+    layered_share,
+    layered_weight,
+    weigh,
+)
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Level
+from metronome_opt.schedule import OBJECTIVES
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
 
-_MOST_TURNS = 100_000
-_CUSHION = "cushion"
+_MAX_ROTATIONS = 100_000
 
 
 @dataclass(frozen=True)
-class Held:
+class _Held:
     """An objective that has been optimised.
 
     Attributes
     ----------
     name
         Of the objective.
-    most
+    limit
         What it may come to over all groups; of a cushion what it must come to, None if nothing may
         limit it.
     exact
@@ -45,7 +51,7 @@ class Held:
     """
 
     name: str
-    most: Fraction | None
+    limit: Fraction | None
     exact: bool = True
 
 
@@ -62,112 +68,92 @@ class Levels:
     offsets
         By job name: the schedule so far.
     mixture
-        Prices of objectives whose sum is a level, see `costs.MIXTURE`.
+        Prices of objectives whose sum is the level `MIXTURE`.
     """
 
     whole: Search
     base: Fraction
     offsets: dict[str, int]
     mixture: Mapping[str, Fraction] = field(default_factory=dict)
-    held: list[Held] = field(default_factory=list)
+    held: list[_Held] = field(default_factory=list)
 
     def hold(self, level: Level) -> None:
         """Hold an objective at what it came to, or within its tolerance of that."""
         if level.value is None or not level.tolerance:
-            self.held.append(Held(level.name, level.value))
-        elif level.name == _CUSHION:
-            least = max(Fraction(0), level.value * (1 - level.tolerance))
-            self.held.append(Held(level.name, least))
+            self.held.append(_Held(level.name, level.value))
+        elif level.name == CUSHION:
+            smallest = max(Fraction(0), level.value * (1 - level.tolerance))
+            self.held.append(_Held(level.name, smallest))
         else:
-            most = level.value * (1 + level.tolerance)
-            self.held.append(Held(level.name, most, exact=False))
+            self.limit(level.name, level.value * (1 + level.tolerance))
 
-    def limit(self, name: str, most: Fraction) -> None:
+    def limit(self, name: str, limit: Fraction) -> None:
         """Hold an objective at no more than a value, of a cushion at no less."""
-        self.held.append(Held(name, most, exact=False))
+        self.held.append(_Held(name, limit, exact=False))
 
     def value(self, name: str) -> Fraction | None:
         """Return an objective of the schedule at its periods; None for a cushion without limit."""
-        evaluation = evaluate(self.whole.instance, self.offsets)
-        if name == "latency":
-            late = sum((link.late for link in evaluation.links), Fraction(0))
-            return late / self.base if self.base else Fraction(0)
-        if name not in evaluation.objectives:
-            jobs = self.whole.instance.jobs
-            return sum(
-                (evaluation.unserved[job.name] * weight_in(name, job.weight) for job in jobs),
-                Fraction(0),
-            )
-        return evaluation.objectives[name]
+        jobs = self.whole.instance.jobs
+        if name in OBJECTIVES and name != "latency":
+            return evaluate(self.whole.instance, self.offsets).objectives[name]
+        objective = find_objective(name)
+        if isinstance(objective, JobObjective):
+            return Fraction(sum(objective.units(job, self.offsets[job.name]) for job in jobs))
+        # What each job does not get, by the judge; its latency may be that of a part alone.
+        unserved = evaluate(self.whole.instance, self.offsets).unserved
+        counted = (unserved[job.name] * layered_weight(name, job.weight) for job in jobs)
+        return sum(counted, Fraction(0)) * layered_share(name, self.base)
 
     def improve(self, name: str) -> bool:
         """Optimise an objective with the earlier ones held; return whether that is proved."""
-        names = [each for each in (name, *(held.name for held in self.held)) if each != MIXTURE]
-        apart = all(each.exact or each.name == _CUSHION for each in self.held)
+        names = (name, *(held.name for held in self.held))
+        apart = all(each.exact or each.name == CUSHION for each in self.held)
         grouping = group(self.whole.instance, [*names, *self.mixture], apart=apart)
         every = grouping.costs(self.whole, self.base, names, self.mixture)
-        if name == _CUSHION:
-            return self._widen(grouping, every)
-        proved = True
-        parts = []
-        for costs in every:
-            start = self._at(costs)
-            answer = self._least(costs, name, start if self._within(costs, start) else None)
-            offsets = answer.offsets or start
-            if not answer.proved:
-                offsets = self._descended(costs, name, offsets)
-            proved = proved and answer.proved
-            parts.append(named(costs, offsets))
-        self._take(grouping, parts)
+        parts = [self._at(costs) for costs in every]
+        if name == CUSHION:
+            proved = self._widen(every, parts)
+        else:
+            proved = True
+            for number, costs in enumerate(every):
+                parts[number], whole = self._improved(costs, name, parts[number])
+                proved = proved and whole
+        named = [costs.named(part) for costs, part in zip(every, parts, strict=True)]
+        joined = grouping.join(named)
+        self.offsets = {job.name: joined[job.name] for job in self.whole.instance.jobs}
         return proved
 
     # ---------------------------------------------------------------- one group
 
-    def _within(self, costs: Costs, offsets: Offsets) -> bool:
-        most = self._most(costs, offsets)
-        kept = all(costs.units(name, offsets) <= limit for name, limit in most.items())
-        return kept and self._bears(costs, offsets)
+    def _improved(self, costs: Costs, name: str, start: Offsets) -> tuple[Offsets, bool]:
+        """Optimise an objective of a group; return the schedule and whether it is proved."""
+        limits = self._limits(costs, start)
+        within = _keeps(costs, start, limits) and self._bears(costs, start)
+        answer = minimise(
+            costs, {name: 1}, limits, cushion=self._cushion, start=start if within else None
+        )
+        offsets = answer.offsets or start
+        if not answer.proved:
+            offsets = self._descended(costs, name, offsets)
+        return offsets, answer.proved
 
-    def _least(self, costs: Costs, name: str, start: Offsets | None) -> Answer:
-        most = self._most(costs, self._at(costs))
-        if start is not None and not self._cushion and all(map(is_layered, (name, *most))):
-            answer = self._scalar(costs, name, start, most)
-            if answer is not None:
-                return answer
-        return least(costs, {name: 1}, most, cushion=self._cushion, start=start)
-
-    def _scalar(
-        self, costs: Costs, name: str, start: Offsets, most: Mapping[str, int]
-    ) -> Answer | None:
-        """Return the answer if the sum of two layered costs gives it: nothing is to be gained."""
-        if len(most) != 1 or not all(each.exact for each in self.held):
-            return None
-        (first,) = most
-        if first == name:
-            return None
-        answer = least(costs, {first: costs.units(name, start) + 1, name: 1}, {})
-        kept = answer.offsets is not None and costs.units(first, answer.offsets) <= most[first]
-        return answer if kept and answer.proved else None
-
-    def _most(self, costs: Costs, start: Offsets) -> dict[str, int]:
+    def _limits(self, costs: Costs, start: Offsets) -> dict[str, int]:
         """Return what the earlier objectives may come to in a group, in units."""
-        most: dict[str, int] = {}
+        limits: dict[str, int] = {}
         for each in self.held:
-            if each.name == _CUSHION or each.name not in costs.steps:
-                continue
-            units = costs.units(each.name, start)
-            if not each.exact:
-                assert each.most is not None  # noqa: S101 (only a cushion has no limit)
-                units = int(each.most / costs.steps[each.name])
-            most[each.name] = min(units, most.get(each.name, units))
-        return most
+            if each.name in costs.steps:  # a cushion is no cost
+                units = costs.units(each.name, start)
+                if not each.exact and each.limit is not None:
+                    units = int(each.limit / costs.steps[each.name])
+                limits[each.name] = min(units, limits.get(each.name, units))
+        return limits
 
     @property
     def _cushion(self) -> int:
         """The cushion that has to be kept."""
-        cushions = (each.most for each in self.held if each.name == _CUSHION)
+        cushions = (each.limit for each in self.held if each.name == CUSHION)
         return max(
-            (self._longest if most is None else math.ceil(most) for most in cushions), default=0
+            (self._longest if slots is None else math.ceil(slots) for slots in cushions), default=0
         )
 
     @property
@@ -178,16 +164,19 @@ class Levels:
     def _at(self, costs: Costs) -> Offsets:
         return tuple(self.offsets[job.name] for job in costs.group.jobs)
 
-    def _take(self, grouping: Grouping, parts: Sequence[dict[str, int]]) -> None:
-        joined = grouping.join(parts)
-        self.offsets = {job.name: joined[job.name] for job in self.whole.instance.jobs}
+    def _bears(self, costs: Costs, offsets: Offsets) -> bool:
+        """Return whether a schedule of a group has the cushion that has to be kept."""
+        if not self._cushion:
+            return True
+        reached = costs.cushion(offsets)
+        return reached is None or reached >= self._cushion
 
     # ---------------------------------------------------------------- moves of single jobs
 
     def _descended(self, costs: Costs, name: str, start: Offsets) -> Offsets:
-        """Turn the group, then move single jobs, as long as that is better and holds the rest."""
-        offsets = start if is_layered(name) else self._turned(costs, name, start)
-        most = self._most(costs, start)
+        """Rotate the group, then move single jobs: while that is better and holds the rest."""
+        limits = self._limits(costs, start)
+        offsets = start if is_layered(name) else _rotated(costs, name, start, limits)
         better = True
         while better and not self.whole.stopped:
             better = False
@@ -196,7 +185,7 @@ class Levels:
                     continue
                 around = costs.around(offsets, job)
                 kept = np.flatnonzero(
-                    np.all([around[held] <= limit for held, limit in most.items()], axis=0)
+                    np.all([around[held] <= limit for held, limit in limits.items()], axis=0)
                     & (around[name] < around[name][offsets[job]])
                 )
                 for offset in kept[np.argsort(around[name][kept], kind="stable")]:
@@ -206,97 +195,80 @@ class Levels:
                         break
         return offsets
 
-    def _turned(self, costs: Costs, name: str, start: Offsets) -> Offsets:
-        """Return the rotation of the whole group that is best for a sum over its jobs."""
-        jobs = costs.group.jobs
-        common = math.lcm(*(job.period for job in jobs))
-        if any(job.fixed_offset is not None for job in jobs) or common > _MOST_TURNS:
-            return start
-        most = self._most(costs, start)
-
-        def turn(by: int) -> Offsets:
-            return tuple(
-                (offset + by) % job.period for job, offset in zip(jobs, start, strict=True)
-            )
-
-        turns = (turn(by) for by in range(common))
-        singles = [held for held in most if not is_layered(held)]
-        allowed = (
-            each for each in turns if all(costs.units(held, each) <= most[held] for held in singles)
-        )
-        return min(allowed, key=lambda each: costs.units(name, each), default=start)
-
-    def _bears(self, costs: Costs, offsets: Offsets) -> bool:
-        """Return whether a schedule of a group has the cushion that has to be kept."""
-        if not self._cushion:
-            return True
-        reached = _cushion_of(costs.group, offsets)
-        return reached is None or reached >= self._cushion
-
     # ---------------------------------------------------------------- cushions
 
-    def _widen(self, grouping: Grouping, every: Sequence[Costs]) -> bool:
-        """Raise the least cushion of all groups as far as it goes."""
-        parts = {id(costs): self._at(costs) for costs in every}
+    def _widen(self, every: Sequence[Costs], parts: list[Offsets]) -> bool:
+        """Raise the least cushion of all groups as far as it goes; return whether proved."""
         proved = True
         ceiling: int | None = None  # what some group cannot exceed
-        for costs in every:
-            most, whole = self._widest(costs, parts, ceiling)
+        for number, costs in enumerate(every):
+            parts[number], reached, whole = self._widest(costs, parts[number], ceiling)
             proved = proved and whole
-            if most is not None:
-                ceiling = most if ceiling is None else min(ceiling, most)
-        self._take(grouping, [named(costs, parts[id(costs)]) for costs in every])
+            if reached is not None:
+                ceiling = reached if ceiling is None else min(ceiling, reached)
         return proved
 
     def _widest(
-        self, costs: Costs, parts: dict[int, Offsets], ceiling: int | None
-    ) -> tuple[int | None, bool]:
-        """Raise the cushion of a group, no further than `ceiling`; return it and whether proved."""
-        reached = _cushion_of(costs.group, parts[id(costs)])
+        self, costs: Costs, offsets: Offsets, ceiling: int | None
+    ) -> tuple[Offsets, int | None, bool]:
+        """Raise the cushion of a group, no further than `ceiling`.
+
+        Returns
+        -------
+        tuple
+            The schedule, its cushion, and whether no larger one is possible.
+        """
+        reached = costs.cushion(offsets)
         high = self._longest if ceiling is None else ceiling
         proved = True
         while reached is not None and reached < high:
             # The first look is at the top: groups that can bear all there is are common.
             middle = high if high == ceiling or high - reached == 1 else (reached + high + 1) // 2
-            answer = self._with_cushion(costs, middle, parts[id(costs)])
+            answer = self._with_cushion(costs, middle, offsets)
             if answer.offsets is not None:
-                parts[id(costs)] = answer.offsets
-                reached = _cushion_of(costs.group, answer.offsets)
+                offsets, reached = answer.offsets, costs.cushion(answer.offsets)
             else:
                 proved = proved and answer.proved
                 high = middle - 1
                 ceiling = None
             if self.whole.stopped:
-                return reached, False
-        return reached, proved
+                return offsets, reached, False
+        return offsets, reached, proved
 
     def _with_cushion(self, costs: Costs, slots: int, start: Offsets) -> Answer:
         """Return any schedule that has a cushion and keeps what is held."""
-        most = self._most(costs, start)
-        easy = self._at_peace(costs, slots) if self._may_be_at_peace(costs, start) else None
-        if easy is not None and all(
-            costs.units(name, easy) <= limit for name, limit in most.items()
-        ):
-            return Answer(easy, proved=True)
-        return least(costs, {}, most, cushion=slots)
-
-    def _may_be_at_peace(self, costs: Costs, start: Offsets) -> bool:
-        """Return whether a group may be without contention, going by what is held at its least."""
+        limits = self._limits(costs, start)
         held = any(each.exact and is_layered(each.name) for each in self.held)
-        return not held or not costs.units("latency", start)
-
-    def _at_peace(self, costs: Costs, slots: int) -> Offsets | None:
-        """Return a schedule without any contention although bursts are longer, if one is found."""
-        alike = weigh(costs.group, {"latency": Fraction(1)}).instance  # a weight of 0 costs nothing
-        longer = lengthen(alike, slots)
-        search = costs.search.below(longer)
-        search.limit_to(search.remaining, 4)
-        auto.run(search)
-        return search.best if search.incumbent == 0 else None
+        if not held or not costs.units("latency", start):  # there may be no contention at all
+            easy = _without_contention(costs, slots)
+            if easy is not None and _keeps(costs, easy, limits):
+                return Answer(easy, proved=True)
+        return minimise(costs, {}, limits, cushion=slots)
 
 
-def _cushion_of(block: Instance, offsets: Offsets) -> int | None:
-    """Return the cushion of a schedule of a group, None if nothing limits it."""
-    names = (job.name for job in block.jobs)
-    value = evaluate(block, dict(zip(names, offsets, strict=True))).objectives[_CUSHION]
-    return None if value is None else int(value)
+def _keeps(costs: Costs, offsets: Offsets, limits: Mapping[str, int]) -> bool:
+    return all(costs.units(name, offsets) <= limit for name, limit in limits.items())
+
+
+def _rotated(costs: Costs, name: str, start: Offsets, limits: Mapping[str, int]) -> Offsets:
+    """Return the rotation of the whole group that is best for a sum over its jobs."""
+    jobs = costs.group.jobs
+    common = math.lcm(*(job.period for job in jobs))
+    if any(job.fixed_offset is not None for job in jobs) or common > _MAX_ROTATIONS:
+        return start
+    singles = {held: limit for held, limit in limits.items() if not is_layered(held)}
+    rotations = (
+        tuple((offset + by) % job.period for job, offset in zip(jobs, start, strict=True))
+        for by in range(common)
+    )
+    allowed = (each for each in rotations if _keeps(costs, each, singles))
+    return min(allowed, key=lambda each: costs.units(name, each), default=start)
+
+
+def _without_contention(costs: Costs, slots: int) -> Offsets | None:
+    """Return a schedule without any contention although bursts are longer, if one is found."""
+    alike = weigh(costs.group, {"latency": Fraction(1)}).instance  # a weight of 0 costs nothing
+    search = costs.search.below(lengthen(alike, slots))
+    search.limit_to(search.remaining, 4)
+    auto.run(search)
+    return search.best if search.incumbent == 0 else None

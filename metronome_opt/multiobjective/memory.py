@@ -11,7 +11,7 @@ from typing import Any
 from metronome_opt.documents import make_folder, read_document, write_text
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.groupfront import GroupFront
+from metronome_opt.multiobjective.partfronts import GroupFront
 from metronome_opt.records import dump_document
 
 PROGRESS_FORMAT = "metronome-front-progress/1"
@@ -20,8 +20,10 @@ PROGRESS_FORMAT = "metronome-front-progress/1"
 class FrontMemory:
     """What is known of the fronts of the parts of one problem, kept in a file.
 
-    The file is written anew after every part. One of another problem (another instance, other
-    objectives, another reserve) is not read; the first part that is kept replaces it.
+    The file is written anew after every part, with a digest of all it says. One of another problem
+    (another instance, other objectives, another reserve) is not read, nor one that was changed; the
+    first part that is kept replaces it. Schedules are judged again by whoever recalls them. That a
+    front has no others is remembered only: `notes` say so.
 
     Parameters
     ----------
@@ -29,30 +31,39 @@ class FrontMemory:
         The file; it and its folder are made when the first part is kept.
     instance, objectives, cushion_slots
         The problem, as `pareto` is given it.
-
-    Attributes
-    ----------
-    notes
-        What the user should know of the file, a line each.
     """
 
     def __init__(
         self, path: str | Path, instance: Instance, objectives: Sequence[str], cushion_slots: int
     ) -> None:
         self._path = Path(path)
-        self._problem = _digest(instance, objectives, cushion_slots)
+        self._problem = _digest([instance.to_dict(), list(objectives), cushion_slots])
         self._periods = {job.name: job.period for job in instance.jobs}
-        self.notes: list[str] = []
+        self._notes: list[str] = []
+        self._remembered: set[str] = set()
         self._parts = self._read() if self._path.exists() else {}
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of the file, a line each."""
+        count = len(self._remembered)
+        if not count:
+            return self._notes
+        parts = f"{count} parts have" if count > 1 else "1 part has"
+        return [
+            *self._notes,
+            f"{self._path}: that {parts} no further points is remembered from an earlier run, "
+            "not proved again; remove the file to prove it anew",
+        ]
 
     def recall(self, part: str, jobs: Sequence[str]) -> GroupFront | None:
         """Return what is known of a part, None if nothing is."""
         known = self._parts.get(part)
         if known is None or known["jobs"] != list(jobs):
             return None
-        return GroupFront(
-            tuple(tuple(offsets) for offsets in known["schedules"]), known["complete"]
-        )
+        if known["complete"]:
+            self._remembered.add(part)
+        return GroupFront(tuple(map(tuple, known["schedules"])), known["complete"])
 
     def keep(self, part: str, jobs: Sequence[str], front: GroupFront) -> None:
         """Remember what was found, and write the file."""
@@ -62,24 +73,30 @@ class FrontMemory:
             "complete": front.complete,
         }
         make_folder(self._path.parent)
-        document = {"format": PROGRESS_FORMAT, "problem": self._problem, "parts": self._parts}
+        document = {
+            "format": PROGRESS_FORMAT,
+            "problem": self._problem,
+            "digest": _digest([self._problem, self._parts]),
+            "parts": self._parts,
+        }
         write_text(self._path, dump_document(document))
 
     def _read(self) -> dict[str, Any]:
         try:
             document = read_document(self._path)
         except InputError as error:
-            self.notes.append(f"{error}; begun anew")
+            self._notes.append(f"{error}; begun anew")
             return {}
         if document.get("problem") != self._problem:
             return {}
         parts = document.get("parts")
         if (
             document.get("format") != PROGRESS_FORMAT
+            or document.get("digest") != _digest([self._problem, parts])
             or not isinstance(parts, dict)
             or not all(self._is_front(part) for part in parts.values())
         ):
-            self.notes.append(f"{self._path}: is not what an earlier run wrote; begun anew")
+            self._notes.append(f"{self._path}: is not what an earlier run wrote; begun anew")
             return {}
         return parts
 
@@ -108,7 +125,6 @@ class FrontMemory:
         )
 
 
-def _digest(instance: Instance, objectives: Sequence[str], cushion_slots: int) -> str:
-    """Return what tells a problem from others."""
-    problem = [instance.to_dict(), list(objectives), cushion_slots]
-    return hashlib.sha256(json.dumps(problem, sort_keys=True).encode()).hexdigest()
+def _digest(said: Any) -> str:
+    """Return what tells a problem, or what is known of one, from others."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

@@ -1,22 +1,36 @@
-"""What can be optimised, and what each objective leaves as it is.
+"""The objectives: one class each, how they are registered, and how other packages add theirs.
 
-Presolve and solvers ask here what they may do; the rest of the code does not tell objectives apart
-by their names.
+Presolve and solvers ask an objective what they may do; nothing else tells objectives apart by their
+names. There are four kinds. A `LayeredObjective` is the contention of the same jobs with other
+weights, a `JobObjective` a sum over jobs, and stretch a matter of periods alone. The cushion is not
+a cost: that it is at least so many slots is a matter of which combinations of offsets are allowed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from importlib.metadata import entry_points
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.multiobjective.weighting import is_layered
+from metronome_opt.instance import Instance, Job
 from metronome_opt.schedule import OBJECTIVES
 
+ENTRY_POINTS = "metronome_opt.objectives"
+"""The group of entry points by which other packages add objectives."""
+DEFAULT_ORDER = ("contention", "stretch", "latency", "cushion", "wait", "moves")
+LAYERED = ("contention", "latency")
+CUSHION = "cushion"
+STRETCH = "stretch"
+MIXTURE = "weighted sum"
+_CLASS = "unserved of weight >= "
 
-@dataclass(frozen=True)
+
 class Objective:
-    """An objective of docs/model.md.
+    """An objective of docs/model.md, or of another package.
 
     Attributes
     ----------
@@ -24,7 +38,7 @@ class Objective:
         As in files.
     unit
         For people.
-    turns
+    rotation_invariant
         Whether rotating jobs that meet on links, all by the same amount, leaves it as it is: then
         blocks can be solved apart, and of rotations of one another one will do.
     adds_up
@@ -37,22 +51,204 @@ class Objective:
 
     name: str
     unit: str
-    turns: bool = True
-    adds_up: bool = True
-    maximised: bool = False
-    at_given_periods: bool = True
+    rotation_invariant = True
+    adds_up = True
+    maximised = False
+    at_given_periods = True
+
+    def natural_size(self, instance: Instance) -> Fraction:  # noqa: ARG002 (subclasses use it)
+        """Return what a weighted sum divides the objective by; 0 stands for 1."""
+        return Fraction(1)
 
 
-_ALL = (
-    Objective("contention", "weight x Mbit/s"),
-    Objective("latency", "share of all traffic"),
-    Objective("stretch", "weight x share of period", at_given_periods=False),
-    Objective("wait", "weight x slots", turns=False),
-    Objective("moves", "weight", turns=False),
-    Objective("cushion", "slots", adds_up=False, maximised=True),
-)
-BY_NAME = {objective.name: objective for objective in _ALL}
-DEFAULT_ORDER = ("contention", "stretch", "latency", "cushion", "wait", "moves")
+class LayeredObjective(Objective):
+    """A contention of the same jobs with other weights.
+
+    Contention counts what is unserved by layers, ``sum_k (v_k - v_{k-1}) * excess of the jobs of
+    weight at least v_k``. Whatever counts a layer by a price, contention does with weights that do
+    not fall as the jobs' own weights rise.
+    """
+
+    def weight(self, weight: int) -> int:
+        """Return the weight that makes a job's contention its share of the objective."""
+        raise NotImplementedError
+
+    def share(self, traffic: Fraction) -> Fraction:  # noqa: ARG002 (subclasses use it)
+        """Return what a Mbit/s of that contention counts, given all traffic in Mbit/s."""
+        return Fraction(1)
+
+
+class JobObjective(Objective):
+    """An objective that is a sum over jobs; the base class of objectives of other packages.
+
+    A package adds one by an entry point of the group ``metronome_opt.objectives``, called like the
+    objective, that names a subclass or an instance of it::
+
+        class Nights(JobObjective):
+            name, unit = "nights", "weight"
+
+            def cost(self, job, offset):
+                return job.weight if offset < job.period // 3 else 0
+
+    That is all: its value is the sum of these costs, less is better, and ``auto`` optimises it,
+    holds it and weighs it against others. Schedule files state the six objectives of the package
+    alone; what another one came to is said by `Result.levels`.
+    """
+
+    rotation_invariant = False
+
+    def cost(self, job: Job, offset: int) -> int:
+        """Return what one job at one offset costs: an integer, not negative, of the job alone."""
+        raise NotImplementedError
+
+    def max_cost(self, job: Job) -> int:
+        """Return what a job costs at most."""
+        return max(self.units(job, offset) for offset in range(job.period))
+
+    def units(self, job: Job, offset: int) -> int:
+        """Return `cost`, checked.
+
+        Raises
+        ------
+        InputError
+            If it is not an integer, or negative.
+        """
+        cost = self.cost(job, offset)
+        if type(cost) is not int or cost < 0:
+            raise InputError(
+                f"objectives: {self.name}: what job {show(job.name)} costs at offset {offset} must "
+                f"be an integer from 0 on, got {show(cost)}; mend the package that adds it"
+            )
+        return cost
+
+
+class _Contention(LayeredObjective):
+    """Unserved bandwidth, weighted."""
+
+    name, unit = "contention", "weight x Mbit/s"
+
+    def weight(self, weight: int) -> int:
+        return weight
+
+    def natural_size(self, instance: Instance) -> Fraction:
+        return sum((job.weight * traffic_of(job) for job in instance.jobs), Fraction(0))
+
+
+class _Latency(LayeredObjective):
+    """Late bandwidth, as a share of all traffic: the lowest layer alone."""
+
+    name, unit = "latency", "share of all traffic"
+
+    def weight(self, weight: int) -> int:  # noqa: ARG002 (that is the objective)
+        return 1
+
+    def share(self, traffic: Fraction) -> Fraction:
+        return 1 / (traffic or Fraction(1))
+
+
+class _ClassCost(LayeredObjective):
+    """What jobs of some weight and above do not get in all, Mbit/s."""
+
+    unit = "Mbit/s"
+
+    def __init__(self, weight: int) -> None:
+        self.name = class_cost(weight)
+        self._weight = weight
+
+    def weight(self, weight: int) -> int:
+        return int(weight >= self._weight)
+
+
+class _Stretch(Objective):
+    """Idle time, weighted, in shares of periods."""
+
+    name, unit = STRETCH, "weight x share of period"
+    at_given_periods = False
+
+    def natural_size(self, instance: Instance) -> Fraction:
+        return Fraction(sum(job.weight for job in instance.jobs))
+
+
+class _Wait(JobObjective):
+    """Slots from where jobs are ready to where they start, weighted."""
+
+    name, unit = "wait", "weight x slots"
+
+    def cost(self, job: Job, offset: int) -> int:
+        return job.weight * ((offset - job.ready) % job.period)
+
+    def max_cost(self, job: Job) -> int:
+        return job.weight * job.period
+
+    def natural_size(self, instance: Instance) -> Fraction:
+        return Fraction(sum(map(self.max_cost, instance.jobs)))
+
+
+class _Moves(JobObjective):
+    """The weight of running jobs that leave their offsets."""
+
+    name, unit = "moves", "weight"
+
+    def cost(self, job: Job, offset: int) -> int:
+        return job.weight if job.current_offset not in (None, offset) else 0
+
+    def max_cost(self, job: Job) -> int:
+        return job.weight
+
+    def natural_size(self, instance: Instance) -> Fraction:
+        return Fraction(sum(job.weight for job in instance.jobs if job.current_offset is not None))
+
+
+class _Cushion(Objective):
+    """Slots by which all bursts may grow; None where nothing limits it."""
+
+    name, unit = CUSHION, "slots"
+    adds_up = False
+    maximised = True
+
+    def natural_size(self, instance: Instance) -> Fraction:
+        return Fraction(max(job.period for job in instance.jobs))
+
+
+_ALL: tuple[Objective, ...] = (_Contention(), _Latency(), _Stretch(), _Wait(), _Moves(), _Cushion())
+BY_NAME: dict[str, Objective] = {objective.name: objective for objective in _ALL}
+
+
+# ------------------------------------------------------------------ looking them up
+
+
+def find_objective(name: str, place: str = "objectives") -> Objective:
+    """Return an objective: one of the six, what a priority class lacks, or one of a package.
+
+    Raises
+    ------
+    InputError
+        If it is not known, or the package that adds it is broken.
+    """
+    if name in BY_NAME:
+        return BY_NAME[name]
+    if name.startswith(_CLASS):
+        return _ClassCost(int(name.removeprefix(_CLASS)))
+    return _added(name, place)
+
+
+@cache
+def _added(name: str, place: str) -> JobObjective:
+    """Load an objective of another package; once, but for failures."""
+    points = entry_points(group=ENTRY_POINTS)
+    if name not in points.names:
+        known = ", ".join(dict.fromkeys((*OBJECTIVES, *sorted(points.names))))
+        raise InputError(f"{place}: {show(name)} is not known; choose from {known}")
+    point = points[name]
+    remedy = f"mend or remove the package that adds it ({point.value})"
+    try:
+        loaded = point.load()
+        made = loaded() if isinstance(loaded, type) else loaded
+    except Exception as error:  # whatever a foreign package does
+        raise InputError(f"{place}: {name} cannot be loaded ({error}); {remedy}") from None
+    if not isinstance(made, JobObjective) or made.name != name:
+        raise InputError(f"{place}: {name} is no JobObjective of this name; {remedy}")
+    return made
 
 
 def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, ...]:
@@ -68,15 +264,145 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
     if not names:
         raise InputError(f"{place}: none given; choose from {', '.join(OBJECTIVES)}")
     for index, name in enumerate(names):
-        if name not in BY_NAME:
-            raise InputError(
-                f"{place}: {show(name)} is not known; choose from {', '.join(OBJECTIVES)}"
-            )
+        if not isinstance(name, str) or name.startswith(_CLASS):
+            known = ", ".join(OBJECTIVES)
+            raise InputError(f"{place}: {show(name)} is not known; choose from {known}")
+        find_objective(name, place)
         if name in names[:index]:
             raise InputError(f"{place}: {name} is given twice; name each once")
     return tuple(names)
 
 
-def can_turn(names: Collection[str]) -> bool:
+def can_rotate(names: Collection[str]) -> bool:
     """Return whether rotating what meets on links changes none of some objectives."""
-    return all(is_layered(name) or BY_NAME[name].turns for name in names)
+    return all(find_objective(name).rotation_invariant for name in names if name != MIXTURE)
+
+
+def is_layered(name: str) -> bool:
+    """Return whether an objective is the contention of other weights."""
+    return name != MIXTURE and isinstance(find_objective(name), LayeredObjective)
+
+
+def _layered(name: str) -> LayeredObjective:
+    objective = find_objective(name)
+    assert isinstance(objective, LayeredObjective)  # noqa: S101 (the callers' promise)
+    return objective
+
+
+def layered_weight(name: str, weight: int) -> int:
+    """Return the weight that makes a job's contention its share of a layered objective."""
+    return _layered(name).weight(weight)
+
+
+def layered_share(name: str, traffic: Fraction) -> Fraction:
+    """Return what a Mbit/s counts in a layered objective, given all traffic in Mbit/s."""
+    return _layered(name).share(traffic)
+
+
+def class_cost(weight: int) -> str:
+    """Return the name of what jobs of a weight and above do not get in all, in Mbit/s."""
+    return f"{_CLASS}{weight}"
+
+
+# ------------------------------------------------------------------ as numbers
+
+
+_NO_LIMIT = Fraction(10**12)
+"""More slots than any burst can grow."""
+
+
+def to_minimise(name: str, value: Fraction | None) -> Fraction:
+    """Return an objective as a number of which less is better; None is a cushion without limit."""
+    if value is None:
+        return -_NO_LIMIT
+    return -value if find_objective(name).maximised else value
+
+
+def as_stated(name: str, value: Fraction) -> Fraction | None:
+    """Return what `to_minimise` was given."""
+    if value == -_NO_LIMIT:
+        return None
+    return -value if find_objective(name).maximised else value
+
+
+def normal(instance: Instance, name: str) -> Fraction:
+    """Return what an objective is divided by in a weighted sum: its natural size, 1 if that is 0.
+
+    Contention: the weighted traffic of all jobs on all links, Mbit/s. Latency is a share already.
+    Stretch: the sum of the weights. Wait: the weighted periods, slots. Moves: the weights of the
+    jobs that run. Cushion: the longest period, slots. Of another package: what it says, or 1.
+    """
+    return find_objective(name).natural_size(instance) or Fraction(1)
+
+
+def weighted_sum(
+    original: Instance, prices: Mapping[str, Fraction], values: Mapping[str, Fraction | None]
+) -> Fraction:
+    """Return a weighted sum of objectives, each divided by its natural size; less is better.
+
+    A cushion counts against the sum; one without limit counts as the longest period.
+
+    Parameters
+    ----------
+    original
+        The jobs as they are if nobody is stretched.
+    prices, values
+        The weight and the value of each objective, by name.
+    """
+    total = Fraction(0)
+    for name, price in prices.items():
+        size, value = normal(original, name), values[name]
+        amount = size if value is None else value
+        total += (-1 if find_objective(name).maximised else 1) * price * amount / size
+    return total
+
+
+def traffic_of(job: Job) -> Fraction:
+    """Return what a job puts on all its links on average if it is not stretched, Mbit/s."""
+    return Fraction(sum(job.links.values()) * job.volume, job.period)
+
+
+def traffic(instance: Instance) -> Fraction:
+    """Return what all jobs put on all links on average if none is stretched, Mbit/s."""
+    return sum(map(traffic_of, instance.jobs), Fraction(0))
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """A sum of layered objectives, as a contention.
+
+    Attributes
+    ----------
+    instance
+        The jobs with other weights.
+    scale
+        ``contention of it * scale = the sum``.
+    """
+
+    instance: Instance
+    scale: Fraction
+
+
+def weigh(instance: Instance, prices: Mapping[str, Fraction]) -> Weighting:
+    """Return a sum of layered objectives as the contention of an instance.
+
+    Parameters
+    ----------
+    prices
+        Of a Mbit/s of each objective, by name, not negative. That of latency is for what is late,
+        Mbit/s, not for its share of the traffic.
+    """
+    for name, price in prices.items():
+        if price < 0:
+            raise InputError(f"weights.{name}: must not be negative, got {price}")
+    common = math.lcm(1, *(price.denominator for price in prices.values()))
+    whole = {name: int(price * common) for name, price in prices.items()}
+    shared = math.gcd(*whole.values()) or 1
+
+    def weight_of(job: Job) -> int:
+        return sum(
+            price // shared * layered_weight(name, job.weight) for name, price in whole.items()
+        )
+
+    jobs = (job.model_copy(update={"weight": weight_of(job)}) for job in instance.jobs)
+    return Weighting(instance.replace(jobs=tuple(jobs)), Fraction(shared, common))

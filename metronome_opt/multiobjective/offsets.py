@@ -14,16 +14,23 @@ from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, demand_of
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
-from metronome_opt.multiobjective.clock import Run
-from metronome_opt.multiobjective.costs import MIXTURE
-from metronome_opt.multiobjective.found import Found, scaled_block
-from metronome_opt.multiobjective.goals import normal, weighted_sum
-from metronome_opt.multiobjective.groups import traffic
+from metronome_opt.multiobjective.goals import Found, Run
 from metronome_opt.multiobjective.levels import Levels
-from metronome_opt.multiobjective.objectives import BY_NAME
-from metronome_opt.multiobjective.weighting import Weighting, class_cost, is_layered, weigh
-from metronome_opt.result import Event, Level, Result, Stop
-from metronome_opt.schedule import Status
+from metronome_opt.multiobjective.objectives import (
+    CUSHION,
+    MIXTURE,
+    class_cost,
+    find_objective,
+    is_layered,
+    layered_share,
+    normal,
+    to_minimise,
+    traffic,
+    weigh,
+    weighted_sum,
+)
+from metronome_opt.result import Block, Event, Level, Result, Stop
+from metronome_opt.schedule import OBJECTIVES, Status
 from metronome_opt.solvers.network.tables import scale_of
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import interrupt_stops
@@ -60,19 +67,24 @@ class _AtPeriods:
         self._original = original
         self._base = traffic(original)
         self._found = Found(dict(instance.unshifted))
+        self._limits = self._offset_terms(run.goal.epsilon)
+        self._prices = self._offset_terms(run.goal.prices)
         self._mixture = {
-            name: price / normal(original, name) * (-1 if BY_NAME[name].maximised else 1)
-            for name, price in run.goal.prices.items()
-            if BY_NAME[name].at_given_periods and price
+            name: to_minimise(name, price) / normal(original, name)
+            for name, price in self._prices.items()
+            if price
         }
-
         self._searched: Mapping[str, Fraction] = self._mixture
+
+    @staticmethod
+    def _offset_terms(given: Mapping[str, Fraction]) -> dict[str, Fraction]:
+        """Return what is said of objectives that are a matter of offsets."""
+        return {n: value for n, value in given.items() if find_objective(n).at_given_periods}
 
     def found(self) -> Found:
         """Go through what is limited, then through the objectives."""
-        for name, most in self._goal.epsilon.items():
-            if BY_NAME[name].at_given_periods:
-                self._reach(name, most)
+        for name, limit in self._limits.items():
+            self._reach(name, limit)
         if self._mixture:
             self._mix()
         else:
@@ -92,7 +104,7 @@ class _AtPeriods:
 
     def _names(self) -> list[str]:
         """Return the levels: with strict priority contention is one for each weight class."""
-        names = [name for name in self._goal.objectives if BY_NAME[name].at_given_periods]
+        names = [name for name in self._goal.objectives if find_objective(name).at_given_periods]
         if self._goal.strict:
             weights = sorted({job.weight for job in self._instance.jobs}, reverse=True)
             names[:1] = [class_cost(weight) for weight in weights]
@@ -165,7 +177,7 @@ class _AtPeriods:
     def _by_solver(
         self, prices: Mapping[str, Fraction], share: Fraction, first: str | None
     ) -> bool:
-        """Let the solver minimise a sum of contention and late bandwidth; return if proved.
+        """Let the solver minimise a sum of layered objectives, per Mbit/s; return if proved.
 
         Parameters
         ----------
@@ -173,21 +185,17 @@ class _AtPeriods:
             The objective whose bound and trajectory this is, None if it is a sum.
         """
         weighting = weigh(self._instance, prices)
-        factor = self._factor(first, weighting)
-        told = self._run.callback
-        known = first in BY_NAME
+        known = first in OBJECTIVES
+        # Of a sum nobody knows what it says of the objective: that something goes on is all.
+        factor = weighting.scale * layered_share(first, self._base) if first and known else None
+        listener = self._run.callback
 
         def scaled(event: Event) -> Event:
             return replace(
                 event,
-                incumbent=None if event.incumbent is None else event.incumbent * factor,
-                bound=None if event.bound is None else event.bound * factor,
+                incumbent=_scaled(event.incumbent, factor),
+                bound=_scaled(event.bound, factor),
             )
-
-        def tell(event: Event) -> bool | None:
-            # Of a sum nobody knows what it says of the objective: that something goes on is all.
-            shown = scaled(event) if known else replace(event, incumbent=None, bound=None)
-            return told(shown) if told is not None else None
 
         result = solve_contention(
             weighting.instance,
@@ -195,32 +203,24 @@ class _AtPeriods:
             time_limit=self._run.share(share),
             seed=self._run.seed,
             workers=self._run.workers,
-            callback=tell,
+            callback=None if listener is None else lambda event: listener(scaled(event)),
         )
         self._take(result, prices)
         if known:
-            self._found.trajectory = tuple(scaled(event) for event in result.trajectory)
-            bound = result.lower_bound
-            self._found.bound = None if bound is None else bound * factor
-            self._found.blocks = tuple(scaled_block(block, factor) for block in result.blocks)
+            self._found.trajectory = tuple(map(scaled, result.trajectory))
+            self._found.bound = _scaled(result.lower_bound, factor)
+            self._found.blocks = tuple(_scaled_block(block, factor) for block in result.blocks)
         return result.status is Status.OPTIMAL
-
-    def _factor(self, first: str | None, weighting: Weighting) -> Fraction:
-        if first == "latency":
-            return weighting.scale / self._base if self._base else Fraction(1)
-        return weighting.scale
 
     def _take(self, result: Result, prices: Mapping[str, Fraction]) -> None:
         """Take a schedule if it is no worse in the sum that it is for."""
         found = self._found
-        if found.levels:
-            old, new = (
-                sum(price * self._layered_value(name, offsets) for name, price in prices.items())
-                for offsets in (found.offsets, result.offsets)
-            )
-            if new < old:
-                found.offsets = dict(result.offsets)
-        else:
+
+        def total(offsets: Mapping[str, int]) -> Fraction:
+            values = (price * self._layered_value(n, offsets) for n, price in prices.items())
+            return sum(values, Fraction(0))
+
+        if not found.levels or total(result.offsets) < total(found.offsets):
             found.offsets = dict(result.offsets)
         if found.stop in (Stop.FINISHED, Stop.PROVED):  # what cut an earlier level short remains
             found.stop = result.stop
@@ -241,16 +241,13 @@ class _AtPeriods:
 
     def _by_levels(self, name: str, share: Fraction = Fraction(1)) -> bool:
         """Optimise an objective over groups of jobs, the earlier ones held."""
-        if self._ended:
-            return False
-        return self._improved(self._levels(share), name)
+        return not self._ended and self._improved(self._levels(share), name)
 
     def _levels(self, share: Fraction = Fraction(1)) -> Levels:
         """Return the schedule there is, with all limits and what was optimised before held."""
         levels = Levels(self._search(share), self._base, dict(self._found.offsets), self._searched)
-        for limited, most in self._goal.epsilon.items():
-            if BY_NAME[limited].at_given_periods:
-                levels.limit(limited, most)
+        for name, limit in self._limits.items():
+            levels.limit(name, limit)
         for level in self._found.levels:
             levels.hold(level)
         return levels
@@ -258,11 +255,7 @@ class _AtPeriods:
     def _search(self, share: Fraction = Fraction(1)) -> Search:
         run = self._run
         return Search(
-            self._instance,
-            time_limit=run.share(share),
-            seed=run.seed,
-            workers=run.workers,
-            callback=None,
+            self._instance, time_limit=run.share(share), seed=run.seed, workers=run.workers
         )
 
     def _improved(self, levels: Levels, name: str) -> bool:
@@ -282,7 +275,7 @@ class _AtPeriods:
 
     # ---------------------------------------------------------------- limits
 
-    def _reach(self, name: str, most: Fraction) -> None:
+    def _reach(self, name: str, limit: Fraction) -> None:
         """Find a schedule within a limit, starting from the one there is.
 
         Raises
@@ -292,27 +285,25 @@ class _AtPeriods:
         SolverError
             If none was found in time.
         """
-        search = self._search()
-        levels = Levels(search, self._base, self._found.offsets)
-        for other, limit in self._goal.epsilon.items():
+        levels = Levels(self._search(), self._base, self._found.offsets)
+        for other, earlier in self._limits.items():
             if other == name:
                 break
-            if BY_NAME[other].at_given_periods:
-                levels.limit(other, limit)
-        value = levels.value(name)
-        if _within(name, value, most):
+            levels.limit(other, earlier)
+        bound = to_minimise(name, limit)
+        if to_minimise(name, levels.value(name)) <= bound:
             return
         proved = self._improved(levels, name)
         value = levels.value(name)
-        if _within(name, value, most):
+        if to_minimise(name, value) <= bound:
             return
         if proved:
             raise InputError(
-                f"epsilon: {name} of {most} cannot be had; the best possible is {value}; "
-                f"{'lower' if BY_NAME[name].maximised else 'raise'} it to that or beyond"
+                f"epsilon: {name} of {limit} cannot be had; the best possible is {value}; "
+                f"{'lower' if find_objective(name).maximised else 'raise'} it to that or beyond"
             )
         raise SolverError(
-            f"epsilon: no schedule with {name} of {most} was found in time, "
+            f"epsilon: no schedule with {name} of {limit} was found in time, "
             f"only one with {value}; allow more time or loosen it"
         )
 
@@ -321,16 +312,15 @@ class _AtPeriods:
     def _mix(self) -> None:
         """Optimise a weighted sum."""
         found = self._found
-        costs = {name: price for name, price in self._mixture.items() if price >= 0}
-        widening = bool(self._mixture.pop("cushion", None))
+        widening = bool(self._mixture.pop(CUSHION, None))
         layered = {
-            name: price if name == "contention" else price / (self._base or 1)
-            for name, price in costs.items()
-            if is_layered(name) and price
+            name: price * layered_share(name, self._base)
+            for name, price in self._mixture.items()
+            if is_layered(name)
         }
         proved = True
+        only = len(layered) == len(self._mixture) and not widening
         if layered and not self._goal.epsilon:
-            only = set(layered) == set(self._mixture) and not widening
             share = Fraction(1) if only else _SHARE
             try:
                 proved = self._by_solver(layered, share, first=None)
@@ -338,10 +328,7 @@ class _AtPeriods:
                 self._by_solver(_simpler(layered), share, first=None)
                 proved = False
                 found.notes.append(_APPROXIMATED)
-            if only:
-                found.levels.append(Level(MIXTURE, self._mixed(), proved))
-                return
-        if self._mixture:
+        if self._mixture and (not only or self._goal.epsilon):
             try:
                 proved = self._by_levels(MIXTURE)
             except CostTooLargeError:
@@ -355,25 +342,21 @@ class _AtPeriods:
 
     def _mixed(self) -> Fraction:
         """Return the weighted sum of the schedule there is."""
-        prices = {
-            name: price
-            for name, price in self._goal.prices.items()
-            if BY_NAME[name].at_given_periods
-        }
-        return weighted_sum(self._original, prices, {name: self._value(name) for name in prices})
+        values = {name: self._value(name) for name in self._prices}
+        return weighted_sum(self._original, self._prices, values)
 
     def _widened(self) -> bool:
         """Try every larger cushion with the least that the other objectives come to then."""
         if self._ended:
             return False
         best, kept = self._mixed(), dict(self._found.offsets)
-        reached = self._value("cushion")
+        reached = self._value(CUSHION)
         proved = True
         while reached is not None:
             levels = self._levels()
-            levels.limit("cushion", reached + 1)
-            proved = self._improved(levels, MIXTURE if self._mixture else "cushion") and proved
-            following = self._value("cushion")
+            levels.limit(CUSHION, reached + 1)
+            proved = self._improved(levels, MIXTURE if self._mixture else CUSHION) and proved
+            following = self._value(CUSHION)
             if following is not None and following <= reached:
                 break
             reached = following
@@ -388,14 +371,17 @@ class _AtPeriods:
 
 def _simpler(prices: Mapping[str, Fraction]) -> dict[str, Fraction]:
     """Return prices of nearly the same ratio in small numbers."""
-    least = min(prices.values())
+    smallest = min(prices.values())
     return {
-        name: min(price / least, Fraction(_DOMINANT)).limit_denominator(_SIMPLE)
+        name: min(price / smallest, Fraction(_DOMINANT)).limit_denominator(_SIMPLE)
         for name, price in prices.items()
     }
 
 
-def _within(name: str, value: Fraction | None, most: Fraction) -> bool:
-    if BY_NAME[name].maximised:
-        return value is None or value >= most
-    return value is not None and value <= most
+def _scaled(value: Fraction | None, factor: Fraction | None) -> Fraction | None:
+    """Return a value in another unit; None without one."""
+    return None if value is None or factor is None else value * factor
+
+
+def _scaled_block(block: Block, factor: Fraction | None) -> Block:
+    return replace(block, value=_scaled(block.value, factor), bound=_scaled(block.bound, factor))

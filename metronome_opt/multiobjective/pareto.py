@@ -8,17 +8,15 @@ from fractions import Fraction
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.clock import Clock, Run
-from metronome_opt.multiobjective.front import (
-    Candidate,
-    Front,
-    Row,
+from metronome_opt.multiobjective.front import Candidate, Front, Row, nondominated
+from metronome_opt.multiobjective.goals import Exact, Run, check_reserve, make_goal
+from metronome_opt.multiobjective.objectives import (
+    BY_NAME,
     as_stated,
-    nondominated,
+    check_names,
+    find_objective,
     to_minimise,
 )
-from metronome_opt.multiobjective.goals import Exact, check_reserve, make_goal
-from metronome_opt.multiobjective.objectives import BY_NAME, check_names
 from metronome_opt.multiobjective.partfronts import FrontEvent, Memory, PartFronts
 from metronome_opt.multiobjective.stretchedfront import front_stretched
 from metronome_opt.presolve.lengthen import lengthen
@@ -84,6 +82,11 @@ def pareto(
     check_instance(instance)
     check_numbers(time_limit, seed, workers)
     names = check_names(objectives)
+    if added := [name for name in names if name not in BY_NAME]:
+        raise InputError(
+            f"objectives: {added[0]} is another package's, which has no place in the schedules of "
+            "a front; use solve"
+        )
     if not 2 <= len(names) <= 3:
         raise InputError(
             f"objectives: a front has two or three objectives, got {len(names)}; "
@@ -97,53 +100,32 @@ def pareto(
             )
     check_reserve(instance, cushion_slots)
     run = Run(make_goal(names), "auto", time_limit, seed, workers or os.cpu_count() or 1)
-    clock = Clock(run)
-    with interrupt_stops(clock):
+    rows: Sequence[Row]
+    with interrupt_stops(run):
         if "stretch" in names or instance.needs_stretch:
             rows, complete = front_stretched(
-                instance,
-                names,
-                clock,
-                run,
-                cushion_slots,
-                approximate=approximate,
-                callback=callback,
+                instance, names, run, cushion_slots, approximate=approximate, callback=callback
             )
         else:
-            parts = PartFronts(
-                lengthen(instance, cushion_slots), names, clock, run, approximate, memory, callback
-            )
+            longer = lengthen(instance, cushion_slots)
+            parts = PartFronts(longer, names, run, approximate, memory, callback)
             schedules, complete = parts.front()
             rows = [(offsets, {}) for offsets in schedules]
-    return _front(instance, names, rows, complete, clock, run, limits, cushion_slots)
-
-
-def _front(
-    instance: Instance,
-    names: tuple[str, ...],
-    rows: Sequence[Row],
-    complete: bool,
-    clock: Clock,
-    run: Run,
-    limits: Mapping[str, Fraction],
-    cushion_slots: int,
-) -> Front:
-    """Let the judge compute the values of schedules, and keep what is on the front."""
+    # The judge computes the values.
     candidates = []
     for row in rows:
         values = evaluate(instance, *row, longer=cushion_slots).objectives
-        candidates.append(
-            Candidate(tuple(to_minimise(name, values[name]) for name in names), (row,))
-        )
+        costs = tuple(to_minimise(name, values[name]) for name in names)
+        candidates.append(Candidate(costs, (row,)))
     whole = nondominated(candidates)
     kept = [each for each in whole if _is_within(names, each, limits)]
     if whole and not kept and complete:
         raise InputError(_out_of_reach(names, whole, limits))
     bound = kept[0].values[0] if kept and complete and kept[0] is whole[0] else None
-    stop = Stop.PROVED if complete else clock.stop
+    stop = Stop.PROVED if complete else run.stop
     points = tuple(_schedule(instance, names[0], each, bound, run, cushion_slots) for each in kept)
-    notes = [] if complete else ["the front may have more points: not all was proved in time"]
-    return Front(instance, names, points, complete, stop, run.elapsed, tuple(notes))
+    notes = () if complete else ("the front may have more points: not all was proved in time",)
+    return Front(instance, names, points, complete, stop, run.elapsed, notes)
 
 
 def _out_of_reach(
@@ -153,9 +135,10 @@ def _out_of_reach(
     for name, limit in limits.items():
         least = min(each.values[names.index(name)] for each in whole)
         if least > to_minimise(name, limit):
+            remedy = "lower" if find_objective(name).maximised else "raise"
             return (
                 f"epsilon: no schedule has a {name} of {limit}; the best possible is "
-                f"{as_stated(name, least)}, {'lower' if BY_NAME[name].maximised else 'raise'} it"
+                f"{as_stated(name, least)}, {remedy} it"
             )
     wanted = ", ".join(f"{name}={limit}" for name, limit in limits.items())
     return f"epsilon: no schedule keeps to {wanted} together; loosen one of them"

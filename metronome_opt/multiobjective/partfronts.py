@@ -1,7 +1,13 @@
-"""The front of an instance at given periods, from those of its parts.
+"""The exact front of an instance at given periods, from those of its parts.
 
 The instance is taken apart as far as the objectives allow, and the front of the whole is the
 non-dominated part of the Minkowski sum of the fronts of its parts.
+
+Of a part both ends are found first: the least of each objective, and of those schedules the least
+of the other. What is worth finding lies between them. Single jobs are moved as long as that shows
+anything new, which costs next to nothing; then `Nondominated` finds what is missing, or that
+nothing is. Cushions are not costs: for each cushion that is reached, the front of the other
+objectives among the schedules that have a larger one is found in turn.
 """
 
 from __future__ import annotations
@@ -12,20 +18,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+import numpy as np
+
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.clock import Clock, Run
-from metronome_opt.multiobjective.costs import Costs, Offsets
-from metronome_opt.multiobjective.front import Candidate, minkowski, nondominated, to_minimise
-from metronome_opt.multiobjective.groupfront import GroupFront, front_of
-from metronome_opt.multiobjective.groups import group, named, traffic
-from metronome_opt.multiobjective.objectives import can_turn
+from metronome_opt.kernels.tables import CostTooLargeError, Ints
+from metronome_opt.multiobjective.costs import Costs, Offsets, group
+from metronome_opt.multiobjective.front import Candidate, minkowski, nondominated
+from metronome_opt.multiobjective.goals import Run
+from metronome_opt.multiobjective.minimise import lexicographic
+from metronome_opt.multiobjective.nondominated import Archive, Nondominated, Slope
+from metronome_opt.multiobjective.objectives import CUSHION, can_rotate, to_minimise, traffic
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.network.tables import domains_of
 from metronome_opt.solvers.search import Search
-from metronome_opt.verify import evaluate
+from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
-MOST_SCHEDULES = 10**6
+_MAX_SCHEDULES = 10**6
 """Of a part, for a front of three objectives."""
 
 
@@ -49,6 +58,22 @@ class FrontEvent:
     points: int
 
 
+@dataclass(frozen=True)
+class GroupFront:
+    """Schedules of a group of which none is as good as another in everything.
+
+    Attributes
+    ----------
+    schedules
+        Offsets in the order of the jobs.
+    complete
+        Whether the group has no others.
+    """
+
+    schedules: tuple[Offsets, ...]
+    complete: bool
+
+
 class Memory(Protocol):
     """What is known of the fronts of parts from an earlier run."""
 
@@ -68,7 +93,7 @@ class PartFronts:
         With the periods, and the bursts, that count.
     names
         One to three objectives.
-    clock, run
+    run
         When to stop, with which seed and how many workers.
     approximate, memory, callback
         As `pareto` has them.
@@ -78,19 +103,14 @@ class PartFronts:
         self,
         instance: Instance,
         names: Sequence[str],
-        clock: Clock,
         run: Run,
         approximate: bool = False,
         memory: Memory | None = None,
         callback: Callable[[FrontEvent], bool | None] | None = None,
     ) -> None:
-        self._clock = clock
+        self._run = run
         self._search = Search(
-            instance,
-            time_limit=run.remaining,
-            seed=run.seed,
-            workers=run.workers,
-            parent=clock,
+            instance, time_limit=run.remaining, seed=run.seed, workers=run.workers, parent=run
         )
         self._names = tuple(names)
         self._approximate = approximate
@@ -109,6 +129,8 @@ class PartFronts:
         grouping = group(instance, self._names)
         base = traffic(instance) if base is None else base
         every = grouping.costs(self._search, base, self._names)
+        if not every:
+            return [grouping.join([])], True
         if len(self._names) > 2 and not self._approximate:
             for costs in every:
                 _check_size(costs.group, self._names)
@@ -120,66 +142,161 @@ class PartFronts:
             complete = complete and found.complete
             fronts[number] = [self._candidate(every[number], each) for each in found.schedules]
             self._tell(len(fronts), len(every), sum(map(len, fronts.values())))
-        ordered = [nondominated(fronts[number]) for number in range(len(every))]
-        whole = minkowski(self._names, ordered)
-        if not every:
-            return [grouping.join([])], True
-        joined = [grouping.join([offsets for offsets, _ in each.parts]) for each in whole]
-        return joined, complete
+        whole = minkowski(self._names, [nondominated(fronts[n]) for n in range(len(every))])
+        return [grouping.join([offsets for offsets, _ in each.parts]) for each in whole], complete
 
     def _part(self, number: int, costs: Costs) -> GroupFront:
         """Return the front of a part, from memory if it is known."""
         jobs = [job.name for job in costs.group.jobs]
-        key = f"{number}"
-        known = None if self._memory is None else self._memory.recall(key, jobs)
+        known = None if self._memory is None else self._memory.recall(f"{number}", jobs)
         if known is not None and known.complete:
             return known
         before = () if known is None else known.schedules
         start = _heuristic(costs)
-
-        def cushion_of(offsets: Offsets) -> int | None:
-            value = evaluate(costs.group, named(costs, offsets)).objectives["cushion"]
-            return None if value is None else int(value)
-
         if self._search.stopped:
             return GroupFront((*before, start), complete=False)
-        found = front_of(costs, self._names, start, cushion_of, before)
+        found = front_of(costs, self._names, start, before)
         if not found.schedules:
             found = GroupFront((*before, start), complete=False)
         if self._memory is not None:
-            self._memory.keep(key, jobs, found)
+            self._memory.keep(f"{number}", jobs, found)
         return found
 
     def _candidate(self, costs: Costs, offsets: Offsets) -> Candidate:
-        by_name = named(costs, offsets)
         values = []
         for name in self._names:
-            if name == "cushion":
-                value = evaluate(costs.group, by_name).objectives[name]
+            if name == CUSHION:
+                slots = costs.cushion(offsets)
+                value = None if slots is None else Fraction(slots)
             else:
                 value = costs.value(name, offsets)
             values.append(to_minimise(name, value))
-        return Candidate(tuple(values), ((by_name, {}),))
+        return Candidate(tuple(values), ((costs.named(offsets), {}),))
 
     def _tell(self, done: int, parts: int, points: int) -> None:
         event = FrontEvent(self._search.elapsed, done, parts, points)
         if self._callback is not None and self._callback(event):
-            self._clock.call_off()
+            self._run.call_off()
 
 
 def _heuristic(costs: Costs) -> Offsets:
     """Return a schedule that is found at once."""
     # Not below the search: there is to be one even if no time is left.
-    search = Search(costs.group, time_limit=None, seed=0, workers=1)
-    greedy.run(search)
-    return search.best or tuple(job.unshifted for job in costs.group.jobs)
+    return tuple(greedy.construct(Search(costs.group, time_limit=None, seed=0, workers=1)))
 
 
 def _check_size(part: Instance, names: Sequence[str]) -> None:
-    count = math.prod(map(len, domains_of(part, turned_alike=can_turn(names))))
-    if count > MOST_SCHEDULES:
+    count = math.prod(map(len, domains_of(part, turned_alike=can_rotate(names))))
+    if count > _MAX_SCHEDULES:
         raise InputError(
             f"objectives: for a front of {len(names)} objectives a part of {len(part.jobs)} jobs "
-            f"has {count:.2g} schedules, more than {MOST_SCHEDULES:,}; take two objectives, "
+            f"has {count:.2g} schedules, more than {_MAX_SCHEDULES:,}; take two objectives, "
             "or say approximate for what is found in time"
         )
+
+
+# ------------------------------------------------------------------ one part
+
+
+def front_of(
+    costs: Costs, names: Sequence[str], start: Offsets, known: Sequence[Offsets] = ()
+) -> GroupFront:
+    """Return the front of a group.
+
+    Parameters
+    ----------
+    names
+        Up to three objectives at given periods.
+    start
+        Any schedule.
+    known
+        Schedules that were found before.
+    """
+    others = tuple(name for name in names if name != CUSHION)
+    if CUSHION not in names:
+        return _without_cushion(costs, others, start, known, 0)
+    found: list[Offsets] = list(known)
+    cushion: int | None = 0
+    complete = True
+    while cushion is not None and not costs.search.stopped:
+        part = _without_cushion(costs, others or ("latency",), start, (), cushion)
+        complete = complete and part.complete
+        found += part.schedules
+        reached = [costs.cushion(offsets) for offsets in part.schedules]
+        limited = [slots for slots in reached if slots is not None]
+        cushion = min(limited) + 1 if limited else None
+    return GroupFront(tuple(found), complete and cushion is None)
+
+
+def _without_cushion(
+    costs: Costs, names: tuple[str, ...], start: Offsets, known: Sequence[Offsets], cushion: int
+) -> GroupFront:
+    """Return the front among the schedules with a cushion of at least some slots."""
+    begin = None if cushion else start
+    orders = [(first, *(name for name in names if name != first)) for first in names]
+    answers = [lexicographic(costs, each, cushion=cushion, start=begin) for each in orders]
+    ends = [answer.offsets for answer in answers if answer.offsets is not None]
+    proved = all(answer.proved for answer in answers)
+    if len(names) == 1 or not ends:
+        return GroupFront(tuple(ends), proved)
+    try:
+        points, whole = _between(costs, names, ends, known if cushion else (*known, start), cushion)
+    except (ModelTooLargeError, CostTooLargeError, MemoryError):
+        return GroupFront(tuple(ends), complete=False)
+    return GroupFront(points, proved and whole)
+
+
+def _between(
+    costs: Costs,
+    names: tuple[str, ...],
+    ends: Sequence[Offsets],
+    known: Sequence[Offsets],
+    cushion: int,
+) -> tuple[tuple[Offsets, ...], bool]:
+    """Return the front between its ends, and whether nothing is missing."""
+
+    def values(offsets: Offsets) -> tuple[int, ...]:
+        return tuple(costs.units(name, offsets) for name in names)
+
+    # Of two objectives nothing between is worse than at the other's end; of three it may be.
+    worst = [max(column) for column in zip(*map(values, ends), strict=True)]
+    limits = worst if len(names) == 2 else [None] * len(names)
+    parts = [costs.priced({name: 1}, limit) for name, limit in zip(names, limits, strict=True)]
+    archive = Archive([part.network.limit for part in parts], held=[0] if cushion else [])
+    for each in (*ends, *known):
+        archive.add(values(each), each)
+    if not cushion:
+        _descend(costs, names, archive)
+    if len(names) == 2 and len(archive.points) > 1:
+        # The prices at which both ends cost the same, and what lies between costs at most.
+        left, right = archive.points[0][0], archive.points[-1][0]
+        prices = (left[1] - right[1], right[0] - left[0])
+        joint = costs.priced(
+            dict(zip(names, prices, strict=True)), Slope(prices, Fraction(1)).limit(archive)
+        )
+        archive.slope = Slope(prices, joint.per_unit)
+        parts.append(joint)
+    networks = [part.network for part in parts]
+    searches = [part.search for part in parts]
+    if cushion:
+        networks.append(costs.bearing(cushion))
+        searches.append(costs.search)
+    proved = Nondominated(searches, networks, archive, len(names)).run()
+    return tuple(offsets for _, offsets in archive.points), proved
+
+
+def _descend(costs: Costs, names: Sequence[str], archive: Archive) -> None:
+    """Move single jobs of what is known, as long as that shows anything new."""
+    seen: set[Offsets] = set()
+    free = [n for n, job in enumerate(costs.group.jobs) if job.fixed_offset is None]
+    while todo := [each for _, each in archive.points if each not in seen]:
+        for offsets in todo:
+            seen.add(offsets)
+            for job in free:
+                if costs.search.stopped:
+                    return
+                around = costs.around(offsets, job)
+                rows: Ints = np.stack([around[name] for name in names], axis=1)
+                for offset in np.flatnonzero(archive.promising(rows)):
+                    moved = (*offsets[:job], int(offset), *offsets[job + 1 :])
+                    archive.add(tuple(map(int, rows[offset])), moved)

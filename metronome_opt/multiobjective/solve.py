@@ -8,9 +8,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.clock import Run
-from metronome_opt.multiobjective.found import Found
-from metronome_opt.multiobjective.goals import Exact, check_able, check_reserve, make_goal
+from metronome_opt.multiobjective.goals import (
+    Exact,
+    Found,
+    Run,
+    check_able,
+    check_reserve,
+    make_goal,
+)
 from metronome_opt.multiobjective.offsets import solve_offsets
 from metronome_opt.multiobjective.stretching import solve_stretched
 from metronome_opt.presolve.lengthen import lengthen
@@ -68,7 +73,7 @@ def solve(
         ``{"contention": "5%"}``.
     weights
         Instead of `objectives`: exact weights of a sum of objectives, each divided by its natural
-        size (see `multiobjective.goals.normal`).
+        size (see `multiobjective.objectives.normal`).
     epsilon
         The most that objectives may come to, by name; of a cushion the least.
     strict
@@ -152,19 +157,20 @@ def _result(instance: Instance, found: Found, run: Run, cushion_slots: int) -> R
     offsets = {job.name: found.offsets[job.name] for job in instance.jobs}
     runtime = run.elapsed
     evaluation = evaluate(instance, offsets, stretch, longer=cushion_slots)
-    first = found.levels[0].name if found.levels else run.goal.objectives[0]
-    if first not in OBJECTIVES:
-        first = run.goal.objectives[0]
+    # A schedule states the six objectives, that of the bound first; others are in the levels alone.
+    optimised = found.levels[0].name if found.levels else run.goal.objectives[0]
+    bound = found.bound if optimised in OBJECTIVES else None
+    first = next(n for n in (optimised, *run.goal.objectives, *OBJECTIVES) if n in OBJECTIVES)
     order = dict.fromkeys((first, *OBJECTIVES))
     proved = bool(found.levels) and all(level.proved for level in found.levels)
-    met = found.bound is not None and found.bound == evaluation.objectives[first]
+    met = bound is not None and bound == evaluation.objectives[first]
     schedule = Schedule(
         instance=instance.name,
         offsets=offsets,
         stretch=stretch,
         status=Status.OPTIMAL if proved and met else Status.FEASIBLE,
         objectives={name: evaluation.objectives[name] for name in order},
-        lower_bound=found.bound,
+        lower_bound=bound,
         solver=run.solver,
         seed=run.seed,
         runtime_s=round(runtime, 6),

@@ -1,49 +1,37 @@
 """Fronts with stretch among the objectives: one front for each choice of periods, put together.
 
 Where there are few choices, all of them are looked at, the cheapest first, but for those that
-`Outlook` shows to be no better than what is known. Where there are many, only the best schedules
-of some weighted sums are found, and the front is said to be incomplete.
+`StretchBounds` shows to be no better than what is known. Where there are many, only the best
+schedules of some weighted sums are found, and the front is said to be incomplete.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.clock import Clock, Run
-from metronome_opt.multiobjective.front import (
-    Candidate,
-    Row,
-    minkowski,
-    nondominated,
-    to_minimise,
-    together,
-)
-from metronome_opt.multiobjective.goals import Goal, make_goal
-from metronome_opt.multiobjective.groups import traffic
-from metronome_opt.multiobjective.outlook import Outlook
+from metronome_opt.multiobjective.front import Candidate, Row, minkowski, nondominated
+from metronome_opt.multiobjective.goals import Goal, Run, make_goal
+from metronome_opt.multiobjective.objectives import CUSHION, STRETCH, to_minimise, traffic
 from metronome_opt.multiobjective.partfronts import FrontEvent, PartFronts
 from metronome_opt.multiobjective.periods import choices, price_of
-from metronome_opt.multiobjective.stretching import at_periods, judged, solve_stretched
+from metronome_opt.multiobjective.stretchbounds import StretchBounds
+from metronome_opt.multiobjective.stretching import at_periods, judged, solve_stretched, stretches
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Stop
 
-MOST_CHOICES = 5000
-"""Of stretches of jobs that share links, all of which are looked at."""
+_MAX_CHOICES = 5000
+"""Of stretches of jobs that share links, all of which are looked at for a front."""
 _SHARES = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100))
 _ENDS = 0.4  # of the time, for the ends of a front
-_STRETCH = "stretch"
 
 
 def front_stretched(
     instance: Instance,
     names: Sequence[str],
-    clock: Clock,
     run: Run,
     cushion_slots: int,
     *,
@@ -56,20 +44,24 @@ def front_stretched(
     ----------
     names
         Two or three objectives; stretch is one of the values whether it is named or not.
-    clock, run
+    run
         When to stop, with which seed and how many workers.
     approximate, callback
         As `pareto` has them; the callback is told of every choice of periods.
     """
-    apart = "cushion" not in names
-    parts = components(instance) if apart else (instance,)
-    fronts = []
-    complete = True
+    parts = (instance,) if CUSHION in names else components(instance)
+    searched = []
     for part in sorted(parts, key=choices):
-        searched = _Part(instance, part, names, clock, run, cushion_slots, approximate, callback)
-        fronts.append(searched.front())
-        complete = complete and searched.complete
-    return [together(each) for each in minkowski(names, fronts)], complete
+        search = _Part(instance, part, names, run, cushion_slots, approximate, callback)
+        searched.append((search.front(), search.complete))
+    rows = [
+        (
+            {name: slot for offsets, _ in each.parts for name, slot in offsets.items()},
+            {name: slots for _, stretch in each.parts for name, slots in stretch.items()},
+        )
+        for each in minkowski(names, [front for front, _ in searched])
+    ]
+    return rows, all(complete for _, complete in searched)
 
 
 @dataclass
@@ -79,7 +71,6 @@ class _Part:
     whole: Instance
     part: Instance
     names: Sequence[str]
-    clock: Clock
     run: Run
     reserve: int
     approximate: bool
@@ -88,47 +79,35 @@ class _Part:
 
     def front(self) -> list[Candidate]:
         """Return the front, as far as there was time."""
-        if choices(self.part) > MOST_CHOICES:
+        if choices(self.part) > _MAX_CHOICES:
             self.complete = False
             return nondominated(self._sampled(self._goals()))
         # The ends first: they show much of what is between to be hopeless.
         found = nondominated(self._sampled(self._goals()[:2], share=_ENDS))
-        outlook = Outlook(self.part, stopped=lambda: self.clock.stopped)
-        every = list(self._stretches())
+        bounds = StretchBounds(self.part, stopped=lambda: self.run.stopped)
+        jobs = [job.name for job in self.part.jobs]
+        every = [dict(zip(jobs, slots, strict=True)) for slots in stretches(self.part)]
+        every.sort(key=lambda stretch: price_of(self.part, stretch))
         for number, stretch in enumerate(every):
-            self._tell(number, len(every), len(found))
-            if self.clock.stopped:
+            event = FrontEvent(self.run.elapsed, number, len(every), len(found))
+            if self.callback is not None and self.callback(event):
+                self.run.call_off()
+            if self.run.stopped:
                 self.complete = False
                 break
-            slots = [stretch[job.name] for job in self.part.jobs]
-            floor = outlook.floor([(each, each) for each in slots])
+            floor = bounds.floor([(slots, slots) for slots in stretch.values()])
             if not self._is_hopeless(floor, stretch, found):
                 found = nondominated([*found, *self._at(stretch)])
         return found
 
-    def _stretches(self) -> Iterator[dict[str, int]]:
-        """Yield the choices that keep hyperperiods to the limit, the cheapest first."""
-        jobs = self.part.jobs
-        every = [
-            dict(zip((job.name for job in jobs), slots, strict=True))
-            for slots in itertools.product(*(range(job.max_stretch + 1) for job in jobs))
-        ]
-        every.sort(key=lambda stretch: price_of(self.part, stretch))
-        for stretch in every:
-            try:
-                at_periods(self.part, stretch, 0)
-            except InputError:
-                continue  # a hyperperiod is too long
-            yield stretch
-
     def _is_hopeless(
-        self, floor: Fraction, stretch: Mapping[str, int], found: Sequence[Candidate]
+        self, contention: Fraction, stretch: Mapping[str, int], found: Sequence[Candidate]
     ) -> bool:
         """Return whether something known is as good as anything at some stretches can be."""
-        least = {"contention": floor, _STRETCH: price_of(self.part, stretch)}
-        if "cushion" in self.names:
+        if CUSHION in self.names:
             return False
-        floors = [least.get(name, Fraction(0)) for name in self.names]
+        known = {"contention": contention, STRETCH: price_of(self.part, stretch)}
+        floors = [known.get(name, Fraction(0)) for name in self.names]
         return any(
             all(value <= low for value, low in zip(each.values, floors, strict=True))
             for each in found
@@ -137,10 +116,9 @@ class _Part:
     def _at(self, stretch: Mapping[str, int]) -> list[Candidate]:
         """Return the front at some stretches."""
         there = at_periods(self.part, stretch, self.reserve)
-        rest = [name for name in self.names if name != _STRETCH]
-        fronts = PartFronts(there, rest, self.clock, self.run, self.approximate)
-        base = traffic(lengthen(self.whole, self.reserve))
-        schedules, complete = fronts.front(base)
+        rest = [name for name in self.names if name != STRETCH]
+        fronts = PartFronts(there, rest, self.run, self.approximate)
+        schedules, complete = fronts.front(traffic(lengthen(self.whole, self.reserve)))
         self.complete = self.complete and complete
         return [self._candidate(offsets, stretch) for offsets in schedules]
 
@@ -163,27 +141,16 @@ class _Part:
         ]
 
     def _sampled(self, goals: Sequence[Goal], share: float = 1.0) -> list[Candidate]:
-        """Return the best schedules for some goals.
-
-        Parameters
-        ----------
-        share
-            Of the time that is left, the most that all of them may take.
-        """
+        """Return the best schedules for some goals, in a share of the time that is left."""
         found: list[Candidate] = []
         left = self.run.remaining
         for goal in goals:
-            if found and self.clock.stopped:
+            if found and self.run.stopped:
                 break
             allowed = None if left is None else left * share / len(goals)
             run = Run(goal, "auto", allowed, self.run.seed, self.run.workers)
             best = solve_stretched(self.part, run, self.reserve)
             if best.stop is Stop.INTERRUPTED:
-                self.clock.interrupt()
+                self.run.interrupt()
             found.append(self._candidate(best.offsets, best.stretch))
         return found
-
-    def _tell(self, done: int, choices: int, points: int) -> None:
-        event = FrontEvent(self.run.elapsed, done, choices, points)
-        if self.callback is not None and self.callback(event):
-            self.clock.call_off()

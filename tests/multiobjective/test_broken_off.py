@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -12,7 +13,8 @@ import pytest
 
 from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import solve
+from metronome_opt.multiobjective import pareto, solve
+from metronome_opt.multiobjective.nondominated import Nondominated
 from metronome_opt.result import Event, Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import solve as solve_contention
@@ -91,3 +93,32 @@ def test_a_later_proof_does_not_hide_that_time_ran_out(monkeypatch: pytest.Monke
     assert [each.stop for each in reached] == [Stop.TIME_LIMIT, Stop.PROVED]
     assert not any(level.proved for level in result.levels)
     assert result.stop is Stop.TIME_LIMIT
+
+
+@pytest.mark.parametrize("names", [["contention", "wait"], ["contention", "latency", "cushion"]])
+def test_wherever_the_search_for_a_front_stops_it_keeps_what_it_found(
+    names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Once, it went on to branch when stopped within the elimination, with nothing to branch on.
+    crowd = network(
+        job("a", 4, (0, 2, 60)), job("b", 6, (0, 3, 60), weight=4), job("c", 6, (1, 2, 9))
+    )
+    left = 0
+
+    def stopped(_: Nondominated) -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    monkeypatch.setattr(Nondominated, "_stopped", property(stopped))
+    ended = False
+    for looks in itertools.count():
+        left = looks
+        front = pareto(crowd, names, workers=1)
+        assert front.points
+        assert all(check(crowd, point) == () for point in front.points)
+        ended = ended or not front.complete
+        if left >= 0:
+            break
+    assert front.complete
+    assert ended

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import levels
-from metronome_opt.multiobjective.best import Answer
 from metronome_opt.multiobjective.costs import Offsets
-from metronome_opt.multiobjective.groups import traffic
 from metronome_opt.multiobjective.levels import Levels
+from metronome_opt.multiobjective.minimise import Answer
+from metronome_opt.multiobjective.objectives import traffic
 from metronome_opt.result import Level
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
@@ -50,7 +50,7 @@ def test_without_time_nothing_becomes_worse(
     for each in earlier:
         work.hold(Level(each, before[each], proved=False, tolerance=tolerance))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(levels, "least", nothing)
+        patch.setattr(levels, "minimise", nothing)
         patch.setattr(auto, "run", lambda _: None)  # nor is there time to look for peace
         proved = work.improve(name)
     after = evaluate(instance, work.offsets).objectives
@@ -67,7 +67,7 @@ def improved(instance: Instance, name: str, *held: str) -> Levels:
     for each in held:
         work.hold(Level(each, work.value(each), proved=False))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(levels, "least", nothing)
+        patch.setattr(levels, "minimise", nothing)
         work.improve(name)
     return work
 
@@ -94,7 +94,7 @@ def test_moves_keep_a_cushion() -> None:
     work.hold(Level("cushion", Fraction(1), proved=True))
     free = levels_of(instance, {"a": 0, "b": 3})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(levels, "least", nothing)
+        patch.setattr(levels, "minimise", nothing)
         work.improve("wait")
         free.improve("wait")
     assert work.offsets == {"a": 0, "b": 3}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front, pareto
-from metronome_opt.multiobjective.groupfront import GroupFront
+from metronome_opt.multiobjective import Front, memory, pareto
 from metronome_opt.multiobjective.memory import FrontMemory
+from metronome_opt.multiobjective.partfronts import GroupFront
 from tests.builders import job, network
 
 NAMES = ("contention", "latency")
@@ -56,6 +56,7 @@ def test_a_second_run_goes_on_where_the_first_was_stopped(tmp_path: Path) -> Non
     stopped = pareto(instance, NAMES, memory=first, callback=lambda event: event.done == 1)
     assert not stopped.complete
     assert len(first.kept) == 1
+    assert first.notes == []
     second = Watched(path, instance)
     front = pareto(instance, NAMES, memory=second)
     assert front.complete
@@ -67,6 +68,31 @@ def test_a_second_run_goes_on_where_the_first_was_stopped(tmp_path: Path) -> Non
     assert values(pareto(instance, NAMES, memory=third)) == values(front)
     assert len(third.recalled) == 2
     assert third.kept == []
+    # What nobody has proved in this run is said.
+    (note,) = third.notes
+    assert "2 parts have no further points is remembered from an earlier run" in note
+
+
+@pytest.mark.parametrize("change", ["fewer points", "other points", "complete"])
+def test_a_file_that_was_edited_proves_nothing(change: str, tmp_path: Path) -> None:
+    instance, path = two_parts(), tmp_path / "front.json"
+    names = ("contention", "wait")
+    whole = pareto(instance, names, memory=FrontMemory(path, instance, names, 0))
+    document = json.loads(path.read_text())
+    for part in document["parts"].values():
+        if change == "fewer points":
+            assert len(part["schedules"]) > 1
+            part["schedules"] = part["schedules"][:1]
+        elif change == "other points":
+            part["schedules"] = [[0] * len(part["jobs"])]
+        else:
+            part["complete"] = False
+    path.write_text(json.dumps(document))
+    edited = FrontMemory(path, instance, names, 0)
+    front = pareto(instance, names, memory=edited)
+    assert edited.notes == [f"{path}: is not what an earlier run wrote; begun anew"]
+    assert front.complete
+    assert values(front) == values(whole)
 
 
 def test_what_was_not_finished_is_known_but_not_taken_for_all(tmp_path: Path) -> None:
@@ -107,34 +133,39 @@ def test_the_front_of_another_problem_is_not_mixed_in(
     assert FrontMemory(path, two_parts(), NAMES, 0).recall("0", ["link-0"]) is None
 
 
-def damages() -> list[object]:
-    """Return parts that no run can have written."""
-    whole = {"jobs": ["link-0"], "schedules": [[0]], "complete": True}
-    return [
+WHOLE = {"jobs": ["link-0"], "schedules": [[0]], "complete": True}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
         [],
         {"0": []},
-        {"0": {**whole, "complete": "yes"}},
-        {"0": {**whole, "jobs": ["nobody"]}},
-        {"0": {**whole, "jobs": None}},
-        {"0": {**whole, "schedules": []}},
-        {"0": {**whole, "schedules": [[0, 1]]}},
-        {"0": {**whole, "schedules": [[12]]}},
-        {"0": {**whole, "schedules": [[-1]]}},
-        {"0": {**whole, "schedules": [[True]]}},
-        {"0": {**whole, "schedules": [["0"]]}},
-        {"0": {**whole, "extra": 1}},
-    ]
-
-
-@pytest.mark.parametrize("parts", damages(), ids=str)
-def test_a_damaged_part_is_said_and_ignored(parts: object, tmp_path: Path) -> None:
+        {"0": {**WHOLE, "complete": "yes"}},
+        {"0": {**WHOLE, "jobs": ["nobody"]}},
+        {"0": {**WHOLE, "jobs": None}},
+        {"0": {**WHOLE, "schedules": []}},
+        {"0": {**WHOLE, "schedules": [[0, 1]]}},
+        {"0": {**WHOLE, "schedules": [[12]]}},
+        {"0": {**WHOLE, "schedules": [[-1]]}},
+        {"0": {**WHOLE, "schedules": [[True]]}},
+        {"0": {**WHOLE, "schedules": [["0"]]}},
+        {"0": {**WHOLE, "extra": 1}},
+    ],
+    ids=str,
+)
+def test_a_damaged_part_is_said_and_ignored(
+    parts: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Even if its digest is right.
+    monkeypatch.setattr(memory, "_digest", lambda _: "the same")
     path = tmp_path / "front.json"
     FrontMemory(path, two_parts(), NAMES, 0).keep("0", ["link-0"], GroupFront(((0,),), True))
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "parts": parts}))
-    memory = FrontMemory(path, two_parts(), NAMES, 0)
-    assert memory.recall("0", ["link-0"]) is None
-    assert memory.notes == [f"{path}: is not what an earlier run wrote; begun anew"]
+    damaged = FrontMemory(path, two_parts(), NAMES, 0)
+    assert damaged.recall("0", ["link-0"]) is None
+    assert damaged.notes == [f"{path}: is not what an earlier run wrote; begun anew"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "\0", '{"format": "x", "format": "y"}'])

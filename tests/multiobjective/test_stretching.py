@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import pareto, solve
-from metronome_opt.multiobjective.goals import normal
+from metronome_opt.multiobjective.objectives import normal
 from metronome_opt.multiobjective.periods import choose_periods
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Event, Stop

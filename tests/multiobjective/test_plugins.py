@@ -1,0 +1,133 @@
+"""Objectives of other packages: found by entry points, optimised like those of this one."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from metronome_opt import solve
+from metronome_opt.__main__ import main
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Instance, Job, write_instance
+from metronome_opt.multiobjective import pareto
+from metronome_opt.verify import check, evaluate
+from tests.builders import HARMLESS, job, network
+from tests.multiobjective.enumeration import contested
+
+PACKAGE = """
+from metronome_opt.multiobjective.objectives import JobObjective
+
+class Toy(JobObjective):
+    name, unit = "toy", "weight x slots"
+
+    def cost(self, job, offset):
+        return job.weight * abs(offset - 2)
+
+class Odd(JobObjective):
+    name, unit = "odd", "slots"
+
+    def cost(self, job, offset):
+        return offset - 3
+
+nobody = 3
+"""
+POINTS = """[metronome_opt.objectives]
+toy = toyshop:Toy
+odd = toyshop:Odd
+renamed = toyshop:Toy
+nobody = toyshop:nobody
+missing = toyshop:missing
+"""
+
+
+@pytest.fixture(autouse=True)
+def toyshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a package with objectives where installed packages are."""
+    (tmp_path / "toyshop.py").write_text(PACKAGE)
+    about = tmp_path / "toyshop-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toyshop\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("toyshop", None)
+
+
+def toy(job: Job, offset: int) -> int:
+    return job.weight * abs(offset - 2)
+
+
+def value(instance: Instance, offsets: dict[str, int]) -> Fraction:
+    return Fraction(sum(toy(each, offsets[each.name]) for each in instance.jobs))
+
+
+@given(contested(most_schedules=60))
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_toy_is_optimised_held_and_weighed(instance: Instance) -> None:
+    ranges = [
+        range(each.period) if each.fixed_offset is None else [each.fixed_offset]
+        for each in instance.jobs
+    ]
+    every = [
+        {each.name: offset for each, offset in zip(instance.jobs, offsets, strict=True)}
+        for offsets in itertools.product(*ranges)
+    ]
+    schedules = [(value(instance, each), evaluate(instance, each).contention) for each in every]
+    first = solve(instance, objectives=["toy", "contention"], workers=1)
+    assert [level.name for level in first.levels] == ["toy", "contention"]
+    assert tuple(level.value for level in first.levels) == min(schedules)
+    assert all(level.proved for level in first.levels)
+    assert value(instance, dict(first.offsets)) == first.levels[0].value
+    assert check(instance, first.schedule) == ()
+    assert "toy" not in first.schedule.objectives
+    second = solve(instance, objectives=["contention", "toy"], workers=1)
+    assert tuple(level.value for level in second.levels) == min((b, a) for a, b in schedules)
+    kept = solve(instance, objectives=["contention"], epsilon={"toy": first.levels[0].value})
+    assert kept.evaluation.contention == min(schedules)[1]
+
+
+def test_a_toy_in_a_sum_is_divided_by_1() -> None:
+    # Where b stays beside a it costs 20 in 2 of 4 slots, as much as 3 slots of weight 3 and 1.
+    instance = network(job("a", 4, (0, 2, 60), fixed_offset=2), job("b", 4, (0, 2, 60), weight=3))
+    found = solve(instance, weights={"toy": 1, "contention": "1/1000"}, workers=1)
+    assert found.offsets == {"a": 2, "b": 2}
+    assert solve(instance, objectives=["contention", "toy"], workers=1).offsets == {"a": 2, "b": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tow", "objectives: 'tow' is not known; choose from contention, .*moves, cushion, .*toy"),
+        ("renamed", "objectives: renamed is no JobObjective of this name; mend or remove"),
+        ("nobody", r"objectives: nobody is no JobObjective of this name; .*toyshop:nobody"),
+        ("missing", "objectives: missing cannot be loaded .*; mend or remove the package"),
+        ("odd", "odd: what job 'a' costs at offset 0 must be an integer from 0 on, got -3; mend"),
+    ],
+)
+def test_what_is_broken_is_refused_in_one_line(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as refusal:
+        solve(HARMLESS, objectives=[name, "contention"], workers=1)
+    assert "\n" not in str(refusal.value)
+
+
+def test_other_solvers_and_fronts_refuse_it() -> None:
+    with pytest.raises(InputError, match="solver greedy cannot; .* those that can: auto$"):
+        solve(HARMLESS, "greedy", objectives=["toy"])
+    with pytest.raises(InputError, match="objectives: toy is another package's.*use solve"):
+        pareto(HARMLESS, ["toy", "contention"])
+
+
+def test_the_command_line_knows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "harmless.json"
+    write_instance(HARMLESS, file)
+    target = tmp_path / "schedule.json"
+    asked = ["solve", str(file), "--objectives", "toy,contention", "--output", str(target)]
+    assert main(asked) == 0
+    assert "toy" in capsys.readouterr().out
+    assert main(["verify", str(file), str(target)]) == 0
