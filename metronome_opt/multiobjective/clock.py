@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from metronome_opt.multiobjective.goals import Goal
 from metronome_opt.result import Stop
+from metronome_opt.solvers.registry import Solver
 from metronome_opt.solvers.search import Callback
 
 
@@ -22,7 +23,7 @@ class Run:
     """
 
     goal: Goal
-    solver: str
+    solver: str | Solver
     time_limit: float | None
     seed: int
     workers: int

@@ -12,7 +12,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.multiobjective.looks import Looks, Stretch
 from metronome_opt.multiobjective.outlook import Floats
 from metronome_opt.multiobjective.periods import choose_periods
-from metronome_opt.solvers.deadline import Deadline
+from metronome_opt.solvers.budget import Budget
 
 FIRST_S = 1.0
 """What a rotation problem is given to solve it for the first time, seconds."""
@@ -26,7 +26,7 @@ _LIMIT_STEP = 4  # from one limit of the hyperperiods to the next
 class Explorer(Looks):
     """Looks at what promises most, and solves the best of it for longer."""
 
-    def explore(self, clock: Deadline) -> None:
+    def explore(self, clock: Budget) -> None:
         """Look at what promises most, until nothing better has turned up for long."""
         order = range(len(self._jobs))
         promising: list[tuple[list[float], Stretch]] = []
@@ -43,7 +43,7 @@ class Explorer(Looks):
             think_of(stretch, 0.0)
         idle = 0
         while promising and idle < _PATIENCE:
-            if clock.over or self._is_hopeless(self._root):
+            if clock.stopped or self._is_hopeless(self._root):
                 return
             stretch = heapq.heappop(promising)[1]
             found = self._look(stretch)
@@ -57,20 +57,20 @@ class Explorer(Looks):
         guess = Fraction(self._outlook.guess(stretch))
         return [float(value) for value in self._floor_of(guess, self._price(stretch))]
 
-    def _starts(self, clock: Deadline) -> Iterator[Stretch]:
+    def _starts(self, clock: Budget) -> Iterator[Stretch]:
         """Yield stretches to begin with."""
         yield tuple(0 for _ in self._jobs)
         yield from self._with_short_hyperperiods(clock)
         for _ in range(_STARTS):
-            if clock.over:
+            if clock.stopped:
                 return
             yield self._descended([self._draw.randint(0, job.max_stretch) for job in self._jobs])
 
-    def _with_short_hyperperiods(self, clock: Deadline) -> Iterator[Stretch]:
+    def _with_short_hyperperiods(self, clock: Budget) -> Iterator[Stretch]:
         """Yield the cheapest stretches with ever shorter hyperperiods."""
         longest = max(self._part.hyperperiods.values(), default=1)
         limit = min(longest, self._part.hyperperiod_limit)
-        while (limit := limit // _LIMIT_STEP) and not clock.over:
+        while (limit := limit // _LIMIT_STEP) and not clock.stopped:
             try:
                 chosen = choose_periods(self._part, limit=limit)
             except InputError:
@@ -117,12 +117,12 @@ class Explorer(Looks):
         for _, near in sorted(pairs)[:_NEAR]:
             yield near
 
-    def polish(self, clock: Deadline) -> None:
+    def polish(self, clock: Budget) -> None:
         """Solve the best for longer."""
         ranked = sorted(self._seen, key=lambda stretch: self._seen[stretch].values)[:_POLISHED]
         for index, stretch in enumerate(ranked):
-            if not clock.over and not self._seen[stretch].proved:
-                left = clock.share(1 / (len(ranked) - index)).remaining
+            if not clock.stopped and not self._seen[stretch].proved:
+                left = clock.fraction(1 / (len(ranked) - index)).remaining
                 self._look(stretch, FIRST_S if left is None else left)
 
 

@@ -29,7 +29,7 @@ from metronome_opt.multiobjective.exploring import FIRST_S, Explorer
 from metronome_opt.multiobjective.looks import FloorOf, SolveAt, Stretch, Values
 from metronome_opt.multiobjective.periods import choices, choose_periods
 from metronome_opt.presolve.components import components
-from metronome_opt.solvers.deadline import Deadline
+from metronome_opt.solvers.budget import Budget
 
 _EXPLORE_SHARE = 0.4  # of the time of a component, at most, for looks
 _POLISH_SHARE = 0.3  # of what is left then, for the best of what was looked at
@@ -102,11 +102,11 @@ def harmonise(
     InputError
         If no choice of stretches keeps all hyperperiods to the limit.
     """
-    clock = Deadline(seconds, stopped)
+    clock = Budget(seconds, stopped)
     parts = sorted(components(instance), key=choices) if apart else [instance]
     found = []
     for index, part in enumerate(parts):
-        share = clock.share(1 / (len(parts) - index))
+        share = clock.fraction(1 / (len(parts) - index))
         searched = _Component(part, solve_at, floor_of, share, seed)
         searched.run()
         found.append(searched)
@@ -146,7 +146,7 @@ class _Component(Explorer):
     """
 
     def __init__(
-        self, part: Instance, solve_at: SolveAt, floor_of: FloorOf, clock: Deadline, seed: int
+        self, part: Instance, solve_at: SolveAt, floor_of: FloorOf, clock: Budget, seed: int
     ) -> None:
         super().__init__(part, solve_at, floor_of, clock, seed)
         self._ticks = itertools.count()
@@ -158,8 +158,8 @@ class _Component(Explorer):
         first = choose_periods(self._part)  # raises an error if there are none
         self._look([first.stretch[job.name] for job in self._jobs])
         try:
-            self.explore(self._clock.share(_EXPLORE_SHARE))
-            self.polish(self._clock.share(_POLISH_SHARE))
+            self.explore(self._clock.fraction(_EXPLORE_SHARE))
+            self.polish(self._clock.fraction(_POLISH_SHARE))
             self._prove()
         except KeyboardInterrupt:
             self._clock.interrupt()
@@ -172,7 +172,7 @@ class _Component(Explorer):
             self.bound = min(nodes[0].floor[0], self.best.values[0])
             if self._is_hopeless(nodes[0].floor):
                 nodes.clear()
-            elif self._clock.over or len(nodes) > _MOST_NODES:
+            elif self._clock.stopped or len(nodes) > _MOST_NODES:
                 return
             else:
                 for child in self._children(heapq.heappop(nodes), order):

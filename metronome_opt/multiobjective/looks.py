@@ -11,7 +11,7 @@ from typing import Protocol
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.outlook import Outlook
-from metronome_opt.solvers.deadline import Deadline
+from metronome_opt.solvers.budget import Budget
 
 Values = tuple[Fraction, ...]
 FloorOf = Callable[[Fraction, Fraction], Values]
@@ -78,7 +78,7 @@ class Looks:
     """
 
     def __init__(
-        self, part: Instance, solve_at: SolveAt, floor_of: FloorOf, clock: Deadline, seed: int
+        self, part: Instance, solve_at: SolveAt, floor_of: FloorOf, clock: Budget, seed: int
     ) -> None:
         self._part = part
         self._jobs = part.jobs
@@ -88,7 +88,7 @@ class Looks:
         self._draw = random.Random(seed)  # noqa: S311 (not for cryptography)
         self._seen: dict[Stretch, Solved] = {}
         self._at: Stretch = ()
-        self._outlook = Outlook(part, stopped=lambda: clock.over)
+        self._outlook = Outlook(part, stopped=lambda: clock.stopped)
         self._root = self._floor([(0, job.max_stretch) for job in self._jobs])
         self.looks = 0
 
