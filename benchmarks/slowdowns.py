@@ -30,7 +30,7 @@ from metronome_opt.simulate.study import STUDIES, read_study
 from metronome_opt.slowdown.minimise import Terms, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Player, plays
-from metronome_opt.solvers.deadline import Deadline
+from metronome_opt.solvers.budget import Budget
 
 FILE = Path(__file__).parent / "best_slowdowns.json"
 FORMAT = "metronome-best-slowdowns/1"
@@ -109,7 +109,7 @@ def search(instance: Instance, seconds: float, seed: int) -> Best:
         seed=seed,
         workers=os.cpu_count() or 1,
     )
-    plan = minimise(instance, terms, Deadline(seconds, lambda: False)).plan
+    plan = minimise(instance, terms, Budget(seconds)).plan
     player = judge(instance)
     unshifted = player.value(player.slowdowns(Plan(instance.unshifted)))
     found = player.value(player.slowdowns(plan))

@@ -1,9 +1,17 @@
 """Compatible jobs: which can keep slots without ever asking a link for more than it carries."""
 
-from metronome_opt.compatible.choices import Choice, Choices, largest_set, least_stretch
-from metronome_opt.compatible.choose import Chosen
-from metronome_opt.compatible.decide import Decision, Reason, Refutation
-from metronome_opt.compatible.pace import Kept, at_periods
+from metronome_opt.compatible.choices import (
+    Choice,
+    Choices,
+    Chosen,
+    Decision,
+    Kept,
+    Reason,
+    Refutation,
+    at_periods,
+    largest_set,
+    least_stretch,
+)
 from metronome_opt.compatible.solvers import SOLVERS, Solver, decide, solve_choices
 
 __all__ = [

@@ -1,15 +1,40 @@
-"""What each job may do: keep slots of a period, or run freely; and what that costs."""
+"""The problems: what each job may do, at what cost, and what an answer says.
+
+A job keeps slots of a period, or runs freely. Jobs fit if those that keep slots never ask a link
+for more than it carries.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from fractions import Fraction
+
+from immutabledict import immutabledict
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance, Job
+from metronome_opt.presolve.lengthen import lengthen
+from metronome_opt.solvers.budget import Budget
 
 _MOST_CHOICES = 200_000  # in all
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A kept schedule: gated jobs that never ask a link for more than it carries.
+
+    Attributes
+    ----------
+    periods
+        From one slot of a gated job to its next, by name, in slots; at least its own period.
+    offsets
+        Of the same jobs.
+    """
+
+    periods: Mapping[str, int] = immutabledict()
+    offsets: Mapping[str, int] = immutabledict()
 
 
 @dataclass(frozen=True)
@@ -32,19 +57,135 @@ Choices = Mapping[str, tuple[Choice, ...]]
 """For each job what it may do, the cheapest first."""
 
 
-def largest_set(instance: Instance, worth: Mapping[str, Fraction] | None = None) -> Choices:
-    """Problem (b): jobs keep their own periods, or are left out at the cost of their worth.
+class Reason(StrEnum):
+    """Why jobs do not fit."""
+
+    PAIR = "bursts of the two meet at all offsets"
+    LOAD = "their bursts are more than a link carries, whenever they come"
+    HYPERPERIOD = "the common multiple of the periods is above the limit of the instance"
+    SEARCH = "all offsets were searched"
+
+
+@dataclass(frozen=True)
+class Refutation:
+    """Jobs that do not fit at their periods, and none of them may be left out of the reason.
+
+    Attributes
+    ----------
+    periods
+        The jobs, and the periods that they were to keep.
+    """
+
+    reason: Reason
+    periods: Mapping[str, int]
+
+    def __str__(self) -> str:
+        return f"{', '.join(f'{name} at {p}' for name, p in self.periods.items())}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer: offsets or a refutation; neither if the time was over."""
+
+    offsets: Mapping[str, int] | None = None
+    refutation: Refutation | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was chosen, and what is proved of it.
+
+    Attributes
+    ----------
+    kept
+        The jobs that keep slots; None if no choices were found at which they fit.
+    cost
+        Of the choices, None without any.
+    bound
+        Proved lower bound of the cost; None if it is proved that nothing fits.
+    refutations
+        Why nothing cheaper fits: each says that its jobs do not fit.
+    """
+
+    kept: Kept | None
+    cost: Fraction | None
+    bound: Fraction | None
+    refutations: tuple[Refutation, ...] = ()
+
+    @property
+    def proved(self) -> bool:
+        """Whether nothing is cheaper, or nothing fits at all."""
+        return self.bound is None or self.cost == self.bound
+
+
+Offer = Callable[[Kept, Fraction], None]
+"""Told of choices at which jobs fit, and of their cost, whenever cheaper ones are found."""
+
+
+@dataclass
+class Task:
+    """What is asked of a solver, and what it may take.
+
+    Attributes
+    ----------
+    cushion_slots
+        By how many slots bursts are longer.
+    callback
+        Told of every better answer.
+    """
+
+    instance: Instance
+    cushion_slots: int = 0
+    budget: Budget = field(default_factory=Budget)
+    seed: int = 0
+    workers: int = 1
+    callback: Offer | None = None
+    _best: Fraction | None = None
+
+    def offer(self, kept: Kept, cost: Fraction) -> None:
+        """Tell of an answer if it is better than all before."""
+        if self._best is None or cost < self._best:
+            self._best = cost
+            if self.callback is not None:
+                self.callback(kept, cost)
+
+
+def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0) -> Instance:
+    """Return the instance of some jobs at some periods, with longer bursts and weights of 1.
+
+    Its contention is 0 exactly where the jobs fit.
 
     Parameters
     ----------
-    worth
-        Of each job; its weight if left out.
+    periods
+        By name; jobs that it does not name are left out. It must name at least one.
     """
+    jobs = tuple(
+        job.model_copy(update={"period": periods[job.name], "max_stretch": 0, "weight": 1})
+        for job in instance.jobs
+        if job.name in periods
+    )
+    return lengthen(instance.replace(jobs=jobs), cushion_slots)
+
+
+def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:
+    """Return what a flow of a job carries on average at a period, in Mbit/s.
+
+    Where longer bursts grow into others of their job it is a lower bound.
+    """
+    phases = sorted(job.phases, key=lambda phase: phase.start)
+    begins = [*(phase.start for phase in phases[1:]), period + phases[0].start]
+    volume = sum(
+        min(phase.length + cushion_slots, begin - phase.start) * phase.rate
+        for phase, begin in zip(phases, begins, strict=True)
+    )
+    return Fraction(volume, period)
+
+
+def largest_set(instance: Instance) -> Choices:
+    """Problem (b): jobs keep their own periods, or are left out at the cost of their weight."""
     return {
-        job.name: (
-            Choice(job.period, Fraction(0)),
-            Choice(None, Fraction(job.weight) if worth is None else worth[job.name]),
-        )
+        job.name: (Choice(job.period, Fraction(0)), Choice(None, Fraction(job.weight)))
         for job in instance.jobs
     }
 

@@ -1,65 +1,113 @@
-"""Problem (a): do these jobs fit at these periods? Offsets, or why there are none."""
+"""Problem (a): do these jobs fit at these periods? Offsets, or why there are none.
+
+Two jobs by themselves: bursts p of job i and q of job j that a link cannot carry at once, of
+lengths m_p and m_q from s_p and s_q on, never meet iff ``phi_j - phi_i`` avoids ``m_p + m_q - 1``
+residues modulo the greatest common divisor of the periods, those above ``s_p - s_q - m_q`` and
+below ``s_p - s_q + m_p``. So two jobs fit iff the residues that all pairs of their bursts forbid,
+on all links, leave one. For one burst each that is ``m_i + m_j <= gcd(T_i, T_j)``.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from metronome_opt.compatible.pace import at_periods, load
-from metronome_opt.compatible.pairs import Pairs
-from metronome_opt.instance import Instance
+from metronome_opt.compatible.choices import (
+    Decision,
+    Reason,
+    Refutation,
+    Task,
+    at_periods,
+    load,
+)
+from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels import fitting
 from metronome_opt.kernels.jobs import contention
 from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.presolve.blocks import restrict, split
-from metronome_opt.presolve.links import simplify_links
-from metronome_opt.presolve.orbits import orbits
-from metronome_opt.solvers.deadline import Deadline
+from metronome_opt.presolve import orbits, restrict, simplify_links, split
+from metronome_opt.solvers.budget import Budget
 
 _NODES = 2_000  # placements between two looks at the clock
 _LOOKS = 10  # of the search, if somebody else goes on
+Settle = Callable[[Instance], Decision]
+"""Decides whether the contention of an instance can be 0."""
+
+Forbidden = tuple[tuple[int, int], ...]
 
 
-class Reason(StrEnum):
-    """Why jobs do not fit."""
+class Pairs:
+    """The pairs of an instance that cannot burst at once, and what keeps them apart.
 
-    PAIR = "bursts of the two meet at all offsets"
-    LOAD = "their bursts are more than a link carries, whenever they come"
-    HYPERPERIOD = "the common multiple of the periods is above the limit of the instance"
-    SEARCH = "all offsets were searched"
-
-
-@dataclass(frozen=True)
-class Refutation:
-    """Jobs that do not fit at their periods, and none of them may be left out of the reason.
-
-    Attributes
+    Parameters
     ----------
-    periods
-        The jobs, and the periods that they were to keep.
+    cushion_slots
+        By how many slots bursts are longer.
     """
 
-    reason: Reason
-    periods: Mapping[str, int]
+    def __init__(self, instance: Instance, cushion_slots: int = 0) -> None:
+        self._instance = instance
+        self.cushion_slots = cushion_slots
 
-    def __str__(self) -> str:
-        return f"{', '.join(f'{name} at {p}' for name, p in self.periods.items())}: {self.reason}"
+    @cached_property
+    def impossible(self) -> tuple[int, ...]:
+        """The jobs that ask a link for more than it carries even when they are alone."""
+        capacity = {link.name: link.capacity for link in self._instance.links}
+        return tuple(
+            index
+            for index, job in enumerate(self._instance.jobs)
+            if any(job.peak * flows > capacity[link] for link, flows in job.links.items())
+        )
+
+    @cached_property
+    def forbidden(self) -> Mapping[tuple[int, int], Forbidden]:
+        """For each pair of jobs that meet: the (first, number) of residues that they forbid."""
+        found: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        jobs = self._instance.jobs
+        for link in self._instance.links:
+            for i, j in itertools.combinations(self._instance.jobs_on[link.name], 2):
+                pair = found.setdefault((i, j), set())
+                pair.update(self._ranges(jobs[i], jobs[j], link.name, link.capacity))
+        return {pair: tuple(sorted(ranges)) for pair, ranges in found.items() if ranges}
+
+    def fit(self, i: int, j: int, period_i: int, period_j: int) -> bool:
+        """Return whether two jobs, ``i < j``, fit at some periods."""
+        ranges = self.forbidden.get((i, j))
+        return ranges is None or _leaves_one(ranges, math.gcd(period_i, period_j))
+
+    def fit_named(self, one: str, period: int, other: str, other_period: int) -> bool:
+        """Return whether two jobs, named in any order, fit at some periods."""
+        i, j = self._index[one], self._index[other]
+        if i < j:
+            return self.fit(i, j, period, other_period)
+        return self.fit(j, i, other_period, period)
+
+    @cached_property
+    def _index(self) -> Mapping[str, int]:
+        return {job.name: index for index, job in enumerate(self._instance.jobs)}
+
+    def _ranges(self, one: Job, other: Job, link: str, capacity: int) -> Iterator[tuple[int, int]]:
+        for p, q in itertools.product(one.phases, other.phases):
+            if p.rate * one.links[link] + q.rate * other.links[link] > capacity:
+                before, after = q.length + self.cushion_slots, p.length + self.cushion_slots
+                yield p.start - q.start - before + 1, before + after - 1
 
 
-@dataclass(frozen=True)
-class Decision:
-    """The answer: offsets or a refutation; neither if the time was over."""
-
-    offsets: Mapping[str, int] | None = None
-    refutation: Refutation | None = None
-
-
-Settle = Callable[[Instance, Deadline], Decision]
-"""Decides whether the contention of an instance can be 0."""
+@lru_cache(maxsize=1 << 16)
+def _leaves_one(ranges: Forbidden, modulus: int) -> bool:
+    """Return whether some ranges of residues leave one of a modulus."""
+    if max(number for _, number in ranges) >= modulus:
+        return False
+    pieces = sorted((first % modulus, first % modulus + number) for first, number in ranges)
+    reach = max(0, pieces[-1][1] - modulus, *(end - modulus for _, end in pieces))
+    for first, end in pieces:
+        if first > reach:
+            return True
+        reach = max(reach, end)
+    return reach < modulus
 
 
 class Decider:
@@ -67,43 +115,34 @@ class Decider:
 
     Parameters
     ----------
-    cushion_slots
-        By how many slots bursts are longer.
     settle
         Decides instances that the search does not decide soon.
     """
 
-    def __init__(
-        self, instance: Instance, cushion_slots: int = 0, settle: Settle | None = None
-    ) -> None:
-        self.instance = instance
+    def __init__(self, task: Task, settle: Settle | None = None) -> None:
+        self.task = task
+        self.instance = task.instance
+        self.pairs = Pairs(task.instance, task.cushion_slots)
         self._settle = settle
-        self.cushion_slots = cushion_slots
-        self.pairs = Pairs(instance, cushion_slots)
-        self._capacity = {link.name: link.capacity for link in instance.links}
         self._known: dict[tuple[object, ...], Decision] = {}
 
-    def decide(self, periods: Mapping[str, int], clock: Deadline) -> Decision:
+    def decide(self, periods: Mapping[str, int]) -> Decision:
         """Return offsets at which jobs fit at some periods, or jobs of them that do not."""
         if not periods:
             return Decision(offsets={})
         reason = self._refute(periods)
         if reason is not None:
             return Decision(refutation=reason)
-        smaller = simplify_links(at_periods(self.instance, periods, self.cushion_slots))
+        smaller = simplify_links(at_periods(self.instance, periods, self.task.cushion_slots))
         cut = split(smaller.instance)
         parts = []
         for block in cut.blocks:
             mine = {job.name: periods[job.name] for job in block.jobs}
-            found = self._decide_block(block, mine, clock)
+            found = self._decide_block(block, mine)
             if found.offsets is None:
                 return found
             parts.append(found.offsets)
         return Decision(offsets=smaller.restore(cut.join(parts)))
-
-    def core(self, refutation: Refutation, clock: Deadline) -> Refutation:
-        """Return a refutation from which no job can be left out, as far as there is time."""
-        return core(refutation, lambda periods: self.decide(periods, clock))
 
     # ------------------------------------------------------------------ without search
 
@@ -123,13 +162,15 @@ class Decider:
         return self._refute_loads(periods) or refute_hyperperiod(self.instance, periods)
 
     def _refute_loads(self, periods: Mapping[str, int]) -> Refutation | None:
-        for link, users in self.instance.jobs_on.items():
+        for link in self.instance.links:
+            users = (self.instance.jobs[index] for index in self.instance.jobs_on[link.name])
             loads = {
-                job.name: job.links[link] * load(job, periods[job.name], self.cushion_slots)
-                for job in (self.instance.jobs[index] for index in users)
+                job.name: job.links[link.name]
+                * load(job, periods[job.name], self.task.cushion_slots)
+                for job in users
                 if job.name in periods
             }
-            spare = sum(loads.values()) - self._capacity[link]
+            spare = sum(loads.values()) - link.capacity
             if spare > 0:
                 for name, mine in sorted(loads.items(), key=lambda item: item[1]):
                     if mine < spare:
@@ -139,13 +180,11 @@ class Decider:
 
     # ------------------------------------------------------------------ by search
 
-    def _decide_block(
-        self, block: Instance, periods: Mapping[str, int], clock: Deadline
-    ) -> Decision:
+    def _decide_block(self, block: Instance, periods: Mapping[str, int]) -> Decision:
         key = (*sorted(periods.items()), *(link.name for link in block.links))
         known = self._known.get(key)
         if known is None:
-            known = self._look_at_links(block, periods, clock) or self._search(block, clock)
+            known = self._look_at_links(block, periods) or self._search(block)
             if known.refutation is not None:
                 named = {name: periods[name] for name in known.refutation.periods}
                 known = Decision(refutation=Refutation(Reason.SEARCH, named))
@@ -153,22 +192,20 @@ class Decider:
                 self._known[key] = known
         return known
 
-    def _search(self, block: Instance, clock: Deadline) -> Decision:
+    def _search(self, block: Instance) -> Decision:
         if self._settle is None:
-            return search_offsets(block, clock)
-        found = search_offsets(block, clock, _LOOKS)
-        return self._settle(block, clock) if found == Decision() else found
+            return search_offsets(block, self.task.budget)
+        found = search_offsets(block, self.task.budget, _LOOKS)
+        return self._settle(block) if found == Decision() else found
 
-    def _look_at_links(
-        self, block: Instance, periods: Mapping[str, int], clock: Deadline
-    ) -> Decision | None:
+    def _look_at_links(self, block: Instance, periods: Mapping[str, int]) -> Decision | None:
         """Return the refutation of a single link, if one of them has it: it is the smaller one."""
         if len(block.links) == 1:
             return None
         for link in block.links:
             part = restrict(block, {link.name})
             mine = {job.name: periods[job.name] for job in part.jobs}
-            found = self._decide_block(part, mine, clock)
+            found = self._decide_block(part, mine)
             if found.refutation is not None:
                 return found
         return None
@@ -197,17 +234,17 @@ def refute_hyperperiod(instance: Instance, periods: Mapping[str, int]) -> Refuta
     return None
 
 
-def pose(instance: Instance, periods: Mapping[str, int], cushion_slots: int) -> Instance | Decision:
+def pose(task: Task, periods: Mapping[str, int]) -> Instance | Decision:
     """Return the instance whose contention is to be 0, or the answer if it has none."""
     if not periods:
         return Decision(offsets={})
-    long = refute_hyperperiod(instance, periods)
+    long = refute_hyperperiod(task.instance, periods)
     if long is not None:
         return Decision(refutation=long)
-    return simplify_links(at_periods(instance, periods, cushion_slots)).instance
+    return simplify_links(at_periods(task.instance, periods, task.cushion_slots)).instance
 
 
-def search_offsets(instance: Instance, clock: Deadline, looks: int | None = None) -> Decision:
+def search_offsets(instance: Instance, budget: Budget, looks: int | None = None) -> Decision:
     """Search an instance for offsets without contention; all weights must be 1.
 
     Parameters
@@ -225,7 +262,7 @@ def search_offsets(instance: Instance, clock: Deadline, looks: int | None = None
     descent = fitting.start_descent(compiled, component, domain)
     blocked = contention(compiled, descent.demand) > 0 or (descent.room[0] == 0).any()
     ended = fitting.REFUTED if blocked else fitting.EXHAUSTED
-    while ended == fitting.EXHAUSTED and not clock.over and looks != 0:
+    while ended == fitting.EXHAUSTED and not budget.stopped and looks != 0:
         ended = fitting.descend(compiled.tables, descent, _NODES)
         looks = None if looks is None else looks - 1
     if ended == fitting.FOUND:

@@ -10,18 +10,22 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from metronome_opt.compatible.choices import Choices
-from metronome_opt.compatible.choose import Chosen
-from metronome_opt.compatible.decide import Decision, Reason, Refutation, refute_hyperperiod
-from metronome_opt.compatible.pace import Kept
+from metronome_opt.compatible.choices import (
+    Choices,
+    Chosen,
+    Decision,
+    Kept,
+    Reason,
+    Refutation,
+    Task,
+)
+from metronome_opt.compatible.decide import refute_hyperperiod
 from metronome_opt.instance import Instance, Job
-from metronome_opt.solvers.deadline import Deadline
 
 
-def decide(
-    instance: Instance, periods: Mapping[str, int], clock: Deadline, *, cushion_slots: int = 0
-) -> Decision:
+def decide(task: Task, periods: Mapping[str, int]) -> Decision:
     """Try all offsets of some jobs at some periods."""
+    instance, cushion_slots = task.instance, task.cushion_slots
     long = refute_hyperperiod(instance, periods)
     if long is not None:
         return Decision(refutation=long)
@@ -41,7 +45,7 @@ def decide(
         job, *others = rest
         mine = range(periods[job.name]) if job.fixed_offset is None else [job.fixed_offset]
         for offset in mine:
-            if clock.over:
+            if task.budget.stopped:
                 return False
             demand.add(job, rates[job.name], offset)
             found = demand.fits(job) and place(others)
@@ -53,7 +57,7 @@ def decide(
 
     if place(jobs):
         return Decision(offsets=offsets)
-    if clock.over:
+    if task.budget.stopped:
         return Decision()
     return Decision(refutation=Refutation(Reason.SEARCH, dict(periods)))
 
@@ -97,15 +101,14 @@ class _Demand:
         return all(max(self._rows[link]) <= self._capacity[link] for link in job.links)
 
 
-def choose(
-    instance: Instance, choices: Choices, clock: Deadline, *, cushion_slots: int = 0
-) -> Chosen:
+def choose(task: Task, choices: Choices) -> Chosen:
     """Try all combinations of choices, the cheapest first."""
     bound = Fraction(0)
     for bound, taken in _by_cost(choices):
         periods = {name: period for name, period in taken.items() if period is not None}
-        found = decide(instance, periods, clock, cushion_slots=cushion_slots)
+        found = decide(task, periods)
         if found.offsets is not None:
+            task.offer(Kept(periods, found.offsets), bound)
             return Chosen(Kept(periods, found.offsets), bound, bound)
         if found.refutation is None:
             return Chosen(None, None, bound)

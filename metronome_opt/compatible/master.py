@@ -1,21 +1,35 @@
-"""Who proposes choices: the rows of a `Statement`, handed to CP-SAT."""
+"""Masters propose choices without offsets: the cheapest that pairs, loads and refutations allow.
+
+Each job takes one choice. Two jobs that do not fit at two periods do not take both, loads stay
+within capacities, and of jobs that were refuted at some periods not all take these. What is
+cheapest under all that is a lower bound, and if its jobs fit, it is the optimum.
+
+A refutation says more than its own periods. Whether jobs fit depends on their bursts and the
+pairwise greatest common divisors of their periods alone: bursts at ``r_i`` within their iterations
+meet somewhere iff ``phi_i + r_i`` and ``phi_j + r_j`` are congruent modulo ``gcd(T_i, T_j)`` for
+all pairs (the Chinese remainder theorem). With divisors of these they meet all the more. So each
+job of a refutation stands for all its periods whose divisors with all those of the others divide
+the refuted ones. Only a hyperperiod above its limit says nothing of other periods.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Protocol
 
-from metronome_opt.compatible.choices import Choices
-from metronome_opt.compatible.decide import Refutation
-from metronome_opt.compatible.pairs import Pairs
-from metronome_opt.compatible.statement import Statement
-from metronome_opt.compatible.waiting import run_cpsat
+from metronome_opt.compatible.choices import Choices, Reason, Refutation, Task, load
+from metronome_opt.compatible.decide import Pairs
+from metronome_opt.compatible.models import INFEASIBLE, OPTIMAL, Row, minimise, solve_cpsat
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.backends import import_cp_model
-from metronome_opt.solvers.deadline import Deadline
 
+_FINEST_FLOAT = 2**30  # integers up to this are told apart by doubles within HiGHS' tolerances
+_FINEST_COST = 2**50
+_FINEST = 2**32  # of loads, which many choices add to
+_Taken = tuple[str, int | None]
 Proposed = tuple[Mapping[str, int | None] | None, Fraction | None]
 """The cheapest choices that are allowed, and a lower bound of their cost.
 
@@ -23,23 +37,28 @@ There are no choices if none were found, and no bound if none are allowed.
 """
 
 
-class Proposer(Protocol):
-    """Proposes choices, and takes why they do not fit."""
-
-    def forbid(self, refutation: Refutation) -> None:
-        """State that some jobs do not fit at some periods, and others like these."""
-
-    def solve(self, clock: Deadline, seed: int, workers: int) -> Proposed:
-        """Return the cheapest choices that are allowed, and a lower bound of their cost."""
+class CostsTooFineError(InputError):
+    """Costs have no common denominator that a back end could count in."""
 
 
-class Master:
-    """Proposes what CP-SAT finds.
+class _Master:
+    """The problem as rows over the choices, which are numbered; `forbid` adds to them.
+
+    Once the budget is spent, rows are left out, which makes bounds lower and not wrong.
 
     Parameters
     ----------
     choices
         Of all jobs of the instance, no two of a job with the same period.
+
+    Attributes
+    ----------
+    taken
+        Of each choice: the job, and the period at which it keeps slots.
+    groups
+        The choices of each job, one of which it takes.
+    costs
+        Of each choice, in units of ``1 / scale``.
 
     Raises
     ------
@@ -47,36 +66,151 @@ class Master:
         If costs do not fit 64-bit integers.
     """
 
-    def __init__(self, instance: Instance, choices: Choices, pairs: Pairs, clock: Deadline) -> None:
-        self._statement = Statement(instance, choices, pairs, clock)
-        cp = import_cp_model()
-        self._model = cp.CpModel()
-        self._taken = [self._model.new_bool_var("") for _ in self._statement.taken]
-        for numbers in self._statement.groups.values():
-            self._model.add_exactly_one(self._taken[number] for number in numbers)
-        total = cp.LinearExpr.weighted_sum(self._taken, self._statement.costs)
-        self._model.minimize(total)
-        self._stated = 0
+    def __init__(self, task: Task, choices: Choices, pairs: Pairs) -> None:
+        self.task = task
+        instance = task.instance
+        self.taken: list[_Taken] = []
+        self.groups: dict[str, range] = {}
+        for job in instance.jobs:
+            begin = len(self.taken)
+            self.taken += [(job.name, choice.period) for choice in choices[job.name]]
+            self.groups[job.name] = range(begin, len(self.taken))
+        costs = [choice.cost for job in instance.jobs for choice in choices[job.name]]
+        self.scale = math.lcm(*(cost.denominator for cost in costs))
+        if self.scale * (1 + sum(costs)) >= _FINEST_COST:
+            raise CostsTooFineError(
+                "costs: too fine for 64-bit integers; use coarser ones, or solver auto or search"
+            )
+        self.costs = [int(cost * self.scale) for cost in costs]
+        self.rows: list[Row] = []
+        for index in pairs.impossible:
+            kept = [number for _, number in self._kept(instance.jobs[index].name)]
+            self._allow(0, kept)
+        self._state_pairs(instance, pairs)
+        self._state_loads(instance)
+
+    def cost(self, numbers: Iterable[int]) -> Fraction:
+        """Return what some choices cost together."""
+        return Fraction(sum(self.costs[number] for number in numbers), self.scale)
 
     def forbid(self, refutation: Refutation) -> None:
         """State that some jobs do not fit at some periods, and others like these."""
-        self._statement.forbid(refutation)
+        alike = {name: [period] for name, period in refutation.periods.items()}
+        if refutation.reason is not Reason.HYPERPERIOD:
+            for name, periods in alike.items():
+                periods += [
+                    period
+                    for period, _ in self._kept(name)
+                    if period not in periods and _is_no_better(period, name, refutation, alike)
+                ]
+        numbers = [
+            number
+            for name, periods in alike.items()
+            for period, number in self._kept(name)
+            if period in periods
+        ]
+        self._allow(len(alike) - 1, numbers)
 
-    def solve(self, clock: Deadline, seed: int, workers: int) -> Proposed:
+    def _kept(self, name: str) -> list[tuple[int, int]]:
+        """Return (period, number) of the choices in which a job keeps slots."""
+        named = ((self.taken[number][1], number) for number in self.groups[name])
+        return [(period, number) for period, number in named if period is not None]
+
+    def _allow(self, most: int, numbers: Iterable[int]) -> None:
+        self.rows.append(Row(tuple((1, number) for number in numbers), most))
+
+    def _state_pairs(self, instance: Instance, pairs: Pairs) -> None:
+        for i, j in pairs.forbidden:
+            alike = defaultdict(list)
+            theirs = self._kept(instance.jobs[j].name)
+            for period, number in self._kept(instance.jobs[i].name):
+                if self.task.budget.stopped:
+                    return
+                clashing = tuple(n for other, n in theirs if not pairs.fit(i, j, period, other))
+                alike[clashing].append(number)
+            for clashing, numbers in alike.items():
+                if clashing:
+                    self._allow(1, (*numbers, *clashing))
+
+    def _state_loads(self, instance: Instance) -> None:
+        for link in instance.links:
+            users = [instance.jobs[index] for index in instance.jobs_on[link.name]]
+            if sum(job.peak * job.links[link.name] for job in users) <= link.capacity:
+                continue
+            loads = [
+                (number, job.links[link.name] * load(job, period, self.task.cushion_slots))
+                for job in users
+                for period, number in self._kept(job.name)
+            ]
+            common = math.lcm(*(each.denominator for _, each in loads))
+            scale = min(common, max(1, _FINEST // link.capacity))  # rounded down: a relaxation
+            most = scale * link.capacity
+            terms = ((min(int(scale * each), most + 1), number) for number, each in loads)
+            self.rows.append(Row(tuple(term for term in terms if term[0]), most))
+
+
+class CpsatMaster(_Master):
+    """Proposes what CP-SAT finds."""
+
+    def __init__(self, task: Task, choices: Choices, pairs: Pairs) -> None:
+        super().__init__(task, choices, pairs)
+        cp = import_cp_model()
+        self._model = cp.CpModel()
+        self._chosen = [self._model.new_bool_var("") for _ in self.taken]
+        for numbers in self.groups.values():
+            self._model.add_exactly_one(self._chosen[number] for number in numbers)
+        self._model.minimize(cp.LinearExpr.weighted_sum(self._chosen, self.costs))
+        self._stated = 0
+
+    def solve(self) -> Proposed:
         """Return the cheapest choices that are allowed, and a lower bound of their cost."""
-        for row in self._statement.rows[self._stated :]:
-            self._model.add(sum(factor * self._taken[n] for factor, n in row.terms) <= row.most)
-        self._stated = len(self._statement.rows)
-        solver, status = run_cpsat(self._model, clock, seed, workers)
+        for row in self.rows[self._stated :]:
+            self._model.add(sum(factor * self._chosen[n] for factor, n in row.terms) <= row.most)
+        self._stated = len(self.rows)
+        solver, status = solve_cpsat(self._model, self.task)
         if status == "INFEASIBLE":
             return None, None
         bound = math.ceil(max(0.0, solver.best_objective_bound - 1e-6))
         if status == "UNKNOWN":
-            return None, Fraction(bound, self._statement.scale)
+            return None, Fraction(bound, self.scale)
         self._model.clear_hints()
-        values = [bool(solver.value(variable)) for variable in self._taken]
-        for variable, value in zip(self._taken, values, strict=True):
+        values = [bool(solver.value(variable)) for variable in self._chosen]
+        for variable, value in zip(self._chosen, values, strict=True):
             self._model.add_hint(variable, value)
         chosen = (number for number, value in enumerate(values) if value)
-        proposed = dict(self._statement.taken[number] for number in chosen)
-        return proposed, Fraction(bound, self._statement.scale)
+        return dict(self.taken[number] for number in chosen), Fraction(bound, self.scale)
+
+
+class MilpMaster(_Master):
+    """Proposes what HiGHS finds; SciPy hands it neither a seed nor a number of threads."""
+
+    def __init__(self, task: Task, choices: Choices, pairs: Pairs) -> None:
+        super().__init__(task, choices, pairs)
+        if sum(self.costs) >= _FINEST_FLOAT:
+            raise CostsTooFineError("costs: too fine for solver milp; use coarser ones, or auto")
+
+    def solve(self) -> Proposed:
+        """Return the cheapest choices that are allowed, and a lower bound of their cost."""
+        groups = list(self.groups.values())
+        status, chosen, bound = minimise(self.task.budget, self.costs, groups, self.rows)
+        if status == INFEASIBLE:
+            return None, None
+        units = max(0, math.ceil(bound - 1e-6 * max(1.0, abs(bound))))
+        if chosen is None:
+            return None, Fraction(units, self.scale)
+        if status == OPTIMAL and abs(self.cost(chosen) * self.scale - round(bound)) < 1:
+            return dict(self.taken[number] for number in chosen), self.cost(chosen)
+        return dict(self.taken[number] for number in chosen), Fraction(units, self.scale)
+
+
+def _is_no_better(
+    period: int, name: str, refutation: Refutation, alike: Mapping[str, list[int]]
+) -> bool:
+    """Return whether a job fits at another period no better than at the refuted one."""
+    own = refutation.periods[name]
+    return all(
+        math.gcd(own, refutation.periods[other]) % math.gcd(period, theirs) == 0
+        for other, taken in alike.items()
+        if other != name
+        for theirs in taken
+    )

@@ -219,7 +219,7 @@ class Run:
     """
 
     goal: Goal
-    solver: str
+    solver: str | Solver
     time_limit: float | None
     seed: int
     workers: int

@@ -52,8 +52,10 @@ class FrontMemory:
         parts = f"{count} parts have" if count > 1 else "1 part has"
         return [
             *self._notes,
-            f"{self._path}: that {parts} no further points is remembered from an earlier run, "
-            "not proved again; remove the file to prove it anew",
+            (
+                f"{self._path}: that {parts} no further points is remembered from an earlier run, "
+                "not proved again; remove the file to prove it anew"
+            ),
         ]
 
     def recall(self, part: str, jobs: Sequence[str]) -> GroupFront | None:

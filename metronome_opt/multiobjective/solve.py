@@ -21,7 +21,7 @@ from metronome_opt.multiobjective.stretching import solve_stretched
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Level, Result
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
-from metronome_opt.solvers.registry import find_solver
+from metronome_opt.solvers.registry import Solver, find_solver
 from metronome_opt.solvers.search import Callback
 from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
@@ -35,7 +35,7 @@ from metronome_opt.verify import evaluate
 
 def solve(
     instance: Instance,
-    solver: str = "auto",
+    solver: str | Solver = "auto",
     *,
     time_limit: float | None = DEFAULT_TIME_LIMIT,
     seed: int = 0,
@@ -171,7 +171,7 @@ def _result(instance: Instance, found: Found, run: Run, cushion_slots: int) -> R
         status=Status.OPTIMAL if proved and met else Status.FEASIBLE,
         objectives={name: evaluation.objectives[name] for name in order},
         lower_bound=bound,
-        solver=run.solver,
+        solver=find_solver(run.solver).name,
         seed=run.seed,
         runtime_s=round(runtime, 6),
         versions=versions_of(find_solver(run.solver)),

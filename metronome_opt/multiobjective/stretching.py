@@ -40,7 +40,7 @@ from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Event, Level, Stop
 from metronome_opt.solvers import greedy
-from metronome_opt.solvers.deadline import Deadline
+from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import interrupt_stops
 from metronome_opt.verify import evaluate
@@ -157,11 +157,11 @@ class _Stretching:
         parts = [self._instance]
         if CUSHION not in self.names:  # everything else adds up over components
             parts = sorted(components(self._instance), key=choices)
-        clock = Deadline(self.run.remaining, lambda: self.run.stopped)
+        clock = Budget(self.run.remaining, lambda: self.run.stopped)
         searched = []
         with interrupt_stops(self.run):
             for index, part in enumerate(parts):
-                searched.append(_Component(self, part, clock.share(1 / (len(parts) - index))))
+                searched.append(_Component(self, part, clock.fraction(1 / (len(parts) - index))))
                 searched[-1].run()
         return self._report(searched)
 
@@ -325,14 +325,14 @@ class _Component:
         How many choices of stretches were looked at.
     """
 
-    def __init__(self, problem: _Stretching, part: Instance, clock: Deadline) -> None:
+    def __init__(self, problem: _Stretching, part: Instance, clock: Budget) -> None:
         self._problem = problem
         self._part = part
         self._clock = clock
         self._draw = random.Random(problem.run.seed)  # noqa: S311 (not for cryptography)
         self._solved: dict[Stretch, _Solved] = {}  # subproblem cache
         self._at: Stretch = ()
-        self._bounds = StretchBounds(part, stopped=lambda: clock.over)
+        self._bounds = StretchBounds(part, stopped=lambda: clock.stopped)
         lowest = self._bounds.floor([(0, job.max_stretch) for job in part.jobs])
         self._root = problem.floor(lowest, Fraction(0))
         self.bound = self._root[0]
@@ -354,7 +354,7 @@ class _Component:
         first = choose_periods(self._part)  # raises an error if there are none
         self._look(tuple(first.stretch[job.name] for job in self._part.jobs))
         try:
-            self._explore(self._clock.share(_EXPLORE_SHARE))
+            self._explore(self._clock.fraction(_EXPLORE_SHARE))
             if choices(self._part) <= MAX_CHOICES:
                 self._enumerate()
             else:
@@ -392,7 +392,7 @@ class _Component:
         """Solve at all choices, the lowest floor first, each time for longer, until one is best."""
         open_choices: list[tuple[Values, float, Stretch]] = []
         for stretch in stretches(self._part):
-            if self._clock.over:
+            if self._clock.stopped:
                 return
             contention = self._bounds.floor([(slots, slots) for slots in stretch])
             price = price_of(self._part, self._named(stretch))
@@ -400,7 +400,7 @@ class _Component:
         heapq.heapify(open_choices)
         while open_choices and not self._is_hopeless(open_choices[0][0]):
             self.bound = min(open_choices[0][0][0], self.best.values[0])
-            if self._clock.over:
+            if self._clock.stopped:
                 return
             floor, seconds, stretch = heapq.heappop(open_choices)
             left = self._clock.remaining
@@ -414,7 +414,7 @@ class _Component:
 
     # ---------------------------------------------------------------- many choices
 
-    def _explore(self, clock: Deadline) -> None:
+    def _explore(self, clock: Budget) -> None:
         """Look at what promises most, until nothing better has turned up for long."""
         promising: list[tuple[list[float], Stretch]] = []
         thought_of: set[Stretch] = set()
@@ -429,7 +429,7 @@ class _Component:
         for stretch in self._starts(clock):
             think_of(stretch, 0.0)
         idle = 0
-        while promising and idle < _PATIENCE and not clock.over:
+        while promising and idle < _PATIENCE and not clock.stopped:
             if self._is_hopeless(self._root):
                 return
             stretch = heapq.heappop(promising)[1]
@@ -447,20 +447,20 @@ class _Component:
         price = price_of(self._part, self._named(stretch))
         return [float(value) for value in self._problem.floor(estimate, price)]
 
-    def _starts(self, clock: Deadline) -> Iterator[Stretch]:
+    def _starts(self, clock: Budget) -> Iterator[Stretch]:
         """Yield none, the cheapest for ever shorter hyperperiods, and where estimates are least."""
         jobs = self._part.jobs
         yield (0,) * len(jobs)
         longest = max(self._part.hyperperiods.values(), default=1)
         limit = min(longest, self._part.hyperperiod_limit)
-        while (limit := limit // _LIMIT_STEP) and not clock.over:
+        while (limit := limit // _LIMIT_STEP) and not clock.stopped:
             try:
                 chosen = choose_periods(self._part, limit=limit)
             except InputError:
                 break
             yield tuple(chosen.stretch[job.name] for job in jobs)
         for _ in range(_STARTS):
-            if clock.over:
+            if clock.stopped:
                 return
             yield self._descended([self._draw.randint(0, job.max_stretch) for job in jobs])
 
@@ -487,8 +487,8 @@ class _Component:
         """Solve the best for longer."""
         ranked = sorted(self._solved, key=lambda stretch: self._solved[stretch].values)[:_POLISHED]
         for index, stretch in enumerate(ranked):
-            if not self._clock.over:
-                left = self._clock.share(1 / (len(ranked) - index)).remaining
+            if not self._clock.stopped:
+                left = self._clock.fraction(1 / (len(ranked) - index)).remaining
                 self._look(stretch, _FIRST_S if left is None else left)
 
 

@@ -1,12 +1,11 @@
 """The structure of an instance: smaller instances with the same optimum, and the way back."""
 
 from metronome_opt.presolve.blocks import Split, restrict, split
-from metronome_opt.presolve.grid import coarsen
-from metronome_opt.presolve.links import simplify_links
 from metronome_opt.presolve.orbits import Orbits, orbits
-from metronome_opt.presolve.reduction import Reduction
+from metronome_opt.presolve.reductions import Offsets, Reduction, coarsen, simplify_links
 
 __all__ = [
+    "Offsets",
     "Orbits",
     "Reduction",
     "Split",

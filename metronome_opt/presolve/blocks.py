@@ -15,8 +15,8 @@ from functools import cached_property
 
 import networkx as nx
 
-from metronome_opt.instance import Instance, Job
-from metronome_opt.presolve.reduction import Offsets
+from metronome_opt.instance import Instance, Link
+from metronome_opt.presolve.reductions import Offsets
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,9 @@ def split(instance: Instance) -> Split:
             parts = [set().union(*parts)]
         groups += parts
     order = {link.name: position for position, link in enumerate(instance.links)}
-    groups.sort(key=lambda links: min(order[link] for link in links))
-    return Split(instance, tuple(restrict(instance, links) for links in groups))
+    ordered = sorted(sorted(order[link] for link in links) for links in groups)
+    blocks = ([instance.links[position] for position in positions] for positions in ordered)
+    return Split(instance, tuple(_part(instance, links) for links in blocks))
 
 
 def _graph(instance: Instance) -> nx.Graph:
@@ -113,10 +114,15 @@ def _is_held(instance: Instance, links: set[str]) -> bool:
 
 def restrict(instance: Instance, links: Collection[str]) -> Instance:
     """Return an instance of some of the links, and the jobs on them."""
-    jobs: list[Job] = []
-    for job in instance.jobs:
-        flows = {link: count for link, count in job.links.items() if link in links}
-        if flows:
-            jobs.append(job.model_copy(update={"links": flows}))
-    kept = tuple(link for link in instance.links if link.name in links)
-    return instance.replace(links=kept, jobs=tuple(jobs))
+    return _part(instance, [link for link in instance.links if link.name in links])
+
+
+def _part(instance: Instance, links: Sequence[Link]) -> Instance:
+    """Return an instance of some links in their order; it takes no longer than they are many."""
+    names = {link.name for link in links}
+    jobs = []
+    for index in sorted({index for name in names for index in instance.jobs_on[name]}):
+        job = instance.jobs[index]
+        flows = {link: count for link, count in job.links.items() if link in names}
+        jobs.append(job.model_copy(update={"links": flows}))
+    return instance.replace(links=tuple(links), jobs=tuple(jobs))

@@ -23,7 +23,7 @@ import networkx as nx
 from immutabledict import immutabledict
 
 from metronome_opt.instance import Instance, Job
-from metronome_opt.presolve.reduction import Offsets
+from metronome_opt.presolve.reductions import Offsets
 
 
 @dataclass(frozen=True)

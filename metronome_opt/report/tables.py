@@ -14,7 +14,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.classes import priority_classes
 from metronome_opt.result import Result
-from metronome_opt.slowdown.expected import mean_slowdown
+from metronome_opt.slowdown.plan import mean_slowdown
 from metronome_opt.verify import Evaluation
 
 JOBS_LEGEND = (

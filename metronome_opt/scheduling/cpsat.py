@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metronome_opt.errors import InputError, SolverError
-from metronome_opt.instance import Instance
 from metronome_opt.scheduling.cycle import Cycle, Decision, decide
 from metronome_opt.solvers.backends import import_cp_model
-from metronome_opt.solvers.search import Search, run_interruptibly
+from metronome_opt.solvers.budget import Budget, run_interruptibly
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -58,16 +57,14 @@ def place_exactly(
             f"{_MOST_CELLS}; choose another search"
         )
     cp = import_cp_model()
-    gang = Instance(name="gang", slot_ms=1, links=(), jobs=(cycle.gang.job({}),))
-    clock = Search(gang, time_limit=time_limit, seed=0, workers=workers)
+    clock = Budget(time_limit)
     model = _Model(cycle, cp.CpModel())
     solver = cp.CpSolver()
     solver.parameters.num_workers = workers
     solver.parameters.catch_sigint_signal = False
     solver.parameters.max_time_in_seconds = clock.remaining
-    ended: list[Any] = []
-    run_interruptibly(clock, lambda: ended.append(solver.solve(model.model)), solver.stop_search)
-    match solver.status_name(ended[0]):
+    ended = run_interruptibly(clock, lambda: solver.solve(model.model), solver.stop_search)
+    match solver.status_name(ended):
         case "OPTIMAL" | "FEASIBLE" as status:
             return model.decision(solver), status == "OPTIMAL"
         case "INFEASIBLE":

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from metronome_opt.compatible.placed import Placed
+from metronome_opt.compatible.local import Placed
 from metronome_opt.instance import Instance, Job
-from metronome_opt.slowdown.judge import Judge
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.solvers.deadline import Deadline
+from metronome_opt.slowdown.player import Judge
+from metronome_opt.solvers.budget import Budget
 
 _LONGEST = 20_000  # slots of a hyperperiod
 _RATIOS = [(a, b) for a in range(1, 7) for b in range(1, 7) if math.gcd(a, b) == 1]
@@ -33,7 +33,7 @@ def anneal(
     screen: Judge,
     plan: Plan,
     longest: Mapping[str, int],
-    clock: Deadline,
+    budget: Budget,
     *,
     short: Callable[[Mapping[str, int]], bool],
     cushion_slots: int = 0,
@@ -48,7 +48,7 @@ def anneal(
         What counts, and what is asked first because it takes less time.
     longest
         The longest period that each job may keep, in slots.
-    clock, rounds
+    budget, rounds
         When to end, and after how many moves at the latest; the temperature falls with whichever of
         them is further.
     short
@@ -58,14 +58,14 @@ def anneal(
     """
     rng = random.Random(seed)  # noqa: S311 (no secrets)
     moves = _Moves(judge.player.instance, longest, short, cushion_slots, rng)
-    plan = _pace_each(judge, screen, moves, plan, clock.share(_LADDERS))
+    plan = _pace_each(judge, screen, moves, plan, budget.fraction(_LADDERS))
     best, best_value = plan, judge.value(plan)
     current, value, first = plan, best_value, screen.value(plan)
     heat = _HEAT * max(0.0, best_value - 1.0)
-    allowed, done = clock.remaining, 0
-    while not clock.over and done != rounds:
+    allowed, done = budget.remaining, 0
+    while not budget.stopped and done != rounds:
         done += 1
-        spent = [] if allowed is None else [1.0 - (clock.remaining or 0.0) / max(allowed, 1e-9)]
+        spent = [] if allowed is None else [1.0 - (budget.remaining or 0.0) / max(allowed, 1e-9)]
         spent += [] if rounds is None else [done / rounds]
         bound = -heat * (1.0 - max(spent, default=0.0)) ** 2 * math.log(1.0 - rng.random())
         moved = moves.of(current)
@@ -82,7 +82,7 @@ def anneal(
     return best
 
 
-def _pace_each(judge: Judge, screen: Judge, moves: _Moves, plan: Plan, clock: Deadline) -> Plan:
+def _pace_each(judge: Judge, screen: Judge, moves: _Moves, plan: Plan, budget: Budget) -> Plan:
     """Return a plan in which each job, most slowed first, is in the slots that are best for all.
 
     A job stays as it is if no slots are better.
@@ -92,7 +92,7 @@ def _pace_each(judge: Judge, screen: Judge, moves: _Moves, plan: Plan, clock: De
     for index in np.argsort(-judge.unshifted, kind="stable"):
         job, start = instance.jobs[index], plan
         for period in moves.ladder(job):
-            moved = None if clock.over else moves.to(start, job, period)
+            moved = None if budget.stopped else moves.to(start, job, period)
             if moved is not None and (tried := screen.value(moved)) <= first:
                 reached = judge.value(moved)
                 if reached < value:

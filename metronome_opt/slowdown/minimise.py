@@ -21,20 +21,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from metronome_opt.compatible.choices import Choice, Choices, cheapest_first, most_stretch
+from metronome_opt.compatible.choices import (
+    Choice,
+    Choices,
+    Kept,
+    Task,
+    cheapest_first,
+    most_stretch,
+)
 from metronome_opt.compatible.choose import choose
 from metronome_opt.compatible.decide import Decider
-from metronome_opt.compatible.pace import Kept
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
+from metronome_opt.presolve import simplify_links
 from metronome_opt.presolve.components import components
-from metronome_opt.presolve.links import simplify_links
 from metronome_opt.slowdown.anneal import anneal, is_short
-from metronome_opt.slowdown.expected import expected_ms, mean_slowdown
-from metronome_opt.slowdown.judge import HARM, Judge
-from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import PERIODS, SAFE, plays
-from metronome_opt.solvers.deadline import Deadline
+from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
+from metronome_opt.slowdown.player import HARM, PERIODS, SAFE, Judge, plays
+from metronome_opt.solvers.budget import Budget
 
 _WORTH = 2e-3  # less gain than this is none: so much do plays differ by chance
 _CLOSE = 5e-3  # a plan that is so close to 1 is not improved any further
@@ -126,7 +130,7 @@ Short = Callable[[Mapping[str, int]], bool]
 
 
 def minimise(
-    instance: Instance, terms: Terms, clock: Deadline, report: Report | None = None
+    instance: Instance, terms: Terms, budget: Budget, report: Report | None = None
 ) -> Outcome:
     """Return the plan of least weighted mean slowdown that is found in time.
 
@@ -143,7 +147,7 @@ def minimise(
     left = sum(len(part.jobs) for part in parts)
     for part in parts:
         short = partial(_is_short_beside, instance, part, dict(periods))
-        plan = _minimise_part(part, terms, short, clock.share(len(part.jobs) / left))
+        plan = _minimise_part(part, terms, short, budget.fraction(len(part.jobs) / left))
         left -= len(part.jobs)
         offsets |= plan.offsets
         periods |= plan.periods
@@ -182,18 +186,18 @@ def _parts(instance: Instance) -> Iterator[Instance]:
             yield instance.replace(links=links, jobs=jobs)
 
 
-def _minimise_part(part: Instance, terms: Terms, short: Short, clock: Deadline) -> Plan:
+def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -> Plan:
     if len(part.jobs) == 1:
         return Plan(part.unshifted)
     judge = terms.judge(part, _JUDGING, 4)
     unshifted = Plan(part.unshifted)
-    began = clock.remaining
+    began = budget.remaining
     base = judge.value(unshifted)
-    if base <= 1.0 + _WORTH or clock.over:
+    if base <= 1.0 + _WORTH or budget.stopped:
         return unshifted
-    if began is not None and clock.remaining:
-        took = began - clock.remaining  # for one value; some more are to come in the end
-        clock = clock.share(max(0.0, 1.0 - _LAST_VALUES * took / clock.remaining))
+    if began is not None and budget.remaining:
+        took = began - budget.remaining  # for one value; some more are to come in the end
+        budget = budget.fraction(max(0.0, 1.0 - _LAST_VALUES * took / budget.remaining))
     longest = {
         job.name: job.period
         + min(most_stretch(part, job, terms.stretch_limit), int(job.period * max(0.0, loses - 1.0)))
@@ -203,14 +207,14 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, clock: Deadline) 
     cushion = _cushion(part, terms)
     tried = [unshifted]
     for idle in _IDLE:
-        if clock.over:
+        if budget.stopped:
             break
-        kept = _most_worth(search, longest, idle, cushion, terms, clock.share(_SHARE))
+        kept = _most_worth(search, longest, idle, cushion, terms, budget.fraction(_SHARE))
         if kept.periods and short(kept.periods):
-            roomy = _roomiest(part, kept, cushion, clock.share(_SHARE))
+            roomy = _roomiest(part, kept, cushion, budget.fraction(_SHARE))
             tried.append(Plan({**part.unshifted, **roomy}, kept.periods))
     best = min(tried, key=search.value)
-    if terms.partly and not clock.over and search.value(best) > 1.0 + _CLOSE:
+    if terms.partly and not budget.stopped and search.value(best) > 1.0 + _CLOSE:
         found = anneal(
             search,
             Judge(
@@ -218,13 +222,13 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, clock: Deadline) 
             ),
             best,
             longest,
-            clock.share(_ANNEALING),
+            budget.fraction(_ANNEALING),
             short=short,
             rounds=terms.rounds * len(part.jobs),
             cushion_slots=cushion,
             seed=terms.seed,
         )
-        tried.append(_release(search, found))
+        tried.append(_let_go(search, found))
     best = min((plan for plan in tried if judge.is_harmless(plan)), key=judge.value)
     return best if judge.value(best) < base - _WORTH else unshifted
 
@@ -241,7 +245,7 @@ def _most_worth(
     idle: Fraction,
     cushion: int,
     terms: Terms,
-    clock: Deadline,
+    budget: Budget,
 ) -> Kept:
     """Return the gated set that is worth most by what jobs lose unshifted; empty if none fits.
 
@@ -253,23 +257,18 @@ def _most_worth(
     choices = _choices(judge, longest, idle, free=terms.partly)
     if not all(choices.values()):
         return Kept()
-    chosen = choose(
-        Decider(judge.player.instance, cushion),
-        choices,
-        clock,
-        seed=terms.seed,
-        workers=terms.workers,
-    )
-    return chosen.kept or Kept()
+    task = Task(judge.player.instance, cushion, budget, terms.seed, terms.workers)
+    return choose(task, choices, Decider(task)).kept or Kept()
 
 
-def _roomiest(part: Instance, kept: Kept, cushion_slots: int, clock: Deadline) -> Mapping[str, int]:
+def _roomiest(part: Instance, kept: Kept, cushion_slots: int, budget: Budget) -> Mapping[str, int]:
     """Return offsets at which bursts of gated jobs may grow by as much as can be."""
     offsets = kept.offsets
     low, high = cushion_slots, max(kept.periods.values())
     while high - low > 1:
         middle = (low + high) // 2
-        found = Decider(part, middle).decide(kept.periods, clock.share(0.5)).offsets
+        task = Task(part, middle, budget.fraction(0.5))
+        found = Decider(task).decide(kept.periods).offsets
         if found is None:
             high = middle
         else:
@@ -303,7 +302,7 @@ def _cost(value: float) -> Fraction:
     return Fraction(round(_PER_COST * value), _PER_COST)
 
 
-def _release(judge: Judge, plan: Plan) -> Plan:
+def _let_go(judge: Judge, plan: Plan) -> Plan:
     """Let go whoever gains nothing by being gated, one after the other."""
     value = judge.value(plan)
     for name in sorted(plan.periods):

@@ -1,8 +1,9 @@
-"""What a plan brings, by letting the jobs run: the mean slowdown of each."""
+"""Plans judged by letting the jobs run: slowdowns, whom they harm, and who waits for whom."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -49,6 +50,13 @@ def plays(first: int, seeds: int, sharings: Sequence[str] = SAFE) -> tuple[Play,
         Play(sharing, seed) for seed in range(first, first + seeds) for sharing in sharings
     )
 
+
+HARM = 0.01
+"""By what share a job may be slower than it would be otherwise; twice that on a single network."""
+
+_PENALTY = 10.0  # for each unit of slowdown beyond that
+
+_FULL = 1 - 1e-9  # of a link's capacity
 
 JITTER = 0.01
 """Standard deviation of a computing time, as a share of it. Without any, jobs with harmonic periods
@@ -180,3 +188,107 @@ class Player:
                 )
             engine.enter(index, job.links, at=float(plan.offsets[job.name] * slot_ms), slot=slot)
         return engine
+
+
+class Judge:
+    """Weighted mean slowdown, and a penalty if a job is harmed.
+
+    A job is harmed if it is slower than unshifted in the mean over ways of sharing; and if, under
+    one of them, it is slower by twice as much both than unshifted and than its slots are apart.
+
+    Attributes
+    ----------
+    unshifted
+        Slowdown of each job if nobody is shifted or gated, shape (jobs,).
+    most
+        The mean slowdown of each job beyond which it is harmed.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        plays: Sequence[Play],
+        *,
+        harm: float = HARM,
+        workers: int = 1,
+        periods: int = PERIODS,
+    ) -> None:
+        self.player = Player(instance, plays, workers=workers, periods=periods)
+        self._harm = harm
+        self._unshifted = self.player.by_sharing(Plan(instance.unshifted))
+        self.unshifted: Floats = self._unshifted.mean(axis=0)
+        self.most: Floats = self.unshifted * (1 + harm)
+
+    def slowdowns(self, plan: Plan) -> Floats:
+        """Return the slowdown of each job."""
+        return np.asarray(self._by_sharing(plan).mean(axis=0))
+
+    def value(self, plan: Plan) -> float:
+        """Return the value of a plan."""
+        by_sharing = self._by_sharing(plan)
+        value = self.player.value(by_sharing.mean(axis=0))
+        return value + _PENALTY * max(0.0, self._beyond(plan, by_sharing))
+
+    def is_harmless(self, plan: Plan) -> bool:
+        """Return whether no job is slower than it may be."""
+        return self._beyond(plan, self._by_sharing(plan)) <= 0
+
+    def _by_sharing(self, plan: Plan) -> Floats:
+        """Return the slowdowns; nobody is let run again to be unshifted."""
+        same = not plan.periods and plan.offsets == self.player.instance.unshifted
+        return self._unshifted if same else self.player.by_sharing(plan)
+
+    def _beyond(self, plan: Plan, by_sharing: Floats) -> float:
+        """Return by how much the job that is harmed most is slower than it may be."""
+        jobs = self.player.instance.jobs
+        apart = [plan.periods.get(job.name, job.period) / job.period for job in jobs]
+        each = by_sharing - np.maximum(self._unshifted, apart) * (1 + 2 * self._harm)
+        return float(max((by_sharing.mean(axis=0) - self.most).max(), each.max()))
+
+
+def waits(instance: Instance, plan: Plan) -> Mapping[str, Mapping[str, float]]:
+    """Return for each job the others that hold it up, each with its share of that.
+
+    While a link is full, whoever sends on it more slowly than it could loses time, and the others
+    there make it so, each by what it sends. Fair sharing, without jitter.
+    """
+    trace = Player(instance, (Play("fair", 0),), jitter=0.0).trace(plan)
+    capacities = {link.name: link.capacity for link in instance.links}
+    own = {
+        job.name: min([job.peak, *(capacities[name] / n for name, n in job.links.items())])
+        for job in instance.jobs
+    }
+    lost: dict[str, dict[str, float]] = {job.name: defaultdict(float) for job in instance.jobs}
+    for link in instance.links:
+        rows = trace[trace["link"] == link.name]
+        rates: dict[str, float] = {}
+        before = 0.0
+        for now, name, rate in zip(rows.time_ms, rows.job, rows.rate_mbps, strict=True):
+            if now > before and sum(rates.values()) >= _FULL * link.capacity:
+                _share_out(instance, link.name, rates, own, now - before, lost)
+            before = now
+            rates[name] = rate
+            if not rate:
+                del rates[name]
+    return {
+        name: {other: time / sum(by.values()) for other, time in by.items()}
+        for name, by in lost.items()
+    }
+
+
+def _share_out(
+    instance: Instance,
+    link: str,
+    rates: Mapping[str, float],
+    own: Mapping[str, float],
+    length: float,
+    lost: Mapping[str, dict[str, float]],
+) -> None:
+    """Add what each job loses on a full link for a while."""
+    total = sum(rates.values())
+    for name, rate in rates.items():
+        share = rate / (instance.job(name).links[link] * own[name])
+        if share < _FULL:
+            for other, theirs in rates.items():
+                if other != name:
+                    lost[name][other] += length * (1 - share) * theirs / (total - rate)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -17,12 +16,11 @@ from metronome_opt.multiobjective import solve as solve_objectives
 from metronome_opt.multiobjective.goals import Exact, check_reserve, exact
 from metronome_opt.result import Event, Level, Result, Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
-from metronome_opt.slowdown.expected import expected_ms, mean_slowdown
 from metronome_opt.slowdown.minimise import Outcome, Terms, long_periods, minimise
-from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays
-from metronome_opt.slowdown.waits import waits
-from metronome_opt.solvers.deadline import Deadline
-from metronome_opt.solvers.registry import find_solver
+from metronome_opt.slowdown.plan import expected_ms, mean_slowdown
+from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays, waits
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.registry import Run, Solver, find_solver
 from metronome_opt.solvers.search import Callback
 from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
@@ -42,7 +40,7 @@ _VALUES = 3  # of all plays that there has to be time for
 
 def solve(
     instance: Instance,
-    solver: str = "auto",
+    solver: str | Run | Solver = "auto",
     *,
     time_limit: float | None = DEFAULT_TIME_LIMIT,
     seed: int = 0,
@@ -69,8 +67,8 @@ def solve(
     instance
         The problem.
     solver
-        A name of `metronome_opt.SOLVERS`; only ``auto`` knows slowdown, the others choose offsets
-        of least contention.
+        A name of `metronome_opt.SOLVERS`, or a function of one `metronome_opt.solvers.Search`; only
+        ``auto`` knows slowdown, the others choose offsets of least contention.
     time_limit
         Seconds for everything; None for as long as it takes.
     seed
@@ -105,16 +103,16 @@ def solve(
         If an argument makes no sense.
     """
     check_instance(instance)
-    find_solver(solver)
+    chosen = find_solver(solver)
     others = weights or tolerance or epsilon or strict
     plain = stretch_limit is None and sharing is None
-    if objectives is None and plain and (solver != "auto" or others or instance.needs_stretch):
+    if objectives is None and plain and (chosen.name != "auto" or others or instance.needs_stretch):
         objectives = ("contention",)
     if objectives is not None and list(objectives) != [SLOWDOWN]:
         _check_alone(objectives, stretch_limit, sharing)
         return solve_objectives(
             instance,
-            solver,
+            solver if isinstance(solver, str) else chosen,
             time_limit=time_limit,
             seed=seed,
             workers=workers,
@@ -126,7 +124,7 @@ def solve(
             cushion_slots=cushion_slots,
             callback=callback,
         )
-    _check_able(instance, solver, others)
+    _check_able(instance, chosen, others)
     check_numbers(time_limit, seed, workers)
     check_reserve(instance, cushion_slots)
     terms = Terms(
@@ -152,10 +150,18 @@ def solve(
         )
         return replace(result, notes=(*result.notes, note))
     _load_kernels()
-    run = _Run(time_limit, callback)
-    with interrupt_stops(run):
-        outcome = minimise(instance, terms, run.clock, run.report)
-        return _result(instance, outcome, terms, run)
+    budget = Budget(time_limit)
+    trajectory: list[Event] = []
+
+    def report(slowdown: Fraction) -> None:
+        event = Event(budget.elapsed, slowdown, Fraction(1), "play")
+        trajectory.append(event)
+        if callback is not None and callback(event):
+            budget.end(Stop.CALLBACK)
+
+    with interrupt_stops(budget):
+        outcome = minimise(instance, terms, budget, report)
+        return _result(instance, outcome, terms, budget, trajectory)
 
 
 @cache
@@ -164,53 +170,7 @@ def _load_kernels() -> None:
     burst = Phase(start=0, length=1, rate=2)
     jobs = tuple(Job(name=name, period=8, phases=(burst,), links={"l": 1}) for name in "ab")
     instance = Instance(name="warm", slot_ms=1, links=(Link(name="l", capacity=3),), jobs=jobs)
-    minimise(instance, Terms(rounds=1), Deadline(None, lambda: False))
-
-
-class _Run:
-    """The clock, and what was found when."""
-
-    def __init__(self, time_limit: float | None, callback: Callback | None) -> None:
-        self._start = time.perf_counter()
-        self._callback = callback
-        self._told: Stop | None = None
-        self.clock = _Clock(time_limit, self)
-        self.trajectory: list[Event] = []
-
-    @property
-    def told(self) -> bool:
-        """Whether somebody said that it is to end."""
-        return self._told is not None
-
-    @property
-    def elapsed(self) -> float:
-        return time.perf_counter() - self._start
-
-    @property
-    def stop(self) -> Stop:
-        if self._told is not None:
-            return self._told
-        return Stop.TIME_LIMIT if self.clock.over else Stop.FINISHED
-
-    def interrupt(self) -> None:
-        self._told = Stop.INTERRUPTED
-
-    def report(self, slowdown: Fraction) -> None:
-        event = Event(self.elapsed, slowdown, Fraction(1), "play")
-        self.trajectory.append(event)
-        if self._callback is not None and self._callback(event) and self._told is None:
-            self._told = Stop.CALLBACK
-
-
-class _Clock(Deadline):
-    """The clock of a run, which is told of a Ctrl-C that somebody else has noticed."""
-
-    def __init__(self, seconds: float | None, run: _Run) -> None:
-        super().__init__(seconds, lambda: run.told)
-        self._run = run
-
-    def interrupt(self) -> None:
-        self._run.interrupt()
+    minimise(instance, Terms(rounds=1), Budget())
 
 
 def _share(value: Exact | None) -> Fraction | None:
@@ -244,9 +204,9 @@ def _check_alone(
         raise InputError("sharing: is for slowdown alone; other objectives do not depend on it")
 
 
-def _check_able(instance: Instance, solver: str, others: object) -> None:
-    if solver != "auto":
-        raise InputError(f"solver: {solver} does not know slowdown; use auto")
+def _check_able(instance: Instance, solver: Solver, others: object) -> None:
+    if solver.name != "auto":
+        raise InputError(f"solver: {solver.name} does not know slowdown; use auto")
     if others:
         raise InputError(
             "slowdown: knows no tolerance, weights, epsilon or strict; name other objectives"
@@ -264,8 +224,10 @@ def _least_time(instance: Instance) -> float:
     return _VALUES * player.events / _EVENTS_PER_S
 
 
-def _result(instance: Instance, outcome: Outcome, terms: Terms, run: _Run) -> Result:
-    runtime = run.elapsed
+def _result(
+    instance: Instance, outcome: Outcome, terms: Terms, budget: Budget, trajectory: list[Event]
+) -> Result:
+    runtime = budget.elapsed
     plan = outcome.plan
     stretch = plan.stretch(instance)
     limit = max(
@@ -301,11 +263,11 @@ def _result(instance: Instance, outcome: Outcome, terms: Terms, run: _Run) -> Re
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=Stop.PROVED if proved else run.stop,
+        stop=Stop.PROVED if proved else budget.stop,
         evaluation=evaluation,
         build_s=0.0,
         solve_s=runtime,
-        trajectory=tuple(run.trajectory),
+        trajectory=tuple(trajectory),
         levels=(Level(SLOWDOWN, value, proved),),
         unshifted_ms={
             job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms

@@ -1,25 +1,26 @@
-"""The default: presolve and blocks, then proofs and better schedules side by side."""
+"""The default: presolve and blocks, then proofs and better schedules side by side.
+
+And branch and bound by itself, which goes the same way with one kind of proof and no improvement.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
+from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.blocks import Blocks
-from metronome_opt.solvers.clusters import Clusters
+from metronome_opt.solvers.blocks import BlockRun, Blocks, join_until_done
 from metronome_opt.solvers.elimination import Elimination
-from metronome_opt.solvers.population import Population
+from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.search import Search
 
-_START_SHARE = 0.1  # of the time, at most, for first schedules
+_LOCAL_SHARE = 0.1  # of the time, at most, for the schedule that branch and bound starts from
 _ALONE_SHARE = 0.1  # the same for each generation where one worker proves and improves in turn
-_LOOK_S = 0.2  # seconds between two looks at what the blocks have come to
 
-Prover = Clusters | Elimination
+Prover = LinkGroups | Elimination
 
 
 def run(search: Search) -> None:
@@ -27,23 +28,39 @@ def run(search: Search) -> None:
     greedy.run(search)
     if search.stopped:
         return
-    crew = Crew(search)
-    crew.start()
-    crew.finish()
-    crew.blocks.say()
+    portfolio = Portfolio(search)
+    portfolio.start()
+    portfolio.finish()
+    portfolio.blocks.take_notes()
 
 
-class Crew:
-    """The workers of a run, and the blocks that they work on."""
+def run_branch_bound(search: Search) -> None:
+    """Start from greedy and a short local search, then prove; the quick blocks first."""
+    greedy.run(search)
+    local.improve(search, share=_LOCAL_SHARE)
+    if search.stopped:
+        return
+    blocks = Blocks(search)
+    for block in blocks.runs:
+        blocks.start(block)
+    blocks.join()
+    left = blocks.open
+    while left and not search.stopped:
+        for block in left:
+            block.link_groups.step()
+            blocks.join()
+        left = [block for block in blocks.open if not block.link_groups.exhausted]
+    blocks.take_notes()
+
+
+class Portfolio:
+    """The workers of a run: of the ways to prove a block, the one that has done least goes on."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
         self.blocks = Blocks(search)
-        self._clusters = {id(part): Clusters(part) for part in self.blocks.parts}
         self._provers: list[Prover] = []  # those that nobody works with now
         self._proving = 0  # how many are worked with
-        self._searched: Counter[int] = Counter()
-        self._populations: dict[int, Population | None] = {}
         # Of what time is left, the most that one generation may take, for all blocks together.
         self._improving = 1.0 if search.workers > 1 else _ALONE_SHARE
         self._lock = threading.Lock()
@@ -51,22 +68,22 @@ class Crew:
     def start(self) -> None:
         """Find first schedules and do the quick proofs."""
 
-        def task(part: Search) -> Callable[[], None]:
+        def task(run: BlockRun) -> Callable[[], None]:
             def begin() -> None:
-                self._populations[id(part)] = self.blocks.start(part, share=_START_SHARE)
+                self.blocks.start(run)
                 if self._search.rounds != 0:
-                    self._clusters[id(part)].play()
+                    run.link_groups.step()
 
             return begin
 
-        self._together([task(part) for part in self.blocks.open])
+        self._together([task(run) for run in self.blocks.open])
 
     def finish(self) -> None:
         """Prove and improve what is open until nothing is, or the time is over."""
-        for part in self.blocks.open:
-            self._provers.append(self._clusters[id(part)])
-            if len(part.compiled.links) > 1:  # one link's jobs all meet: no use to eliminate any
-                self._provers.append(Elimination(part))
+        for run in self.blocks.open:
+            self._provers.append(run.link_groups)
+            if len(run.search.compiled.links) > 1:  # one link's jobs all meet: nothing to eliminate
+                self._provers.append(Elimination(run.search))
         workers = self._search.workers
         if workers > 1:
             self._together([self._improve, *[self._prove] * (workers - 1)])
@@ -89,15 +106,10 @@ class Crew:
                     self.blocks.join()
             return
         with ThreadPoolExecutor(self._search.workers) as pool:
-            pending: set[Future[None]] = {pool.submit(task) for task in tasks}
             try:
-                while pending:
-                    done, pending = wait(pending, timeout=_LOOK_S)
-                    for future in done:
-                        future.result()
-                    self.blocks.join()
+                join_until_done(self.blocks, {pool.submit(task) for task in tasks})
             except BaseException:
-                self._search.finish()  # the pool waits for the other tasks
+                self._search.budget.end(Stop.FINISHED)  # the pool waits for the other tasks
                 raise
 
     def _prove(self) -> None:
@@ -118,26 +130,20 @@ class Crew:
             self._provers.remove(prover)
             self._proving += 1
             enough = len(self._provers) + self._proving >= self._search.workers
-        prover.play(threads=1 if enough else 2)
+        prover.step(threads=1 if enough else 2)
         with self._lock:
             self._proving -= 1
-            if not (prover.search.proved or prover.over):
+            if not (prover.search.proved or prover.exhausted):
                 self._provers.append(prover)
         return True
 
     def _improve_one(self) -> bool:
         """Look for a better schedule of one block; return False if it is not worth it."""
-        worth = {}
-        for part in self.blocks.open:
-            if id(part) not in self._populations:  # there was no time to begin
-                self._populations[id(part)] = local.begin(part)
-            population = self._populations[id(part)]
-            if population is not None and population.idle < local.PATIENCE:
-                worth[part] = population
+        worth = [(run, population) for run in self.blocks.open if (population := run.promising)]
         if self._search.stopped or not worth:
             return False
-        part = min(worth, key=lambda part: self._searched[id(part)])
-        self._searched[id(part)] += 1
-        worth[part].pace.allot(self._improving / len(worth))
-        worth[part].play()
+        run, population = min(worth, key=lambda each: each[0].improved)
+        run.improved += 1
+        population.set_budget(self._improving / len(worth))
+        population.step()
         return True

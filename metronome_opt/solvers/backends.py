@@ -1,17 +1,41 @@
-"""Importing the back ends: on demand, in the one order that works, with the remedy if it fails.
+"""Back ends: imported on demand, run here or as programs, with incumbents and bounds as they come.
 
 OR-Tools and highspy each bring a shared library called libhighs, of different versions; whichever
 is loaded second in a process cannot find its symbols. PuLP imports highspy by itself, and takes a
 failure for its absence, which does no harm here: HiGHS runs in a process of its own. OR-Tools
 would be lost. So OR-Tools always comes first.
+
+A process of its own takes a third of a second to start. What crashes in it, or runs out of memory,
+leaves this one with what was found so far.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+import json
+import math
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from metronome_opt.errors import MissingBackendError
+from metronome_opt.errors import MissingBackendError, SolverError
+from metronome_opt.result import Stop
+from metronome_opt.solvers import solve_process
+from metronome_opt.solvers.budget import Stoppable, run_interruptibly
+from metronome_opt.solvers.search import Search
+
+if TYPE_CHECKING:
+    from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
+
+_PATIENCE = 30  # requests to stop, some 50 ms apart, before the process is killed
+_CBC_STATUS = {"Optimal": "optimal", "Infeasible": "infeasible", "Integer infeasible": "infeasible"}
 
 
 def import_cp_model() -> Any:
@@ -19,9 +43,7 @@ def import_cp_model() -> Any:
     try:
         from ortools.sat.python import cp_model
     except ModuleNotFoundError:
-        raise MissingBackendError(
-            "solver cpsat needs OR-Tools, which is not installed: pip install ortools"
-        ) from None
+        raise _missing("cpsat needs OR-Tools", "ortools") from None
     except ImportError as error:
         raise MissingBackendError(
             f"solver cpsat needs OR-Tools, which does not load ({error}); if highspy or pulp were "
@@ -37,7 +59,317 @@ def import_pulp() -> Any:
     try:
         import pulp
     except ImportError:
-        raise MissingBackendError(
-            "solver milp needs PuLP, which is not installed: pip install pulp"
-        ) from None
+        raise _missing("milp needs PuLP", "pulp") from None
     return pulp
+
+
+def _missing(what: str, package: str) -> MissingBackendError:
+    return MissingBackendError(f"solver {what}, which is not installed: pip install {package}")
+
+
+def solve_cpsat(
+    search: Search,
+    program: CpsatProgram,
+    subsolvers: Sequence[str] = (),
+    *,
+    isolated: bool = False,
+    memory_mb: int | None = None,
+) -> None:
+    """Solve a program with CP-SAT within the time that is left, reporting to `search`.
+
+    Parameters
+    ----------
+    subsolvers
+        What CP-SAT's workers do, by its own names; what it thinks best if there are none.
+    isolated
+        Whether CP-SAT runs in a process of its own.
+    memory_mb
+        What such a process may use, in MB; None for no limit.
+
+    Raises
+    ------
+    SolverError
+        If CP-SAT fails, or says what is not understood.
+    """
+    parameters: dict[str, Any] = {
+        "num_workers": search.workers,
+        "random_seed": search.seed % 2**31,
+        "subsolvers": list(subsolvers),
+    }
+    reader = _Reader(search, program, "cpsat", "CP-SAT", exact=True)
+    if isolated:
+        missing = _missing("cpsat needs OR-Tools", "ortools")
+        _run_isolated(reader, "cpsat", "rotation.pbtxt", parameters, missing, memory_mb)
+        return
+    watch = program.watch(reader.solution)
+    solver, status = run_cpsat(program.model, search, parameters, watch, reader.bound)
+    if status == "OPTIMAL":
+        reader.solution(program.values(solver.response_proto.solution))
+    status = solve_process.CPSAT_STATUS.get(status, status)
+    reader.end(status, solver.objective_value, solver.best_objective_bound)
+
+
+def run_cpsat(
+    model: Any,
+    run: Stoppable,
+    parameters: Mapping[str, Any],
+    watch: Any = None,
+    on_bound: Callable[[float], None] | None = None,
+) -> tuple[Any, str]:
+    """Let CP-SAT solve a model here until the run is stopped; return the solver and its status."""
+    solver = import_cp_model().CpSolver()
+    chosen = {**parameters, "catch_sigint_signal": False}
+    remaining = getattr(run, "remaining", None)
+    if remaining is not None:
+        chosen["max_time_in_seconds"] = remaining
+    solve_process.set_parameters(solver.parameters, chosen)
+    if on_bound is not None:
+        solver.best_bound_callback = on_bound
+    ended = run_interruptibly(run, lambda: solver.solve(model, watch), solver.stop_search)
+    return solver, str(solver.status_name(ended))
+
+
+def solve_highs(search: Search, program: MilpProgram) -> None:
+    """Solve a program with HiGHS within the time that is left, reporting to `search`."""
+    parameters: dict[str, float] = {
+        "threads": search.workers,
+        "random_seed": search.seed % 2**31,
+        "mip_rel_gap": 0.0,
+    }
+    if program.cutoff is not None:
+        parameters["mip_abs_gap"] = 0.99  # the objective is an integer at every schedule
+    reader = _Reader(search, program, "milp (HiGHS)", "HiGHS", exact=False)
+    missing = _missing("milp needs HiGHS", "highspy")
+    _run_isolated(reader, "highs", "rotation.mps", parameters, missing)
+
+
+def solve_cbc(search: Search, program: MilpProgram) -> None:
+    """Solve a program with CBC within the time that is left, reporting to `search`."""
+    command = [_cbc(), "rotation.mps", "-timeMode", "elapsed", "-ratio", "0"]
+    reader = _Reader(search, program, "milp (CBC)", "CBC", exact=False)
+    bound = math.nan
+
+    def on_line(line: str) -> None:
+        nonlocal bound
+        reader.last = line.strip() or reader.last
+        if line.startswith("Lower bound:"):
+            bound = float(line.split()[-1])
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program.write(folder / "rotation.mps")
+        search.built()
+        if search.stopped:
+            return
+        if search.remaining is not None:
+            command += ["-sec", f"{search.remaining:.3f}"]
+        if search.workers > 1:
+            command += ["-threads", str(search.workers)]
+        command += ["-randomCbcSeed", str(search.seed % 2**31 or 1)]
+        command += ["-solve", "-printingOptions", "all", "-solution", "rotation.sol"]
+        _, told = _run_process(search, command, folder, on_line)
+        solution = folder / "rotation.sol"
+        text = solution.read_text() if solution.exists() else None
+    if text is None:
+        if told:
+            return
+        raise SolverError(f"CBC wrote no solution: {reader.last}")
+    head, *rows = text.splitlines()
+    native = head.split(" - ")[0].strip()
+    status = "stopped" if native.startswith("Stopped on") else _CBC_STATUS.get(native, head)
+    if status == "optimal" or (status == "stopped" and "no integer" not in native):
+        columns = (row.replace("**", "").split() for row in rows)
+        reader.solution({name: float(value) for _, name, value, *_ in columns})
+    objective = float(head.split()[-1]) if status == "optimal" else math.nan
+    reader.end(status, objective, bound)
+
+
+def _cbc() -> str:
+    bundled = getattr(import_pulp().PULP_CBC_CMD, "pulp_cbc_path", None)
+    program = bundled if bundled and Path(bundled).exists() else shutil.which("cbc")
+    if program is None:
+        raise _missing("milp-cbc needs CBC", "'pulp<4', or coinor-cbc")
+    return str(program)
+
+
+class _Reader:
+    """Takes what a back end tells: solutions, bounds, and how it ended.
+
+    Attributes
+    ----------
+    last
+        The last line that was none of these.
+    """
+
+    def __init__(
+        self, search: Search, program: Program, source: str, label: str, *, exact: bool
+    ) -> None:
+        self.search = search
+        self.program = program
+        self.label = label
+        self.last = "no output"
+        self._source = source
+        self._exact = exact  # whether the back end counts in integers
+        self._final: dict[str, Any] | None = None
+
+    def line(self, line: str) -> None:
+        """Take a line of `solve_process`."""
+        try:
+            message = json.loads(line)
+        except ValueError:
+            self.last = line.strip() or self.last
+            return
+        if "solution" in message:
+            self.solution(message["solution"])
+        elif "status" in message:
+            self._final = message
+        else:
+            self.bound(message["bound"])
+
+    def close(self, exit_status: int, told: bool) -> None:
+        """Take the end; one without a status is an error, unless the process was told to stop."""
+        if self._final is not None:
+            self.end(**self._final)
+        elif not told:
+            raise SolverError(f"{self.label} ends with {_how_it_ended(exit_status)}: {self.last}")
+
+    def solution(self, values: Mapping[str, float]) -> None:
+        self.search.offer(self.program.offsets(values), self._source)
+
+    def bound(self, native: float) -> None:
+        """Take a floating-point bound of the objective, which is an integer at every schedule.
+
+        It counts as an integer only if it comes within a millionth of it.
+        """
+        if math.isfinite(native):
+            tolerance = 1e-6 + abs(native) * (1e-12 if self._exact else 1e-6)
+            units = max(0, math.ceil(native - tolerance)) + self.program.base
+            if self.program.cutoff is not None:
+                units = min(units, self.program.cutoff)
+            self.search.raise_bound(units * self.program.scale, self._source)
+
+    def end(self, status: str, objective: float, bound: float) -> None:
+        """Take the final status; one that is not known is an error."""
+        if status == "optimal":
+            self._settle(Fraction(objective) + self.program.base)
+        elif status == "infeasible" and self.program.cutoff is not None:
+            self._settle(Fraction(self.program.cutoff))
+        elif status == "stopped":
+            self.search.budget.end(Stop.TIME_LIMIT)
+            self.bound(bound)
+        else:
+            raise SolverError(f"{self.label} ends with {status}, not understood: {self.last}")
+
+    def _settle(self, units: Fraction) -> None:
+        """Take the word of the back end that nothing costs less.
+
+        If it counts in floating point, that is a proof to its tolerances at most, and only if the
+        value it states is that of the incumbent, to half a unit.
+        """
+        search, scale = self.search, self.program.scale
+        if search.incumbent is None or search.proved:
+            return
+        off = abs(units * scale - search.incumbent)
+        if self._exact:
+            # What is stated is a double, the check as exact as that allows.
+            if off > max(scale / 2, search.incumbent / 10**9):
+                raise SolverError(
+                    f"{self.label} states {units}, the offsets give {search.incumbent / scale}"
+                )
+            search.raise_bound(search.incumbent, self._source)
+        elif off < scale / 2:
+            search.raise_bound(search.incumbent, self._source)
+            search.notes.append("the proof is one in floating point, to the back end's tolerances")
+        else:
+            search.notes.append(
+                f"{self._source} calls {float(units):g} optimal, its offsets give "
+                f"{float(search.incumbent / scale):g}: not taken for a proof"
+            )
+
+
+def _run_isolated(
+    reader: _Reader,
+    back_end: str,
+    file: str,
+    parameters: Mapping[str, Any],
+    missing: MissingBackendError,
+    memory_mb: int | None = None,
+) -> None:
+    """Hand a program to `solve_process`; a file's ending says in which format."""
+    search = reader.search
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        reader.program.write(folder / file)
+        search.built()
+        if search.stopped:
+            return
+        deadline = None if search.remaining is None else time.monotonic() + search.remaining
+        options = {"parameters": parameters, "deadline": deadline, "memory_mb": memory_mb}
+        command = [*child(back_end), file, json.dumps(options)]
+        exit_status, told = _run_process(search, command, folder, reader.line)
+    if exit_status == solve_process.NOT_INSTALLED and not told:  # a signal may break the import
+        raise missing
+    reader.close(exit_status, told)
+
+
+def child(back_end: str) -> list[str]:
+    """Return the command that runs a back end as a program.
+
+    By its path, not as a module: importing the package would take as long as the back end does. -P
+    keeps this folder off the path.
+    """
+    return [sys.executable, "-P", solve_process.__file__, back_end]
+
+
+def _how_it_ended(exit_status: int) -> str:
+    """Return how a process ended that should not have, in words."""
+    if exit_status >= 0:
+        return f"exit status {exit_status}"
+    name = signal.Signals(-exit_status).name
+    # The system kills what takes too much; what is refused memory most often aborts.
+    return f"signal {name}{' (out of memory?)' if name in ('SIGKILL', 'SIGABRT') else ''}"
+
+
+def _run_process(
+    search: Search, command: Sequence[str], folder: Path, on_line: Callable[[str], None]
+) -> tuple[int, bool]:
+    """Run a program in a folder until it ends or `search` stops.
+
+    Returns
+    -------
+    tuple
+        Its exit status, and whether it was told to stop.
+    """
+    process = subprocess.Popen(  # noqa: S603 (the caller names the program)
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # Ctrl-C in a terminal reaches it once, through us
+    )
+    asked = 0
+
+    def work() -> None:
+        assert process.stdout is not None  # noqa: S101 (a pipe was asked for)
+        for line in process.stdout:
+            on_line(line.rstrip("\n"))
+        process.wait()
+
+    def cancel() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            process.send_signal(signal.SIGINT)
+        elif asked == _PATIENCE:
+            process.kill()
+
+    try:
+        run_interruptibly(search, work, cancel)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    return process.returncode, asked > 0

@@ -1,20 +1,66 @@
-"""An instance in blocks, each with a search of its own; the schedules and bounds add up."""
+"""An instance in blocks, each with a run of its own; the schedules and bounds add up."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from fractions import Fraction
 
+from metronome_opt.errors import SolverError, reason
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, demand_of
 from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.presolve import Split, coarsen, simplify_links, split
-from metronome_opt.presolve.reduction import Offsets, Reduction
-from metronome_opt.result import Block
+from metronome_opt.presolve import Offsets, coarsen, simplify_links, split
+from metronome_opt.result import Block, Stop
 from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.population import Population
+from metronome_opt.solvers.link_groups import LinkGroups
+from metronome_opt.solvers.local import Population
 from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.time_indexed import ModelTooLargeError
+
+_LOCAL_SHARE = 0.1  # of the time, at most, for local search before proofs
+_POLL_S = 0.2  # between two looks at what the blocks have come to
+
+
+class BlockRun:
+    """A block in a run.
+
+    Attributes
+    ----------
+    search
+        Of the block alone.
+    link_groups
+        Prove it by branch and bound.
+    improved
+        How many generations of local search it was given after the first schedule.
+    """
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.link_groups = LinkGroups(search)
+        self.improved = 0
+        self._population: Population | None = None
+        self._begun = False
+
+    def start(self, share: float) -> None:
+        """Find a first schedule, within a share of the time; local search may go on from there."""
+        greedy.run(self.search)
+        population = self._begin(share)
+        while population is not None and not population.stalled and population.fits:
+            population.step()
+
+    @property
+    def promising(self) -> Population | None:
+        """The local search, if it is worth going on with; begun now if there was no time before."""
+        population = self._population if self._begun else self._begin(1.0)
+        stalled = population is None or population.stalled >= local.PATIENCE
+        return None if stalled else population
+
+    def _begin(self, share: float) -> Population | None:
+        self._begun = True
+        self._population = local.begin(self.search, share=share)
+        return self._population
 
 
 class Blocks:
@@ -28,37 +74,30 @@ class Blocks:
 
     Attributes
     ----------
-    parts
-        A search for each block, below that of the whole.
+    runs
+        One for each block; their searches are below that of the whole.
     """
 
     def __init__(self, whole: Search) -> None:
         self._whole = whole
-        self._fewer_links: Reduction = simplify_links(whole.instance)
-        self._split: Split = split(self._fewer_links.instance)
-        self._coarse: list[Reduction] = [coarsen(block) for block in self._split.blocks]
-        self.parts: Sequence[Search] = [whole.below(block.instance) for block in self._coarse]
+        self._fewer_links = simplify_links(whole.instance)
+        self._split = split(self._fewer_links.instance)
+        self._coarse = [coarsen(block) for block in self._split.blocks]
+        self.runs = [BlockRun(whole.below(block.instance)) for block in self._coarse]
         offsets = whole.named() or dict(whole.instance.unshifted)
         self._at_first = [_at(block, offsets) for block in self._split.blocks]
 
     @property
-    def open(self) -> list[Search]:
+    def open(self) -> list[BlockRun]:
         """The blocks that are not proved, those with few jobs first."""
         return sorted(
-            (part for part in self.parts if not part.proved),
-            key=lambda part: len(part.instance.jobs),
+            (run for run in self.runs if not run.search.proved),
+            key=lambda run: len(run.search.instance.jobs),
         )
 
-    def start(self, part: Search, *, share: float) -> Population | None:
-        """Find a first schedule of a block, within a share of the time that all of them have.
-
-        Returns the local search that found it, to go on with: it ends with a whole generation.
-        """
-        greedy.run(part)
-        population = local.begin(part, share=share / len(self.parts))
-        while population is not None and not population.idle and population.fits:
-            population.play()
-        return population
+    def start(self, run: BlockRun, share: float = _LOCAL_SHARE) -> None:
+        """Find a first schedule of a block, within a share of the time that all of them have."""
+        run.start(share / len(self.runs))
 
     def join(self) -> None:
         """Put the blocks' schedules and bounds together.
@@ -67,20 +106,18 @@ class Blocks:
         """
         whole = self._whole
         found: list[Offsets] = []
-        for coarse, part, (offsets, value) in zip(
-            self._coarse, self.parts, self._at_first, strict=True
-        ):
+        parts = [run.search for run in self.runs]
+        for coarse, part, (offsets, value) in zip(self._coarse, parts, self._at_first, strict=True):
             named = part.named()
             better = part.incumbent is not None and part.incumbent < value
             found.append(coarse.restore(named) if better and named is not None else offsets)
         joined = self._fewer_links.restore(self._split.join(found))
         whole.offer([joined[job.name] for job in whole.instance.jobs], "blocks")
-        bound = sum((part.bound or Fraction(0) for part in self.parts), Fraction(0))
-        whole.raise_bound(bound, "blocks")
-        whole.blocks = [_report(part) for part in self.parts]
+        whole.raise_bound(sum((part.bound or Fraction(0) for part in parts), Fraction(0)), "blocks")
+        whole.blocks = [_report(part) for part in parts]
 
-    def say(self) -> None:
-        """Note what was proved by what, and what the parts have to say."""
+    def take_notes(self) -> None:
+        """Note what was proved by what, and what the searches of the blocks have noted."""
         blocks = self._whole.blocks
         proved = Counter(block.proved_by for block in blocks if block.proved_by is not None)
         ways = [f"{count} by {way}" for way, count in sorted(proved.items())]
@@ -95,8 +132,56 @@ class Blocks:
         notes = self._whole.notes
         if blocks:
             notes.append(text)
-        told = dict.fromkeys(note for part in self.parts for note in part.notes)
-        notes += [note for note in told if note not in notes]
+        noted = dict.fromkeys(note for run in self.runs for note in run.search.notes)
+        notes += [note for note in noted if note not in notes]
+
+
+def solve_in_blocks(search: Search, prove: Callable[[Search], None]) -> None:
+    """Find a schedule, then have every block proved, small ones first.
+
+    Parameters
+    ----------
+    prove
+        Takes the search of a block, which has an incumbent.
+
+    Raises
+    ------
+    SolverError, ModelTooLargeError
+        What `prove` raises, if there is one block only; of several, it is noted.
+    """
+    greedy.run(search)
+    if search.stopped:
+        return
+    blocks = Blocks(search)
+    for run in blocks.runs:
+        blocks.start(run)
+    blocks.join()
+    todo = [run.search for run in blocks.open]
+    with ThreadPoolExecutor(1) as pool:
+        for number, part in enumerate(todo):
+            if search.stopped:
+                break
+            part.limit_to(search.remaining, len(todo) - number)
+            try:
+                join_until_done(blocks, {pool.submit(prove, part)})
+            except (SolverError, ModelTooLargeError, MemoryError) as error:
+                if len(blocks.runs) == 1:
+                    raise
+                names = ", ".join(job.name for job in part.instance.jobs)
+                search.notes.append(f"block of {names}: {reason(error)}")
+            except BaseException:
+                search.budget.end(Stop.FINISHED)  # the pool waits for what is running
+                raise
+    blocks.take_notes()
+
+
+def join_until_done(blocks: Blocks, pending: set[Future[None]]) -> None:
+    """Put blocks together while they are worked on; raise what the work raises."""
+    while pending:
+        done, pending = wait(pending, timeout=_POLL_S)
+        for future in done:
+            future.result()
+        blocks.join()
 
 
 def _at(block: Instance, offsets: Offsets) -> tuple[Offsets, Fraction]:

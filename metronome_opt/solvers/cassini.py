@@ -3,7 +3,13 @@
 For every link that several jobs share, the circle has the hyperperiod H as its perimeter. Job j
 goes around it r_j = H / T_j times and may be rotated by ``0 <= Delta_j < 2 pi / r_j``, in steps of
 5 degrees. Those rotations are taken whose compatibility ``1 - sum_t max(0, D(t) - C) / (H C)`` is
-best, and joined over the affinity graph (`affinity.py`).
+best. They are joined over the affinity graph, whose edges join jobs and links; the weight w_jl of
+an edge is the rotation, in slots, that link l wants for job j. Only differences count. So start
+with some job as it stands and go breadth-first; a job k met over link l from a job j at t_j gets
+
+    t_k = (t_j - w_jl + w_kl) mod T_k.
+
+Where the graph is acyclic, every link ends up rotated rigidly and keeps its score.
 
 What is ours, where the paper leaves room or the model differs:
 
@@ -18,6 +24,8 @@ What is ours, where the paper leaves room or the model differs:
   would form a cycle.
 - A fixed job is not rotated, and all others on its links are rotated against it.
 - The score knows no weights, and so the whole method does not.
+- The paper discards placements whose graph has a cycle. Here the placement is given, and an edge
+  that leads to a job which has its offset already is left out.
 
 Source: CASSINI, Network-Aware Job Scheduling in Machine Learning Clusters (NSDI 2024, arXiv
 2308.00852).
@@ -26,18 +34,37 @@ Source: CASSINI, Network-Aware Job Scheduling in Machine Learning Clusters (NSDI
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from metronome_opt.instance import Instance, Link
 from metronome_opt.kernels.jobs import put_job, workspace
 from metronome_opt.kernels.rotations import is_done, rotate, start_rotations
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import simplify_links
-from metronome_opt.solvers.affinity import TimeShifts, time_shifts
 from metronome_opt.solvers.search import Search
 
-STEPS = 72  # of 5 degrees
+Rotations = Mapping[str, Mapping[str, int]]
+_STEPS = 72  # of 5 degrees
 _CHUNK = 10_000_000  # slots to score between two looks at the clock, some 20 ms
 _CHUNKS = 200  # per link, at most: not a number of seconds, so that runs can be repeated
+
+
+@dataclass(frozen=True)
+class TimeShifts:
+    """What the traversal leads to.
+
+    Attributes
+    ----------
+    offsets
+        Slots per job.
+    closing
+        How many edges would close a cycle and are left out.
+    """
+
+    offsets: Mapping[str, int]
+    closing: int
 
 
 def run(search: Search) -> None:
@@ -51,7 +78,7 @@ def run(search: Search) -> None:
     for link in shared:
         if search.stopped:
             break
-        circles.append(Circle(instance, link))
+        circles.append(_Circle(instance, link))
     _finish(search, circles)
     rotations = {circle.name: circle.rotations for circle in circles}
     shifts = time_shifts(search.instance, rotations)
@@ -82,7 +109,7 @@ def shifts_of(instance: Instance, chunks: int) -> TimeShifts:
     rotations = {}
     for link in simple.links:
         if len(simple.jobs_on[link.name]) > 1:
-            circle = Circle(simple, link)
+            circle = _Circle(simple, link)
             for _ in range(chunks):
                 if not circle.is_best:
                     circle.go_on()
@@ -90,7 +117,7 @@ def shifts_of(instance: Instance, chunks: int) -> TimeShifts:
     return time_shifts(instance, rotations)
 
 
-def _finish(search: Search, circles: list[Circle]) -> None:
+def _finish(search: Search, circles: list[_Circle]) -> None:
     """Take turns, so that one hard link does not take the time of all others."""
     for _ in range(_CHUNKS):
         circles = [circle for circle in circles if not circle.is_best]
@@ -100,7 +127,7 @@ def _finish(search: Search, circles: list[Circle]) -> None:
             circle.go_on()
 
 
-class Circle:
+class _Circle:
     """A link with the hyperperiod of its jobs bent to a circle, and the search on it.
 
     It has rotations from the start, those that the first steps of the search lead to.
@@ -139,7 +166,7 @@ class Circle:
 
         The steps repeat after ``H / gcd(H, 72)`` slots, and within a period that is a multiple.
         """
-        again = hyperperiod // math.gcd(hyperperiod, min(STEPS, hyperperiod))
+        again = hyperperiod // math.gcd(hyperperiod, min(_STEPS, hyperperiod))
         whole = [
             job.period for job in self._jobs if job.fixed_offset is not None or job.period % again
         ]
@@ -165,5 +192,48 @@ class Circle:
 
 def steps(period: int, hyperperiod: int) -> list[int]:
     """Return the rotations of a job, in slots, ascending from 0."""
-    around = min(STEPS, hyperperiod)
+    around = min(_STEPS, hyperperiod)
     return [k * hyperperiod // around for k in range(-(-around * period // hyperperiod))]
+
+
+def time_shifts(instance: Instance, rotations: Rotations) -> TimeShifts:
+    """Join the rotations that the links want.
+
+    The fixed jobs are visited first, all of them from the start, so that no link rotates them. They
+    connect nothing. A component without fixed jobs starts with its first job, in the order of the
+    instance, where it would be if nobody shifted it. A job without edges stays there.
+
+    Parameters
+    ----------
+    rotations
+        Per link and job; those of a fixed job are its offset.
+    """
+    periods = {job.name: job.period for job in instance.jobs}
+    fixed = [job for job in instance.jobs if job.fixed_offset is not None]
+    free = [job for job in instance.jobs if job.fixed_offset is None]
+    links_of: dict[str, list[str]] = {name: [] for name in periods}
+    for link, wanted in rotations.items():
+        for name in wanted:
+            links_of[name].append(link)
+    offsets: dict[str, int] = {}
+    visited: set[str] = set()
+    closing = 0
+    for references in (fixed, *([job] for job in free)):
+        unshifted = {job.name: job.unshifted for job in references if job.name not in offsets}
+        offsets |= unshifted
+        waiting = deque(unshifted)
+        while waiting:
+            name = waiting.popleft()
+            for link in links_of[name]:
+                if link in visited:
+                    continue
+                visited.add(link)
+                wanted = rotations[link]
+                turn = offsets[name] - wanted[name]
+                for other, rotation in wanted.items():
+                    if other not in offsets:
+                        offsets[other] = (turn + rotation) % periods[other]
+                        waiting.append(other)
+                    elif other != name and instance.job(other).fixed_offset is None:
+                        closing += 1
+    return TimeShifts(offsets, closing)

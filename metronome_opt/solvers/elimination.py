@@ -21,8 +21,8 @@ import numpy as np
 
 from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import Ints
+from metronome_opt.solvers.blocks import solve_in_blocks
 from metronome_opt.solvers.network import Eliminated, Network, build, condition, decide, eliminate
-from metronome_opt.solvers.parts import solve_in_parts
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
@@ -67,14 +67,14 @@ class _Branching:
 
 def run(search: Search) -> None:
     """Solve block by block."""
-    solve_in_parts(search, prove)
+    solve_in_blocks(search, prove)
 
 
 def prove(search: Search) -> None:
     """Search from the incumbent until it is proved, the search is stopped or nothing helps."""
     elimination = Elimination(search)
-    while not (search.stopped or elimination.over):
-        elimination.play()
+    while not (search.stopped or elimination.exhausted):
+        elimination.step()
 
 
 class Elimination:
@@ -91,20 +91,20 @@ class Elimination:
         As given.
     effort
         What has been done so far, in nodes of branch and bound.
-    over
+    exhausted
         Whether it was given up, because numbers do not fit or memory ran out.
     """
 
     def __init__(self, search: Search) -> None:
         self.search = search
         self.effort = 0
-        self.over = False
+        self.exhausted = False
         self._sizes: tuple[int, ...] = _MOST_AT_ROOT
         self._attempts: dict[int, _Attempt] = {}
         self._round = 0
         self._network: Network | None = None
 
-    def play(self, *, threads: int = 1) -> None:
+    def step(self, *, threads: int = 1) -> None:
         """Go one round further, the searches side by side if there are threads for it."""
         if self.search.stopped:
             return
@@ -133,7 +133,7 @@ class Elimination:
         for most_cells in sizes:
             self._attempts.pop(most_cells, None)
         self._sizes = tuple(size for size in self._sizes if size not in sizes)
-        self.over = not self._sizes
+        self.exhausted = not self._sizes
         self.search.notes.append(f"no elimination: {reason(why)}")
 
 

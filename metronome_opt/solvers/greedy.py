@@ -1,40 +1,60 @@
-"""The rotation heuristic: heaviest first, each job to its cheapest offset; the baseline.
+"""Schedules without a search: unshifted, random, and the rotation heuristic.
 
-It is what the Kubernetes proposal (scheduler-plugins issue 955) does when it scores rotations of a
-new pod against what runs, applied to all jobs at once.
+The heuristic, heaviest first, each job to its cheapest offset, is the baseline: what the Kubernetes
+proposal (scheduler-plugins issue 955) does when it scores rotations of a new pod against what runs,
+applied to all jobs at once.
 """
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
+from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import best_offset, put_job, workspace
 from metronome_opt.solvers.search import Search
 
 
+def unshifted(search: Search) -> None:
+    """Offer the schedule in which every job starts when it is ready."""
+    search.offer([job.unshifted for job in search.instance.jobs], "unshifted")
+
+
+def draw(search: Search) -> None:
+    """Offer one schedule drawn uniformly, by the seed."""
+    generator = random.Random(search.seed)  # noqa: S311 (not for cryptography)
+    offsets = [
+        generator.randrange(job.period) if job.fixed_offset is None else job.fixed_offset
+        for job in search.instance.jobs
+    ]
+    search.offer(offsets, "random")
+
+
 def run(search: Search) -> None:
-    """Offer the greedy schedule; jobs not reached within the time limit start when ready."""
+    """Offer the greedy schedule, which any time at all is enough for."""
     search.offer(construct(search), "greedy")
 
 
 def construct(search: Search) -> list[int]:
-    """Return the greedy offsets: ties go to the larger cushion, then to the shorter wait."""
+    """Return the greedy offsets: ties go to the larger cushion, then to the shorter wait.
+
+    Without any time, or after Ctrl-C, jobs start when ready.
+    """
     compiled = search.compiled
     tables = compiled.tables
     demand = compiled.empty_demand()
     work = workspace(compiled)
     offsets = [job.unshifted for job in search.instance.jobs]
-    for job in order(search):
-        free = search.instance.jobs[job].fixed_offset is None
-        if free and not search.stopped:
+    for job in _order(search.instance):
+        if search.instance.jobs[job].fixed_offset is None and not search.barred:
             offsets[job] = best_offset(tables, demand, job, work)[0]
         put_job(tables, demand, job, offsets[job], 1)
     return offsets
 
 
-def order(search: Search) -> list[int]:
+def _order(instance: Instance) -> list[int]:
     """Return the jobs: fixed ones, then by weight, then by traffic, largest first."""
-    jobs = search.instance.jobs
+    jobs = instance.jobs
 
     def key(index: int) -> tuple[bool, int, Fraction, int]:
         job = jobs[index]

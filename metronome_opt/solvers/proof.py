@@ -1,8 +1,9 @@
-"""Branch and bound on a search: from its incumbent to a proof, a slice at a time."""
+"""Branch and bound on a search: from its incumbent to a proof, in slices."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,31 +14,40 @@ from metronome_opt.kernels.conditional import users_of
 from metronome_opt.kernels.contacts import contacts_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import workspace
-from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, compile_instance
+from metronome_opt.kernels.tables import (
+    Compiled,
+    CostTooLargeError,
+    Ints,
+    SharedLink,
+    compile_instance,
+)
 from metronome_opt.kernels.tree import (
     NONE,
     Experience,
     Groups,
+    TreeTooLargeError,
     cut_off,
     dual_bound,
     incumbent,
     is_done,
     start_tree,
 )
-from metronome_opt.solvers.load import load_bound
-from metronome_opt.solvers.pace import Pace
+from metronome_opt.presolve import restrict
+from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.search import Search
 
-SOURCE = "branch-bound"
+_SOURCE = "branch-bound"
 _TURN = 250  # nodes of a tree before it is the other's turn
 # What is learned of the jobs decides how to branch, most of all near the root: so begin anew after
 # that many nodes, with what has been learned, and again after that many times more.
 _FIRST_RESTART = 1_000
 _MORE_NODES = 4
 _SHARPNESS = (8.0, 3.0)  # of the trees, see `kernels.branching`
-_OPINION = 0.2
+_FIRST_GAIN = 0.2
 _FIRST_TRIES = 5.0  # nodes that the opinion counts for
 _LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for
+_LINK_NODES = 20_000  # of the proof of a link
+_LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of a link
 
 
 @dataclass(frozen=True)
@@ -136,10 +146,10 @@ class _Attempt:
         self._sharpness = sharpness
         self._users = users_of(shared.compiled, shared.contacts)
         self._work = workspace(shared.compiled)
-        self._experience = _opinion(shared.search)
+        self._pseudocosts = _first_pseudocosts(shared.search)
         self.nodes = 0
         self._restart = _FIRST_RESTART
-        self._pace = Pace(shared.search, 1.0)
+        self._budget = shared.search.fraction(1.0)
         self._start()
 
     @property
@@ -153,7 +163,7 @@ class _Attempt:
         search = shared.search
         cut_off(tree, shared.best[1])
         value = incumbent(tree)
-        for nodes in self._pace.slices(_TURN):
+        for nodes in self._budget.slices(_TURN):
             grow(
                 shared.compiled.tables,
                 shared.contacts,
@@ -168,13 +178,13 @@ class _Attempt:
                 break
         self.nodes += _TURN
         if incumbent(tree) < value:
-            search.offer(tree.best, SOURCE)
-        search.raise_bound(dual_bound(tree) * shared.unit, SOURCE)
+            search.offer(tree.best, _SOURCE)
+        search.raise_bound(dual_bound(tree) * shared.unit, _SOURCE)
         if not self.done and self.nodes >= self._restart:
             self._restart *= _MORE_NODES
-            learned = self._experience.gain / self._experience.tries
+            learned = self._pseudocosts.gain / self._pseudocosts.tries
             tries = np.full(len(learned), _LATER_TRIES)
-            self._experience = Experience(learned * tries, tries)
+            self._pseudocosts = Experience(learned * tries, tries)
             self._start()
 
     def _start(self) -> None:
@@ -185,7 +195,7 @@ class _Attempt:
             *shared.best,
             shared.free,
             self._sharpness,
-            self._experience,
+            self._pseudocosts,
         )
 
 
@@ -204,7 +214,7 @@ def _check_sum(compiled: Compiled) -> None:
         )
 
 
-def _opinion(search: Search) -> Experience:
+def _first_pseudocosts(search: Search) -> Experience:
     """Return what is thought of the jobs beforehand: those with the most traffic matter most."""
     traffic = np.array(
         [
@@ -213,7 +223,7 @@ def _opinion(search: Search) -> Experience:
         ]
     )
     tries = np.full(len(traffic), _FIRST_TRIES)
-    return Experience(_OPINION * tries * traffic / max(1.0, traffic.max()), tries)
+    return Experience(_FIRST_GAIN * tries * traffic / max(1.0, traffic.max()), tries)
 
 
 def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Groups:
@@ -247,3 +257,32 @@ def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Gro
 
 def _ints(values: list[int]) -> Ints:
     return np.array(values, dtype=np.int64)
+
+
+def link_bound(search: Search, link: str) -> Fraction:
+    """Return a lower bound of what one link costs, by branch and bound on it alone."""
+    alone = search.below(restrict(search.instance, [link]))
+    greedy.run(alone)
+    local.improve(alone, share=_LOCAL_SHARE, patience=1)
+    with suppress(CostTooLargeError, TreeTooLargeError):  # then nothing is known of the link
+        Proof(alone).grow(_LINK_NODES)
+    return alone.bound or Fraction(0)
+
+
+def load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
+    """Return a lower bound of the contention of a link, in weight * Mbit/s.
+
+    What is unserved is convex in demand, so in each layer it is on average at least what it would
+    be if the demand were spread evenly (Jensen's inequality).
+    """
+    jobs = compiled.instance.jobs
+    capacity = link.capacity * compiled.unit
+    total = Fraction(0)
+    for layer, price in enumerate(link.prices):
+        demand = sum(
+            Fraction(flows * jobs[job].volume, jobs[job].period)
+            for job, flows, class_ in zip(link.jobs, link.flows, link.classes, strict=True)
+            if class_ >= layer
+        )
+        total += price * max(Fraction(0), demand - capacity)
+    return total

@@ -1,10 +1,18 @@
-"""Which solvers there are, what each can do, and where it lives; back ends are imported on use."""
+"""The solvers, what each can do and where it lives; modules and plug-ins are imported on use.
+
+A solver is a function of one `Search`. Other packages add theirs as entry points:
+
+    [project.entry-points."metronome_opt.solvers"]
+    toy = "toy_package.module:function"
+
+It is then known by that name here, to `solve`, on the command line and in benchmarks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.schedule import OBJECTIVES
@@ -12,6 +20,11 @@ from metronome_opt.solvers.search import Search
 
 LAYERED = ("contention", "latency")
 """Contention, and what is contention if all weights are 1."""
+
+GROUP = "metronome_opt.solvers"
+"""The entry points that are solvers."""
+
+Run = Callable[[Search], object]
 
 
 @dataclass(frozen=True)
@@ -24,8 +37,8 @@ class Solver:
         What users call it.
     summary
         One line for help texts.
-    module, function
-        Where it lives, below `metronome_opt.solvers`; a function of one `Search`.
+    where
+        Its function, ``module:name``, or the function itself.
     packages
         Distributions whose versions belong into its schedules.
     objectives
@@ -42,8 +55,7 @@ class Solver:
 
     name: str
     summary: str
-    module: str
-    function: str = "run"
+    where: str | Run
     packages: tuple[str, ...] = ()
     objectives: tuple[str, ...] = LAYERED
     holds: tuple[str, ...] = LAYERED
@@ -51,76 +63,107 @@ class Solver:
     exact: bool = False
     seeded: bool = True
 
-    def load(self) -> Callable[[Search], None]:
+    def load(self) -> Run:
         """Import the solver's module and return its function."""
-        module = import_module(f"metronome_opt.solvers.{self.module}")
-        function: Callable[[Search], None] = getattr(module, self.function)
+        if callable(self.where):
+            return self.where
+        function: Run = EntryPoint(self.name, self.where, GROUP).load()
         return function
 
 
-_ALL = (
-    Solver(
+def _own(name: str, summary: str, where: str, *packages: str, **abilities: object) -> Solver:
+    return Solver(name, summary, f"{GROUP}.{where}", packages, **abilities)  # type: ignore[arg-type]
+
+
+_OWN = (
+    _own(
         "auto",
         "presolve and blocks; local search, branch and bound and elimination",
-        "auto",
+        "auto:run",
         objectives=OBJECTIVES,
         holds=OBJECTIVES,
         limits=True,
         exact=True,
     ),
-    Solver("unshifted", "everybody starts when ready", "unshifted", holds=(), seeded=False),
-    Solver("random", "one random offset per job", "random", holds=()),
-    Solver("greedy", "heaviest first, each job to its cheapest offset", "greedy", seeded=False),
-    Solver(
+    _own("unshifted", "everybody starts when ready", "greedy:unshifted", holds=(), seeded=False),
+    _own("random", "one random offset per job", "greedy:draw", holds=()),
+    _own("greedy", "heaviest first, each job to its cheapest offset", "greedy:run", seeded=False),
+    _own(
         "cassini",
         "best rotations of each link in 5-degree steps, joined breadth-first; knows no weights",
-        "cassini",
+        "cassini:run",
         holds=(),
         seeded=False,
     ),
-    Solver("local", "annealing, recombination and iterated local search", "local"),
-    Solver(
+    _own("local", "annealing, recombination and iterated local search", "local:run"),
+    _own(
         "cpsat",
         "CP-SAT model on offsets cut down, block by block",
-        "cpsat",
-        packages=("ortools",),
+        "models:run_cpsat",
+        "ortools",
         exact=True,
     ),
-    Solver(
+    _own(
         "cpsat-textbook",
         "textbook time-indexed CP-SAT model",
-        "cpsat_textbook",
-        packages=("ortools",),
+        "models:run_cpsat_textbook",
+        "ortools",
         exact=True,
     ),
-    Solver("milp", "the same as MILP, HiGHS", "milp", "run_highs", ("pulp", "highspy"), exact=True),
-    Solver("milp-cbc", "the same as MILP, CBC", "milp", "run_cbc", ("pulp",), exact=True),
-    Solver(
+    _own("milp", "the same as MILP, HiGHS", "models:run_highs", "pulp", "highspy", exact=True),
+    _own("milp-cbc", "the same as MILP, CBC", "models:run_cbc", "pulp", exact=True),
+    _own(
         "milp-textbook",
         "textbook time-indexed MILP, HiGHS",
-        "milp_textbook",
-        packages=("pulp", "highspy"),
+        "models:run_milp_textbook",
+        "pulp",
+        "highspy",
         exact=True,
     ),
-    Solver(
+    _own(
         "branch-bound",
         "depth-first by contacts, links first, then groups of them",
-        "branch_bound",
+        "auto:run_branch_bound",
         exact=True,
     ),
-    Solver(
+    _own(
         "elimination",
         "tables of the links, jobs eliminated one by one; for sparse blocks",
-        "elimination",
+        "elimination:run",
         exact=True,
     ),
-    Solver("exhaustive", "every combination of offsets", "exhaustive", exact=True, seeded=False),
+    _own("exhaustive", "every combination of offsets", "exhaustive:run", exact=True, seeded=False),
 )
-SOLVERS = {solver.name: solver for solver in _ALL}
 
 
-def find_solver(name: str) -> Solver:
-    """Return the solver called `name`; an unknown name is an `InputError` that lists them all."""
-    if name not in SOLVERS:
-        raise InputError(f"solver: {show(name)} is not known; choose from {', '.join(SOLVERS)}")
-    return SOLVERS[name]
+def _all() -> dict[str, Solver]:
+    """Return the solvers by name; a plug-in does not take the name of one of ours."""
+    known = {solver.name: solver for solver in _OWN}
+    for each in entry_points(group=GROUP):
+        known.setdefault(each.name, _custom(each.name, each.value))
+    return known
+
+
+def _custom(name: str, where: str | Run) -> Solver:
+    summary = f"plug-in, {where}" if isinstance(where, str) else "a function"
+    return Solver(name, summary, where, holds=())
+
+
+SOLVERS = _all()
+
+
+def find_solver(solver: str | Run | Solver) -> Solver:
+    """Return a solver by its name, or made of a function of one `Search`.
+
+    Raises
+    ------
+    InputError
+        If the name is not known; it lists them all.
+    """
+    if isinstance(solver, Solver):
+        return solver
+    if callable(solver):
+        return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
+    if solver not in SOLVERS:
+        raise InputError(f"solver: {show(solver)} is not known; choose from {', '.join(SOLVERS)}")
+    return SOLVERS[solver]

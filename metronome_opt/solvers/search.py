@@ -1,4 +1,4 @@
-"""The state of one run: the clock, the incumbent, the bound, the trajectory.
+"""The state of one run: the incumbent, the bound, the trajectory, and the budget of time.
 
 A solver is a function that takes a `Search`. It offers schedules, raises the bound and returns
 when it is done or when `stopped` says so; values are computed here, from the offsets alone, so
@@ -8,15 +8,16 @@ that no back end is believed.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Protocol
 
+from metronome_opt.errors import SolverError, show
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, demand_of
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.result import Block, Event, Stop
+from metronome_opt.solvers.budget import Budget, Stoppable
 
 
 class Callback(Protocol):
@@ -26,20 +27,11 @@ class Callback(Protocol):
         """Take note of an event."""
 
 
-class Parent(Protocol):
-    """What a search is a part of."""
-
-    @property
-    def stopped(self) -> bool:
-        """Whether all parts have to return now."""
-
-    @property
-    def stop(self) -> Stop:
-        """Why it ended."""
-
-
 class Search:
     """One run of a solver on an instance.
+
+    A solver of your own needs `instance`, `offer`, `raise_bound`, `stopped`, `remaining`, `seed`,
+    `workers` and perhaps `best`, `incumbent`, `bound` and `notes`.
 
     Parameters
     ----------
@@ -52,11 +44,22 @@ class Search:
     callback
         See `Callback`. May be called from a thread of the back end.
     parent
-        The search that this one is a part of; it stops when that one does.
+        What this is a part of; it stops when that does.
     rounds
         How many rounds of proofs and improvements `auto` goes through with one worker, at most; 0
         for good schedules without proofs, None for as many as there is time for. Without a time
         limit the result does not depend on the clock.
+
+    Attributes
+    ----------
+    budget
+        The time that it may take.
+    best, incumbent
+        The best offsets so far, in the order of the jobs, and their contention.
+    bound
+        The best lower bound of the contention so far.
+    notes
+        Lines for people.
     """
 
     def __init__(
@@ -67,16 +70,17 @@ class Search:
         seed: int,
         workers: int,
         callback: Callback | None = None,
-        parent: Parent | None = None,
+        parent: Stoppable | None = None,
         rounds: int | None = None,
+        name: str = "",
     ) -> None:
-        self._parent = parent
-        self._start = time.perf_counter()
-        self._limit = time_limit
+        self.budget = Budget(time_limit, parent=parent)
         self._lock = threading.Lock()
         self._callback = callback
-        self._stop: Stop | None = None
         self._built_at: float | None = None
+        self._name = name
+        self._is_part = parent is not None
+        self._had_no_time = time_limit == 0
         self.instance = instance
         self.seed = seed
         self.workers = workers
@@ -91,17 +95,17 @@ class Search:
         self.trajectory: list[Event] = []
         self.compiled: Compiled = compile_instance(instance)
 
-    # ---------------------------------------------------------------- clock
+    # ---------------------------------------------------------------- time
 
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return time.perf_counter() - self._start
+        return self.budget.elapsed
 
     @property
     def remaining(self) -> float | None:
         """Seconds that are left, at least 0; None without a limit."""
-        return None if self._limit is None else max(0.0, self._limit - self.elapsed)
+        return self.budget.remaining
 
     def built(self) -> None:
         """Say that the model is made: what comes now is solving."""
@@ -113,49 +117,32 @@ class Search:
         """Seconds until the model was made; 0 for a solver that makes none."""
         return self._built_at or 0.0
 
-    # ---------------------------------------------------------------- stopping
-
     @property
     def stopped(self) -> bool:
         """Whether the solver has to return now."""
-        if self._stop is None:
-            if self._parent is not None and self._parent.stopped:
-                self._stop = self._parent.stop
-            elif self.proved:
-                self._stop = Stop.PROVED
-            elif self.remaining == 0.0:
-                self._stop = Stop.TIME_LIMIT
-        return self._stop is not None
+        return self.proved or self.budget.stopped
 
-    def interrupt(self) -> None:
-        """Ask the solver to return what it has."""
-        self._stop = Stop.INTERRUPTED
-
-    def finish(self) -> None:
-        """End the run, if nothing else has: something failed, and nobody is to go on."""
-        if self._stop is None:
-            self._stop = Stop.FINISHED
-
-    def out_of_time(self) -> None:
-        """Say that a back end stopped at the time limit, by its own clock."""
-        if self._stop is None:
-            self._stop = Stop.TIME_LIMIT
+    @property
+    def barred(self) -> bool:
+        """Whether not even greedy may go on: for the whole, any time at all is enough for that."""
+        if self._is_part:
+            return self.stopped
+        return self._had_no_time or self.budget.stop is Stop.INTERRUPTED
 
     @property
     def stop(self) -> Stop:
         """Why the run ended."""
-        if self._stop is Stop.INTERRUPTED:
-            return Stop.INTERRUPTED
-        if self.proved:
-            return Stop.PROVED
-        if self._stop is None and self.remaining == 0.0:
-            return Stop.TIME_LIMIT  # a part of it ran out of time, and nobody has looked since
-        return self._stop or Stop.FINISHED
+        ended = self.budget.stop
+        return Stop.PROVED if self.proved and ended is not Stop.INTERRUPTED else ended
 
     @property
     def proved(self) -> bool:
         """Whether the bound meets the incumbent."""
         return self.incumbent is not None and self.incumbent == self.bound
+
+    def interrupt(self) -> None:
+        """Ask the solver to return what it has."""
+        self.budget.interrupt()
 
     # ---------------------------------------------------------------- parts
 
@@ -171,7 +158,12 @@ class Search:
 
     def limit_to(self, seconds: float | None, parts: int) -> None:
         """Let the search end after its share of `seconds` from now on, one of `parts`."""
-        self._limit = None if seconds is None else self.elapsed + seconds / parts
+        self.budget.limit_to(None if seconds is None else seconds / parts)
+
+    def fraction(self, share: float) -> Budget:
+        """Return a budget of a share of the time that is left, which ends when the search does."""
+        left = self.remaining
+        return Budget(None if left is None else share * left, parent=self)
 
     def named(self) -> dict[str, int] | None:
         """Return the best offsets by job name, None if there are none."""
@@ -181,7 +173,7 @@ class Search:
 
     # ---------------------------------------------------------------- progress
 
-    def offer(self, offsets: Sequence[int] | Ints, source: str) -> Fraction:
+    def offer(self, offsets: Sequence[int] | Ints, source: str | None = None) -> Fraction:
         """Take a complete schedule, keep it if it is the best so far, return its value.
 
         Parameters
@@ -189,8 +181,15 @@ class Search:
         offsets
             Slots, in the order of the instance's jobs.
         source
-            What found it.
+            What found it; the solver itself if left out.
+
+        Raises
+        ------
+        SolverError
+            If it is no schedule of the instance.
         """
+        self._check(offsets)
+        source = source or self._name
         value = contention(self.compiled, demand_of(self.compiled, offsets))
         with self._lock:
             if self.incumbent is not None and value >= self.incumbent:
@@ -204,7 +203,7 @@ class Search:
             self._record(source)
         return value
 
-    def raise_bound(self, bound: Fraction, source: str) -> None:
+    def raise_bound(self, bound: Fraction, source: str | None = None) -> None:
         """Take a proved lower bound of the contention; one that is no better is ignored.
 
         So is 0, which says nothing: contention is never negative.
@@ -212,70 +211,20 @@ class Search:
         with self._lock:
             if bound <= (self.bound or 0):
                 return
-            self.bound, self.bound_by = bound, source
-            self._record(source)
+            self.bound, self.bound_by = Fraction(bound), source or self._name
+            self._record(self.bound_by)
 
-    def settle(self, native: float, scale: Fraction, source: str) -> None:
-        """Take the word of a floating-point back end that the incumbent is optimal.
-
-        It counts only if the value it states is that of the incumbent, to half a unit of its
-        integral objective; a proof to the back end's tolerances is all it can give.
-
-        Parameters
-        ----------
-        native
-            The objective as the back end states it.
-        scale
-            ``contention = objective * scale``.
-        """
-        if self.incumbent is None:
-            return
-        if abs(Fraction(native) - self.incumbent / scale) < Fraction(1, 2):
-            self.raise_bound(self.incumbent, source)
-            self.notes.append("the proof is one in floating point, to the back end's tolerances")
-        else:
-            self.notes.append(
-                f"{source} calls {native:g} optimal, its offsets give "
-                f"{float(self.incumbent / scale):g}: not taken for a proof"
-            )
+    def _check(self, offsets: Sequence[int] | Ints) -> None:
+        jobs = self.instance.jobs
+        if len(offsets) != len(jobs):
+            raise SolverError(f"{len(offsets)} offsets were offered for {len(jobs)} jobs")
+        for job, offset in zip(jobs, offsets, strict=True):
+            fixed = job.fixed_offset
+            if not 0 <= offset < job.period or int(offset) != offset or fixed not in (None, offset):
+                raise SolverError(f"{show(offset)} was offered for {job.name}, which is no offset")
 
     def _record(self, source: str) -> None:
         event = Event(self.elapsed, self.incumbent, self.bound, source)
         self.trajectory.append(event)
-        if self._callback is not None and self._callback(event) and self._stop is None:
-            self._stop = Stop.CALLBACK
-
-
-def run_interruptibly(search: Search, work: Callable[[], None], cancel: Callable[[], None]) -> None:
-    """Run a call that holds its thread for long, so that Ctrl-C and `stopped` can end it.
-
-    Parameters
-    ----------
-    work
-        The call; an exception in it is raised here.
-    cancel
-        Makes `work` return soon; may be called more than once.
-    """
-    failures: list[BaseException] = []
-    # Not Thread.join: before Python 3.13, one that Ctrl-C interrupts takes the thread for ended.
-    done = threading.Event()
-
-    def guarded() -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            done.set()
-
-    threading.Thread(target=guarded, daemon=True).start()
-    while not done.is_set():
-        try:
-            done.wait(0.05)
-            if search.stopped:
-                cancel()
-        except KeyboardInterrupt:
-            search.interrupt()
-            cancel()
-    if failures:
-        raise failures[0]
+        if self._callback is not None and self._callback(event):
+            self.budget.end(Stop.CALLBACK)

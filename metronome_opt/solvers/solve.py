@@ -1,4 +1,4 @@
-"""The one entry to all solvers."""
+"""The one entry to all solvers of contention, and what every `solve` has in common."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from types import FrameType
-from typing import Protocol
 
 from metronome_opt.errors import InputError, SolverError, reason, show
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.solvers.registry import Solver, find_solver
+from metronome_opt.solvers.budget import Stoppable
+from metronome_opt.solvers.registry import Run, Solver, find_solver
 from metronome_opt.solvers.search import Callback, Search
 from metronome_opt.verify import evaluate
 
 DEFAULT_TIME_LIMIT = 60.0
 MAX_WORKERS = 256
 _UNSHIFTED = "unshifted"
+_JUDGED_PER_S = 500_000  # demands that the judge adds up
+_MOST_JUDGING = 0.5  # of the time limit
 
 
 def solve(
     instance: Instance,
-    solver: str = "auto",
+    solver: str | Run | Solver = "auto",
     *,
     time_limit: float | None = DEFAULT_TIME_LIMIT,
     seed: int = 0,
@@ -43,9 +46,10 @@ def solve(
     instance
         The problem.
     solver
-        A name of `metronome_opt.SOLVERS`.
+        A name of `metronome_opt.SOLVERS`, or a function of one `Search`.
     time_limit
-        Seconds, model building included; None for no limit. The best schedule found is returned.
+        Seconds, model building and judging included, loading of kernels not; None for no limit.
+        The best schedule found is returned.
     seed
         For everything that is random.
     workers
@@ -66,17 +70,23 @@ def solve(
         If an argument makes no sense or the solver cannot do what is asked.
     MissingBackendError
         If the solver's back end is not installed; the text says what to install.
+    SolverError
+        If the solver fails before it has found anything.
     """
     check_instance(instance)
     chosen = find_solver(solver)
     check_numbers(time_limit, seed, workers)
     run = chosen.load()
+    if time_limit:
+        load_kernels()
+        time_limit -= min(_judging_s(instance), _MOST_JUDGING * time_limit)
     search = Search(
         instance,
         time_limit=time_limit,
         seed=seed,
         workers=workers or os.cpu_count() or 1,
         callback=callback,
+        name=chosen.name,
     )
     with interrupt_stops(search):
         try:
@@ -92,15 +102,31 @@ def solve(
         return _result(search, chosen)
 
 
-class Stoppable(Protocol):
-    """What can be asked to return what it has."""
+@cache
+def load_kernels() -> None:
+    """Load, or compile, what no time limit should count."""
+    from metronome_opt.solvers import auto
 
-    @property
-    def stop(self) -> Stop:
-        """Why it ends, or would."""
+    burst = Phase(start=0, length=3, rate=60)
+    jobs = tuple(
+        Job(name=name, period=4, phases=(burst,), links={"l": 1, "m": 1 + (name == "a")})
+        for name in "abc"
+    )
+    links = tuple(Link(name=name, capacity=100) for name in "lm")
+    instance = Instance(name="warm", slot_ms=1, links=links, jobs=jobs)
+    auto.run(Search(instance, time_limit=None, seed=0, workers=1, rounds=1))
 
-    def interrupt(self) -> None:
-        """Return what there is."""
+
+def _judging_s(instance: Instance) -> float:
+    """Return about how many seconds the judge takes: it goes through every change of demand."""
+    demands = 0
+    for link, users in instance.jobs_on.items():
+        jobs = [instance.jobs[user] for user in users]
+        changes = sum(
+            2 * len(job.phases) * instance.hyperperiods[link] // job.period for job in jobs
+        )
+        demands += len(jobs) * changes
+    return demands / _JUDGED_PER_S
 
 
 @contextmanager
@@ -169,12 +195,15 @@ def _result(search: Search, solver: Solver) -> Result:
     instance = search.instance
     if search.best is None:
         search.offer([job.unshifted for job in instance.jobs], _UNSHIFTED)
-    assert search.best is not None  # noqa: S101 (just offered)
-    offsets = dict(zip((job.name for job in instance.jobs), search.best, strict=True))
+    offsets = search.named() or {}
     stretch = dict.fromkeys(offsets, 0)
-    runtime = search.elapsed
     evaluation = evaluate(instance, offsets, stretch)
-    stop = search.stop
+    stop, runtime = search.stop, search.elapsed
+    notes = list(search.notes)
+    if solver.name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not Stop.PROVED:
+        notes.append(
+            f"{solver.name} found no better schedule ({stop}): everybody starts when ready"
+        )
     schedule = Schedule(
         instance=instance.name,
         offsets=offsets,
@@ -195,18 +224,9 @@ def _result(search: Search, solver: Solver) -> Result:
         build_s=search.build_s,
         solve_s=runtime - search.build_s,
         trajectory=tuple(search.trajectory),
-        notes=_notes(search, solver, stop),
+        notes=tuple(notes),
         blocks=tuple(search.blocks),
     )
-
-
-def _notes(search: Search, solver: Solver, stop: Stop) -> tuple[str, ...]:
-    notes = list(search.notes)
-    if solver.name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not Stop.PROVED:
-        notes.append(
-            f"{solver.name} found no better schedule ({stop}): everybody starts when ready"
-        )
-    return tuple(notes)
 
 
 def versions_of(solver: Solver) -> dict[str, str]:

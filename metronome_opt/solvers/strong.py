@@ -13,50 +13,31 @@ incumbent are asked for.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from metronome_opt.kernels.tables import SharedLink
-from metronome_opt.solvers.network import Cost, Network
+from metronome_opt.solvers.network import Cost, Eliminated, Network, decide
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import MOST_ENTRIES, ModelTooLargeError
+
+if TYPE_CHECKING:
+    from metronome_opt.solvers.programs import Program
 
 MOST_CELLS = 5000
 """Cells of a table that is stated cell by cell."""
 
 
-@dataclass(frozen=True)
-class OnSet:
-    """The offsets of a job at which it is on: a variable that is 1 if one of them is chosen."""
-
-    job: int
-    offsets: frozenset[int]
+OnSet = tuple[int, frozenset[int]]
+"""A job and offsets at which it is on: a variable that is 1 if one of them is chosen."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One combination of offsets of the jobs of a table, and its excess in units."""
+class Row(NamedTuple):
+    """``e >= sum of rate * on - room``, with bounds and the price of e.
 
-    offsets: tuple[int, ...]
-    excess: int
-
-
-@dataclass(frozen=True)
-class Row:
-    """``e >= sum of rate * on - room``, and what e costs.
-
-    Attributes
-    ----------
-    terms
-        (rate, index of an `OnSet`).
-    room
-        What the link carries beside the jobs that are on whatever is chosen; may be negative.
-    least, largest
-        Bounds of e.
-    cost
-        Units of the objective that one unit of e costs, in all slots that the row stands for.
+    Terms are (rate, index of an `OnSet`); the room, beside what is on anyway, may be negative.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -66,17 +47,14 @@ class Row:
     cost: int
 
 
-@dataclass(frozen=True)
-class CellLink:
-    """A cost stated cell by cell: `low` plus the excess of the cell that is chosen."""
+class CellLink(NamedTuple):
+    """A cost stated cell by cell: the offsets of each cell, and its excess in units."""
 
-    low: int
     scope: tuple[int, ...]
-    cells: tuple[Cell, ...]
+    cells: list[tuple[tuple[int, ...], int]]
 
 
-@dataclass(frozen=True)
-class SlotLink:
+class SlotLink(NamedTuple):
     """A link stated slot by slot.
 
     Attributes
@@ -86,12 +64,12 @@ class SlotLink:
     rows
         Where it may be overloaded; their costs add up to that of the link.
     marginals
-        (job, offset, excess): with the job at the offset the link costs that much above `low`.
+        Of jobs, (offset, excess): with the job at the offset the link costs that much above `low`.
     """
 
     low: int
-    rows: tuple[Row, ...]
-    marginals: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+    rows: list[Row]
+    marginals: dict[int, list[tuple[int, int]]]
 
 
 class StrongForm:
@@ -101,6 +79,8 @@ class StrongForm:
     ----------
     network
         Every cost that is not a link's own has a table of at most `MOST_CELLS` cells.
+    gone
+        The jobs that were eliminated.
     search
         Of the same instance; building gives up when it is stopped, see `complete`.
 
@@ -108,8 +88,6 @@ class StrongForm:
     ----------
     network
         As given.
-    on
-        The variables that rows speak of, each once.
     parts
         The costs, which add up to the objective.
     complete
@@ -121,12 +99,12 @@ class StrongForm:
         If the model would not fit the memory of an ordinary machine.
     """
 
-    def __init__(self, network: Network, search: Search) -> None:
+    def __init__(self, network: Network, gone: Sequence[Eliminated], search: Search) -> None:
         self.network = network
         self._compiled = network.compiled
         self._allowed = [frozenset(map(int, domain)) for domain in network.domains]
-        self._index: dict[OnSet, int] = {}
-        self.on: list[OnSet] = []
+        self._gone = gone
+        self._on: dict[OnSet, int] = {}
         self._patterns: dict[tuple[int, int, int], frozenset[int]] = {}
         self.parts: list[CellLink | SlotLink] = []
         self.complete = False
@@ -137,16 +115,32 @@ class StrongForm:
             self.parts.append(_cell_link(network, cost) or self._slot_link(cost))
         self.complete = True
 
-    @property
-    def free(self) -> Iterator[tuple[int, list[int]]]:
-        """The jobs with a choice, and their offsets."""
+    def state(self, program: Program) -> None:
+        """State it in a program, whose objective counts from the floor of the network."""
         for job, domain in enumerate(self.network.domains):
             if len(domain) > 1:
-                yield job, [int(offset) for offset in domain]
+                program.choose(job, [int(offset) for offset in domain])
+        on = []
+        for number, (job, offsets) in enumerate(self._on):
+            variables = [program.choices[job][offset] for offset in sorted(offsets)]
+            alone = len(variables) == 1
+            name = f"z_{number}"
+            on.append(variables[0] if alone else program.any_of(variables, name, f"on_{number}"))
+        costs = []
+        for number, part in enumerate(self.parts):
+            cost = program.variable(f"cost_{number}", 0, self.network.slack)
+            if isinstance(part, CellLink):
+                _state_cells(program, cost, part, number)
+            else:
+                _state_slots(program, cost, part, number, on)
+            costs.append((cost, 1))
+        program.add(costs, "<=", self.network.slack, "better")
+        program.minimise(costs)
 
-    def offsets(self, chosen: dict[int, int]) -> list[int]:
-        """Return offsets in the order of the instance, from those of the jobs with a choice."""
-        return [chosen.get(job, int(domain[0])) for job, domain in enumerate(self.network.domains)]
+    def decode(self, chosen: Mapping[int, int]) -> list[int]:
+        """Return the schedule of the offsets by index of the jobs with a choice."""
+        domains = enumerate(self.network.domains)
+        return decide(self._gone, [chosen.get(job, int(domain[0])) for job, domain in domains])
 
     def _check_size(self) -> None:
         jobs = self._compiled.instance.jobs
@@ -165,16 +159,15 @@ class StrongForm:
             )
 
     def _slot_link(self, cost: Cost) -> SlotLink:
-        marginals = []
+        marginals = {}
         if cost.excess is not None and len(cost.scope) > 1:
             for job in cost.scope:
                 least = np.minimum(cost.least([job]), self.network.slack)
                 if least.any():
                     pairs = zip(self.network.domains[job], least, strict=True)
-                    marginals.append((job, tuple((int(o), int(e)) for o, e in pairs)))
+                    marginals[job] = [(int(o), int(e)) for o, e in pairs if e]
         assert cost.link is not None  # noqa: S101 (the rest has few cells)
-        rows = tuple(self._rows(self._compiled.links[cost.link]))
-        return SlotLink(cost.low, rows, tuple(marginals))
+        return SlotLink(cost.low, [*self._rows(self._compiled.links[cost.link])], marginals)
 
     def _rows(self, link: SharedLink) -> Iterator[Row]:
         """Yield the rows of a link, those of equal terms and room as one."""
@@ -209,14 +202,8 @@ class StrongForm:
                 if len(offsets) == len(self._allowed[job]):
                     room -= rate
                 elif offsets:
-                    terms[self._number(OnSet(job, offsets))] += rate
+                    terms[self._on.setdefault((job, offsets), len(self._on))] += rate
         return tuple(sorted((rate, index) for index, rate in terms.items())), room
-
-    def _number(self, on: OnSet) -> int:
-        if on not in self._index:
-            self._index[on] = len(self.on)
-            self.on.append(on)
-        return self._index[on]
 
     def _bursting(self, job: int, phase: int, slot: int) -> frozenset[int]:
         """Return the allowed offsets at which a burst is on in a slot of the job's period."""
@@ -231,8 +218,9 @@ class StrongForm:
     def _peak(self, terms: tuple[tuple[int, int], ...]) -> int:
         """Return a bound of what is on at once: of each job only one burst is."""
         peaks: dict[int, int] = defaultdict(int)
+        jobs = [job for job, _ in self._on]
         for rate, index in terms:
-            job = self.on[index].job
+            job = jobs[index]
             peaks[job] = max(peaks[job], rate)
         return sum(peaks.values())
 
@@ -250,5 +238,36 @@ def _cell_link(network: Network, cost: Cost) -> CellLink | None:
     cells = []
     for place in np.argwhere(cost.excess <= network.slack):
         offsets = (network.domains[job][at] for job, at in zip(cost.scope, place, strict=True))
-        cells.append(Cell(tuple(map(int, offsets)), int(cost.excess[tuple(place)])))
-    return CellLink(cost.low, cost.scope, tuple(cells))
+        cells.append((tuple(map(int, offsets)), int(cost.excess[tuple(place)])))
+    return CellLink(cost.scope, cells)
+
+
+def _state_cells(program: Program, cost: Any, part: CellLink, number: int) -> None:
+    """State a cost cell by cell; the choice of offsets makes that of the cell."""
+    cells = [program.flag(f"t_{number}_{place}") for place in range(len(part.cells))]
+    program.one_of(cells, f"cell_{number}")
+    for axis, job in enumerate(part.scope):
+        users = defaultdict(list)
+        for variable, (offsets, _) in zip(cells, part.cells, strict=True):
+            users[offsets[axis]].append((variable, 1))
+        for offset, chosen in program.choices.get(job, {}).items():
+            name = f"cells_{number}_{job}_{offset}"
+            program.add([*users[offset], (chosen, -1)], "=", 0, name)
+    excess = [(cell, each) for cell, (_, each) in zip(cells, part.cells, strict=True) if each]
+    program.add([*excess, (cost, -1)], "=", 0, f"cost_of_{number}")
+
+
+def _state_slots(
+    program: Program, cost: Any, part: SlotLink, number: int, on: Sequence[Any]
+) -> None:
+    total = []
+    for place, row in enumerate(part.rows):
+        excess = program.variable(f"e_{number}_{place}", row.least, row.largest)
+        terms = [(on[index], rate) for rate, index in row.terms]
+        program.add([*terms, (excess, -1)], "<=", row.room, f"over_{number}_{place}")
+        total.append((excess, row.cost))
+    program.add([*total, (cost, -1)], "<=", part.low, f"cost_of_{number}")
+    for job, marginal in part.marginals.items():
+        if job in program.choices:
+            least = [(program.choices[job][offset], excess) for offset, excess in marginal]
+            program.add([*least, (cost, -1)], "<=", 0, f"least_{number}_{job}")

@@ -12,13 +12,18 @@ hyperperiod and in every weight layer the excess is at least demand minus capaci
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.tables import Compiled, SharedLink
+from metronome_opt.solvers.search import Search
+
+if TYPE_CHECKING:
+    from metronome_opt.solvers.programs import Program
 
 _LARGEST = 2**62
 MOST_ENTRIES = 20_000_000
@@ -82,15 +87,35 @@ class TimeIndexed:
                 "fit 64-bit integers; use greedy or local, or coarser numbers"
             )
 
-    @property
-    def largest_coefficient(self) -> int:
-        """The largest number in rows and objective."""
-        links = self._compiled.links
-        costs = [
-            price * (self._common // link.hyperperiod) for link in links for price in link.prices
-        ]
-        demands = [layer.largest + link.capacity for link in links for layer in self._layers(link)]
-        return max([0, *costs, *demands])
+    def state(self, program: Program, search: Search | None = None) -> bool:
+        """State it in a program; return whether that came to its end before the search did."""
+        bursting: list[list[list[Any]]] = []
+        for index, job in enumerate(self.instance.jobs):
+            program.choose(index, self.offsets(job))
+            bursting.append([])
+            for phase in range(len(job.phases)):
+                slots = []
+                for slot in range(job.period):
+                    if search is not None and slot % 16 == 0 and search.stopped:
+                        return False
+                    choice = [program.choices[index][o] for o in self.bursting(job, phase, slot)]
+                    name = f"{index}_{phase}_{slot}"
+                    slots.append(program.any_of(choice, f"z_{name}", f"on_{name}"))
+                bursting[index].append(slots)
+        costs = []
+        for number, row in enumerate(self.rows()):
+            if search is not None and number % 256 == 0 and search.stopped:
+                return False
+            excess = program.variable(f"e_{row.name}", 0, row.largest)
+            terms = [(bursting[job][phase][slot], rate) for rate, job, phase, slot in row.terms]
+            program.add([*terms, (excess, -1)], "<=", row.capacity, f"over_{row.name}")
+            costs.append((excess, row.cost))
+        program.minimise(costs)
+        return True
+
+    def decode(self, chosen: Mapping[int, int]) -> list[int]:
+        """Return the schedule of the offsets by index of the jobs."""
+        return [chosen[index] for index in range(len(self.instance.jobs))]
 
     def _check_size(self) -> None:
         """Refuse a model that would not fit the memory of an ordinary machine."""

@@ -92,9 +92,11 @@ def too_long(
     instance: Instance, jobs: Iterable[Job], stretch: Mapping[str, int]
 ) -> Iterator[tuple[str, int]]:
     """Yield (link, hyperperiod) of the links on which that of some jobs exceeds the limit."""
-    jobs = list(jobs)
+    periods_on: dict[str, set[int]] = {link.name: set() for link in instance.links}
+    for job in jobs:
+        for name in job.links:
+            periods_on[name].add(job.period + stretch.get(job.name, 0))
     for link in instance.links:
-        users = [job for job in jobs if link.name in job.links]
-        length = math.lcm(*(job.period + stretch.get(job.name, 0) for job in users))
+        length = math.lcm(*periods_on[link.name])
         if length > instance.hyperperiod_limit:
             yield link.name, length

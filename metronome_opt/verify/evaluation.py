@@ -135,8 +135,12 @@ def evaluate(
     elongation = {run.job.name: Fraction(run.stretch) for run in runs}
     missing = {run.job.name: Fraction(0) for run in runs}
     reports = []
+    users_of: dict[str, list[Run]] = {link.name: [] for link in instance.links}
+    for run in runs:
+        for name in run.job.links:
+            users_of[name].append(run)
     for link in instance.links:
-        users = [run for run in runs if link.name in run.job.links]
+        users = users_of[link.name]
         report, unserved = _judge_link(link, users)
         reports.append(report)
         for run, volume in zip(users, unserved, strict=True):

@@ -107,21 +107,6 @@ def test_what_is_fixed_is_in_the_way(solver: str) -> None:
     check_fits(network(*apart), True, solver)
 
 
-@pytest.mark.parametrize("solver", EXACT)
-def test_jobs_held_by_the_same_fixed_jobs_on_different_links(solver: str) -> None:
-    """Both free jobs need offset 2, though nothing but fixed jobs connects their links."""
-    both = {"link": 1, "other": 1}
-    instance = network(
-        job("a", 4, (0, 1, 60), links=both, fixed_offset=0),
-        job("b", 4, (0, 1, 60), links=both, fixed_offset=1),
-        job("c", 4, (0, 2, 60)),
-        job("d", 4, (0, 2, 60), links={"other": 1}),
-        other=100,
-    )
-    found = decide(instance, solver=solver)
-    assert found.offsets == {"a": 0, "b": 1, "c": 2, "d": 2}
-
-
 @pytest.mark.parametrize("solver", ["search", "cpsat"])
 @pytest.mark.parametrize("length", [8, 9])
 def test_rings_whose_periods_have_a_huge_common_multiple(length: int, solver: str) -> None:
@@ -158,16 +143,6 @@ def test_a_hyperperiod_above_the_limit(solver: str) -> None:
     assert decide(instance, periods={"b": 13, "c": 5}, solver=solver).offsets is not None
 
 
-@pytest.mark.parametrize("solver", ["greedy", "local"])
-def test_heuristics_find_offsets_or_say_nothing(solver: str) -> None:
-    fitting = network(job("a", 6, (0, 2, 60)), job("b", 6, (0, 4, 60)))
-    found = decide(fitting, solver=solver)
-    assert found.offsets is not None
-    check_offsets(fitting, {"a": 6, "b": 6}, found.offsets)
-    found = decide(network(job("a", 6, (0, 3, 60)), job("b", 6, (0, 4, 60))), solver=solver)
-    assert (found.offsets, found.refutation) == (None, None)
-
-
 @pytest.mark.parametrize("solver", FAST)
 def test_without_time_nothing_is_known(solver: str) -> None:
     burst = (0, 1, 60)
@@ -197,7 +172,7 @@ def test_arguments_that_make_no_sense(arguments: dict[str, object], told: str) -
 
 
 def test_a_model_of_too_many_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metronome_opt.compatible.intervals.MOST_INTERVALS", 3)
+    monkeypatch.setattr("metronome_opt.compatible.models.MOST_INTERVALS", 3)
     instance = network(job("a", 6, (0, 2, 60)), job("b", 6, (0, 4, 60)))
     with pytest.raises(InputError, match="has 4 intervals, more than 3; use solver search"):
         decide(instance, solver="cpsat")

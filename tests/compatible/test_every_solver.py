@@ -20,8 +20,8 @@ from metronome_opt.compatible import (
     local,
     solve_choices,
 )
+from metronome_opt.compatible.choices import Task
 from metronome_opt.instance import Instance
-from metronome_opt.solvers.deadline import Deadline
 from tests.builders import tangle
 from tests.compatible.cases import (
     check_decision,
@@ -30,8 +30,6 @@ from tests.compatible.cases import (
     tiny_instance,
     tiny_periods,
 )
-
-NEVER = Deadline(None, lambda: False)
 
 
 def check_all_decide(draw: Random, solvers: Iterable[str]) -> None:
@@ -98,22 +96,6 @@ def test_choosing(draw: Random) -> None:
     check_all_choose(draw, ["search", "milp", "greedy"])
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_deciding_drawn_from_seeds(seed: int) -> None:
-    draw = Random(seed)
-    for _ in range(25):
-        check_all_decide(draw, ["search", "cpsat", "milp", "greedy"])
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_choosing_drawn_from_seeds(seed: int) -> None:
-    draw = Random(seed)
-    for _ in range(25):
-        check_all_choose(draw, ["search", "milp", "greedy"])
-    for _ in range(8):
-        check_all_choose(draw, ["auto", "cpsat"])
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_local_search(seed: int) -> None:
     draw = Random(seed)
@@ -123,9 +105,7 @@ def test_local_search(seed: int) -> None:
         name: tuple(sorted(each, key=lambda choice: choice.cost)) for name, each in choices.items()
     }
     truth = solve_choices(instance, choices, cushion_slots=cushion, solver="exhaustive")
-    found = local.choose(
-        instance, sorted_choices, NEVER, cushion_slots=cushion, seed=seed, rounds=60
-    )
+    found = local.improve(Task(instance, cushion, seed=seed), sorted_choices, rounds=60)
     check_chosen(instance, choices, found, cushion)
     check_bound(found, truth)
 
@@ -141,14 +121,3 @@ def test_exact_solvers_agree_where_not_everything_can_be_tried(seed: int) -> Non
             assert found.proved
             costs.add(found.cost)
         assert len(costs) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", range(2))
-def test_two_hundred_problems(seed: int) -> None:
-    draw = Random(1000 + seed)
-    for _ in range(200):
-        check_all_decide(draw, ["search", "cpsat", "milp", "greedy"])
-        check_all_choose(draw, ["search", "milp", "greedy"])
-        check_all_choose(draw, ["auto"])

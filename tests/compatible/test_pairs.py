@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from metronome_opt.compatible.pace import at_periods, load
-from metronome_opt.compatible.pairs import Pairs
+from metronome_opt.compatible.choices import at_periods, load
+from metronome_opt.compatible.decide import Pairs
 from metronome_opt.instance import Job
 from tests.builders import job, network
 from tests.compatible.cases import fits, tiny_instance

@@ -8,21 +8,17 @@ from random import Random
 
 import pytest
 
-from metronome_opt.compatible import Choice, Choices
-from metronome_opt.compatible.decide import Decider, Reason, Refutation
-from metronome_opt.compatible.master import Master
-from metronome_opt.compatible.milp import MilpMaster
-from metronome_opt.compatible.pairs import Pairs
-from metronome_opt.compatible.statement import Statement
+from metronome_opt.compatible import Choice, Choices, Reason, Refutation
+from metronome_opt.compatible.choices import Task
+from metronome_opt.compatible.decide import Decider, Pairs, core
+from metronome_opt.compatible.master import CpsatMaster, MilpMaster
 from metronome_opt.instance import Instance
-from metronome_opt.solvers.deadline import Deadline
+from metronome_opt.solvers.budget import Budget
 from tests.builders import job, network
 from tests.compatible.cases import fits, tiny_instance
 
-NEVER = Deadline(None, lambda: False)
 
-
-def allowed(statement: Statement, taken: dict[str, int | None]) -> bool:
+def allowed(statement: CpsatMaster, taken: dict[str, int | None]) -> bool:
     """Return whether some choices keep all rows."""
     numbers = {statement.taken.index(choice) for choice in taken.items()}
     return all(
@@ -46,18 +42,19 @@ def test_what_fits_is_allowed_and_what_was_refuted_is_not(seed: int) -> None:
     draw = Random(seed)
     instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
     choices = several_periods(draw, instance)
-    decider = Decider(instance, cushion)
-    statement = Statement(instance, choices, decider.pairs, NEVER)
+    task = Task(instance, cushion)
+    decider = Decider(task)
+    statement = CpsatMaster(task, choices, decider.pairs)
     names = list(choices)
     fitting = []
     for periods in product(*([choice.period for choice in choices[name]] for name in names)):
         taken = dict(zip(names, periods, strict=True))
         kept = {name: period for name, period in taken.items() if period is not None}
-        found = decider.decide(kept, NEVER)
+        found = decider.decide(kept)
         if found.refutation is None:
             fitting.append(taken)
             continue
-        statement.forbid(decider.core(found.refutation, NEVER))
+        statement.forbid(core(found.refutation, decider.decide))
         assert not allowed(statement, taken)
     for taken in fitting:
         assert allowed(statement, taken)
@@ -83,7 +80,7 @@ def test_a_refutation_stands_for_periods_whose_divisors_divide_its_own() -> None
     7 has 1 in common with all, 28 has 4 in common with 12.
     """
     instance, choices = by_hand()
-    statement = Statement(instance, choices, Pairs(instance), NEVER)
+    statement = CpsatMaster(Task(instance), choices, Pairs(instance))
     before = len(statement.rows)
     statement.forbid(Refutation(Reason.SEARCH, {"a": 6, "b": 10, "c": 14}))
     (row,) = statement.rows[before:]
@@ -92,38 +89,31 @@ def test_a_refutation_stands_for_periods_whose_divisors_divide_its_own() -> None
     assert row.most == 2
 
 
-def test_a_long_hyperperiod_says_nothing_of_other_periods() -> None:
-    instance, choices = by_hand()
-    statement = Statement(instance, choices, Pairs(instance), NEVER)
-    statement.forbid(Refutation(Reason.HYPERPERIOD, {"a": 6, "b": 10}))
-    forbidden = [statement.taken[number] for _, number in statement.rows[-1].terms]
-    assert forbidden == [("a", 6), ("b", 10)]
-
-
 def test_pairs_are_stated_as_long_as_there_is_time() -> None:
     """Bursts of 2 need 4 slots, more than two different periods from 5 to 9 have in common."""
     instance = network(job("a", 5, (0, 2, 60)), job("b", 5, (0, 2, 60)))
     choices = dict.fromkeys("ab", tuple(Choice(period, Fraction(0)) for period in range(5, 10)))
     answers = iter((False, False, True))
-    clock = Deadline(None, lambda: next(answers))
-    rows = Statement(instance, choices, Pairs(instance), clock).rows
+    task = Task(instance, budget=Budget(None, lambda: next(answers)))
+    rows = CpsatMaster(task, choices, Pairs(instance)).rows
     assert len([row for row in rows if row.most == 1]) == 0
     assert next(answers, None) is None
-    whole = Statement(instance, choices, Pairs(instance), NEVER).rows
+    whole = CpsatMaster(Task(instance), choices, Pairs(instance)).rows
     assert len([row for row in whole if row.most == 1]) == 5
 
 
-@pytest.mark.parametrize("master", [Master, MilpMaster])
-def test_proposals_get_dearer_until_none_is_allowed(master: type[Master | MilpMaster]) -> None:
+@pytest.mark.parametrize("master", [CpsatMaster, MilpMaster])
+def test_proposals_get_dearer_until_none_is_allowed(master: type[CpsatMaster | MilpMaster]) -> None:
     instance = network(job("a", 4, (0, 1, 60)))
     choices = {"a": (Choice(4, Fraction(1, 2)), Choice(None, Fraction(2)), Choice(5, Fraction(3)))}
-    proposer = master(instance, choices, Pairs(instance), NEVER)
-    assert proposer.solve(NEVER, 0, 1) == ({"a": 4}, Fraction(1, 2))
+    proposer = master(Task(instance), choices, Pairs(instance))
+    assert proposer.solve() == ({"a": 4}, Fraction(1, 2))
     # A lone job has no divisors with others: what is refuted at one period is at all.
     proposer.forbid(Refutation(Reason.HYPERPERIOD, {"a": 4}))
-    assert proposer.solve(NEVER, 0, 1) == ({"a": None}, Fraction(2))
+    assert proposer.solve() == ({"a": None}, Fraction(2))
     kept = {"a": tuple(choice for choice in choices["a"] if choice.period is not None)}
-    proposer = master(instance, kept, Pairs(instance), NEVER)
+    proposer = master(Task(instance), kept, Pairs(instance))
     proposer.forbid(Refutation(Reason.SEARCH, {"a": 4}))
-    assert proposer.solve(NEVER, 0, 1) == (None, None)
-    assert proposer.solve(Deadline(0, lambda: False), 0, 1)[0] is None
+    assert proposer.solve() == (None, None)
+    late = master(Task(instance, budget=Budget(0)), kept, Pairs(instance))
+    assert late.solve()[0] is None

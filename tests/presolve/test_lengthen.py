@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve.lengthen import lengthen
 from tests.builders import job, network
@@ -54,12 +53,6 @@ def test_each_slot_has_the_largest_rate_of_the_slots_before(problem: Instance, s
         assert pattern(after) == reached
 
 
-@given(instances(max_phases=3), st.integers(1, 6), st.integers(0, 6))
-@settings(deadline=None)
-def test_growing_twice_is_growing_once(problem: Instance, some: int, more: int) -> None:
-    assert lengthen(lengthen(problem, some), more) == lengthen(problem, some + more)
-
-
 @given(instances(max_stretch=2), st.integers(0, 10))
 @settings(deadline=None)
 def test_nothing_but_the_bursts_changes_and_the_instance_is_valid(
@@ -70,8 +63,3 @@ def test_nothing_but_the_bursts_changes_and_the_instance_is_valid(
     jobs = zip(problem.jobs, longer.jobs, strict=True)
     restored = tuple(after.model_copy(update={"phases": job.phases}) for job, after in jobs)
     assert longer.replace(jobs=restored) == problem
-
-
-def test_bursts_do_not_become_shorter() -> None:
-    with pytest.raises(InputError, match=r"^cushion_slots: must be at least 0, got -1$"):
-        lengthen(network(job("a", 8, (0, 1, 60))), -1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from itertools import product
 
@@ -74,29 +73,11 @@ def test_every_schedule_can_be_turned_there(
     assert found.turn(turned) == turned
 
 
-@given(LARGER, st.data())
-def test_the_order_does_not_change_how_many_are_left(
-    instance: Instance, data: st.DataObject
-) -> None:
-    counts = {
-        math.prod(orbits(instance, order).domains.values())
-        for order in (None, data.draw(ordered(instance)))
-    }
-    assert len(counts) == 1
-
-
 def test_domains_are_the_common_divisors_with_what_comes_before() -> None:
     instance = network(job("a", 12, "x"), job("b", 8, "x", "y"), job("c", 30, "y"))
     assert dict(orbits(instance, [0, 1, 2]).domains) == {"a": 1, "b": 4, "c": 6}  # lcm 12, 24
     assert dict(orbits(instance, [2, 1, 0]).domains) == {"c": 1, "b": 2, "a": 12}  # lcm 30, 120
     assert orbits(instance).domains["c"] == 1  # the longest period first
-
-
-def test_components_are_turned_apart() -> None:
-    instance = network(job("a", 6, "x"), job("b", 6, "x"), job("c", 6, "y"), job("d", 6))
-    assert dict(orbits(instance).domains) == {"a": 1, "b": 6, "c": 1, "d": 1}
-    turned = orbits(instance).turn({"a": 2, "b": 1, "c": 3, "d": 4})
-    assert turned == {"a": 0, "b": 5, "c": 0, "d": 0}
 
 
 def test_a_fixed_job_counts_before_all_others_and_connects_nothing() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.presolve import Reduction, coarsen, simplify_links, split
-from metronome_opt.presolve.grid import grid_of
+from metronome_opt.presolve.reductions import grid_of
 from metronome_opt.solvers import solve
 from metronome_opt.verify import evaluate
 from tests.strategies import instances
@@ -120,29 +120,9 @@ def test_two_held_ends_keep_what_lies_between_together() -> None:
     assert [[link.name for link in block.links] for block in blocks] == [["ab"], ["bc"], ["cd"]]
 
 
-def test_a_cycle_is_one_block() -> None:
-    burst = (Phase(start=0, length=3, rate=60),)
-    jobs = tuple(
-        Job(name=name, period=8, phases=burst, links={one: 1, two: 1})
-        for name, one, two in (("a", "x", "y"), ("b", "y", "z"), ("c", "z", "x"), ("d", "z", "w"))
-    )
-    links = tuple(Link(name=name, capacity=100) for name in "xyzw")
-    blocks = split(Instance(name="i", slot_ms=1, links=links, jobs=jobs)).blocks
-    assert [sorted(link.name for link in block.links) for block in blocks] == [
-        ["x", "y", "z"],
-        ["w"],
-    ]
-
-
 def test_the_grid_does_not_mind_where_a_burst_begins() -> None:
     burst = Phase(start=7, length=10, rate=60)
     jobs = tuple(Job(name=name, period=100, phases=(burst,), links={"l": 1}) for name in "ab")
     instance = Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=100),), jobs=jobs)
     assert grid_of(instance) == 10
-    check_reduction(instance, coarsen(instance))
-
-
-@given(SMALL)
-@settings(max_examples=60)
-def test_any_start_of_the_period_has_the_same_optimum_on_the_grid(instance: Instance) -> None:
     check_reduction(instance, coarsen(instance))

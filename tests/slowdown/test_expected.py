@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.slowdown.expected import expected_ms, mean_slowdown
-from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from tests.builders import job, network
 
 CHAIN = network(
@@ -26,10 +25,6 @@ def stated(periods: dict[str, int], *slowdowns: float) -> list[Fraction]:
 
 def test_nobody_is_faster_than_its_slots() -> None:
     assert stated({"a": 20, "b": 21, "c": 20}, 1.07, 0.9, 1.0) == [107, 105, 100]
-
-
-def test_free_jobs_take_what_was_played_in_whole_microseconds() -> None:
-    assert stated({}, 1.2345678, 2, 1) == [Fraction(123_457, 1000), 200, 100]
 
 
 def test_nobody_is_faster_than_alone() -> None:

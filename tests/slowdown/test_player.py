@@ -34,13 +34,6 @@ def test_bursts_that_always_meet_share_the_link(rate: int, slowdown: float) -> N
     assert exactly(player, Plan(twins.unshifted)) == [slowdown] * 2
 
 
-def test_gated_jobs_that_are_apart_stay_apart() -> None:
-    player = Player(TWINS, FAIR, jitter=0.0)
-    assert exactly(player, Plan({"a": 0, "b": 10}, {"a": 20, "b": 20})) == [1, 1]
-    # Slots that lie further apart than the job needs.
-    assert exactly(player, Plan({"a": 0, "b": 10}, {"a": 25, "b": 25})) == [1.25, 1.25]
-
-
 def test_gated_jobs_may_be_served_first() -> None:
     # "b" gets what "a" leaves, 12 slots of 20. Of its bursts of 16 slots, which begin 4 after the
     # last one has ended, one ends at 32, the next at 60, and all after them 60 slots later again.
@@ -62,11 +55,6 @@ def test_what_happens_before_jobs_have_settled_does_not_count() -> None:
     assert exactly(player, Plan({"a": 0, "b": 4}, {"a": 20})) == [1, 1]
 
 
-def test_a_job_that_ends_no_iteration_takes_the_whole_play() -> None:
-    stuck = network(job("a", 20, (0, 1, 10_000)), capacity=1)
-    assert exactly(Player(stuck, FAIR, jitter=0.0), Plan({"a": 0})) == [50]
-
-
 @pytest.mark.parametrize(("weights", "mean"), [((1, 3), 2.5), ((0, 2), 3), ((0, 0), 2)])
 def test_the_value_is_the_weighted_mean(weights: tuple[int, int], mean: float) -> None:
     jobs = (job(n, 20, (0, 1, 9), weight=w) for n, w in zip("ab", weights, strict=True))
@@ -83,12 +71,6 @@ def test_the_slowdown_is_the_mean_of_plays_on_any_number_of_threads() -> None:
     each = [Player(NESTED, [play]).slowdowns(plan) for play in together]
     assert np.allclose(one, np.mean(each, axis=0))
     assert len({tuple(row) for row in each}) == len(together)
-
-
-def test_a_play_is_the_same_again() -> None:
-    player = Player(NESTED, plays(0, 1))
-    first = player.slowdowns(Plan(NESTED.unshifted))
-    assert np.array_equal(first, player.slowdowns(Plan(NESTED.unshifted)))
 
 
 def test_events_are_counted_by_beginnings_and_ends() -> None:

@@ -16,7 +16,6 @@ from tests.builders import job, network
 from tests.slowdown.cases import (
     ALTERNATING,
     APART,
-    ENDLESS,
     NESTED,
     ROOMY,
     TIGHT,
@@ -58,32 +57,6 @@ def test_jobs_that_never_meet_are_let_alone(instance: Instance) -> None:
     assert result.unshifted_ms == {each.name: 5 * each.period for each in instance.jobs}
 
 
-def test_where_nothing_can_be_gained_nobody_is_gated() -> None:
-    result = least(ENDLESS)
-    assert_sound(result)
-    assert_harmless(result)
-    assert gated_jobs(result) == ""
-    assert result.status is Status.FEASIBLE
-    assert result.objective == pytest.approx(2, abs=0.02)
-    assert result.offsets == ENDLESS.unshifted
-
-
-def test_a_job_that_is_more_than_its_link_carries_is_slow_alone() -> None:
-    # 9 slots of 2 x 60 on a link of 100 take 10.8.
-    wide = network(
-        job("a", 60, (2, 9, 60), links={"link": 2}),
-        job("b", 20, (0, 4, 60), links={"other": 1}),
-        other=100,
-    )
-    result = least(wide)
-    assert_sound(result)
-    assert gated_jobs(result) == ""
-    assert result.schedule.expected_ms is not None
-    assert float(result.schedule.expected_ms["a"]) == pytest.approx(309, abs=1)
-    assert result.schedule.expected_ms["b"] == 100
-    assert result.status is Status.FEASIBLE
-
-
 def test_groups_that_do_not_meet_are_settled_one_by_one() -> None:
     result = least(twice(ALTERNATING))
     assert_sound(result)
@@ -91,16 +64,6 @@ def test_groups_that_do_not_meet_are_settled_one_by_one() -> None:
     assert 1 <= (result.objective or 0) < NEARLY_ALONE
     assert [event.source for event in result.trajectory] == ["play", "play"]
     assert [result.offsets[name] for name in "ab"] == [result.offsets[name] for name in "cd"]
-
-
-def test_jobs_that_weigh_nothing_are_treated_alike() -> None:
-    weightless = ALTERNATING.replace(
-        jobs=tuple(each.model_copy(update={"weight": 0}) for each in ALTERNATING.jobs)
-    )
-    result = least(weightless)
-    assert_sound(result)
-    assert gated_jobs(result) == "a b"
-    assert 1 <= (result.objective or 0) < NEARLY_ALONE
 
 
 @pytest.mark.parametrize("offset", [0, 3, 17])
@@ -115,16 +78,6 @@ def test_fixed_jobs_stay_where_they_are(offset: int) -> None:
     assert result.offsets["b"] == offset
     assert gated_jobs(result) == "a b"
     assert 1 <= (result.objective or 0) < NEARLY_ALONE
-
-
-def test_two_fixed_jobs_that_meet_are_not_both_gated() -> None:
-    fixed = ALTERNATING.replace(
-        jobs=tuple(each.model_copy(update={"fixed_offset": 0}) for each in ALTERNATING.jobs)
-    )
-    result = least(fixed)
-    assert_sound(result)
-    assert_harmless(result)
-    assert gated_jobs(result) != "a b"
 
 
 def test_bursts_of_gated_jobs_may_grow_by_the_cushion() -> None:

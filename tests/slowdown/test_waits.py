@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.waits import waits
+from metronome_opt.slowdown.player import waits
 from tests.builders import job, network
 from tests.slowdown.cases import ALTERNATING
 
@@ -26,19 +26,6 @@ def test_whoever_sends_more_is_waited_for_more() -> None:
     assert found["a"] == pytest.approx({"b": 2 / 3, "c": 1 / 3})
     assert found["b"] == pytest.approx({"a": 1 / 2, "c": 1 / 2})
     assert found["c"] == pytest.approx({"b": 2 / 3, "a": 1 / 3})
-
-
-def test_jobs_on_links_of_their_own_wait_for_nobody() -> None:
-    disjoint = network(
-        *(
-            job(name, 20, (0, 8, 100), links={link: 1})
-            for name, link in zip("abc", "xyz", strict=True)
-        ),
-        x=100,
-        y=100,
-        z=100,
-    )
-    assert waits(disjoint, Plan(disjoint.unshifted)) == {"a": {}, "b": {}, "c": {}}
 
 
 def test_jobs_that_are_apart_or_leave_room_wait_for_nobody() -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from fractions import Fraction
 from itertools import count
@@ -20,13 +19,13 @@ from metronome_opt.instance import Instance, read_instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status, read_schedule
 from metronome_opt.solvers import auto, elimination, local, solve
-from metronome_opt.solvers.auto import Crew
-from metronome_opt.solvers.clusters import Clusters
+from metronome_opt.solvers.auto import Portfolio
 from metronome_opt.solvers.elimination import Elimination
-from metronome_opt.solvers.population import Population
+from metronome_opt.solvers.link_groups import LinkGroups
+from metronome_opt.solvers.local import Population
 from metronome_opt.solvers.proof import Proof
 from metronome_opt.solvers.search import Search
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
 from tests.running import let_work
@@ -83,32 +82,6 @@ def test_rounds_come_to_the_same_whatever_the_clock_says(
     assert after(rounds, TOUGH) == at_leisure
 
 
-def test_more_rounds_are_never_worse_and_stay_true() -> None:
-    names = [job.name for job in TOUGH.jobs]
-    least: Fraction | None = None
-    bounds: list[Fraction] = []
-    for rounds in (0, 1, 2):
-        search = Search(TOUGH, time_limit=None, seed=3, workers=1, rounds=rounds)
-        auto.run(search)
-        assert search.best is not None
-        assert search.incumbent is not None
-        offsets = dict(zip(names, search.best, strict=True))
-        assert evaluate(TOUGH, offsets).contention == search.incumbent
-        assert least is None or search.incumbent <= least
-        least = search.incumbent
-        bounds.append(search.bound or Fraction(0))
-    assert bounds == sorted(bounds)
-    assert least is not None
-    assert bounds[-1] <= least
-
-
-def test_all_threads_end_with_the_run() -> None:
-    before = threading.active_count()
-    result = solve(HARD, time_limit=1, workers=3)
-    assert result.stop is Stop.TIME_LIMIT
-    assert threading.active_count() == before
-
-
 @pytest.mark.parametrize(("where", "workers"), [("proof", 1), ("proof", 3), ("search", 2)])
 def test_an_error_in_a_thread_ends_the_run(
     where: str, workers: int, monkeypatch: pytest.MonkeyPatch
@@ -135,21 +108,21 @@ def test_a_mistake_in_a_thread_is_not_swallowed(
 def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the second round of proofs, or the first search after the start, fail."""
     rounds: list[object] = []
-    play = Clusters.play
+    play = LinkGroups.step
 
-    def failing_play(self: Clusters, **rest: int) -> None:
+    def failing_play(self: LinkGroups, **rest: int) -> None:
         rounds.append(self)
         if rounds.count(self) > 1:
             raise fault
         play(self, **rest)
 
-    def failing_improve(_: Crew) -> bool:
+    def failing_improve(_: Portfolio) -> bool:
         raise fault
 
     if where == "proof":
-        monkeypatch.setattr(Clusters, "play", failing_play)
+        monkeypatch.setattr(LinkGroups, "step", failing_play)
     else:
-        monkeypatch.setattr(Crew, "_improve_one", failing_improve)
+        monkeypatch.setattr(Portfolio, "_improve_one", failing_improve)
 
 
 def test_a_callback_stops_all_workers() -> None:
@@ -224,18 +197,18 @@ def test_memory_that_runs_out_in_one_block_leaves_the_others(
 def test_one_worker_proves_and_improves_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is to take all the time that is left for itself."""
     turns: list[str] = []
-    for kind in (Clusters, Elimination, Population):
+    for kind in (LinkGroups, Elimination, Population):
 
-        def noting(self: object, *arguments: object, play: object = kind.play, **rest: int) -> None:
+        def noting(self: object, *arguments: object, play: object = kind.step, **rest: int) -> None:
             turns.append(type(self).__name__)
             play(self, *arguments, **rest)  # type: ignore[operator]
 
-        monkeypatch.setattr(kind, "play", noting)
+        monkeypatch.setattr(kind, "step", noting)
     # What others do on this machine is not to count.
     monkeypatch.setattr(time, "perf_counter", time.process_time)
     monkeypatch.setattr(time, "monotonic", time.process_time)
     solve(read_instance(SUITES / "dense" / "dense-30-tune-0.json"), time_limit=6, workers=1)
-    assert turns.count("Clusters") + turns.count("Elimination") >= 3
+    assert turns.count("LinkGroups") + turns.count("Elimination") >= 3
     assert turns.count("Population") >= 3
 
 

@@ -11,7 +11,6 @@ from metronome_opt.presolve import simplify_links, split
 from metronome_opt.result import Result
 from metronome_opt.solvers import solve
 from metronome_opt.solvers.blocks import Blocks
-from metronome_opt.solvers.clusters import Clusters
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
 from tests.builders import hard_instance
@@ -45,14 +44,6 @@ def check_adds_up(result: Result) -> None:
 
 
 @given(SPREAD)
-@settings(max_examples=40)
-def test_the_optima_of_the_blocks_add_up(instance: Instance) -> None:
-    whole = Search(instance, time_limit=None, seed=0, workers=1)
-    blocks = Blocks(whole)
-    assert sum((optimum(part.instance) for part in blocks.parts), Fraction(0)) == optimum(instance)
-
-
-@given(SPREAD)
 @settings(max_examples=20)
 def test_the_schedules_of_the_blocks_make_one_of_the_whole(instance: Instance) -> None:
     whole = Search(instance, time_limit=None, seed=0, workers=1)
@@ -61,10 +52,11 @@ def test_the_schedules_of_the_blocks_make_one_of_the_whole(instance: Instance) -
         evaluate(block, {job.name: instance.unshifted[job.name] for job in block.jobs}).contention
         for block in split(simplify_links(instance).instance).blocks
     ]
-    for number, part in enumerate(blocks.parts):
+    for number, run in enumerate(blocks.runs):
+        part = run.search
         blocks.join()  # a part without a schedule is as it was in the whole
         assert whole.incumbent == sum(least, Fraction(0))
-        blocks.start(part, share=1.0)
+        blocks.start(run, share=1.0)
         assert part.incumbent is not None
         least[number] = min(least[number], part.incumbent)
     blocks.join()
@@ -81,11 +73,11 @@ def test_bounds_add_up_while_some_are_open(instance: Instance) -> None:
     best = optimum(instance)
     whole = Search(instance, time_limit=None, seed=0, workers=1)
     blocks = Blocks(whole)
-    for part in blocks.parts:
-        blocks.start(part, share=1.0)
+    for run in blocks.runs:
+        blocks.start(run, share=1.0)
     blocks.join()
-    for part in blocks.open:
-        Clusters(part).play()
+    for run in blocks.open:
+        run.link_groups.step()
         blocks.join()
         assert (whole.bound or 0) <= best
         assert sum((block.bound or 0 for block in whole.blocks), Fraction(0)) == (whole.bound or 0)
@@ -110,14 +102,3 @@ def test_open_blocks_add_up_as_well() -> None:
         check_adds_up(result)
         assert any(block.proved_by is None for block in result.blocks)
         assert any("not proved: 1" in note for note in result.notes)
-
-
-def test_what_a_part_has_to_say_is_told_once() -> None:
-    whole = Search(hard_instance(4, 2), time_limit=None, seed=0, workers=1)
-    blocks = Blocks(whole)
-    for part in blocks.parts:
-        part.notes += ["told twice", "told twice"]
-    blocks.join()
-    blocks.say()
-    blocks.say()
-    assert whole.notes.count("told twice") == 1

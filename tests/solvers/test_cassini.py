@@ -17,8 +17,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import cassini, solve
-from metronome_opt.solvers.affinity import time_shifts
-from metronome_opt.solvers.cassini import shifts_of, steps
+from metronome_opt.solvers.cassini import shifts_of, time_shifts
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARD
 from tests.strategies import instances, jobs
@@ -76,20 +75,6 @@ def best_on_circle(instance: Instance, link: Link) -> Fraction:
 # ---------------------------------------------------------------- one link
 
 
-def test_two_jobs_by_hand() -> None:
-    # On 72 slots a step is a slot; b is out of a's way from slot 30 on.
-    result = solved(network(job("a", 72, 30), job("b", 72, 30)))
-    assert dict(result.offsets) == {"a": 0, "b": 30}
-    assert result.status is Status.OPTIMAL  # 0 is a proof, whoever finds it
-
-
-def test_steps_of_five_degrees() -> None:
-    assert steps(60, 240) == [0, 3, 6, 10, 13, 16, 20, 23, 26, 30, 33, 36, 40, 43, 46, 50, 53, 56]
-    assert steps(720, 720) == list(range(0, 720, 10))
-    assert steps(7, 21) == [0, 1, 2, 3, 4, 5, 6]
-    assert steps(10, 1430) == [0]  # shorter than a step
-
-
 def test_steps_miss_what_lies_between_them() -> None:
     # The bursts fill the period: only an offset of 355 is free, but steps are 10 slots long.
     instance = network(job("a", 720, 355), job("b", 720, 365))
@@ -98,17 +83,6 @@ def test_steps_miss_what_lies_between_them() -> None:
     assert result.status is Status.FEASIBLE
     assert result.lower_bound is None
     assert solve(instance, "greedy").objective == 0
-
-
-def test_weights_are_not_known() -> None:
-    instance = network(job("a", 24, 9), job("b", 36, 20), job("c", 24, 13))
-    heavier = instance.replace(
-        jobs=tuple(
-            each.model_copy(update={"weight": weight})
-            for each, weight in zip(instance.jobs, (0, 100, 3), strict=True)
-        )
-    )
-    assert solved(instance).offsets == solved(heavier).offsets
 
 
 @st.composite
@@ -201,26 +175,6 @@ def test_edges_beyond_a_spanning_forest_are_left_out(instance: Instance) -> None
     assert evaluate(instance, shifts.offsets)
 
 
-def test_a_cycle_is_said_to_be_cut() -> None:
-    triangle = network(job("a", 8, 3, "x", "y"), job("b", 8, 3, "y", "z"), job("c", 8, 3, "z", "x"))
-    result = solved(triangle)
-    assert says(result, "1 of 6 edges of the affinity graph close a cycle")
-    # x and y are what they want; b and c both moved out of a's way by 3, into each other's.
-    assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
-    assert result.objective == Fraction(3 * 20, 8)
-
-
-def test_links_alike_are_no_cycle() -> None:
-    pair = job("a", 8, 3, "x", "y"), job("b", 8, 3, "x", "y")
-    assert not says(solved(network(*pair)), "cycle")
-    assert says(solved(network(*pair, x=90)), "1 of 4 edges")
-
-
-def test_links_that_bear_everything_say_nothing() -> None:
-    result = solved(network(job("a", 8, 3, ready=5), job("b", 8, 3, ready=6), capacity=120))
-    assert dict(result.offsets) == {"a": 5, "b": 6}
-
-
 def test_fixed_jobs_stay_and_are_the_reference() -> None:
     chain = (
         job("a", 8, 3, "x"),
@@ -234,27 +188,7 @@ def test_fixed_jobs_stay_and_are_the_reference() -> None:
     assert dict(result.offsets) == {"a": 1, "b": 6, "c": 1, "d": 4}
 
 
-def test_a_job_between_two_fixed_ones_follows_the_first() -> None:
-    ends = job("a", 8, 3, "x", fixed_offset=0), job("c", 8, 3, "y", fixed_offset=3)
-    result = solved(network(*ends, job("b", 8, 3, "x", "y")))
-    assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
-    assert says(result, "1 of 4 edges")
-
-
 # ---------------------------------------------------------------- so much effort
-
-
-def test_shifts_by_hand() -> None:
-    """b moves out of a's way on x, c out of b's on y, by 3 slots each; e has nobody to meet."""
-    chain = (
-        job("a", 8, 3, "x"),
-        job("b", 8, 3, "x", "y"),
-        job("c", 8, 3, "y"),
-        job("e", 8, 3, "z", ready=2),
-    )
-    shifts = shifts_of(network(*chain), 100)
-    assert dict(shifts.offsets) == {"a": 0, "b": 3, "c": 6, "e": 2}
-    assert shifts.closing == 0
 
 
 @given(instances(max_jobs=4, max_links=3, max_period=6))
@@ -275,19 +209,6 @@ def test_shifts_do_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 # ---------------------------------------------------------------- limits
-
-
-def test_no_time_leaves_everybody_unshifted() -> None:
-    result = solved(HARD, time_limit=0)
-    assert result.stop is Stop.TIME_LIMIT
-    assert result.offsets == HARD.unshifted
-    assert says(result, "4 of 4 shared links may have better rotations")
-
-
-def test_little_time_gives_a_true_schedule() -> None:
-    result = solved(HARD, time_limit=0.1)
-    assert result.status is Status.FEASIBLE
-    assert result.lower_bound is None
 
 
 def test_a_long_search_ends_by_itself_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

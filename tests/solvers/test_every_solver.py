@@ -181,14 +181,6 @@ def test_latency_is_for_every_solver_the_contention_of_equal_weights(name: str) 
         assert result.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_unused_stretch_is_said_to_be_unused(name: str) -> None:
-    instance = network(job("a", 10, (0, 4, 60), max_stretch=2))
-    result = metronome_opt.solve(instance, name, objectives=["contention"])
-    assert result.schedule.stretch == {"a": 0}
-    assert any("periods are kept, though 1 job may be stretched" in note for note in result.notes)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -18,7 +18,7 @@ from metronome_opt.errors import InputError, MissingBackendError, SolverError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import SOLVERS, solve
+from metronome_opt.solvers import solve
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 
@@ -85,16 +85,6 @@ def test_a_model_that_memory_cannot_hold_is_refused(name: str) -> None:
     assert solve(huge, "greedy").objective == 0
 
 
-def test_auto_proves_what_no_time_indexed_model_can_hold() -> None:
-    phase = Phase(start=0, length=7000, rate=60)
-    jobs = tuple(Job(name=name, period=12_000, phases=(phase,), links={"link": 1}) for name in "ab")
-    huge = Instance(name="huge", slot_ms=1, links=(Link(name="link", capacity=100),), jobs=jobs)
-    result = solve(huge, "auto", time_limit=4)
-    # Two bursts of 7,000 in 12,000 slots share 2,000 at least, 20 unserved.
-    assert result.objective == Fraction(2000 * 20, 12_000)
-    assert result.status is Status.OPTIMAL  # on the grid of 1,000 slots there is little to try
-
-
 @pytest.mark.parametrize(
     ("name", "module", "package"),
     [
@@ -156,39 +146,6 @@ def test_without_highs_there_is_an_error_and_no_schedule(
         solve(HARD, "milp-textbook", time_limit=30)
 
 
-def test_ctrl_c_while_highs_is_imported_is_no_missing_back_end(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "highspy.py").write_text("""
-import pathlib, time
-try:
-    pathlib.Path(__file__).with_name("importing").touch()
-    time.sleep(600)
-except KeyboardInterrupt:
-    raise ImportError("as a module written in C does") from None
-""")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-
-    def interrupt() -> None:
-        while not (tmp_path / "importing").exists():
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt, daemon=True)
-    thread.start()
-    result = solve(HARD, "milp-textbook", time_limit=10_000)
-    thread.join()
-    assert result.stop is Stop.INTERRUPTED
-    assert check(HARD, result.schedule) == ()
-
-
-def test_every_solver_says_what_it_is() -> None:
-    for name, solver in SOLVERS.items():
-        assert solver.name == name
-        assert solver.summary
-        assert callable(solver.load())
-
-
 def large_numbers() -> Instance:
     """Make jobs whose scaled costs are beyond what a double holds exactly."""
     draw = random.Random(5)
@@ -220,16 +177,6 @@ def test_costs_beyond_doubles_do_not_lose_a_proof() -> None:
         assert result.status is Status.OPTIMAL
     with pytest.raises(InputError, match="beyond what floating-point"):
         solve(instance, "milp-textbook")
-
-
-def test_exhaustive_is_not_deep() -> None:
-    jobs = tuple(
-        Job(name=f"j{i}", period=2, phases=(Phase(start=0, length=1, rate=1),), links={"l": 1})
-        for i in range(1500)
-    )
-    wide = Instance(name="wide", slot_ms=1, links=(Link(name="l", capacity=700),), jobs=jobs)
-    result = solve(wide, "exhaustive", time_limit=1)
-    assert result.stop is Stop.TIME_LIMIT
 
 
 def test_ctrl_c_while_judging_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,7 @@ from metronome_opt.kernels.perturb import neighbours_of
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy, local, solve
-from metronome_opt.solvers.neighbourhoods import Polish
-from metronome_opt.solvers.pace import Pace
+from metronome_opt.solvers.local import Neighbourhoods
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
 from tests.builders import tangle
@@ -53,7 +52,7 @@ def test_the_clock_changes_nothing_where_it_does_not_bite(monkeypatch: pytest.Mo
     instance = tangle(14, 6, 1, periods=(20, 30, 60), lengths=(5, 15))
     found = []
     for tick in (0.0001, 0.01, 1.0):
-        monkeypatch.setattr("metronome_opt.solvers.pace._TICK_S", tick)
+        monkeypatch.setattr("metronome_opt.solvers.budget._TICK_S", tick)
         search = search_of(instance)
         local.run(search)
         found.append([(event.incumbent, event.source) for event in search.trajectory])
@@ -89,17 +88,6 @@ def test_it_ends_by_itself() -> None:
     assert search.incumbent
 
 
-def test_it_stops_at_nothing_to_pay() -> None:
-    burst = Phase(start=0, length=2, rate=60)
-    jobs = tuple(Job(name=name, period=6, phases=(burst,), links={"l": 1}) for name in "abc")
-    links = (Link(name="l", capacity=100),)
-    search = search_of(Instance(name="easy", slot_ms=1, links=links, jobs=jobs))
-    search.offer([0, 0, 0], "here")
-    local.improve(search, share=1.0)
-    assert search.stop is Stop.PROVED
-    assert search.incumbent == 0
-
-
 def test_it_can_be_left_and_resumed() -> None:
     search = search_of(tangle(8, 5, 4, periods=(20, 30, 60), lengths=(5, 15)))
     greedy.run(search)
@@ -107,10 +95,10 @@ def test_it_can_be_left_and_resumed() -> None:
     assert population is not None
     values = [search.incumbent]
     for _ in range(4):
-        population.play()
+        population.step()
         values.append(search.incumbent)
     assert values == sorted(values, reverse=True)  # type: ignore[type-var]
-    assert population.idle < 4
+    assert population.stalled < 4
 
 
 def test_there_may_be_nothing_to_search() -> None:
@@ -138,34 +126,9 @@ def test_polishing_never_makes_it_worse(instance: Instance, seed: int) -> None:
     offsets[around.free] = generator.integers(0, compiled.tables.period[around.free])
     search, demand = search_of(instance), demand_of(compiled, offsets)
     before = search.offer(offsets, "before")
-    polish, pace = Polish(compiled, around), Pace(search, 1.0)
+    polish, pace = Neighbourhoods(compiled, around), search.fraction(1.0)
     polish.apply(demand, offsets, workspace(compiled), 10**6, pace)
     assert (demand == demand_of(compiled, offsets)).all()
     assert search.offer(offsets, "after") <= before
     for job in instance.jobs:
         assert job.fixed_offset in (None, offsets[instance.jobs.index(job)])
-
-
-def test_polishing_frees_enough_jobs_to_find_the_optimum() -> None:
-    instance = tangle(3, 1, 5, periods=(6, 8, 12), lengths=(2, 5))
-    compiled = compile_instance(instance, common_scale=True)
-    offsets = np.zeros(3, dtype=np.int64)
-    search, demand = search_of(instance), demand_of(compiled, offsets)
-    search.offer(offsets, "before")
-    polish = Polish(compiled, neighbours_of(compiled))
-    polish.apply(demand, offsets, workspace(compiled), 10**6, Pace(search, 1.0))
-    assert search.offer(offsets, "after") == solve(instance, "exhaustive").objective
-
-
-def test_slices_add_up() -> None:
-    pace = Pace(search_of(tangle(3, 1, 0, periods=(6,), lengths=(1, 3))), 1.0)
-    assert pace.affordable is None
-    for steps in (0, 1, 10, 1000):
-        assert sum(pace.slices(steps)) == steps
-
-
-def test_nothing_is_affordable_when_the_time_is_over() -> None:
-    pace = Pace(search_of(tangle(3, 1, 0, periods=(6,), lengths=(1, 3)), time_limit=0.0), 1.0)
-    assert pace.over
-    assert pace.affordable == 0
-    assert list(pace.slices(10)) == []

@@ -15,46 +15,36 @@ from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import (
-    cpsat,
-    cpsat_backend,
-    cpsat_textbook,
-    milp_cbc,
-    milp_highs,
-    parts,
-    solve,
-    strong,
-)
-from metronome_opt.solvers.cpsat import StrongModel
-from metronome_opt.solvers.cpsat_backend import optimise
-from metronome_opt.solvers.milp import StrongMilp
+from metronome_opt.solvers import backends, models, solve, strong
+from metronome_opt.solvers.backends import solve_cbc, solve_cpsat, solve_highs
+from metronome_opt.solvers.models import strong_cpsat, strong_milp, textbook
 from metronome_opt.solvers.network import Eliminated, Network, build, eliminate, tables
+from metronome_opt.solvers.programs import CpsatProgram
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.strong import StrongForm
-from metronome_opt.solvers.time_indexed import ModelTooLargeError
+from metronome_opt.solvers.time_indexed import TimeIndexed
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
 from tests.strategies import assigned, crowded
 
-Drawn = tuple[Instance, dict[str, int]]
-Solve = Callable[[Search, StrongForm, list[Eliminated]], None]
+Solve = Callable[[Search, StrongForm], None]
 
 
-def in_process(search: Search, form: StrongForm, gone: list[Eliminated]) -> None:
-    optimise(search, StrongModel(form, gone, search.best or ()), ("max_lp",))
+def in_process(search: Search, form: StrongForm) -> None:
+    solve_cpsat(search, strong_cpsat(form, search.best or ()), ("max_lp",))
 
 
-def isolated(search: Search, form: StrongForm, gone: list[Eliminated]) -> None:
-    optimise(search, StrongModel(form, gone, search.best or ()), isolated=True)
+def isolated(search: Search, form: StrongForm) -> None:
+    solve_cpsat(search, strong_cpsat(form, search.best or ()), isolated=True)
 
 
-def with_highs(search: Search, form: StrongForm, gone: list[Eliminated]) -> None:
-    milp_highs.solve(search, StrongMilp(form, gone))
+def with_highs(search: Search, form: StrongForm) -> None:
+    solve_highs(search, strong_milp(form))
 
 
-def with_cbc(search: Search, form: StrongForm, gone: list[Eliminated]) -> None:
-    milp_cbc.solve(search, StrongMilp(form, gone))
+def with_cbc(search: Search, form: StrongForm) -> None:
+    solve_cbc(search, strong_milp(form))
 
 
 @st.composite
@@ -82,8 +72,8 @@ def check_model(drawn: tuple[Search, Network, list[Eliminated], int], solve_with
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(strong, "MOST_CELLS", cells)
-        form = StrongForm(network, search)
-    solve_with(search, form, gone)
+        form = StrongForm(network, gone, search)
+    solve_with(search, form)
     assert search.incumbent == search.bound == optimum(search.instance)
     assert search.stop is Stop.PROVED
 
@@ -112,23 +102,18 @@ def searching(instance: Instance) -> Search:
     return search
 
 
-def textbook(search: Search) -> cpsat_textbook.CpsatModel:
-    return cpsat_textbook.CpsatModel(search.compiled)
-
-
-def test_a_model_that_memory_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strong, "MOST_ENTRIES", 10)
-    search = searching(HARD)
-    with pytest.raises(ModelTooLargeError, match="entries, more than 10; coarsen the slots"):
-        StrongForm(build(search), search)
+def stated(search: Search) -> CpsatProgram:
+    program = textbook(search.compiled, CpsatProgram)
+    assert isinstance(program, CpsatProgram)
+    return program
 
 
 def test_slots_in_which_the_same_may_happen_are_one_row() -> None:
     search = searching(HARD)
-    form = StrongForm(build(search), search)
+    form = StrongForm(build(search), (), search)
     rows = sum(len(part.rows) for part in form.parts if isinstance(part, strong.SlotLink))
-    assert rows < sum(1 for _ in textbook(search).form.rows())
-    assert all(part.low > 0 for part in form.parts)  # what each link costs alone
+    assert rows < sum(1 for _ in TimeIndexed(search.compiled).rows())
+    assert form.network.floor > 0  # what the links cost alone
 
 
 # ---------------------------------------------------------------- what goes wrong
@@ -136,7 +121,7 @@ def test_slots_in_which_the_same_may_happen_are_one_row() -> None:
 
 def pretending(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Put a Python program in the place of the one that runs CP-SAT."""
-    monkeypatch.setattr(cpsat_backend, "program", lambda _: [sys.executable, "-c", code])
+    monkeypatch.setattr(backends, "child", lambda _: [sys.executable, "-c", code])
 
 
 def test_a_killed_process_is_named_and_leaves_what_it_told(
@@ -151,42 +136,35 @@ def test_a_killed_process_is_named_and_leaves_what_it_told(
     )
     search = searching(HARD)
     value = search.incumbent
-    problem = textbook(search)
+    problem = stated(search)
     with pytest.raises(
         SolverError, match=r"signal SIGKILL \(out of memory\?\): about to be killed"
     ):
-        optimise(search, problem, isolated=True)
+        solve_cpsat(search, problem, isolated=True)
     assert search.incumbent == value
     assert search.bound == 2 * problem.scale
-
-
-def test_an_abort_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretending(monkeypatch, "import os; os.abort()")
-    search = searching(HARD)
-    with pytest.raises(SolverError, match="CP-SAT ends with signal SIGABRT"):
-        optimise(search, textbook(search), isolated=True)
 
 
 def test_a_status_that_is_not_known_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     told = '{"status": "ABNORMAL", "objective": 0.0, "bound": 0.0}'
     pretending(monkeypatch, f"print('{told}')")
     search = searching(HARD)
-    with pytest.raises(SolverError, match="status ABNORMAL, not understood"):
-        optimise(search, textbook(search), isolated=True)
+    with pytest.raises(SolverError, match="ends with ABNORMAL, not understood"):
+        solve_cpsat(search, stated(search), isolated=True)
 
 
 def test_running_out_of_memory_is_an_error_with_the_incumbent_kept() -> None:
     search = searching(hard_instance(60, 20))
     value = search.incumbent
     with pytest.raises(SolverError, match="CP-SAT ends with"):
-        optimise(search, textbook(search), isolated=True, memory_mb=100)
+        solve_cpsat(search, stated(search), isolated=True, memory_mb=100)
     assert search.incumbent == value
 
 
 def test_a_process_of_its_own_ends_when_the_search_is_stopped() -> None:
     search = searching(HARD)
     search.limit_to(1.0, 1)
-    optimise(search, textbook(search), isolated=True)
+    solve_cpsat(search, stated(search), isolated=True)
     assert search.stop is Stop.TIME_LIMIT
     assert search.elapsed < 30
 
@@ -209,7 +187,7 @@ def crash(*_: object, **__: object) -> None:
 @pytest.fixture
 def nothing_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the proofs to the back end."""
-    monkeypatch.setattr(parts, "_MOST_CELLS", 0)
+    monkeypatch.setattr(models, "_MOST_CELLS", 0)
     monkeypatch.setattr(tables, "SMALL", 1)
 
 
@@ -224,7 +202,7 @@ def test_a_crash_in_one_block_is_noted_and_leaves_the_others(
         if len(calls) == 1:
             crash()
 
-    monkeypatch.setattr(cpsat, "optimise", first_crash)
+    monkeypatch.setattr(models, "solve_cpsat", first_crash)
     instance = islands()
     result = solve(instance, "cpsat", time_limit=100, workers=1)
     assert len({id(part) for part in calls}) == len(calls) == 2
@@ -236,17 +214,8 @@ def test_a_crash_in_one_block_is_noted_and_leaves_the_others(
     )
 
 
-@pytest.mark.usefixtures("nothing_prepared")
-def test_an_error_after_a_find_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpsat, "optimise", crash)
-    result = solve(HARD, "cpsat", time_limit=4, workers=1)
-    assert result.status is Status.FEASIBLE
-    assert check(HARD, result.schedule) == ()
-    assert any("the back end fell over" in note for note in result.notes)
-
-
 def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpsat_textbook, "optimise", crash)
+    monkeypatch.setattr(models, "solve_cpsat", crash)
     with pytest.raises(SolverError, match="fell over"):
         solve(HARD, "cpsat-textbook", time_limit=4, workers=1)
 

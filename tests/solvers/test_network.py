@@ -13,7 +13,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.scenario import load
 from metronome_opt.solvers import elimination
 from metronome_opt.solvers.network import Network, build, condition, decide, eliminate, tables
-from metronome_opt.solvers.network.prune import prune
+from metronome_opt.solvers.network.eliminate import prune
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
 from tests.landscape import landscape, optimum, scale_of
@@ -139,25 +139,6 @@ def test_the_shipped_example_is_proved_block_by_block() -> None:
     assert search.proved
     assert all(block.proved_by is not None for block in search.blocks)
     assert evaluate(search.instance, search.named() or {}).contention == search.incumbent
-
-
-def test_no_time_is_no_proof() -> None:
-    search = Search(load("paper-24").instance, time_limit=0.05, seed=0, workers=1)
-    elimination.run(search)
-    assert search.incumbent is not None
-    assert not search.proved
-    assert search.bound is None or search.bound < search.incumbent
-
-
-def test_a_table_half_made_is_none() -> None:
-    search = searching(two_jobs(), {"a": 0, "b": 0})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "SMALL", 0)
-        network = build(search)
-    (cost,) = network.costs
-    assert cost.excess is None
-    search.finish()
-    assert tables.tabulate(search, network, 0) is network
 
 
 @given(SCHEDULES, st.data())

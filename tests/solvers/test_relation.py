@@ -159,10 +159,3 @@ def test_a_job_is_taken_out_and_where_it_was_is_kept(
     assert found.scope == tuple(other for other in relation.scope if other != job)
     assert undominated(rows(found), criteria) == undominated(moved, criteria)
     assert all(row in moved for row in rows(found))
-
-
-def test_more_places_than_can_be_numbered_are_too_many() -> None:
-    relation = Relation((0, 1), table([(0, 0)], 2), table([(0,)], 1), (), table([()], 0))
-    with pytest.raises(TooManyRowsError):
-        relation.keys([0, 1], (2**31, 2**31))
-    assert list(relation.keys([0, 1], (2**31, 2**30))) == [0]

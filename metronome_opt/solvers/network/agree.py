@@ -9,8 +9,8 @@ from functools import reduce
 
 import numpy as np
 
+from metronome_opt.solvers.network.eliminate import prune, shrink
 from metronome_opt.solvers.network.model import Network
-from metronome_opt.solvers.network.prune import prune, shrink
 from metronome_opt.solvers.search import Search
 
 

@@ -14,8 +14,8 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import put_job, score_job, score_two, workspace
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.presolve import Orbits, orbits, restrict
-from metronome_opt.solvers.bounds import link_bound
 from metronome_opt.solvers.network.model import Cells, Cost, Network
+from metronome_opt.solvers.proof import link_bound
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 

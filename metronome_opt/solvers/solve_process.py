@@ -1,0 +1,144 @@
+"""A back end as a program: ``python solve_process.py cpsat|highs MODEL OPTIONS``.
+
+A process of its own, so that what goes wrong inside a back end ends this one alone; and because
+OR-Tools and highspy both bring a shared library called libhighs, of different versions: whichever
+is imported second in one process fails to load.
+
+`MODEL` is a file that the back end reads. `OPTIONS` is a JSON object: `parameters` by their native
+names, `deadline`, a reading of the monotonic clock, so that starting counts, and `memory_mb`, the
+address space that the process may use. SIGINT stops it.
+
+Prints one JSON object a line: ``{"solution": {variable: value}}`` without zeros, ``{"bound": b}``
+and at the end ``{"status": s, "objective": v, "bound": b}``. The status is ``optimal``,
+``infeasible`` or ``stopped``, or what the back end calls it if it is none of these.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+NOT_INSTALLED = 3
+"""The exit status if the back end cannot be imported."""
+
+CPSAT_STATUS = {
+    "OPTIMAL": "optimal",
+    "INFEASIBLE": "infeasible",
+    "FEASIBLE": "stopped",
+    "UNKNOWN": "stopped",
+}
+_HIGHS_STATUS = {
+    "kOptimal": "optimal",
+    "kInfeasible": "infeasible",
+    "kUnboundedOrInfeasible": "infeasible",  # nothing here is unbounded
+    "kTimeLimit": "stopped",
+    "kInterrupt": "stopped",
+    "kHighsInterrupt": "stopped",
+}
+_turn = threading.Lock()  # bounds and solutions come from different threads
+
+
+def main(arguments: list[str]) -> int:
+    """Solve a file; return the exit status."""
+    back_end, path, text = arguments
+    options = json.loads(text)
+    solve: Callable[[str, dict[str, Any]], None] = {"cpsat": _cpsat, "highs": _highs}[back_end]
+    try:
+        solve(path, options)
+    except ImportError:
+        return NOT_INSTALLED
+    return 0
+
+
+def set_parameters(parameters: Any, chosen: dict[str, Any]) -> None:
+    """Set CP-SAT's parameters by name; lists are added to."""
+    for name, value in chosen.items():
+        if isinstance(value, list):
+            getattr(parameters, name).extend(value)
+        else:
+            setattr(parameters, name, value)
+
+
+def _cpsat(path: str, options: dict[str, Any]) -> None:
+    from ortools.sat.python import cp_model
+
+    _limit_memory(options)
+    model = cp_model.CpModel()
+    model.proto.parse_text_format(Path(path).read_text(encoding="utf-8"))
+    names = [variable.name for variable in model.proto.variables]
+    solver = cp_model.CpSolver()
+    set_parameters(solver.parameters, options["parameters"])
+    if options["deadline"] is not None:
+        solver.parameters.max_time_in_seconds = _seconds_left(options)
+
+    class Watch(cp_model.CpSolverSolutionCallback):
+        def on_solution_callback(self) -> None:
+            _tell_solution(names, self.response_proto.solution)
+
+    solver.best_bound_callback = lambda bound: _tell(bound=float(bound))
+    status = solver.solve(model, Watch())
+    if status == cp_model.OPTIMAL:
+        _tell_solution(names, solver.response_proto.solution)
+    native = solver.status_name(status)
+    _tell(
+        status=CPSAT_STATUS.get(native, native),
+        objective=float(solver.objective_value),
+        bound=float(solver.best_objective_bound),
+    )
+
+
+def _highs(path: str, options: dict[str, Any]) -> None:
+    import highspy
+
+    _limit_memory(options)
+    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    highs.silent()
+    highs.readModel(path)
+    for name, value in options["parameters"].items():
+        highs.setOptionValue(name, value)
+    if options["deadline"] is not None:
+        highs.setOptionValue("time_limit", _seconds_left(options))
+    names = [column.name for column in highs.getVariables()] if highs.getNumCol() else []
+    highs.HandleKeyboardInterrupt = True
+    highs.cbMipImprovingSolution += lambda event: _tell_solution(names, event.data_out.mip_solution)
+    highs.cbMipLogging += lambda event: _tell(bound=float(event.data_out.mip_dual_bound))
+    highs.run()
+    status = highs.getModelStatus()
+    if status == highspy.HighsModelStatus.kOptimal:
+        _tell_solution(names, highs.getSolution().col_value)
+    info = highs.getInfo()
+    _tell(
+        status=_HIGHS_STATUS.get(status.name, status.name),
+        objective=float(info.objective_function_value),
+        bound=float(info.mip_dual_bound),
+    )
+
+
+def _limit_memory(options: dict[str, Any]) -> None:
+    if options["memory_mb"] is not None:
+        limit = options["memory_mb"] * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _seconds_left(options: dict[str, Any]) -> float:
+    return max(0.0, float(options["deadline"]) - time.monotonic())
+
+
+def _tell(**message: Any) -> None:
+    with _turn:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+
+def _tell_solution(names: list[str], values: Iterable[float]) -> None:
+    _tell(solution={n: v for n, v in zip(names, map(float, values), strict=True) if v and n})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

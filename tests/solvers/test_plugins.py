@@ -1,0 +1,98 @@
+"""Solvers of others: functions, and entry points of packages that are installed beside this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import metronome_opt
+from metronome_opt.errors import SolverError
+from metronome_opt.result import Stop
+from metronome_opt.schedule import Status
+from metronome_opt.solvers import Search, solve
+from metronome_opt.verify import check
+from tests.builders import hard_instance, two_jobs
+
+TOY = """
+import random
+
+def spread(search):
+    draw = random.Random(search.seed)
+    while not search.stopped and (search.remaining is None or search.remaining > 0):
+        search.offer([draw.randrange(job.period) for job in search.instance.jobs])
+        if search.workers and len(search.trajectory) > 1:
+            search.notes.append("spread enough")
+            return
+"""
+
+
+def half(search: Search) -> None:
+    """Let every second job begin half a period later."""
+    search.offer([job.period // 2 * (index % 2) for index, job in enumerate(search.instance.jobs)])
+
+
+@pytest.mark.parametrize("objective", ["contention", "latency"])
+def test_a_function_is_a_solver(objective: str) -> None:
+    result = metronome_opt.solve(hard_instance(4, 2), half, objectives=[objective], workers=1)
+    assert check(result.instance, result.schedule) == ()
+    assert result.schedule.solver == "half"
+    assert result.schedule.first == objective
+    assert result.status is Status.FEASIBLE
+
+
+def test_a_bound_is_a_proof_where_it_is_met() -> None:
+    best = solve(hard_instance(3, 2), workers=1).objective
+    assert best is not None
+
+    def informed(search: Search) -> None:
+        search.raise_bound(best)
+        for offset in range(search.instance.jobs[1].period):
+            for other in range(search.instance.jobs[2].period):
+                search.offer([0, offset, other])
+                if search.stopped:
+                    return
+
+    result = solve(hard_instance(3, 2), informed)
+    assert result.stop is Stop.PROVED
+    assert result.trajectory[0].source == "informed"
+    assert result.schedule.lower_bound == best
+
+
+@pytest.mark.parametrize("offsets", [[0], [0, -1], [0, 10**9], [0, 0.5], [0, 0, 0]])
+def test_what_is_no_schedule_is_refused(offsets: list[int]) -> None:
+    with pytest.raises(SolverError, match="offered for"):
+        solve(two_jobs(), lambda search: search.offer(offsets))
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """Install a package with two entry points, one of which has the name of a solver of ours."""
+    (tmp_path / "toy_package.py").write_text(TOY)
+    about = tmp_path / "toy_package-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-package\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[metronome_opt.solvers]\ntoy = toy_package:spread\ngreedy = toy_package:missing\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def test_a_package_adds_a_solver(installed: dict[str, str], tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "metronome_opt", *arguments]
+        done = subprocess.run(command, env=installed, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    path = tmp_path / "instance.json"
+    metronome_opt.write_instance(two_jobs(), path)
+    for solver, name in (("toy", "toy"), ("greedy", "greedy")):
+        document = json.loads(run("solve", str(path), "--solver", solver, "--json"))
+        assert document["solver"] == name
+    assert "toy" in run("bench", "run", "--help")
