@@ -12,10 +12,9 @@ and replaced by their own bounds. The better of both counts.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from metronome_opt.kernels.conditional import Users, least_addition
-from metronome_opt.kernels.contacts import Contacts
+from metronome_opt.kernels import inner
+from metronome_opt.kernels.conditional import Contacts, Users, least_addition
 from metronome_opt.kernels.tables import Ints, Tables
 from metronome_opt.kernels.tree import (
     ABUTS,
@@ -32,7 +31,7 @@ from metronome_opt.kernels.tree import (
 _MOST_OPEN = 3  # jobs to be placed on a link whose own optimum is worth computing
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_up(tables: Tables, contacts: Contacts, tree: Tree, at: Ints, least: Ints) -> int:
     """Return the supermodular bound; `NONE` if some job has nowhere to go.
 
@@ -59,7 +58,7 @@ def add_up(tables: Tables, contacts: Contacts, tree: Tree, at: Ints, least: Ints
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def domain_of(tables: Tables, contacts: Contacts, tree: Tree, job: int) -> int:
     """Return how many offsets of a job are not alike.
 
@@ -73,7 +72,7 @@ def domain_of(tables: Tables, contacts: Contacts, tree: Tree, job: int) -> int:
     return domain
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _is_alone(tree: Tree, job: int) -> bool:
     """Return whether all that a job shares links with is placed: then its best offset is known."""
     for other in tree.sharing[tree.sharing_ptr[job] : tree.sharing_ptr[job + 1]]:
@@ -82,7 +81,7 @@ def _is_alone(tree: Tree, job: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mark(tables: Tables, contacts: Contacts, tree: Tree, job: int, domain: int) -> None:
     """Mark the offsets at which a job abuts on placed ones, and those that are closed to it."""
     mark = tree.mark[job]
@@ -105,7 +104,7 @@ def _mark(tables: Tables, contacts: Contacts, tree: Tree, job: int, domain: int)
     _close_to_twin(tables, tree, job, domain)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _close_to_twin(tables: Tables, tree: Tree, job: int, domain: int) -> None:
     """Close the offsets that were tried for a placed twin before: the two could change places.
 
@@ -124,7 +123,7 @@ def _close_to_twin(tables: Tables, tree: Tree, job: int, domain: int) -> None:
         twin = tree.twin[twin]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sum_uses(tables: Tables, tree: Tree, job: int, domain: int) -> None:
     """Add up what a job adds to its links."""
     cost = tree.cost[job]
@@ -135,7 +134,7 @@ def _sum_uses(tables: Tables, tree: Tree, job: int, domain: int) -> None:
             cost[o] += vector[o]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
     """Return the cheapest offset that is not closed and its cost; -1 if all are closed."""
     at = -1
@@ -146,7 +145,7 @@ def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
     return at, least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def bound_links(
     tables: Tables, contacts: Contacts, users: Users, demand: Ints, tree: Tree, work: Ints
 ) -> None:
@@ -171,7 +170,7 @@ def bound_links(
             tree.own[depth, link] = max(tree.own[depth, link], tree.base[depth, link] + added)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take_out(
     tables: Tables,
     contacts: Contacts,
@@ -208,7 +207,7 @@ def take_out(
     return bound
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _reduce(tables: Tables, tree: Tree, job: int, domain: int) -> None:
     """Compute what a job adds to the links that are not taken out."""
     reduced = tree.reduced[job]
@@ -220,7 +219,7 @@ def _reduce(tables: Tables, tree: Tree, job: int, domain: int) -> None:
                 reduced[o] -= vector[o]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _give_back(tables: Tables, contacts: Contacts, tree: Tree, group: int) -> None:
     """Let one job feel again what it adds to a group that is taken out, beyond the group's bound.
 
@@ -253,7 +252,7 @@ def _give_back(tables: Tables, contacts: Contacts, tree: Tree, group: int) -> No
         tree.reduced[chosen, :domain] += np.maximum(tree.share[chosen, :domain] + beyond, 0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sum_group(tables: Tables, contacts: Contacts, tree: Tree, job: int, group: int) -> bool:
     """Add up what a job adds to the links of a group, in ``tree.share``; False if it is on none."""
     found = False
@@ -271,7 +270,7 @@ def _sum_group(tables: Tables, contacts: Contacts, tree: Tree, job: int, group: 
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _hoped(tables: Tables, groups: Groups, tree: Tree, at: Ints) -> int:
     """Mark the groups whose own bound is better than what their parts add up to; return the sum."""
     depth = tree.counters[DEPTH]
@@ -296,7 +295,7 @@ def _hoped(tables: Tables, groups: Groups, tree: Tree, at: Ints) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cover(groups: Groups, tree: Tree) -> int:
     """Take groups out, the outer ones first; return their bounds and the contention of the rest."""
     tree.covered[:] = -1

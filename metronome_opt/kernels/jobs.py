@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 
+from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.sliding import (
     add_multiple,
     add_windows,
@@ -18,7 +18,7 @@ from metronome_opt.kernels.sliding import (
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_use(tables: Tables, demand: Ints, job: int, use: int, offset: int, sign: int) -> None:
     """Add (`sign` 1) or take away (-1) the demand of a job on one of its links."""
     period = tables.period[job]
@@ -38,7 +38,7 @@ def put_use(tables: Tables, demand: Ints, job: int, use: int, offset: int, sign:
                     demand[t] += amount
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_job(tables: Tables, demand: Ints, job: int, offset: int, sign: int) -> None:
     """Add (`sign` 1) or take away (-1) the demand of a job at an offset, on all links and layers.
 
@@ -51,7 +51,7 @@ def put_job(tables: Tables, demand: Ints, job: int, offset: int, sign: int) -> N
         put_use(tables, demand, job, use, offset, sign)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) -> int:
     """Compute what a job adds to the contention at every offset, given the demand of the others.
 
@@ -92,7 +92,7 @@ def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) ->
     return least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def score_two(
     tables: Tables,
     demand: Ints,
@@ -125,7 +125,7 @@ def score_two(
             added[i, k] = cost[domain[k]]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def score_placed(
     tables: Tables, demand: Ints, job: int, offset: int, cost: Ints, work: Ints
 ) -> int:
@@ -144,7 +144,7 @@ def score_placed(
     return least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_offset(tables: Tables, demand: Ints, job: int, work: Ints) -> tuple[int, int]:
     """Return the best offset of a job and its scaled cost.
 
@@ -163,7 +163,7 @@ def best_offset(tables: Tables, demand: Ints, job: int, work: Ints) -> tuple[int
     return roomiest_offset(cost, tables.ready[job])[0], least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descend(tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints) -> int:
     """Move each job of `order` in turn to its cheapest offset, if that is cheaper than its own.
 
@@ -192,7 +192,7 @@ def descend(tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints
     return moved
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _link_sums(tables: Tables, demand: Ints, sums: Ints) -> None:
     for link in range(tables.capacity.shape[0]):
         capacity = tables.capacity[link]

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError
-from metronome_opt.kernels.conditional import score_use
-from metronome_opt.kernels.contacts import Contacts
+from metronome_opt.kernels import kernel
+from metronome_opt.kernels.conditional import Contacts, score_use
 from metronome_opt.kernels.jobs import put_job
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
 
@@ -252,7 +251,7 @@ def _twins(compiled: Compiled, free: Bools) -> Ints:
     return twin
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_root(tables: Tables, contacts: Contacts, demand: Ints, tree: Tree, work: Ints) -> None:
     """Fill in the contention and common period of what is not free, and what the others add."""
     for link in range(tables.capacity.shape[0]):

@@ -14,18 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.anneal import anneal, gumbel_noise, spreads
 from metronome_opt.kernels.jobs import demand_of, workspace
 from metronome_opt.kernels.perturb import (
     BEST,
     VALUE,
+    anneal,
     go_to,
+    gumbel_noise,
     neighbours_of,
     no_kicks,
+    recombine,
+    spreads,
     start_walk,
     take_steps,
 )
-from metronome_opt.kernels.recombine import recombine
 from metronome_opt.kernels.tables import Compiled, Ints
 from metronome_opt.solvers.neighbourhoods import Polish
 from metronome_opt.solvers.pace import Pace

@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.errors import show
-from metronome_opt.kernels.conditional import users_of
-from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import workspace
 from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, compile_instance
@@ -34,7 +33,7 @@ _TURN = 250  # nodes of a tree before it is the other's turn
 # that many nodes, with what has been learned, and again after that many times more.
 _FIRST_RESTART = 1_000
 _MORE_NODES = 4
-_SHARPNESS = (8.0, 3.0)  # of the trees, see `kernels.branching`
+_SHARPNESS = (8.0, 3.0)  # of the trees, see `kernels.grow`
 _OPINION = 0.2
 _FIRST_TRIES = 5.0  # nodes that the opinion counts for
 _LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.kernels.anneal import anneal, gumbel_noise, spreads
+from metronome_opt.kernels.perturb import anneal, gumbel_noise, spreads
 from tests.kernels.schedules import Scheduled, scheduled, schedules
 
 

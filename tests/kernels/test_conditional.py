@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.conditional import (
     Users,
+    contacts_of,
     least_addition,
     score_use,
     users_of,
 )
-from metronome_opt.kernels.contacts import contacts_of
 from metronome_opt.kernels.jobs import put_job, put_use, score_job, workspace
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.presolve import restrict

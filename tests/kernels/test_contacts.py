@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.kernels.conditional import contacts_of
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.verify import evaluate
 from tests.landscape import choices_of, held, landscape, rates_of, scale_of

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels import tree as module
-from metronome_opt.kernels.conditional import users_of
-from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import put_job, workspace
 from metronome_opt.kernels.tables import compile_instance
