@@ -67,12 +67,6 @@ def test_offsets_come_from_the_boltzmann_distribution() -> None:
     assert counts / draws == pytest.approx(expected, abs=0.02)
 
 
-def test_no_temperature_is_descent() -> None:
-    case = two_jobs()
-    draw_on(case, 0.0, 1.0, np.random.default_rng(0), 1)
-    assert case.scaled() == 0
-
-
 def test_spreads_are_standard_deviations() -> None:
     case = two_jobs()
     found = spreads(case.compiled.tables, case.demand, case.offsets, case.around.free, case.work)

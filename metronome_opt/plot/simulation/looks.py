@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from metronome_opt.plot import style
-
-if TYPE_CHECKING:
-    pass
+from metronome_opt.simulate.policies import REGISTERED
 
 MANY = 2000  # points; more of them would make a file large and no picture clearer
 
-# From what clusters do today to what no policy can do better. The colours are those of Okabe and
-# Ito; the dashes tell the lines in a print without colours.
-_LOOKS: dict[str, tuple[str, Any, float]] = {
-    "default": ("#595959", "-", 1.6),
-    "exclusive": ("#CC79A7", (0, (5, 2)), 1.6),
-    "cassini": ("#D55E00", (0, (5, 1.5, 1, 1.5)), 1.6),
-    "metronome-greedy": ("#009E73", (0, (3, 1.2)), 1.6),
-    "proposal": ("#E69F00", (0, (7, 1.5)), 1.6),
-    "metronome": ("#0072B2", "-", 2.2),
-    "ideal": (style.INK, (0, (1, 1.4)), 1.6),
-}
+_LOOKS = {name: policy.line for name, policy in REGISTERED.items() if policy.line is not None}
 _OTHERS = ("#56B4E9", "#F0E442")
 
 
