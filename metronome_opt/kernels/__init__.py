@@ -26,7 +26,18 @@ def kernel(function: F) -> F:
 
 def inner(function: F) -> F:
     """Compile a function that nobody but kernels may call into each of these."""
-    return _compile(function, no_cpython_wrapper=True)  # type: ignore[no-any-return]
+    compiled = _compile(function, no_cpython_wrapper=True)
+    if compiled is not function:
+        compiled.__class__ = _refusing(type(compiled))  # to call it would end the process
+    return compiled  # type: ignore[no-any-return]
+
+
+@cache
+def _refusing(dispatcher: type) -> type:
+    def refuse(self: Any, *_: object, **__: object) -> None:
+        raise TypeError(f"{self.__name__}: nobody but kernels may call it")
+
+    return type("InnerDispatcher", (dispatcher,), {"__call__": refuse})
 
 
 def _compile(function: F, **options: bool) -> Any:

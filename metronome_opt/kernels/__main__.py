@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels import fitting
-from metronome_opt.kernels.conditional import contacts_of, score_use, users_of
+from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.fluid import loop
 from metronome_opt.kernels.fluid.world import empty_world
 from metronome_opt.kernels.grow import grow
@@ -22,7 +22,9 @@ from metronome_opt.kernels.jobs import (
     descend,
     put_use,
     score_job,
+    score_placed,
     score_two,
+    score_use,
     workspace,
 )
 from metronome_opt.kernels.perturb import (
@@ -40,7 +42,7 @@ from metronome_opt.kernels.placing import Burden, best_of_each, cost_rows, pack
 from metronome_opt.kernels.release import blames, end_release, room_for, start_release, try_offsets
 from metronome_opt.kernels.rotations import rotate, start_rotations
 from metronome_opt.kernels.tables import Compiled, compile_instance
-from metronome_opt.kernels.tree import Experience, Groups, start_tree
+from metronome_opt.kernels.tree import Groups, Pseudocosts, start_tree
 
 
 def main() -> None:
@@ -73,6 +75,7 @@ def _share() -> None:
     demand = demand_of(compiled, np.zeros(2, dtype=np.int64))
     put_use(tables, demand, 1, 1, 0, -1)
     score_job(tables, demand, 1, row, work)
+    score_placed(tables, demand, 0, 0, row, work)
     score_use(tables, demand, 0, 0, row, work)
     best_offset(tables, demand, 1, work)
 
@@ -148,9 +151,9 @@ def _grow_tree() -> None:
     compiled = _compiled()
     contacts = contacts_of(compiled)
     groups = Groups(*(np.array(column, dtype=np.int64) for column in ([0], [-1], [-1], [0])))
-    experience = Experience(np.zeros(2), np.ones(2))
+    pseudocosts = Pseudocosts(np.zeros(2), np.ones(2))
     offsets, free = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.bool_)
-    tree, demand = start_tree(compiled, contacts, offsets, 10**6, free, 1.0, experience)
+    tree, demand = start_tree(compiled, contacts, offsets, 10**6, free, 1.0, pseudocosts)
     users, work = users_of(compiled, contacts), workspace(compiled)
     grow(compiled.tables, contacts, users, groups, demand, tree, work, 10)
 

@@ -20,7 +20,7 @@ from metronome_opt.kernels.tree import (
     ABUTS,
     CLOSED,
     DEPTH,
-    GROUND,
+    FIXED,
     INCUMBENT,
     NONE,
     Groups,
@@ -101,26 +101,26 @@ def _mark(tables: Tables, contacts: Contacts, tree: Tree, job: int, domain: int)
                     mark[o] = CLOSED
                 elif mark[o] != CLOSED:
                     mark[o] = ABUTS
-    _close_to_twin(tables, tree, job, domain)
+    _close_to_alike(tables, tree, job, domain)
 
 
 @inner
-def _close_to_twin(tables: Tables, tree: Tree, job: int, domain: int) -> None:
-    """Close the offsets that were tried for a placed twin before: the two could change places.
+def _close_to_alike(tables: Tables, tree: Tree, job: int, domain: int) -> None:
+    """Close offsets that were tried for a placed job that is alike: they could change places.
 
     What was tried is meant up to rotations that leave in place what was placed by then.
     """
-    ground = tree.counters[GROUND]
-    twin = tree.twin[job]
-    while twin >= 0:
-        depth = tree.position[twin] - ground
+    fixed = tree.counters[FIXED]
+    alike = tree.alike[job]
+    while alike >= 0:
+        depth = tree.position[alike] - fixed
         if depth >= 0:
             modulus = np.gcd(tree.turn[depth], tables.period[job])
             for child in range(tree.following[depth] - 1):
-                if tree.child_job[depth, child] == twin:
+                if tree.child_job[depth, child] == alike:
                     for o in range(tree.child_offset[depth, child], domain, modulus):
                         tree.mark[job, o] = CLOSED
-        twin = tree.twin[twin]
+        alike = tree.alike[alike]
 
 
 @inner
@@ -157,9 +157,9 @@ def bound_links(
     if tables.capacity.shape[0] == 1:
         return  # the link alone is what is being searched
     offset = np.full(tree.position.shape[0], -1, np.int64)
-    for number in range(tree.counters[GROUND] + depth):
+    for number in range(tree.counters[FIXED] + depth):
         offset[tree.placed[number]] = tree.offset[number]
-    job = tree.placed[tree.counters[GROUND] + depth - 1]
+    job = tree.placed[tree.counters[FIXED] + depth - 1]
     for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
         link = tables.use_link[use]
         open_jobs = 0

@@ -24,9 +24,8 @@ import networkx as nx
 import numpy as np
 
 from metronome_opt.instance import Job
-from metronome_opt.kernels import inner, kernel
-from metronome_opt.kernels.jobs import put_use
-from metronome_opt.kernels.sliding import add_multiple, add_windows, fold
+from metronome_opt.kernels import inner
+from metronome_opt.kernels.jobs import put_use, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
 
 
@@ -161,37 +160,6 @@ def users_of(compiled: Compiled, contacts: Contacts) -> Users:
         key=np.full(_REMEMBERED, -1, dtype=np.int64),
         value=np.zeros(_REMEMBERED, dtype=np.int64),
     )
-
-
-@kernel
-def score_use(tables: Tables, demand: Ints, job: int, use: int, cost: Ints, work: Ints) -> int:
-    """Compute what a job adds to one of its links at every offset; return the least.
-
-    Parameters
-    ----------
-    cost
-        Out, shape (T,), scaled.
-    work
-        Scratch, shape (4 T,) or longer.
-    """
-    period = tables.period[job]
-    priced = work[:period]
-    folded = work[period : 2 * period]
-    prefix = work[2 * period : 4 * period]
-    link = tables.use_link[use]
-    hyperperiod = tables.hyperperiod[link]
-    cost[:] = 0
-    least = 0
-    for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
-        priced[:] = 0
-        rate = tables.use_flows[use] * tables.phase_rate[p]
-        for layer in range(tables.use_layers[use]):
-            begin = tables.base[link] + layer * hyperperiod
-            fold(demand[begin : begin + hyperperiod], tables.capacity[link], rate, folded)
-            price = tables.price[tables.layer_ptr[link] + layer]
-            add_multiple(tables.use_scale[use] * price, folded, priced)
-        least = add_windows(priced, tables.phase_start[p], tables.phase_length[p], 1, prefix, cost)
-    return least
 
 
 @inner

@@ -20,15 +20,15 @@ import numpy as np
 
 from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.bounding import add_up, bound_links, domain_of, take_out
-from metronome_opt.kernels.conditional import Contacts, Users, score_use
-from metronome_opt.kernels.jobs import put_job
+from metronome_opt.kernels.conditional import Contacts, Users
+from metronome_opt.kernels.jobs import put_job, score_use
 from metronome_opt.kernels.tables import Ints, Tables
 from metronome_opt.kernels.tree import (
     ABUTS,
     CLOSED,
     DEPTH,
     DONE,
-    GROUND,
+    FIXED,
     INCUMBENT,
     NODES,
     NONE,
@@ -88,8 +88,8 @@ def branch(
         for rank in range(jobs):
             tree.rank[depth, ranked[rank]] = rank
         for job in range(jobs):
-            if _has_open_twin(tree, job):
-                tree.rank[depth, job] = tree.rank[depth, tree.twin[job]]
+            if _has_open_alike(tree, job):
+                tree.rank[depth, job] = tree.rank[depth, tree.alike[job]]
         for job in range(jobs):
             if abutting[job] > 0:
                 _add_children(tree, job, domain_of(tables, contacts, tree, job), True)
@@ -110,18 +110,18 @@ def _goes_on(contacts: Contacts, tree: Tree) -> bool:
 @inner
 def _is_candidate(contacts: Contacts, tree: Tree, job: int, goes_on: bool) -> bool:
     """Return whether a job can be branched on: while one component goes on, no other begins."""
-    if tree.position[job] >= 0 or tree.alone[job] or _has_open_twin(tree, job):
+    if tree.position[job] >= 0 or tree.alone[job] or _has_open_alike(tree, job):
         return False
     begun: bool = tree.touched[tree.counters[DEPTH], contacts.component[job]] > 0
     return begun or not goes_on
 
 
 @inner
-def _has_open_twin(tree: Tree, job: int) -> bool:
-    """Return whether a twin before the job is not placed either."""
-    twin = tree.twin[job]
-    open_twin: bool = twin >= 0 and tree.position[twin] < 0
-    return open_twin
+def _has_open_alike(tree: Tree, job: int) -> bool:
+    """Return whether an interchangeable job before it is not placed either."""
+    alike = tree.alike[job]
+    open_alike: bool = alike >= 0 and tree.position[alike] < 0
+    return open_alike
 
 
 @inner
@@ -144,11 +144,11 @@ def _sizes(tree: Tree, job: int, domain: int) -> tuple[float, float, int]:
     """Return the expected size of the subtrees of a job's offsets, of its contacts, their count."""
     limit = tree.counters[INCUMBENT]
     bound = tree.bound[tree.counters[DEPTH]]
-    experience = tree.experience.gain[job] / tree.experience.tries[job]
+    pseudocosts = tree.pseudocosts.gain[job] / tree.pseudocosts.tries[job]
     size, abutting_size, abutting = 0.0, 0.0, 0
     for o in range(domain):
         if tree.cost[job, o] < limit:
-            closed = (tree.cost[job, o] - bound) / (limit - bound) + experience
+            closed = (tree.cost[job, o] - bound) / (limit - bound) + pseudocosts
             below = np.exp(-tree.sharpness[0] * closed)
             size += below
             if tree.mark[job, o] == ABUTS:
@@ -262,7 +262,7 @@ def _is_decided(tree: Tree) -> bool:
 def _keep(tree: Tree, at: Ints, value: int) -> None:
     """Take what is placed, and the best offsets of the rest, for the new incumbent."""
     tree.counters[INCUMBENT] = value
-    for number in range(tree.counters[GROUND] + tree.counters[DEPTH]):
+    for number in range(tree.counters[FIXED] + tree.counters[DEPTH]):
         tree.best[tree.placed[number]] = tree.offset[number]
     for job in range(tree.position.shape[0]):
         if tree.position[job] < 0:
@@ -273,12 +273,12 @@ def _keep(tree: Tree, at: Ints, value: int) -> None:
 def _learn(tree: Tree, bound: int) -> None:
     """Note how much of the gap above was closed beyond what was foreseen."""
     above = tree.counters[DEPTH] - 1
-    job = tree.placed[tree.counters[GROUND] + above]
+    job = tree.placed[tree.counters[FIXED] + above]
     foreseen = tree.child_bound[above, tree.following[above] - 1]
     gap = max(1, tree.counters[INCUMBENT] - tree.bound[above])
     gained = (min(bound, tree.counters[INCUMBENT]) - foreseen) / gap
-    tree.experience.gain[job] += min(1.0, max(0.0, gained))
-    tree.experience.tries[job] += 1.0
+    tree.pseudocosts.gain[job] += min(1.0, max(0.0, gained))
+    tree.pseudocosts.tries[job] += 1.0
 
 
 @inner
@@ -288,7 +288,7 @@ def _go_down(
     """Place the job of a child, and see what the others now add."""
     depth = tree.counters[DEPTH]
     below = depth + 1
-    number = tree.counters[GROUND] + depth
+    number = tree.counters[FIXED] + depth
     job, offset = tree.child_job[depth, child], tree.child_offset[depth, child]
     tree.counters[DEPTH] = below
     tree.following[below] = TO_EXPAND
@@ -333,7 +333,7 @@ def _go_up(tables: Tables, demand: Ints, tree: Tree) -> None:
     if depth == 0:
         tree.counters[DONE] = 1
         return
-    number = tree.counters[GROUND] + depth - 1
+    number = tree.counters[FIXED] + depth - 1
     job = tree.placed[number]
     put_job(tables, demand, job, tree.offset[number], -1)
     tree.position[job] = -1

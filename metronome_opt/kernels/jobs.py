@@ -69,6 +69,21 @@ def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) ->
     int
         The least cost.
     """
+    return _score_uses(
+        tables, demand, job, tables.use_ptr[job], tables.use_ptr[job + 1], cost, work
+    )
+
+
+@kernel
+def score_use(tables: Tables, demand: Ints, job: int, use: int, cost: Ints, work: Ints) -> int:
+    """Compute the same for one of its links; return the least."""
+    return _score_uses(tables, demand, job, use, use + 1, cost, work)
+
+
+@inner
+def _score_uses(
+    tables: Tables, demand: Ints, job: int, first: int, last: int, cost: Ints, work: Ints
+) -> int:
     period = tables.period[job]
     priced = work[:period]
     folded = work[period : 2 * period]
@@ -77,7 +92,7 @@ def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) ->
     cost[:] = 0
     for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
         priced[:] = 0
-        for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+        for use in range(first, last):
             link = tables.use_link[use]
             hyperperiod = tables.hyperperiod[link]
             rate = tables.use_flows[use] * tables.phase_rate[p]
@@ -125,7 +140,7 @@ def score_two(
             added[i, k] = cost[domain[k]]
 
 
-@inner
+@kernel
 def score_placed(
     tables: Tables, demand: Ints, job: int, offset: int, cost: Ints, work: Ints
 ) -> int:

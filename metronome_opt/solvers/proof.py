@@ -15,12 +15,12 @@ from metronome_opt.kernels.jobs import workspace
 from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, compile_instance
 from metronome_opt.kernels.tree import (
     NONE,
-    Experience,
     Groups,
-    cut_off,
+    Pseudocosts,
     dual_bound,
     incumbent,
     is_done,
+    set_cutoff,
     start_tree,
 )
 from metronome_opt.solvers.load import load_bound
@@ -135,7 +135,7 @@ class _Attempt:
         self._sharpness = sharpness
         self._users = users_of(shared.compiled, shared.contacts)
         self._work = workspace(shared.compiled)
-        self._experience = _opinion(shared.search)
+        self._pseudocosts = _opinion(shared.search)
         self.nodes = 0
         self._restart = _FIRST_RESTART
         self._pace = Pace(shared.search, 1.0)
@@ -150,7 +150,7 @@ class _Attempt:
         """Expand some nodes and report what they bring."""
         shared, tree = self._shared, self._tree
         search = shared.search
-        cut_off(tree, shared.best[1])
+        set_cutoff(tree, shared.best[1])
         value = incumbent(tree)
         for nodes in self._pace.slices(_TURN):
             grow(
@@ -171,9 +171,9 @@ class _Attempt:
         search.raise_bound(dual_bound(tree) * shared.unit, SOURCE)
         if not self.done and self.nodes >= self._restart:
             self._restart *= _MORE_NODES
-            learned = self._experience.gain / self._experience.tries
+            learned = self._pseudocosts.gain / self._pseudocosts.tries
             tries = np.full(len(learned), _LATER_TRIES)
-            self._experience = Experience(learned * tries, tries)
+            self._pseudocosts = Pseudocosts(learned * tries, tries)
             self._start()
 
     def _start(self) -> None:
@@ -184,7 +184,7 @@ class _Attempt:
             *shared.best,
             shared.free,
             self._sharpness,
-            self._experience,
+            self._pseudocosts,
         )
 
 
@@ -203,7 +203,7 @@ def _check_sum(compiled: Compiled) -> None:
         )
 
 
-def _opinion(search: Search) -> Experience:
+def _opinion(search: Search) -> Pseudocosts:
     """Return what is thought of the jobs beforehand: those with the most traffic matter most."""
     traffic = np.array(
         [
@@ -212,7 +212,7 @@ def _opinion(search: Search) -> Experience:
         ]
     )
     tries = np.full(len(traffic), _FIRST_TRIES)
-    return Experience(_OPINION * tries * traffic / max(1.0, traffic.max()), tries)
+    return Pseudocosts(_OPINION * tries * traffic / max(1.0, traffic.max()), tries)
 
 
 def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Groups:

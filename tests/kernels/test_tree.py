@@ -18,13 +18,13 @@ from metronome_opt.kernels.jobs import put_job, workspace
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.kernels.tree import (
     DEPTH,
-    Experience,
+    Pseudocosts,
     Tree,
     TreeTooLargeError,
-    cut_off,
     dual_bound,
     incumbent,
     is_done,
+    set_cutoff,
     start_tree,
 )
 from metronome_opt.solvers.proof import _groups
@@ -61,7 +61,7 @@ class Grown:
             self.scaled(evaluate(self.instance, self.offsets).contention),
             np.array([job.name not in self.stay for job in self.instance.jobs]),
             self.sharpness,
-            Experience(np.zeros(jobs), np.ones(jobs)),
+            Pseudocosts(np.zeros(jobs), np.ones(jobs)),
         )
 
     def scaled(self, value: Fraction) -> int:
@@ -162,7 +162,7 @@ def test_a_value_from_elsewhere_ends_it_early_but_not_wrong(
     reachable = np.unique(values[index])
     value = reachable[0] if optimal else reachable[len(reachable) // 2]
     case.grow(later)
-    cut_off(case.tree, case.scaled(Fraction(int(value), scale_of(case.instance))))
+    set_cutoff(case.tree, case.scaled(Fraction(int(value), scale_of(case.instance))))
     assert is_done(case.grow(10**9))
     assert case.best == truth(case)
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 
 from metronome_opt.instance import Instance
+from metronome_opt.kernels import kernel
 from metronome_opt.kernels.fluid.loop import mix, share_of_burst
 from metronome_opt.kernels.fluid.world import Floats, World, empty_world
 from metronome_opt.simulate import Conditions
@@ -162,7 +162,7 @@ def test_what_a_burst_draws_does_not_depend_on_who_else_is_there() -> None:
         assert three.times[name].tobytes() == two.times[name].tobytes()
 
 
-@njit
+@kernel
 def shares(world: World, count: int) -> Floats:
     """Return the shares of so many bursts of the first job."""
     found = np.empty(count)

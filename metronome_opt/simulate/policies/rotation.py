@@ -15,9 +15,9 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.instance import Instance, Job, Link
-from metronome_opt.kernels.jobs import put_job, score_job, workspace
+from metronome_opt.kernels.jobs import put_job, score_use, workspace
 from metronome_opt.kernels.sliding import first_offset, roomiest_offset
-from metronome_opt.kernels.tables import Ints, compile_instance
+from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.simulate.runner import Manner, Slot
 from metronome_opt.simulate.state import SLOT_MS, Placed, State
 from metronome_opt.verify import evaluate
@@ -289,9 +289,7 @@ def best_rotation(crowd: Crowd, index: int) -> tuple[int, tuple[int, Fraction]]:
     period = crowd.instance.jobs[position].period
     conflicts, cost, row = (np.zeros(period, dtype=np.int64) for _ in range(3))
     for use in range(tables.use_ptr[position], tables.use_ptr[position + 1]):
-        one: Ints = tables.use_ptr.copy()
-        one[position : position + 2] = use, use + 1
-        score_job(tables._replace(use_ptr=one), demand, position, row, work)
+        score_use(tables, demand, position, use, row, work)
         conflicts += row > 0
         cost += row
     fewest = int(conflicts.min())
