@@ -17,8 +17,8 @@ from benchmarks.stored import SUITES
 from benchmarks.throughput import Floats, Truth, measure, run_alone, scrape
 from metronome_opt.profiles import Profile, Samples, profile
 from metronome_opt.scenario import read_scenario
-from metronome_opt.simulate.jobs import training_jobs
-from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Pattern
+from metronome_opt.simulate.state import training_jobs
 
 _SCENARIO = SUITES.parent.parent / "models" / "scenarios" / "paper-24.yaml"
 _ITERATIONS = 120

@@ -25,8 +25,7 @@ from metronome_opt.plot.picture import Picture
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.pattern import Pattern
-from metronome_opt.simulate.runner import Runner
+from metronome_opt.simulate.runner import Pattern, Runner
 from metronome_opt.simulate.study import STUDIES, read_study
 
 _ROOT = SUITES.parent.parent

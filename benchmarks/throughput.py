@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.profiles import Samples, from_series
-from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Pattern
 
 Floats = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from metronome_opt.scenario import (
 from metronome_opt.scenario.model import network_of
 from metronome_opt.scenario.rounding import batches_around, suitable_batches
 from metronome_opt.scenario.traffic import Setting
-from metronome_opt.simulate.draws.fragments import take_fragment
+from metronome_opt.simulate.draws.static import take_fragment
 
 WORKERS = (2, 3, 4)
 GPT3_WORKERS = (4, 8)  # one or two replicas of four

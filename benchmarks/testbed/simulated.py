@@ -11,8 +11,7 @@ from benchmarks.testbed.modes import STRETCH, Mode, begins_at, service, slots_of
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.simulate.conditions import TCP, Sharing, TcpShares
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.pattern import Pattern
-from metronome_opt.simulate.runner import Manner, Runner, Slot
+from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
 from metronome_opt.slowdown.plan import Plan
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,7 @@ from numpy.typing import NDArray
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels import fitting
-from metronome_opt.kernels.anneal import anneal, gumbel_noise, spreads
-from metronome_opt.kernels.conditional import score_use, users_of
-from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.fluid import loop
 from metronome_opt.kernels.fluid.world import empty_world
 from metronome_opt.kernels.grow import grow
@@ -20,49 +20,83 @@ from metronome_opt.kernels.jobs import (
     contention,
     demand_of,
     descend,
+    put_use,
+    score_job,
+    score_placed,
     score_two,
+    score_use,
     workspace,
 )
-from metronome_opt.kernels.perturb import go_to, neighbours_of, no_kicks, start_walk, take_steps
+from metronome_opt.kernels.perturb import (
+    anneal,
+    go_to,
+    gumbel_noise,
+    neighbours_of,
+    no_kicks,
+    recombine,
+    spreads,
+    start_walk,
+    take_steps,
+)
 from metronome_opt.kernels.placing import Burden, best_of_each, cost_rows, pack
-from metronome_opt.kernels.recombine import recombine
 from metronome_opt.kernels.release import blames, end_release, room_for, start_release, try_offsets
 from metronome_opt.kernels.rotations import rotate, start_rotations
 from metronome_opt.kernels.tables import Compiled, compile_instance
-from metronome_opt.kernels.tree import Experience, Groups, start_tree
+from metronome_opt.kernels.tree import Groups, Pseudocosts, start_tree
 
 
 def main() -> None:
-    """Call every kernel once on two jobs; numba keeps what it compiles on disk."""
+    """Load all kernels, and compile those that are not on disk yet."""
+    for part in (_share, *_PARTS):
+        part()
+
+
+def compile_all() -> None:
+    """Compile all kernels on two cores; those that several parts call come first, and once."""
+    _share()
+    with ProcessPoolExecutor(max_workers=2) as pool:
+        for done in [pool.submit(part) for part in _PARTS]:
+            done.result()
+
+
+def _compiled() -> Compiled:
+    """Return two jobs on a link."""
     burst = Phase(start=0, length=2, rate=60)
     jobs = tuple(Job(name=name, period=4, phases=(burst,), links={"l": 1}) for name in "ab")
     links = (Link(name="l", capacity=100),)
     instance = Instance(name="warm", slot_ms=1, links=links, jobs=jobs)
-    compiled = compile_instance(instance, common_scale=True)
-    offsets = np.zeros(2, dtype=np.int64)
+    return compile_instance(instance, common_scale=True)
+
+
+def _share() -> None:
+    """Call the kernels that others call as well."""
+    compiled = _compiled()
+    tables, work, row = compiled.tables, workspace(compiled), np.zeros(4, dtype=np.int64)
+    demand = demand_of(compiled, np.zeros(2, dtype=np.int64))
+    put_use(tables, demand, 1, 1, 0, -1)
+    score_job(tables, demand, 1, row, work)
+    score_placed(tables, demand, 0, 0, row, work)
+    score_use(tables, demand, 0, 0, row, work)
+    best_offset(tables, demand, 1, work)
+
+
+def _descend() -> None:
+    """Score and improve jobs one by one, and rotate those of a link."""
+    compiled = _compiled()
+    tables, offsets = compiled.tables, np.zeros(2, dtype=np.int64)
     demand, work = demand_of(compiled, offsets), workspace(compiled)
-    around = neighbours_of(compiled)
-    best_offset(compiled.tables, demand, 1, work)
-    score_two(compiled.tables, demand, 0, 1, offsets, offsets, np.zeros((2, 2), np.int64), work)
-    score_use(compiled.tables, demand, 0, 0, offsets.repeat(2), work)
-    descend(compiled.tables, demand, offsets, around.free, work)
+    score_two(tables, demand, 0, 1, offsets, offsets, np.zeros((2, 2), np.int64), work)
+    descend(tables, demand, offsets, neighbours_of(compiled).free, work)
     anywhere = np.ones(2, dtype=np.int64)
-    fitting.descend(compiled.tables, fitting.start_descent(compiled, offsets, anywhere), 10)
-    _search_locally(compiled)
+    fitting.descend(tables, fitting.start_descent(compiled, offsets, anywhere), 10)
     contention(compiled, demand)
-    _grow_tree(compiled)
-    rotate(
-        compiled.tables,
-        compiled.empty_demand(),
-        start_rotations([[0], [0, 1]], [0, 0], 1),
-        work,
-        10,
-    )
-    _find_places()
-    _let_flow()
+    rotations = start_rotations([[0], [0, 1]], [0, 0], 1)
+    rotate(tables, compiled.empty_demand(), rotations, work, 10)
 
 
-def _search_locally(compiled: Compiled) -> None:
+def _search_locally() -> None:
+    """Anneal, walk, recombine, and free a few jobs."""
+    compiled = _compiled()
     tables, around, generator = compiled.tables, neighbours_of(compiled), np.random.default_rng(0)
     offsets = np.zeros(2, dtype=np.int64)
     demand, work = demand_of(compiled, offsets), workspace(compiled)
@@ -112,15 +146,21 @@ def _let_flow() -> None:
     loop.add_sent(world, np.zeros(2))
 
 
-def _grow_tree(compiled: Compiled) -> None:
+def _grow_tree() -> None:
+    """Search a tree."""
+    compiled = _compiled()
     contacts = contacts_of(compiled)
     groups = Groups(*(np.array(column, dtype=np.int64) for column in ([0], [-1], [-1], [0])))
-    experience = Experience(np.zeros(2), np.ones(2))
+    pseudocosts = Pseudocosts(np.zeros(2), np.ones(2))
     offsets, free = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.bool_)
-    tree, demand = start_tree(compiled, contacts, offsets, 10**6, free, 1.0, experience)
+    tree, demand = start_tree(compiled, contacts, offsets, 10**6, free, 1.0, pseudocosts)
     users, work = users_of(compiled, contacts), workspace(compiled)
     grow(compiled.tables, contacts, users, groups, demand, tree, work, 10)
 
 
+_PARTS = (_grow_tree, _search_locally, _let_flow, _descend, _find_places)  # the longest ones first
+
 if __name__ == "__main__":
-    main()
+    sys.stdout.write("compiling the kernels that are not on disk yet; all of them take a minute\n")
+    sys.stdout.flush()
+    compile_all()

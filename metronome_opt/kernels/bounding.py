@@ -12,16 +12,15 @@ and replaced by their own bounds. The better of both counts.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from metronome_opt.kernels.conditional import Users, least_addition
-from metronome_opt.kernels.contacts import Contacts
+from metronome_opt.kernels import inner
+from metronome_opt.kernels.conditional import Contacts, Users, least_addition
 from metronome_opt.kernels.tables import Ints, Tables
 from metronome_opt.kernels.tree import (
     ABUTS,
     CLOSED,
     DEPTH,
-    GROUND,
+    FIXED,
     INCUMBENT,
     NONE,
     Groups,
@@ -32,7 +31,7 @@ from metronome_opt.kernels.tree import (
 _MOST_OPEN = 3  # jobs to be placed on a link whose own optimum is worth computing
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_up(tables: Tables, contacts: Contacts, tree: Tree, at: Ints, least: Ints) -> int:
     """Return the supermodular bound; `NONE` if some job has nowhere to go.
 
@@ -59,7 +58,7 @@ def add_up(tables: Tables, contacts: Contacts, tree: Tree, at: Ints, least: Ints
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def domain_of(tables: Tables, contacts: Contacts, tree: Tree, job: int) -> int:
     """Return how many offsets of a job are not alike.
 
@@ -73,7 +72,7 @@ def domain_of(tables: Tables, contacts: Contacts, tree: Tree, job: int) -> int:
     return domain
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _is_alone(tree: Tree, job: int) -> bool:
     """Return whether all that a job shares links with is placed: then its best offset is known."""
     for other in tree.sharing[tree.sharing_ptr[job] : tree.sharing_ptr[job + 1]]:
@@ -82,7 +81,7 @@ def _is_alone(tree: Tree, job: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mark(tables: Tables, contacts: Contacts, tree: Tree, job: int, domain: int) -> None:
     """Mark the offsets at which a job abuts on placed ones, and those that are closed to it."""
     mark = tree.mark[job]
@@ -102,29 +101,29 @@ def _mark(tables: Tables, contacts: Contacts, tree: Tree, job: int, domain: int)
                     mark[o] = CLOSED
                 elif mark[o] != CLOSED:
                     mark[o] = ABUTS
-    _close_to_twin(tables, tree, job, domain)
+    _close_to_alike(tables, tree, job, domain)
 
 
-@njit(cache=True, nogil=True)
-def _close_to_twin(tables: Tables, tree: Tree, job: int, domain: int) -> None:
-    """Close the offsets that were tried for a placed twin before: the two could change places.
+@inner
+def _close_to_alike(tables: Tables, tree: Tree, job: int, domain: int) -> None:
+    """Close offsets that were tried for a placed job that is alike: they could change places.
 
     What was tried is meant up to rotations that leave in place what was placed by then.
     """
-    ground = tree.counters[GROUND]
-    twin = tree.twin[job]
-    while twin >= 0:
-        depth = tree.position[twin] - ground
+    fixed = tree.counters[FIXED]
+    alike = tree.alike[job]
+    while alike >= 0:
+        depth = tree.position[alike] - fixed
         if depth >= 0:
             modulus = np.gcd(tree.turn[depth], tables.period[job])
             for child in range(tree.following[depth] - 1):
-                if tree.child_job[depth, child] == twin:
+                if tree.child_job[depth, child] == alike:
                     for o in range(tree.child_offset[depth, child], domain, modulus):
                         tree.mark[job, o] = CLOSED
-        twin = tree.twin[twin]
+        alike = tree.alike[alike]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sum_uses(tables: Tables, tree: Tree, job: int, domain: int) -> None:
     """Add up what a job adds to its links."""
     cost = tree.cost[job]
@@ -135,7 +134,7 @@ def _sum_uses(tables: Tables, tree: Tree, job: int, domain: int) -> None:
             cost[o] += vector[o]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
     """Return the cheapest offset that is not closed and its cost; -1 if all are closed."""
     at = -1
@@ -146,7 +145,7 @@ def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
     return at, least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def bound_links(
     tables: Tables, contacts: Contacts, users: Users, demand: Ints, tree: Tree, work: Ints
 ) -> None:
@@ -158,9 +157,9 @@ def bound_links(
     if tables.capacity.shape[0] == 1:
         return  # the link alone is what is being searched
     offset = np.full(tree.position.shape[0], -1, np.int64)
-    for number in range(tree.counters[GROUND] + depth):
+    for number in range(tree.counters[FIXED] + depth):
         offset[tree.placed[number]] = tree.offset[number]
-    job = tree.placed[tree.counters[GROUND] + depth - 1]
+    job = tree.placed[tree.counters[FIXED] + depth - 1]
     for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
         link = tables.use_link[use]
         open_jobs = 0
@@ -171,7 +170,7 @@ def bound_links(
             tree.own[depth, link] = max(tree.own[depth, link], tree.base[depth, link] + added)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take_out(
     tables: Tables,
     contacts: Contacts,
@@ -208,7 +207,7 @@ def take_out(
     return bound
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _reduce(tables: Tables, tree: Tree, job: int, domain: int) -> None:
     """Compute what a job adds to the links that are not taken out."""
     reduced = tree.reduced[job]
@@ -220,7 +219,7 @@ def _reduce(tables: Tables, tree: Tree, job: int, domain: int) -> None:
                 reduced[o] -= vector[o]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _give_back(tables: Tables, contacts: Contacts, tree: Tree, group: int) -> None:
     """Let one job feel again what it adds to a group that is taken out, beyond the group's bound.
 
@@ -253,7 +252,7 @@ def _give_back(tables: Tables, contacts: Contacts, tree: Tree, group: int) -> No
         tree.reduced[chosen, :domain] += np.maximum(tree.share[chosen, :domain] + beyond, 0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sum_group(tables: Tables, contacts: Contacts, tree: Tree, job: int, group: int) -> bool:
     """Add up what a job adds to the links of a group, in ``tree.share``; False if it is on none."""
     found = False
@@ -271,7 +270,7 @@ def _sum_group(tables: Tables, contacts: Contacts, tree: Tree, job: int, group: 
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _hoped(tables: Tables, groups: Groups, tree: Tree, at: Ints) -> int:
     """Mark the groups whose own bound is better than what their parts add up to; return the sum."""
     depth = tree.counters[DEPTH]
@@ -296,7 +295,7 @@ def _hoped(tables: Tables, groups: Groups, tree: Tree, at: Ints) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cover(groups: Groups, tree: Tree) -> int:
     """Take groups out, the outer ones first; return their bounds and the contention of the rest."""
     tree.covered[:] = -1

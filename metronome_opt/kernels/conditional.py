@@ -1,21 +1,112 @@
-"""What the jobs of one link that are not placed must add to it, given those that are.
+"""Contacts, and what the jobs of one link that are not placed must add to it.
 
-That is a small problem of its own: the best offsets on this link alone, by contacts (see
-`contacts`), cut short by the supermodular bound. It comes up again and again with the same relative
-offsets, so what was found is remembered.
+Shift some of the jobs rigidly against the others. The contention is piecewise linear in the shift,
+and, unserved bandwidth being convex and increasing in demand, it bends upwards only where the end
+of a burst of the one meets the beginning of a burst of the other on a common link: there alone can
+a minimum be that is not also reached on both sides. Moving on in a direction that does no harm
+therefore ends where two bursts abut. So there is an optimal schedule in which the jobs hang
+together by such contacts, all of them, as far as contacts are possible at all; where they are not,
+the shift does not matter. A *contact* of jobs i and j is a difference ``offset_j - offset_i``
+modulo the gcd of their periods at which this happens.
+
+What the open jobs of one link must add to it, given those that are placed, is a small problem of
+its own: the best offsets on this link alone, by contacts, cut short by the supermodular bound. It
+comes up again and again with the same relative offsets, so what was found is remembered.
 """
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
-from numba import njit
 
-from metronome_opt.kernels.contacts import Contacts
-from metronome_opt.kernels.jobs import put_use
-from metronome_opt.kernels.sliding import add_multiple, add_windows, fold
+from metronome_opt.instance import Job
+from metronome_opt.kernels import inner
+from metronome_opt.kernels.jobs import put_use, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
+
+
+class Contacts(NamedTuple):
+    """The contacts of all ordered pairs of jobs that share a link that can be overloaded.
+
+    Attributes
+    ----------
+    ptr
+        ``ptr[j]:ptr[j + 1]`` are the entries of job j, in the two arrays that follow.
+    other, modulus
+        The other job, the gcd of the two periods.
+    difference_ptr, difference
+        Per entry, the differences ``offset_j - offset_other`` modulo `modulus`.
+    component
+        Per job, which part of the graph of possible contacts it belongs to.
+    """
+
+    ptr: Ints
+    other: Ints
+    modulus: Ints
+    difference_ptr: Ints
+    difference: Ints
+    component: Ints
+
+
+def contacts_of(compiled: Compiled) -> Contacts:
+    """Return the contacts of an instance."""
+    jobs = compiled.instance.jobs
+    edges = [_edges(job) for job in jobs]
+    graph = nx.empty_graph(len(jobs))
+    ptr, other, modulus, difference_ptr, difference = [0], [], [], [0], []
+    for j, others in enumerate(compiled.sharing()):
+        for i in others:
+            divisor = math.gcd(jobs[i].period, jobs[j].period)
+            found = _differences(edges[i], edges[j], divisor)
+            if not found:
+                continue
+            graph.add_edge(i, j)
+            other.append(i)
+            modulus.append(divisor)
+            difference += found
+            difference_ptr.append(len(difference))
+        ptr.append(len(other))
+    component = np.zeros(len(jobs), dtype=np.int64)
+    for number, members in enumerate(nx.connected_components(graph)):
+        component[list(members)] = number
+    return Contacts(
+        ptr=np.array(ptr, dtype=np.int64),
+        other=np.array(other, dtype=np.int64),
+        modulus=np.array(modulus, dtype=np.int64),
+        difference_ptr=np.array(difference_ptr, dtype=np.int64),
+        difference=np.array(difference, dtype=np.int64),
+        component=component,
+    )
+
+
+def _edges(job: Job) -> tuple[set[int], set[int]]:
+    """Return the slots of the period at which the rate goes up, and at which it goes down."""
+    rate = dict.fromkeys((mark for phase in job.phases for mark in (phase.start, phase.end)), 0)
+    rate = {mark % job.period: 0 for mark in rate}
+    for phase in job.phases:
+        for mark in rate:
+            if phase.start <= mark < phase.end:
+                rate[mark] += phase.rate
+    marks = sorted(rate)
+    steps = [*pairwise(marks), (marks[-1], marks[0])]
+    up = {after for before, after in steps if rate[after] > rate[before]}
+    down = {after for before, after in steps if rate[after] < rate[before]}
+    return up, down
+
+
+def _differences(
+    first: tuple[set[int], set[int]], second: tuple[set[int], set[int]], divisor: int
+) -> list[int]:
+    """Return at which shifts of the second against the first an end meets a beginning."""
+    (up, down), (my_up, my_down) = first, second
+    meets = {(theirs - mine) % divisor for theirs in up for mine in my_down}
+    meets |= {(theirs - mine) % divisor for theirs in down for mine in my_up}
+    return sorted(meets)
+
 
 _REMEMBERED = 2**16
 _LARGEST_KEY = 2**62
@@ -71,38 +162,7 @@ def users_of(compiled: Compiled, contacts: Contacts) -> Users:
     )
 
 
-@njit(cache=True, nogil=True)
-def score_use(tables: Tables, demand: Ints, job: int, use: int, cost: Ints, work: Ints) -> int:
-    """Compute what a job adds to one of its links at every offset; return the least.
-
-    Parameters
-    ----------
-    cost
-        Out, shape (T,), scaled.
-    work
-        Scratch, shape (4 T,) or longer.
-    """
-    period = tables.period[job]
-    priced = work[:period]
-    folded = work[period : 2 * period]
-    prefix = work[2 * period : 4 * period]
-    link = tables.use_link[use]
-    hyperperiod = tables.hyperperiod[link]
-    cost[:] = 0
-    least = 0
-    for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
-        priced[:] = 0
-        rate = tables.use_flows[use] * tables.phase_rate[p]
-        for layer in range(tables.use_layers[use]):
-            begin = tables.base[link] + layer * hyperperiod
-            fold(demand[begin : begin + hyperperiod], tables.capacity[link], rate, folded)
-            price = tables.price[tables.layer_ptr[link] + layer]
-            add_multiple(tables.use_scale[use] * price, folded, priced)
-        least = add_windows(priced, tables.phase_start[p], tables.phase_length[p], 1, prefix, cost)
-    return least
-
-
-@njit(cache=True, nogil=True)
+@inner
 def least_addition(
     tables: Tables,
     contacts: Contacts,
@@ -138,7 +198,7 @@ def least_addition(
     return least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _key(tables: Tables, users: Users, offset: Ints, link: int) -> int:
     """Return a number for the link, who is placed on it and how they are shifted."""
     key = np.int64(0)
@@ -177,7 +237,7 @@ class _Levels(NamedTuple):
     at: Ints
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _search(
     tables: Tables,
     contacts: Contacts,
@@ -235,7 +295,7 @@ def _search(
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _score_open(
     tables: Tables,
     users: Users,
@@ -261,7 +321,7 @@ def _score_open(
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _advance(
     tables: Tables,
     contacts: Contacts,
@@ -290,7 +350,7 @@ def _advance(
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _take_away(
     tables: Tables,
     users: Users,
@@ -307,7 +367,7 @@ def _take_away(
     offset[job] = -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _abuts(contacts: Contacts, offset: Ints, job: int, o: int) -> bool:
     """Return whether a job at an offset abuts on one that has one."""
     for entry in range(contacts.ptr[job], contacts.ptr[job + 1]):

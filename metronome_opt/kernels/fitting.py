@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.jobs import put_job, score_job
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
 
@@ -95,7 +95,7 @@ def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
     return descent
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descend(tables: Tables, descent: Descent, nodes: int) -> int:
     """Go on for so many placements; return FOUND, REFUTED or EXHAUSTED.
 
@@ -133,7 +133,7 @@ def descend(tables: Tables, descent: Descent, nodes: int) -> int:
             _take(tables, descent, depth)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _take(tables: Tables, descent: Descent, depth: int) -> None:
     """Take away the job that was placed at a depth."""
     job = descent.order[depth]
@@ -141,7 +141,7 @@ def _take(tables: Tables, descent: Descent, depth: int) -> None:
     descent.offsets[job] = -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _tightest(room: Ints) -> int:
     """Return the job with the fewest offsets left; -1 if all are placed."""
     best = -1
@@ -151,7 +151,7 @@ def _tightest(room: Ints) -> int:
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _list_candidates(tables: Tables, descent: Descent, depth: int, job: int) -> None:
     """List the offsets that a job may take, those where it touches others first."""
     period = tables.period[job]
@@ -168,7 +168,7 @@ def _list_candidates(tables: Tables, descent: Descent, depth: int, job: int) -> 
     descent.tried[depth], descent.most[depth] = 0, count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _look_ahead(tables: Tables, descent: Descent, depth: int, job: int) -> bool:
     """Count the offsets that are left to those whom a job meets; return whether all have some."""
     room, domain = descent.room[depth + 1], descent.domain[depth + 1]
@@ -187,7 +187,7 @@ def _look_ahead(tables: Tables, descent: Descent, depth: int, job: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _meet(tables: Tables, one: int, other: int) -> bool:
     for use in range(tables.use_ptr[one], tables.use_ptr[one + 1]):
         for theirs in range(tables.use_ptr[other], tables.use_ptr[other + 1]):
@@ -196,7 +196,7 @@ def _meet(tables: Tables, one: int, other: int) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _room(tables: Tables, descent: Descent, job: int) -> int:
     """Return at how many offsets a job adds no contention to what is placed."""
     period = tables.period[job]

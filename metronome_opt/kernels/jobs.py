@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 
+from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.sliding import (
     add_multiple,
     add_windows,
@@ -18,7 +18,7 @@ from metronome_opt.kernels.sliding import (
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_use(tables: Tables, demand: Ints, job: int, use: int, offset: int, sign: int) -> None:
     """Add (`sign` 1) or take away (-1) the demand of a job on one of its links."""
     period = tables.period[job]
@@ -38,7 +38,7 @@ def put_use(tables: Tables, demand: Ints, job: int, use: int, offset: int, sign:
                     demand[t] += amount
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_job(tables: Tables, demand: Ints, job: int, offset: int, sign: int) -> None:
     """Add (`sign` 1) or take away (-1) the demand of a job at an offset, on all links and layers.
 
@@ -51,7 +51,7 @@ def put_job(tables: Tables, demand: Ints, job: int, offset: int, sign: int) -> N
         put_use(tables, demand, job, use, offset, sign)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) -> int:
     """Compute what a job adds to the contention at every offset, given the demand of the others.
 
@@ -69,6 +69,21 @@ def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) ->
     int
         The least cost.
     """
+    return _score_uses(
+        tables, demand, job, tables.use_ptr[job], tables.use_ptr[job + 1], cost, work
+    )
+
+
+@kernel
+def score_use(tables: Tables, demand: Ints, job: int, use: int, cost: Ints, work: Ints) -> int:
+    """Compute the same for one of its links; return the least."""
+    return _score_uses(tables, demand, job, use, use + 1, cost, work)
+
+
+@inner
+def _score_uses(
+    tables: Tables, demand: Ints, job: int, first: int, last: int, cost: Ints, work: Ints
+) -> int:
     period = tables.period[job]
     priced = work[:period]
     folded = work[period : 2 * period]
@@ -77,7 +92,7 @@ def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) ->
     cost[:] = 0
     for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
         priced[:] = 0
-        for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
+        for use in range(first, last):
             link = tables.use_link[use]
             hyperperiod = tables.hyperperiod[link]
             rate = tables.use_flows[use] * tables.phase_rate[p]
@@ -92,7 +107,7 @@ def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) ->
     return least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def score_two(
     tables: Tables,
     demand: Ints,
@@ -125,7 +140,7 @@ def score_two(
             added[i, k] = cost[domain[k]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def score_placed(
     tables: Tables, demand: Ints, job: int, offset: int, cost: Ints, work: Ints
 ) -> int:
@@ -144,7 +159,7 @@ def score_placed(
     return least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_offset(tables: Tables, demand: Ints, job: int, work: Ints) -> tuple[int, int]:
     """Return the best offset of a job and its scaled cost.
 
@@ -163,7 +178,7 @@ def best_offset(tables: Tables, demand: Ints, job: int, work: Ints) -> tuple[int
     return roomiest_offset(cost, tables.ready[job])[0], least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descend(tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints) -> int:
     """Move each job of `order` in turn to its cheapest offset, if that is cheaper than its own.
 
@@ -192,7 +207,7 @@ def descend(tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints
     return moved
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _link_sums(tables: Tables, demand: Ints, sums: Ints) -> None:
     for link in range(tables.capacity.shape[0]):
         capacity = tables.capacity[link]

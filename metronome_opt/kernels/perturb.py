@@ -1,13 +1,24 @@
-"""A walk over local optima: kick a few jobs that share links, let their surroundings settle.
+"""Local search: annealing, a walk over local optima, and a third schedule out of two.
 
-The walk can be left after any number of steps and resumed; a step scores one job at all its
-offsets. Jobs that wait for their step are in a queue. One that was kicked goes to a random offset,
-any other to its cheapest one, and whoever moves queues its neighbours. Once the queue is empty, the
-schedule is locally optimal: it is kept or taken back, and the next kick is made.
+*Annealing* takes every offset of a job into account at once. One pass of the sliding window gives
+what a job adds to the contention at all of its offsets. So an offset can be drawn from the
+Boltzmann distribution, ``P(o) ~ exp(-cost(o) / temperature)``, itself (heat bath, or Gibbs
+sampling; Geman and Geman 1984), where Metropolis would propose offsets one by one and refuse most.
+The draw is the offset that minimises ``cost(o) - temperature * g(o)`` for independent standard
+Gumbel variables g (Gumbel 1954), which come from a table.
 
-A worse schedule is kept with the probability of Metropolis. A kick has its centre at the one of two
-random jobs that adds more to the contention. How many jobs it moves is learnt: of two sizes drawn
-at random the one is taken that has led to more gains per step so far.
+The *walk* kicks a few jobs that share links, and lets their surroundings settle. It can be left
+after any number of steps and resumed; a step scores one job at all its offsets. Jobs that wait for
+their step are in a queue. One that was kicked goes to a random offset, any other to its cheapest
+one, and whoever moves queues its neighbours. Once the queue is empty, the schedule is locally
+optimal: it is kept or taken back, and the next kick is made. A worse schedule is kept with the
+probability of Metropolis. A kick has its centre at the one of two random jobs that adds more to the
+contention. How many jobs it moves is learnt: of two sizes drawn at random the one is taken that has
+led to more gains per step so far.
+
+To *recombine* is to put a connected part of one schedule into another. Good schedules of an
+instance are alike, but turned against each other: rotating all jobs by the same amount changes
+nothing. So the second schedule is turned until many of its jobs agree with the first.
 
 All jobs must be scaled alike: compile with `common_scale`.
 """
@@ -17,12 +28,98 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
-from metronome_opt.kernels.anneal import Floats
-from metronome_opt.kernels.jobs import put_job, score_job
+from metronome_opt.kernels import inner, kernel
+from metronome_opt.kernels.jobs import put_job, score_job, score_placed
 from metronome_opt.kernels.sliding import first_offset
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
+
+Floats = NDArray[np.float64]
+_STARTS = 2**13  # places to begin at in the table of noise
+
+
+def gumbel_noise(generator: np.random.Generator, longest: int) -> Floats:
+    """Return a table of standard Gumbel variables, enough for periods of up to `longest` slots."""
+    return generator.gumbel(size=_STARTS + longest)
+
+
+@kernel
+def spreads(tables: Tables, demand: Ints, offsets: Ints, jobs: Ints, work: Ints) -> Floats:
+    """Return the standard deviation of each job's cost over its offsets, given all the others.
+
+    Parameters
+    ----------
+    demand, offsets
+        A schedule and its layered demand; left as they are.
+    work
+        Scratch, shape (5 T,) or longer for the longest period T.
+    """
+    found = np.empty(jobs.shape[0])
+    for position in range(jobs.shape[0]):
+        job = jobs[position]
+        period = tables.period[job]
+        cost = work[:period]
+        score_placed(tables, demand, job, offsets[job], cost, work[period:])
+        found[position] = np.std(cost)
+    return found
+
+
+@kernel
+def anneal(
+    tables: Tables,
+    demand: Ints,
+    offsets: Ints,
+    free: Ints,
+    scale: Floats,
+    temperature: float,
+    cooling: float,
+    noise: Floats,
+    generator: np.random.Generator,
+    steps: int,
+    work: Ints,
+) -> float:
+    """Draw the offset of a random job anew, `steps` times; return the temperature that is reached.
+
+    Parameters
+    ----------
+    demand, offsets
+        In and out, consistent with each other.
+    free
+        The jobs that may move.
+    scale
+        Per job, the scaled contention that temperature 1 stands for.
+    temperature, cooling
+        At the first step, and what it is multiplied by after each.
+    noise
+        See `gumbel_noise`.
+    work
+        Scratch, shape (5 T,) or longer for the longest period T.
+    """
+    for _ in range(steps):
+        job = free[generator.integers(0, free.shape[0])]
+        period = tables.period[job]
+        cost = work[:period]
+        put_job(tables, demand, job, offsets[job], -1)
+        score_job(tables, demand, job, cost, work[period:])
+        begin = generator.integers(0, noise.shape[0] - period)
+        offsets[job] = _draw(cost, temperature * scale[job], noise[begin : begin + period])
+        put_job(tables, demand, job, offsets[job], 1)
+        temperature *= cooling
+    return temperature
+
+
+@inner
+def _draw(cost: Ints, temperature: float, noise: Floats) -> int:
+    """Return an offset from the Boltzmann distribution of `cost`."""
+    drawn = 0
+    least = np.inf
+    for o in range(cost.shape[0]):
+        value = cost[o] - temperature * noise[o]
+        if value < least:
+            drawn, least = o, value
+    return drawn
+
 
 _LARGEST_KICK = 8
 VALUE, KEPT, BEST, HEAD, WAITING, KICK, CENTRE, STEPS = range(8)  # in `Walk.counters`
@@ -122,7 +219,7 @@ def start_walk(offsets: Ints, around: Neighbours, kicks: Kicks) -> Walk:
     return walk
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def go_to(tables: Tables, demand: Ints, offsets: Ints, free: Ints, target: Ints) -> None:
     """Move the free jobs to the offsets in `target`.
 
@@ -138,7 +235,7 @@ def go_to(tables: Tables, demand: Ints, offsets: Ints, free: Ints, target: Ints)
             offsets[job] = target[job]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_steps(
     tables: Tables,
     demand: Ints,
@@ -168,7 +265,7 @@ def take_steps(
         _step(tables, demand, offsets, around, walk, generator, work)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _step(
     tables: Tables,
     demand: Ints,
@@ -200,7 +297,7 @@ def _step(
     walk.counters[STEPS] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _judge(
     tables: Tables,
     demand: Ints,
@@ -229,7 +326,7 @@ def _judge(
         walk.best[:] = offsets
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> None:
     """Mark and queue a few jobs, each but the first a neighbour of one before it."""
     size = _better_of_two(walk, generator)
@@ -252,7 +349,7 @@ def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> Non
             _enqueue(walk, job)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _better_of_two(walk: Walk, generator: np.random.Generator) -> int:
     """Return a size of kick: of two at random the one with more gains per step."""
     one = generator.integers(1, _LARGEST_KICK + 1)
@@ -265,13 +362,13 @@ def _better_of_two(walk: Walk, generator: np.random.Generator) -> int:
     return int(other)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _enqueue_neighbours(walk: Walk, around: Neighbours, job: int) -> None:
     for entry in range(around.ptr[job], around.ptr[job + 1]):
         _enqueue(walk, around.other[entry])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _enqueue(walk: Walk, job: int) -> None:
     if walk.queued[job]:
         return
@@ -281,10 +378,86 @@ def _enqueue(walk: Walk, job: int) -> None:
     walk.counters[WAITING] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _dequeue(walk: Walk) -> int:
     job: int = walk.ring[walk.counters[HEAD]]
     walk.counters[HEAD] = (walk.counters[HEAD] + 1) % walk.ring.shape[0]
     walk.counters[WAITING] -= 1
     walk.queued[job] = 0
     return job
+
+
+_TURNS = 64  # that are tried
+_FARTHEST_TURN = 2**40
+_AGREEMENT = 20  # jobs agree that are no farther apart than their period divided by this
+_STRAY = 16  # one in so many jobs of a part need not be a neighbour of another
+
+
+@kernel
+def recombine(
+    period: Ints,
+    around: Neighbours,
+    one: Ints,
+    other: Ints,
+    turnable: bool,
+    generator: np.random.Generator,
+) -> Ints:
+    """Return the offsets of `one` with those of `other` in a part of 30 to 70 % of the free jobs.
+
+    Parameters
+    ----------
+    period
+        Per job.
+    one, other
+        Offsets per job.
+    turnable
+        Whether rotating all jobs changes nothing: none is fixed.
+    """
+    turn = _best_turn(period, around.free, one, other, generator) if turnable else 0
+    child = one.copy()
+    for job in _draw_part(around, generator):
+        child[job] = (other[job] + turn) % period[job]
+    return child
+
+
+@inner
+def _best_turn(
+    period: Ints, free: Ints, one: Ints, other: Ints, generator: np.random.Generator
+) -> int:
+    """Return the turn of `other`, of some at which a random job agrees, at which most jobs do."""
+    best, most = 0, -1
+    for _ in range(_TURNS):
+        job = free[generator.integers(0, free.shape[0])]
+        around = generator.integers(0, _FARTHEST_TURN // period[job]) * period[job]
+        turn = around + (one[job] - other[job]) % period[job]
+        agreeing = 0
+        for j in free:
+            apart = (one[j] - other[j] - turn) % period[j]
+            if min(apart, period[j] - apart) * _AGREEMENT <= period[j]:
+                agreeing += 1
+        if agreeing > most:
+            best, most = turn, agreeing
+    return best
+
+
+@inner
+def _draw_part(around: Neighbours, generator: np.random.Generator) -> Ints:
+    """Return some free jobs, nearly all of them connected."""
+    free = around.free
+    size = max(1, free.shape[0] * generator.integers(30, 71) // 100)
+    part = np.empty(size, np.int64)
+    inside = np.zeros(around.ptr.shape[0], np.bool_)
+    count = 0
+    while count < size:
+        job = free[generator.integers(0, free.shape[0])]
+        if count > 0 and generator.integers(0, _STRAY) > 0:
+            member = part[generator.integers(0, count)]
+            first, last = around.ptr[member], around.ptr[member + 1]
+            if first == last:
+                continue
+            job = around.other[generator.integers(first, last)]
+        if not inside[job]:
+            inside[job] = True
+            part[count] = job
+            count += 1
+    return part

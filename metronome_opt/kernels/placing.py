@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.sliding import (
     add_multiple,
     add_windows,
@@ -51,7 +51,7 @@ class Burden(NamedTuple):
     conflict: int = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_cost(
     demand: Ints,
     capacity: int,
@@ -97,7 +97,7 @@ def add_cost(
         add_windows(priced, start, length, 1, prefix, cost)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cost_rows(
     demand: Ints,
     capacity: Ints,
@@ -136,7 +136,7 @@ def cost_rows(
                     rows[i, o] += burden.conflict
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_of_each(
     rows: Ints, crossed: Ints, groups: Ints, elsewhere: Ints, ready: int
 ) -> tuple[Ints, Ints, Ints]:
@@ -192,7 +192,7 @@ def best_of_each(
     return offset, value, cushion
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge(
     cost: Ints,
     second: Ints,
@@ -227,7 +227,7 @@ def merge(
                     second[x, o] = rest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack(cost: Ints, second: Ints, rows: Ints, most: Ints, rest: Ints) -> None:
     """Let tasks come to nodes, one node after the other; see `merge`.
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.jobs import put_job, score_job, score_placed
 from metronome_opt.kernels.tables import Ints, Tables
 
@@ -79,7 +79,7 @@ def is_done(release: Release) -> bool:
     return bool(release.counters[_DEPTH] < 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def blames(tables: Tables, demand: Ints, offsets: Ints, jobs: Ints, work: Ints) -> Ints:
     """Return what each job adds to the contention, given all the others.
 
@@ -100,7 +100,7 @@ def blames(tables: Tables, demand: Ints, offsets: Ints, jobs: Ints, work: Ints) 
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def start_release(
     tables: Tables, demand: Ints, offsets: Ints, members: Ints, release: Release, work: Ints
 ) -> None:
@@ -130,7 +130,7 @@ def start_release(
     release.following[0] = _TO_EXPAND
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def end_release(tables: Tables, demand: Ints, offsets: Ints, release: Release) -> None:
     """Put the jobs back, each where it is best."""
     for position in range(max(0, release.counters[_DEPTH])):
@@ -141,7 +141,7 @@ def end_release(tables: Tables, demand: Ints, offsets: Ints, release: Release) -
         put_job(tables, demand, job, offsets[job], 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def try_offsets(tables: Tables, demand: Ints, release: Release, nodes: int, work: Ints) -> int:
     """Go on with the search until it is done, by `nodes` nodes at most; return how many it took.
 
@@ -176,7 +176,7 @@ def try_offsets(tables: Tables, demand: Ints, release: Release, nodes: int, work
     return taken
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _go_up(tables: Tables, demand: Ints, release: Release) -> None:
     release.counters[_DEPTH] -= 1
     depth = release.counters[_DEPTH]
@@ -184,7 +184,7 @@ def _go_up(tables: Tables, demand: Ints, release: Release) -> None:
         put_job(tables, demand, release.job[depth], release.offset[depth], -1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _expand(tables: Tables, demand: Ints, release: Release, work: Ints) -> None:
     """Bound a node; choose the job to place, or go back up if it cannot be better than the best."""
     counters = release.counters

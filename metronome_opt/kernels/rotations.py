@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.jobs import put_job, score_job
 from metronome_opt.kernels.tables import Ints, Tables
 
@@ -107,7 +107,7 @@ def is_done(search: Rotations) -> bool:
     return bool(search.counters[_DONE])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rotate(tables: Tables, demand: Ints, search: Rotations, work: Ints, budget: int) -> None:
     """Expand up to `budget` nodes, or until the search is done.
 
@@ -137,7 +137,7 @@ def rotate(tables: Tables, demand: Ints, search: Rotations, work: Ints, budget: 
         _go_up(tables, demand, search)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _go_down(tables: Tables, demand: Ints, search: Rotations, offset: int, value: int) -> None:
     depth = search.counters[_DEPTH]
     job = search.job[depth]
@@ -150,7 +150,7 @@ def _go_down(tables: Tables, demand: Ints, search: Rotations, offset: int, value
     search.counters[_DEPTH] = depth + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _go_up(tables: Tables, demand: Ints, search: Rotations) -> None:
     depth = search.counters[_DEPTH]
     if depth == 0:
@@ -162,7 +162,7 @@ def _go_up(tables: Tables, demand: Ints, search: Rotations) -> None:
     search.counters[_DEPTH] = depth - 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _expand(tables: Tables, demand: Ints, search: Rotations, work: Ints) -> None:
     """Bound a node and make its choices: none if it cannot be better than the incumbent."""
     depth = search.counters[_DEPTH]
@@ -202,7 +202,7 @@ def _expand(tables: Tables, demand: Ints, search: Rotations, work: Ints) -> None
     search.job[depth] = chosen
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _different(search: Rotations, depth: int, job: int, period: int) -> Ints:
     """Return the rotations of a job of which none leads to another by rotating everything."""
     domain = np.gcd(search.turn[depth], period)

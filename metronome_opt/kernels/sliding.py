@@ -18,12 +18,12 @@ index wraps around, no branch depends on the data where it can be avoided.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.tables import Ints
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fold(row: Ints, capacity: int, rate: int, folded: Ints) -> None:
     """Fold what a burst adds to the overload of one layer onto the period.
 
@@ -46,14 +46,14 @@ def fold(row: Ints, capacity: int, rate: int, folded: Ints) -> None:
             folded[u] += max(min(part[u], capacity) + slack, 0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_multiple(factor: int, folded: Ints, total: Ints) -> None:
     """Add `factor` times `folded` to `total`, shape (T,) each."""
     for u in range(total.shape[0]):
         total[u] += factor * folded[u]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_windows(folded: Ints, start: int, length: int, scale: int, prefix: Ints, cost: Ints) -> int:
     """Add to ``cost[o]`` the cyclic sum of `folded` over a burst at offset o, times `scale`.
 
@@ -96,7 +96,7 @@ def add_windows(folded: Ints, start: int, length: int, scale: int, prefix: Ints,
     return least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_offset(cost: Ints, wanted: int, ready: int) -> int:
     """Return the offset of cost `wanted` that waits least after `ready`."""
     for o in range(ready, cost.shape[0]):
@@ -108,7 +108,7 @@ def first_offset(cost: Ints, wanted: int, ready: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def roomiest_offset(cost: Ints, ready: int) -> tuple[int, int]:
     """Return the offset amid the longest run of offsets that cost nothing, and its room.
 

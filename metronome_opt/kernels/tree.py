@@ -9,20 +9,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError
-from metronome_opt.kernels.conditional import score_use
-from metronome_opt.kernels.contacts import Contacts
-from metronome_opt.kernels.jobs import put_job
+from metronome_opt.kernels import kernel
+from metronome_opt.kernels.conditional import Contacts
+from metronome_opt.kernels.jobs import put_job, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
 
 Bools = NDArray[np.bool_]
 Marks = NDArray[np.int8]
 Floats = NDArray[np.float64]
 
-DEPTH, NODES, DONE, INCUMBENT, GROUND = range(5)  # in `Tree.counters`
+DEPTH, NODES, DONE, INCUMBENT, FIXED = range(5)  # in `Tree.counters`
 TO_EXPAND = -1  # in `Tree.following`
 ABUTS, CLOSED = 1, 2  # in `Tree.mark`
 NONE = 2**62
@@ -53,7 +52,7 @@ class Groups(NamedTuple):
     top: Ints
 
 
-class Experience(NamedTuple):
+class Pseudocosts(NamedTuple):
     """How much placing a job raised the bound beyond what was foreseen, as shares of the gap."""
 
     gain: Floats
@@ -103,12 +102,12 @@ class Tree(NamedTuple):
         the group taken out that it belongs to, -1 if there is none.
     sharing_ptr, sharing
         Per job, who shares a link with it.
-    twin
+    alike
         Per job, the one before it that it could change places with, -1 if there is none.
     sharpness
         How much the share of the gap that is closed counts, see `branching`.
-    experience
-        Per job, see `Experience`.
+    pseudocosts
+        Per job, see `Pseudocosts`.
     """
 
     counters: Ints
@@ -141,9 +140,9 @@ class Tree(NamedTuple):
     covered: Ints
     sharing_ptr: Ints
     sharing: Ints
-    twin: Ints
+    alike: Ints
     sharpness: Floats
-    experience: Experience
+    pseudocosts: Pseudocosts
 
 
 def start_tree(
@@ -153,7 +152,7 @@ def start_tree(
     value: int,
     free: Bools,
     sharpness: float,
-    experience: Experience,
+    pseudocosts: Pseudocosts,
 ) -> tuple[Tree, Ints]:
     """Return the tree at its root and the demand of the jobs that are not free.
 
@@ -167,7 +166,7 @@ def start_tree(
         Per job, whether it is to be placed; the others stay where `offsets` has them.
     sharpness
         See `branching`.
-    experience
+    pseudocosts
         Of an earlier search of the same jobs, or an opinion; goes on to be updated.
 
     Raises
@@ -177,7 +176,7 @@ def start_tree(
     """
     tables = compiled.tables
     jobs, links, uses = len(free), len(compiled.links), len(tables.use_link)
-    ground = np.flatnonzero(~free)
+    fixed = np.flatnonzero(~free)
     depths = int(free.sum()) + 1
     longest = int(tables.period.max())
     sharing = np.bincount(tables.use_link, minlength=links)
@@ -190,17 +189,17 @@ def start_tree(
         )
     around = compiled.sharing()
     demand = compiled.empty_demand()
-    for job in ground:
+    for job in fixed:
         put_job(tables, demand, int(job), int(offsets[job]), 1)
 
     def table(*shape: int) -> Ints:
         return np.zeros(shape, dtype=np.int64)
 
     tree = Tree(
-        counters=np.array([0, 0, 0, value, len(ground)], dtype=np.int64),
+        counters=np.array([0, 0, 0, value, len(fixed)], dtype=np.int64),
         best=np.array(offsets, dtype=np.int64),
-        placed=np.concatenate((ground, table(depths))),
-        offset=np.concatenate((offsets[ground], table(depths))),
+        placed=np.concatenate((fixed, table(depths))),
+        offset=np.concatenate((offsets[fixed], table(depths))),
         position=np.full(jobs, -1, dtype=np.int64),
         base=table(depths, links),
         own=table(depths, links),
@@ -227,18 +226,18 @@ def start_tree(
         covered=table(2 * links + 1),
         sharing_ptr=np.cumsum([0, *map(len, around)]).astype(np.int64),
         sharing=np.array([other for each in around for other in each], dtype=np.int64),
-        twin=_twins(compiled, free),
+        alike=_interchangeable(compiled, free),
         sharpness=np.array([sharpness]),
-        experience=experience,
+        pseudocosts=pseudocosts,
     )
-    tree.position[ground] = np.arange(len(ground))
+    tree.position[fixed] = np.arange(len(fixed))
     _fill_root(tables, contacts, demand, tree, np.empty(5 * longest, dtype=np.int64))
     return tree, demand
 
 
-def _twins(compiled: Compiled, free: Bools) -> Ints:
+def _interchangeable(compiled: Compiled, free: Bools) -> Ints:
     """Return, per job, the free one before it with the same bursts, weight and links, or -1."""
-    twin = np.full(len(free), -1, dtype=np.int64)
+    alike = np.full(len(free), -1, dtype=np.int64)
     before: dict[tuple[object, ...], int] = {}
     uses: list[list[tuple[int, int]]] = [[] for _ in free]
     for number, link in enumerate(compiled.links):
@@ -247,12 +246,12 @@ def _twins(compiled: Compiled, free: Bools) -> Ints:
     for index, record in enumerate(compiled.instance.jobs):
         kind = (record.period, record.phases, record.weight, tuple(uses[index]))
         if free[index]:
-            twin[index] = before.get(kind, -1)
+            alike[index] = before.get(kind, -1)
             before[kind] = index
-    return twin
+    return alike
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_root(tables: Tables, contacts: Contacts, demand: Ints, tree: Tree, work: Ints) -> None:
     """Fill in the contention and common period of what is not free, and what the others add."""
     for link in range(tables.capacity.shape[0]):
@@ -287,7 +286,7 @@ def incumbent(tree: Tree) -> int:
     return int(tree.counters[INCUMBENT])
 
 
-def cut_off(tree: Tree, value: int) -> None:
+def set_cutoff(tree: Tree, value: int) -> None:
     """Take the scaled value of a schedule that somebody else found; `Tree.best` stays behind."""
     tree.counters[INCUMBENT] = min(tree.counters[INCUMBENT], value)
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from metronome_opt.errors import InputError, show
 from metronome_opt.plot import style
 from metronome_opt.plot.axes import WIDTH, dress, single
+from metronome_opt.simulate.policies import REGISTERED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,17 +29,7 @@ Floats = NDArray[np.float64]
 Samples = tuple[ArrayLike, ArrayLike]
 """Times in seconds, and the share of all capacity that was carried since the time before."""
 
-# From what clusters do today to what no policy can do better. The colours are those of Okabe and
-# Ito; the dashes tell the lines in a print without colours.
-_LINES: dict[str, tuple[str, Any, float]] = {
-    "default": ("#595959", "-", 1.6),
-    "exclusive": ("#CC79A7", (0, (5, 2)), 1.6),
-    "cassini": ("#D55E00", (0, (5, 1.5, 1, 1.5)), 1.6),
-    "metronome-greedy": ("#009E73", (0, (3, 1.2)), 1.6),
-    "proposal": ("#E69F00", (0, (7, 1.5)), 1.6),
-    "metronome": ("#0072B2", "-", 2.2),
-    "ideal": (style.INK, (0, (1, 1.4)), 1.6),
-}
+_LINES = {name: policy.line for name, policy in REGISTERED.items() if policy.line is not None}
 _FURTHER = ("#56B4E9", "#F0E442")
 _BLUE, _SKY = "#0072B2", "#56B4E9"
 _DOTS: dict[str, Any] = {"linestyle": "none", "marker": "o", "markeredgewidth": 0}

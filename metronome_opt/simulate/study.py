@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from immutabledict import immutabledict
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, show
@@ -30,33 +30,22 @@ from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder, find_
 from metronome_opt.scenario.model import AnyCluster, in_folder
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.draws import Draw, Given, Setup
+from metronome_opt.simulate.policies import REGISTERED
 
 STUDY_FORMAT = "metronome-study/1"
 STUDIES = Path("benchmarks") / "studies"
 MAX_CELLS = 10_000
 
-PolicyName = Literal[
-    "default",
-    "exclusive",
-    "cassini",
-    "metronome-greedy",
-    "proposal",
-    "metronome",
-    "ideal",
-    "placing",
-    "admitting",
-    "shifted-greedy",
-    "shifted-cassini",
-    "shifted-local",
-]
-_USUAL: tuple[PolicyName, ...] = (
-    "default",
-    "exclusive",
-    "cassini",
-    "metronome-greedy",
-    "metronome",
-    "ideal",
-)
+
+def _known_policy(name: str) -> str:
+    if name not in REGISTERED:
+        *others, last = map(repr, REGISTERED)
+        raise PydanticCustomError("policy", f"must be {', '.join(others)} or {last}")
+    return name
+
+
+PolicyName = Annotated[str, AfterValidator(_known_policy)]
+_USUAL = tuple(name for name, policy in REGISTERED.items() if policy.usual)
 Setting = bool | int | float | str
 
 

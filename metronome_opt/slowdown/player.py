@@ -15,8 +15,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.simulate.conditions import Conditions, Sharing
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.pattern import Pattern
-from metronome_opt.simulate.runner import Manner, Runner, Slot
+from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
 from metronome_opt.slowdown.plan import Plan
 
 if TYPE_CHECKING:

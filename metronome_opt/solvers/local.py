@@ -17,19 +17,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.anneal import anneal, gumbel_noise, spreads
 from metronome_opt.kernels.jobs import demand_of, workspace
 from metronome_opt.kernels.perturb import (
     BEST,
     VALUE,
     Neighbours,
+    anneal,
     go_to,
+    gumbel_noise,
     neighbours_of,
     no_kicks,
+    recombine,
+    spreads,
     start_walk,
     take_steps,
 )
-from metronome_opt.kernels.recombine import recombine
 from metronome_opt.kernels.release import (
     blames,
     end_release,

@@ -10,8 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.errors import show
-from metronome_opt.kernels.conditional import users_of
-from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import workspace
 from metronome_opt.kernels.tables import (
@@ -23,13 +22,13 @@ from metronome_opt.kernels.tables import (
 )
 from metronome_opt.kernels.tree import (
     NONE,
-    Experience,
     Groups,
+    Pseudocosts,
     TreeTooLargeError,
-    cut_off,
     dual_bound,
     incumbent,
     is_done,
+    set_cutoff,
     start_tree,
 )
 from metronome_opt.presolve import restrict
@@ -42,7 +41,7 @@ _TURN = 250  # nodes of a tree before it is the other's turn
 # that many nodes, with what has been learned, and again after that many times more.
 _FIRST_RESTART = 1_000
 _MORE_NODES = 4
-_SHARPNESS = (8.0, 3.0)  # of the trees, see `kernels.branching`
+_SHARPNESS = (8.0, 3.0)  # of the trees, see `kernels.grow`
 _FIRST_GAIN = 0.2
 _FIRST_TRIES = 5.0  # nodes that the opinion counts for
 _LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for
@@ -161,7 +160,7 @@ class _Attempt:
         """Expand some nodes and report what they bring."""
         shared, tree = self._shared, self._tree
         search = shared.search
-        cut_off(tree, shared.best[1])
+        set_cutoff(tree, shared.best[1])
         value = incumbent(tree)
         for nodes in self._budget.slices(_TURN):
             grow(
@@ -184,7 +183,7 @@ class _Attempt:
             self._restart *= _MORE_NODES
             learned = self._pseudocosts.gain / self._pseudocosts.tries
             tries = np.full(len(learned), _LATER_TRIES)
-            self._pseudocosts = Experience(learned * tries, tries)
+            self._pseudocosts = Pseudocosts(learned * tries, tries)
             self._start()
 
     def _start(self) -> None:
@@ -214,7 +213,7 @@ def _check_sum(compiled: Compiled) -> None:
         )
 
 
-def _first_pseudocosts(search: Search) -> Experience:
+def _first_pseudocosts(search: Search) -> Pseudocosts:
     """Return what is thought of the jobs beforehand: those with the most traffic matter most."""
     traffic = np.array(
         [
@@ -223,7 +222,7 @@ def _first_pseudocosts(search: Search) -> Experience:
         ]
     )
     tries = np.full(len(traffic), _FIRST_TRIES)
-    return Experience(_FIRST_GAIN * tries * traffic / max(1.0, traffic.max()), tries)
+    return Pseudocosts(_FIRST_GAIN * tries * traffic / max(1.0, traffic.max()), tries)
 
 
 def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Groups:

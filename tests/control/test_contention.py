@@ -29,8 +29,7 @@ from metronome_opt.profiles.samples import Samples, from_series
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.simulate import Conditions
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.pattern import Pattern
-from metronome_opt.simulate.runner import Runner
+from metronome_opt.simulate.runner import Pattern, Runner
 from tests.builders import job, network
 from tests.control.scenes import obedient, running
 from tests.control.wires import RATE, claim, state_of

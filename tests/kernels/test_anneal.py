@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.kernels.anneal import anneal, gumbel_noise, spreads
+from metronome_opt.kernels.perturb import anneal, gumbel_noise, spreads
 from tests.kernels.schedules import Scheduled, scheduled, schedules
 
 
@@ -65,12 +65,6 @@ def test_offsets_come_from_the_boltzmann_distribution() -> None:
         draw_on(case, temperature, 1.0, generator, 1)
         counts[case.offsets[1]] += 1
     assert counts / draws == pytest.approx(expected, abs=0.02)
-
-
-def test_no_temperature_is_descent() -> None:
-    case = two_jobs()
-    draw_on(case, 0.0, 1.0, np.random.default_rng(0), 1)
-    assert case.scaled() == 0
 
 
 def test_spreads_are_standard_deviations() -> None:

@@ -9,15 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.kernels import kernel
 from metronome_opt.kernels.conditional import (
+    Contacts,
     Users,
+    contacts_of,
     least_addition,
-    score_use,
     users_of,
 )
-from metronome_opt.kernels.contacts import contacts_of
-from metronome_opt.kernels.jobs import put_job, put_use, score_job, workspace
-from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+from metronome_opt.kernels.jobs import put_job, put_use, score_job, score_use, workspace
+from metronome_opt.kernels.tables import Compiled, Ints, Tables, compile_instance
 from metronome_opt.presolve import restrict
 from tests.landscape import optimum
 from tests.strategies import assigned, crowded
@@ -35,11 +36,24 @@ def placement(compiled: Compiled, offsets: dict[str, int]) -> tuple[Ints, Ints]:
     return demand, np.array(chosen, dtype=np.int64)
 
 
+@kernel
+def added(
+    tables: Tables,
+    contacts: Contacts,
+    users: Users,
+    demand: Ints,
+    offset: Ints,
+    link: int,
+    work: Ints,
+) -> int:
+    return least_addition(tables, contacts, users, demand, offset, link, work)
+
+
 def answer(compiled: Compiled, users: Users, offsets: dict[str, int], link: int) -> Fraction:
     demand, chosen = placement(compiled, offsets)
     before = demand.copy(), chosen.copy()
     contacts, work = contacts_of(compiled), workspace(compiled)
-    scaled = least_addition(compiled.tables, contacts, users, demand, chosen, link, work)
+    scaled = added(compiled.tables, contacts, users, demand, chosen, link, work)
     assert np.array_equal(demand, before[0])
     assert np.array_equal(chosen, before[1])
     return compiled.fraction(scaled, 0)

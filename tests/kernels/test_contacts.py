@@ -8,12 +8,10 @@ from itertools import combinations, product
 
 import networkx as nx
 import numpy as np
-import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.kernels.contacts import contacts_of
+from metronome_opt.instance import Instance, Job
+from metronome_opt.kernels.conditional import contacts_of
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.verify import evaluate
 from tests.landscape import choices_of, held, landscape, rates_of, scale_of
@@ -94,13 +92,6 @@ def test_some_optimal_schedule_hangs_together(instance: Instance) -> None:
     assert values[hanging_together(instance)].min() == values.min()
 
 
-@given(crowded(max_jobs=5, most_schedules=500, max_links=1, fixed=False))
-@settings(max_examples=60)
-def test_so_does_one_of_a_link_alone(instance: Instance) -> None:
-    values = landscape(instance)
-    assert values[hanging_together(instance)].min() == values.min()
-
-
 @given(crowded(max_jobs=6, most_schedules=10**5))
 def test_contacts_are_those_of_the_rates(instance: Instance) -> None:
     contacts = contacts_of(compile_instance(instance))
@@ -123,53 +114,3 @@ def test_contacts_are_those_of_the_rates(instance: Instance) -> None:
         number = contacts.component[list(members)]
         assert len(set(number.tolist())) == 1
         assert np.count_nonzero(contacts.component == number[0]) == len(members)
-
-
-def differences(period: int, *bursts: tuple[int, int, int]) -> list[int]:
-    """Return the contacts of a job with a burst of a slot of 4, at 0."""
-    phases = tuple(Phase(start=s, length=m, rate=r) for s, m, r in bursts)
-    short = Job(name="a", period=4, phases=(Phase(start=0, length=1, rate=60),), links={"l": 1})
-    other = Job(name="b", period=period, phases=phases, links={"l": 1})
-    instance = Instance(
-        name="two", slot_ms=1, links=(Link(name="l", capacity=60),), jobs=(short, other)
-    )
-    contacts = contacts_of(compile_instance(instance))
-    last = contacts.difference_ptr[contacts.ptr[1]]
-    return [int(each) for each in contacts.difference[:last]]
-
-
-@pytest.mark.parametrize(
-    ("period", "bursts", "expected"),
-    [
-        (4, [(0, 2, 60)], [2, 3]),  # a begins where b ends, or ends where b begins
-        (4, [(0, 1, 60), (1, 1, 60)], [2, 3]),  # the seam of equal rates is none
-        (4, [(0, 1, 60), (1, 1, 30)], [1, 2, 3]),  # a step down is an end, too
-        (4, [(0, 4, 60)], []),  # never begins nor ends
-        (4, [(0, 3, 60), (3, 1, 60)], []),
-        (1, [(0, 1, 60)], []),
-        (2, [(1, 1, 60)], [0]),
-    ],
-)
-def test_contacts_by_hand(
-    period: int, bursts: list[tuple[int, int, int]], expected: list[int]
-) -> None:
-    # The entries of the first job say where it stands if b stands at 0.
-    signed = differences(period, *bursts)
-    modulus = math.gcd(4, period)
-    assert sorted(shift % modulus for shift in signed) == expected
-
-
-@given(st.integers(1, 6), st.integers(0, 5))
-def test_a_job_turned_has_its_contacts_turned(length: int, turn: int) -> None:
-    def contacts(start: int) -> set[int]:
-        end = start + length
-        pieces = [(start, min(end, 12)), (0, end - 12)]
-        phases = [Phase(start=s, length=e - s, rate=60) for s, e in pieces if e > s]
-        job = Job(name="b", period=12, phases=tuple(phases), links={"l": 1})
-        other = job.model_copy(update={"name": "a", "phases": (Phase(start=0, length=3, rate=60),)})
-        link = Link(name="l", capacity=100)
-        instance = Instance(name="two", slot_ms=1, links=(link,), jobs=(other, job))
-        found = contacts_of(compile_instance(instance))
-        return set(found.difference[found.difference_ptr[1] :].tolist())
-
-    assert contacts(turn + 6) == {(shift - turn - 6) % 12 for shift in contacts(0)}

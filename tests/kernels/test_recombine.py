@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.kernels.recombine import recombine
+from metronome_opt.kernels.perturb import recombine
 from tests.kernels.schedules import Scheduled, scheduled, schedules
 
 

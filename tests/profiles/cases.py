@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.throughput import Floats, Truth, run_alone
 from metronome_opt.profiles import Samples
-from metronome_opt.simulate.pattern import Pattern
+from metronome_opt.simulate.runner import Pattern
 
 
 def pattern(pauses: Sequence[int], bursts: Sequence[tuple[int, int]]) -> Pattern:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulate.cluster import Machines
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.jobs import training_jobs
 from metronome_opt.simulate.runner import Runner, Slot
-from metronome_opt.simulate.state import Placed, State
+from metronome_opt.simulate.state import Placed, State, training_jobs
 
 
 def at(

@@ -14,8 +14,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Run
-from metronome_opt.simulate.pattern import Pattern
-from metronome_opt.simulate.runner import Runner, Slot
+from metronome_opt.simulate.runner import Pattern, Runner, Slot
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,7 @@ from benchmarks.stored import SUITES
 from metronome_opt.instance import Instance, read_instance
 from tests.simulate.exact import exact_ends
 from tests.simulate.played import free_run
-from tests.simulate.stepwise import stepwise_ends
-from tests.simulate.systems import latest, system
+from tests.simulate.systems import system
 from tests.strategies import assigned, crowded
 
 SHARINGS = st.sampled_from(("fair", "strict", "weighted"))
@@ -47,15 +46,3 @@ def test_so_they_are_where_many_meet(name: str, sharing: str) -> None:
     assert free_run(instance, instance.unshifted, 3, sharing).ends == pytest.approx(
         expected, rel=1e-9
     )
-
-
-@settings(max_examples=30)
-@given(DRAWN, SHARINGS)
-def test_ends_are_those_of_fixed_steps_but_for_the_steps(
-    drawn: tuple[Instance, dict[str, int]], sharing: str
-) -> None:
-    step = 0.5
-    described = system(*drawn, 3, sharing)
-    stepped = {name: ends[-1] for name, ends in stepwise_ends(described, step).items()}
-    late = 2 * step * latest(described)
-    assert free_run(*drawn, 3, sharing).ends == pytest.approx(stepped, abs=late)

@@ -12,8 +12,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.simulate import Conditions, Run, play
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.pattern import Pattern
-from metronome_opt.simulate.runner import Runner, Slot
+from metronome_opt.simulate.runner import Pattern, Runner, Slot
 from tests.builders import job
 from tests.simulate.cases import links
 from tests.simulate.played import FreeRun, column, free_run
@@ -108,43 +107,12 @@ def test_jitter_has_the_deviation_that_was_asked_for(jitter: float) -> None:
     assert within == pytest.approx(0.683, abs=0.03)  # as a normal one
 
 
-def test_jitter_of_one_iteration_says_nothing_of_the_next() -> None:
-    drawn = factors(Conditions(jitter=0.1))
-    assert statistics.correlation(drawn[1:], drawn[:-1]) == pytest.approx(0, abs=0.07)
-
-
-def test_jitter_of_one_seed_says_nothing_of_that_of_another() -> None:
-    drawn = [factors(Conditions(jitter=0.1), seed) for seed in (0, 1)]
-    assert statistics.correlation(*drawn) == pytest.approx(0, abs=0.07)
-
-
-def test_jobs_do_not_jitter_together() -> None:
-    pair = links(
-        job("a", 10, (9, 1, 100)), job("b", 10, (9, 1, 100), links={"other": 1}), other=100
-    )
-    run = free_run(pair, {"a": 0, "b": 0}, LONG, conditions=Conditions(jitter=0.1))
-    assert statistics.correlation(*map(list, run.times.values())) == pytest.approx(0, abs=0.07)
-
-
-def test_each_computing_time_of_an_iteration_jitters_for_itself() -> None:
-    """Two of 40 ms each deviate together by the root of two times what one does."""
-    twice = links(job("a", 10, (4, 1, 100), (9, 1, 100)))
-    run = free_run(twice, {"a": 0}, LONG, conditions=Conditions(jitter=0.1))
-    assert statistics.stdev(run.times["a"]) == pytest.approx(math.sqrt(2) * 4, rel=0.06)
-
-
 def test_stragglers_are_as_frequent_and_as_slow_as_was_asked_for() -> None:
     drawn = factors(Conditions(stragglers=0.05, straggling=3))
     slow = [factor for factor in drawn if factor > 2]
     assert slow == pytest.approx([3.0] * len(slow))
     assert [f for f in drawn if f <= 2] == pytest.approx([1.0] * (LONG - len(slow)))
     assert len(slow) / LONG == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / LONG))
-
-
-def test_bursts_do_not_jitter() -> None:
-    always = links(job("a", 4, (0, 4, 70)))
-    run = free_run(always, {"a": 0}, 50, conditions=Conditions(jitter=0.3, stragglers=0.5))
-    assert set(run.times["a"]) == {40.0}
 
 
 def test_background_takes_its_mean_share() -> None:
@@ -159,12 +127,6 @@ def test_background_takes_its_mean_share() -> None:
     # Some 20,000 bursts: their lengths and pauses deviate by as much as they last.
     assert carried / run.ends["a"] / 100 == pytest.approx(0.3, rel=0.05)
     assert rows["rate_mbps"].max() <= 100
-
-
-def test_background_holds_jobs_up() -> None:
-    calm = free_run(crowded(), {"a": 0, "b": 0}, 200)
-    crowd = free_run(crowded(), {"a": 0, "b": 0}, 200, conditions=Conditions(background=0.3))
-    assert sum(crowd.times["a"]) > sum(calm.times["a"])
 
 
 # ------------------------------------------------------------------ drift
@@ -200,10 +162,6 @@ def test_clocks_move_apart_as_their_drift_says() -> None:
     assert statistics.stdev(rates) == pytest.approx(ppm / math.sqrt(3), rel=0.15)
 
 
-def test_true_clocks_stay_together() -> None:
-    assert {time for times in drifting(0, 5, 20) for time in times} == {110.0}
-
-
 # ------------------------------------------------------------------ the same for whoever comes
 
 
@@ -235,20 +193,6 @@ def test_the_same_iteration_meets_the_same_chance_in_any_company(conditions: Con
     assert computing(beside) == pytest.approx(computing(alone), rel=1e-9)
     assert computing(slow) == pytest.approx(computing(alone), rel=1e-9)
     assert list(beside.times["a"]) != pytest.approx(list(alone.times["a"]), rel=1e-3)
-
-
-def test_the_same_iteration_meets_the_same_chance_held_back_or_not() -> None:
-    """A job that waits for its slot computes for as long as one that does not."""
-    stretched = links(job("a", 10, (9, 1, 100), max_stretch=5))
-    conditions = Conditions(jitter=0.1)
-    held = play(
-        stretched, {"a": 0}, {"a": 5}, iterations=100, conditions=conditions, seed=4, trace=True
-    )
-    free = free_run(lonely(), {"a": 0}, 100, conditions=conditions, seed=4)
-    starts = held.trace[held.trace["rate_mbps"] > 0]["time_ms"].tolist()
-    computed = [start - 150 * index for index, start in enumerate(starts)]
-    assert computed == pytest.approx(computing(free), rel=1e-9)
-    assert column(held, "iteration_max_ms")["a"] == 150
 
 
 def test_a_run_without_end_is_cut_at_the_horizon() -> None:

@@ -57,16 +57,6 @@ def test_jobs_that_nobody_shifts_are_let_alone(policy: str) -> None:
         pd.testing.assert_frame_equal(run(control), run("slots"))
 
 
-@pytest.mark.parametrize("policy", ["cassini", "metronome-greedy", "metronome"])
-def test_the_same_arguments_give_the_same_run(policy: str) -> None:
-    conditions = Conditions(control="monitor", claim_error=0.1, jitter=0.05)
-    one, other = (
-        simulate(scenario("four-1.00"), policy, conditions=conditions, seed=7) for _ in range(2)
-    )
-    pd.testing.assert_frame_equal(one.jobs, other.jobs)
-    assert one.notes == other.notes
-
-
 def test_true_claims_of_steady_jobs_are_not_corrected() -> None:
     run = simulate(scenario("four-1.00"), "metronome", conditions=Conditions(control="monitor"))
     assert run.notes == ("monitor: 6 checks, 0 claims corrected, jobs re-phased: none",)

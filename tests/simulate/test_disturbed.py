@@ -2,54 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
 from metronome_opt.simulate import POLICIES, Conditions, simulate
-from tests.simulate.played import column, link_table
+from tests.simulate.played import column
 from tests.simulate.scenes import scene, switch, work
-
-LONG = 4000
-
-
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
-def test_other_traffic_takes_its_share_of_a_link_on_average(share: float) -> None:
-    """On nodes that nobody else uses, all that is seen of it is how long they are busy.
-
-    Such traffic comes at twice its share of the capacity for half of the time.
-    """
-    given = scene(switch(3, 2), work("a", 0, 0, iterations=LONG))
-    run = simulate(given, "default", conditions=Conditions(background=share), watch=["node-01"])
-    rows = run.trace[run.trace["job"] == "background"]
-    times = [*rows["time_ms"], 1000 * run.makespan_s]
-    lasted = [after - before for before, after in pairwise(times)]
-    carried = sum(rate * time for rate, time in zip(rows["rate_mbps"], lasted, strict=True))
-    assert carried / (1000 * run.makespan_s) / 100 == pytest.approx(share, rel=0.06)
-    told = link_table(run)["node-01"]
-    assert told["carried_gbit"] == 0  # of jobs
-    assert told["used_s"] == 0
-
-
-@pytest.mark.parametrize(("share", "times"), [(0.1, 2.0), (0.02, 6.0)])
-def test_stragglers_lengthen_iterations_by_their_mean(share: float, times: float) -> None:
-    """40 ms of computing become 40 (1 + share (times - 1)); the burst of 20 stays as it is."""
-    given = scene(switch(2, 2), work("a", 0, 1, iterations=LONG))
-    conditions = Conditions(stragglers=share, straggling=times)
-    run = simulate(given, "default", conditions=conditions)
-    longer = column(run, "iteration_mean_ms")["a"] - 60
-    expected = 40 * share * (times - 1)
-    deviation = 40 * (times - 1) * (share * (1 - share) / LONG) ** 0.5
-    assert longer == pytest.approx(expected, abs=4 * deviation)
-    assert column(run, "iteration_max_ms")["a"] == pytest.approx(40 * times + 20)
-    assert column(run, "ideal_ms")["a"] == 60
-
-
-def test_jitter_leaves_the_mean_as_it_is() -> None:
-    given = scene(switch(2, 2), work("a", 0, 1, iterations=LONG))
-    run = simulate(given, "default", conditions=Conditions(jitter=0.1))
-    mean = column(run, "iteration_mean_ms")["a"]
-    assert mean == pytest.approx(60, abs=4 * 4 / LONG**0.5)
 
 
 @pytest.mark.parametrize("policy", ["default", "exclusive", "ideal"])

@@ -9,10 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metronome_opt.scenario import (
-    data_folder,
-    read_scenario,
-)
 from metronome_opt.simulate.study import read_study
 from tests.simulate.studies import (
     NAMES,
@@ -105,14 +101,3 @@ def test_mixes_keep_their_promise_about_periods() -> None:
         assert tuned.idle_error <= 0.1
         assert 6000 % (5 * close.period) == 0
     assert statistics.mean(float(rounded.idle_error) for rounded in free) > 0.05
-
-
-def test_the_batch_is_half_to_twice_the_shipped_one() -> None:
-    usual = {
-        job.model: job.batch or 0
-        for job in read_scenario(data_folder() / "scenarios/paper-24.yaml").jobs
-    }
-    made = study(draw={"dynamic": {"count": 200}}, grid={"mix": ["harmonic", "any", "free"]})
-    for cell in made.cells:
-        for job in made.scenario(cell, 0).jobs:
-            assert round(usual[job.model] / 2) <= (job.batch or 0) <= 2 * usual[job.model]

@@ -14,8 +14,7 @@ from metronome_opt.gate.plan import Claim, Plan
 from metronome_opt.instance import Instance
 from metronome_opt.simulate import Conditions
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.pattern import Pattern
-from metronome_opt.simulate.runner import Manner, Runner, Slot
+from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
 from tests.builders import job
 from tests.simulate.whole import SLOT, meeting
 from tests.slots import CASES, Case
@@ -36,7 +35,7 @@ def begun(case: Case) -> list[float]:
     engine.assign(0, slot, float(planned + case.period))
     now = 0.5  # between any two whole moments
     for count, length in enumerate(case.lengths, start=1):
-        engine.set_capacity("link", volume / length)
+        engine._world.links["capacity"] = volume / length
         while engine.carried()[0] < count * volume:
             engine.run(now)
             now += 1.0

@@ -7,8 +7,7 @@ import math
 import pytest
 
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.pattern import Pattern
-from metronome_opt.simulate.runner import Runner
+from metronome_opt.simulate.runner import Pattern, Runner
 from tests.builders import job
 
 
@@ -45,20 +44,3 @@ def test_a_job_that_waits_leaves_after_the_iteration_that_it_waits_for() -> None
     engine.end(0)
     assert engine.run(math.inf) == 0
     assert engine.now == 600.0
-
-
-def test_a_job_leaves_before_it_has_run_all_its_iterations() -> None:
-    engine = engine_of(ALTERNATING, iterations=7)
-    engine.run(150.0)
-    engine.end(0)
-    assert (engine.run(math.inf), engine.now, engine.done(0)) == (0, 200.0, 2)
-
-
-def test_who_leaves_leaves_the_link_to_the_others() -> None:
-    """Together both burst for 60 ms instead of 30."""
-    engine = engine_of(ALTERNATING, ALTERNATING)
-    engine.run(131.0)
-    engine.end(0)
-    assert (engine.run(math.inf), engine.now) == (0, 260.0)
-    engine.run(450.0)
-    assert list(engine.times(1)) == [130.0, 130.0, 100.0]

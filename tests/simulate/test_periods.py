@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metronome_opt.simulate.policies.periods import common_periods
+from metronome_opt.simulate.policies.rotation import common_periods
 
 DURATIONS = st.dictionaries(st.integers(0, 9), st.integers(1, 900), min_size=1, max_size=6)
 STRETCH = st.sampled_from((0.0, 0.05, 0.2))
@@ -41,12 +41,6 @@ def test_periods_fit_their_jobs_and_each_other(
     for job, period in periods.items():
         assert durations[job] <= period <= durations[job] * (1 + stretch + idle)
     assert in_step(periods)
-
-
-@given(st.integers(1, 900), st.integers(2, 5))
-def test_equal_jobs_keep_their_period(duration: int, count: int) -> None:
-    alike = dict.fromkeys(range(count), duration)
-    assert common_periods(alike, dict.fromkeys(alike, 1)) == alike
 
 
 @settings(max_examples=300)

@@ -45,17 +45,6 @@ def test_jobs_that_fit_beside_each_other_do_not_notice(policy: str) -> None:
     assert min(slowdowns(pair(switch(2, 2), "default")).values()) == pytest.approx(80 / 60)
 
 
-@SHIFTING
-def test_jobs_in_a_round_do_not_notice(policy: str) -> None:
-    """60, 120 and 60 ms; each 120 hold bursts of 20 of a and c twice, and of 40 of b."""
-    given = scene(
-        switch(2, 3),
-        work("a", 0, 1, iterations=2 * ITERATIONS),
-        work("b", 0, 1, model="Long", batch=8, iterations=ITERATIONS),
-    )
-    assert max(slowdowns(simulate(given, policy)).values()) <= 1.02
-
-
 @pytest.mark.parametrize("policy", ["metronome-greedy", "metronome"])
 def test_who_comes_later_finds_a_gap(policy: str) -> None:
     """Three times 10 of 60 ms, and so twice 20 whatever the first two do."""
@@ -105,18 +94,6 @@ def test_a_newcomer_in_between_costs_the_others_less_than_an_iteration(
     assert max(column(run, "iteration_max_ms").values()) < 90
 
 
-@pytest.mark.parametrize("policy", ["cassini", "metronome"])
-def test_those_that_stay_are_told_their_score_when_planned(policy: str) -> None:
-    scores = column(pair(switch(2, 2), policy), "score")
-    assert scores == {"a": 1, "b": 1}
-
-
-@SHIFTING
-def test_the_same_policy_can_be_asked_again(policy: str) -> None:
-    first, second = (pair(switch(2, 2), policy) for _ in range(2))
-    assert first.jobs.to_csv() == second.jobs.to_csv()
-
-
 # ------------------------------------------------------------------ where
 
 
@@ -135,13 +112,6 @@ def test_who_knows_the_network_keeps_a_lonely_job_together(policy: str) -> None:
     """Two tasks on one node need no network."""
     row = job_table(simulate(scene(racks(2, 2, 2), work("a")), policy))["a"]
     assert (row["nodes"], row["racks"]) == (1, 1)
-
-
-@pytest.mark.parametrize("policy", ["exclusive", "cassini", "metronome-greedy", "metronome"])
-def test_who_knows_the_network_stays_within_a_rack(policy: str) -> None:
-    """An uplink of 100 for three nodes: across racks, bursts of four tasks take twice as long."""
-    row = job_table(simulate(scene(racks(2, 3, 1, "3:1"), work("a", workers=3)), policy))["a"]
-    assert (row["nodes"], row["racks"]) == (3, 1)
 
 
 # ------------------------------------------------------------------ parts of metronome

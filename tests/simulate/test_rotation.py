@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
@@ -15,7 +15,6 @@ from metronome_opt.simulate.policies.rotation import (
     best_rotation,
     crowd_of,
     newcomer,
-    predictions,
 )
 from metronome_opt.simulate.runner import Manner, Slot
 from metronome_opt.verify import evaluate
@@ -36,41 +35,6 @@ def crowd(instance: Instance, ready: Sequence[float], origin: float) -> Crowd:
 
 
 # ------------------------------------------------------------------ beginnings
-
-
-@given(DRAWN, st.booleans(), st.data())
-def test_nobody_waits_for_more_than_a_period(
-    drawn: tuple[Instance, dict[str, int]], turn: bool, data: st.DataObject
-) -> None:
-    instance, offsets = drawn
-    ready = [data.draw(st.floats(0, 1e6)) for _ in instance.jobs]
-    starts = crowd(instance, ready, data.draw(st.floats(0, 1e6))).starts(
-        list(offsets.values()), turn=turn
-    )
-    for job, earliest, start in zip(instance.jobs, ready, starts, strict=True):
-        assert earliest <= start <= earliest + job.period * instance.slot_ms + 1e-6
-
-
-@settings(max_examples=40)
-@given(DRAWN, st.booleans(), st.integers(0, 50), st.data())
-def test_turning_all_together_changes_no_contention(
-    drawn: tuple[Instance, dict[str, int]], turn: bool, origin: int, data: st.DataObject
-) -> None:
-    """Jobs that are ready on the grid begin on the grid."""
-    instance, offsets = drawn
-    slot_ms = instance.slot_ms
-    ready = [float(slot_ms * data.draw(st.integers(0, 50))) for _ in instance.jobs]
-    made = crowd(instance, ready, float(origin * slot_ms))
-    starts = made.starts(list(offsets.values()), turn=turn)
-    begun = {
-        job.name: round(start / slot_ms - origin) % job.period
-        for job, start in zip(instance.jobs, starts, strict=True)
-    }
-    assert turn or begun == offsets
-    turned, planned = evaluate(instance, begun), evaluate(instance, offsets)
-    assert turned.contention == planned.contention
-    assert turned.objectives["latency"] == planned.objectives["latency"]
-    assert turned.elongation == planned.elongation
 
 
 @given(DRAWN, st.data())
@@ -125,20 +89,6 @@ def test_the_best_rotation_adds_what_the_judge_says(
     assert stated == cost(offset) == min(map(cost, range(instance.jobs[moving].period)))
 
 
-@settings(max_examples=50)
-@given(DRAWN)
-def test_predictions_are_those_of_the_judge(drawn: tuple[Instance, dict[str, int]]) -> None:
-    instance, offsets = drawn
-    told = predictions(crowd(instance, [0.0] * len(offsets), 0.0), list(offsets.values()))
-    judged = evaluate(instance, offsets)
-    for index, job in enumerate(instance.jobs):
-        shared = [link.score for link in judged.links if link.jobs > 1 and link.name in job.links]
-        score, elongation = told[index]
-        assert score == (pytest.approx(float(min(shared))) if shared else None)
-        expected = float(judged.elongation[job.name] * instance.slot_ms)
-        assert elongation == pytest.approx(expected)
-
-
 # ------------------------------------------------------------------ the crowd in a cluster
 
 
@@ -151,22 +101,6 @@ def test_who_meets_nobody_is_in_no_crowd() -> None:
     assert [link.name for link in made.instance.links] == ["node-00", "node-01"]
     assert crowd_of(state, [0, 1]) is None
     assert newcomer(state, 1) is None
-
-
-def test_an_instance_says_what_the_jobs_do() -> None:
-    """40 ms of computing and 20 of bursting, or 50 and 10, at all of 100 Mbit/s."""
-    given = scene(
-        switch(2, 2), work("a", 0, 1, priority=4), work("b", 0, 1, model="Short", batch=5)
-    )
-    made = crowd_of(at(given, 0.0, {}), [0, 1])
-    assert made is not None
-    for job, start, length, weight in zip(
-        made.instance.jobs, (40, 50), (20, 10), (4, 1), strict=True
-    ):
-        assert job.period == 60
-        assert [(p.start, p.length, p.rate) for p in job.phases] == [(start, length, 100)]
-        assert job.weight == weight
-        assert job.links == {"node-00": 1, "node-01": 1}
 
 
 def test_a_newcomer_finds_the_gap_between_the_others() -> None:
@@ -212,20 +146,3 @@ def test_who_stays_in_a_slot_is_where_the_slot_is(now: float) -> None:
     assert held.period == 120
     assert held.fixed_offset is not None
     assert (made.origin_ms + held.fixed_offset) % 120 == pytest.approx(0)
-
-
-@given(st.integers(0, 400), st.integers(0, 59))
-def test_a_newcomer_and_one_that_is_there_are_kept_apart(now: int, start: int) -> None:
-    given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
-    assume(start <= now)
-    state = at(given, float(now), {0: float(start)})
-    made = newcomer(state, 1)
-    assert made is not None
-    offset, cost = best_rotation(made, 1)
-    assert cost == (0, Fraction(0))
-    offsets = [job.fixed_offset or 0 for job in made.instance.jobs]
-    offsets[made.members.index(1)] = offset
-    starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))
-    assert (starts[0] - start) % 60 == pytest.approx(0)
-    assert now <= starts[1] <= now + 60
-    assert 20 <= (starts[1] - starts[0]) % 60 <= 40

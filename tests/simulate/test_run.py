@@ -81,16 +81,6 @@ def test_a_job_alone_takes_its_iterations_and_no_more(policy: str) -> None:
 
 
 @EVERYBODY
-def test_jobs_on_the_same_node_need_no_network(policy: str) -> None:
-    pinned = [work(name, nodes=["node-00", "node-00"]) for name in "ab"]
-    pinned[1]["nodes"] = ["node-01", "node-01"]
-    run = simulate(case(*pinned), policy)
-    assert run.jobs["iteration_mean_ms"].tolist() == pytest.approx([alike(run)] * 2)
-    assert (run.links["carried_gbit"] == 0).all()
-    assert (run.links["used_s"] == 0).all()
-
-
-@EVERYBODY
 def test_who_finds_no_gpus_waits_until_some_are_free(policy: str) -> None:
     given = case(work("a", 8), work("b", 8, arrival_s=1))
     run = simulate(given, policy)
@@ -263,14 +253,6 @@ def test_a_watched_link_tells_who_sends(policy: str) -> None:
         rates[job] = rate
     assert carried / 1e6 == pytest.approx(told["carried_gbit"], rel=1e-9)
     assert set(rates.values()) == {0.0}
-
-
-@EVERYBODY
-def test_wrong_claims_leave_what_jobs_really_do_as_it_is(policy: str) -> None:
-    given = case(work("a", nodes=["node-00", "node-01"]))
-    right = simulate(given, policy)
-    wrong = simulate(given, policy, conditions=Conditions(claim_error=0.2))
-    assert right.jobs.to_csv() == wrong.jobs.to_csv()
 
 
 def test_progress_goes_from_nothing_to_all() -> None:

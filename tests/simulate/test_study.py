@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
@@ -15,8 +15,7 @@ from metronome_opt.scenario import (
     read_scenario,
 )
 from metronome_opt.simulate.conditions import Conditions
-from metronome_opt.simulate.policies import PARTS, POLICIES
-from metronome_opt.simulate.study import PolicyName, Study, find_study, read_study
+from metronome_opt.simulate.study import Study, find_study, read_study
 from tests.scenario.examples import scenario
 from tests.simulate.studies import (
     document,
@@ -131,7 +130,6 @@ def test_cells_are_all_combinations_in_order_and_go_where_they_belong() -> None:
 def test_a_study_without_a_grid_has_one_cell() -> None:
     (cell,) = study().cells
     assert (cell.settings, cell.label) == ({}, "all")
-    assert (*POLICIES, *PARTS) == get_args(PolicyName)
     usual = ("default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal")
     assert study().policies == usual
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.fluid.chance import mix
-from metronome_opt.kernels.fluid.tcp import share_of_burst
-from metronome_opt.kernels.fluid.world import empty_world
+from metronome_opt.kernels import kernel
+from metronome_opt.kernels.fluid.loop import mix, share_of_burst
+from metronome_opt.kernels.fluid.world import Floats, World, empty_world
 from metronome_opt.simulate import Conditions
 from metronome_opt.simulate.conditions import TcpShares
 from tests.builders import job
@@ -24,7 +24,6 @@ from tests.simulate.test_conservation import DRAWN, ITERATIONS, SLACK, moments
 
 NEWCOMERS = TcpShares(spread=0.0, newcomer=0.5)
 EQUALS = TcpShares(spread=0.0, newcomer=1.0)
-DRAWN_SHARES = st.builds(TcpShares, st.floats(0, 1.5), st.floats(0.1, 1))
 
 # Slots of 10 ms; links carry 100. Whoever meets somebody when his burst begins has half a share.
 CASES = (
@@ -140,68 +139,7 @@ def test_equal_shares_without_chance_are_fair_to_the_last_bit(
     assert bytes_of(tcp) == bytes_of(fair)
 
 
-@settings(max_examples=50)
-@given(DRAWN, st.sampled_from(("fair", "weighted", "strict")), DRAWN_SHARES)
-def test_other_ways_of_sharing_do_not_ask_for_shares(
-    drawn: tuple[Instance, dict[str, int]], sharing: str, shares: TcpShares
-) -> None:
-    as_ever = free_run(*drawn, ITERATIONS, sharing)
-    assert bytes_of(free_run(*drawn, ITERATIONS, sharing, tcp=shares)) == bytes_of(as_ever)
-
-
-def test_a_job_alone_has_the_same_times_under_every_share() -> None:
-    """What chance does to computing times is another number than that of a share."""
-    instance = links(job("a", 10, (2, 3, 100), (6, 2, 50)))
-    fair = free_run(instance, {"a": 0}, 50, "fair", Conditions(jitter=0.1), 3)
-    tcp = free_run(instance, {"a": 0}, 50, "tcp", Conditions(jitter=0.1), 3)
-    assert bytes_of(tcp) == bytes_of(fair)
-    assert len(set(fair.times["a"])) > 40
-
-
 # ------------------------------------------------------------------ at every moment
-
-
-@settings(max_examples=150)
-@given(DRAWN, DRAWN_SHARES, st.integers(0, 3))
-def test_links_are_never_too_full_and_carry_all_that_is_sent(
-    drawn: tuple[Instance, dict[str, int]], shares: TcpShares, seed: int
-) -> None:
-    instance, _ = drawn
-    run = free_run(*drawn, ITERATIONS, "tcp", seed=seed, tcp=shares)
-    seen = moments(run.trace)
-    capacity = {link.name: link.capacity for link in instance.links}
-    sent = dict.fromkeys(((link, job.name) for job in instance.jobs for link in job.links), 0.0)
-    for moment, after in itertools.pairwise(seen):
-        for link, most in capacity.items():
-            carried = sum(rate for (name, _), rate in moment.rates.items() if name == link)
-            assert carried <= most * (1 + SLACK)
-        for use, rate in moment.rates.items():
-            sent[use] += rate * (after.time - moment.time)
-    for each in instance.jobs:
-        for link, flows in each.links.items():
-            volume = flows * each.volume * instance.slot_ms * ITERATIONS
-            assert sent[link, each.name] == pytest.approx(volume, rel=SLACK)
-        assert min(run.times[each.name]) >= each.period * instance.slot_ms * (1 - SLACK)
-
-
-@settings(max_examples=100)
-@given(DRAWN, DRAWN_SHARES, st.integers(0, 3))
-def test_whoever_is_held_back_has_a_full_link(
-    drawn: tuple[Instance, dict[str, int]], shares: TcpShares, seed: int
-) -> None:
-    """Links do not idle while somebody who could send more has to wait."""
-    instance, _ = drawn
-    run = free_run(*drawn, ITERATIONS, "tcp", seed=seed, tcp=shares)
-    fastest = {each.name: min(phase.rate for phase in each.phases) for each in instance.jobs}
-    capacity = {link.name: link.capacity for link in instance.links}
-    for moment in moments(run.trace):
-        carried = dict.fromkeys(capacity, 0.0)
-        for (link, _), rate in moment.rates.items():
-            carried[link] += rate
-        for each in instance.jobs:
-            flows = [moment.rates.get((link, each.name), 0) / n for link, n in each.links.items()]
-            if flows and 0 < flows[0] < fastest[each.name] * (1 - SLACK):
-                assert any(carried[link] >= capacity[link] * (1 - SLACK) for link in each.links)
 
 
 # ------------------------------------------------------------------ chance
@@ -224,6 +162,15 @@ def test_what_a_burst_draws_does_not_depend_on_who_else_is_there() -> None:
         assert three.times[name].tobytes() == two.times[name].tobytes()
 
 
+@kernel
+def shares(world: World, count: int) -> Floats:
+    """Return the shares of so many bursts of the first job."""
+    found = np.empty(count)
+    for draw in range(count):
+        found[draw] = share_of_burst(world, 0, mix(np.uint64(5), draw))
+    return found
+
+
 def test_shares_are_lognormal_of_median_one_and_newcomers_have_that_much_less() -> None:
     """Of 20,000: standard errors of 0.004 for the median and 0.0016 for the deviation.
 
@@ -233,14 +180,13 @@ def test_shares_are_lognormal_of_median_one_and_newcomers_have_that_much_less() 
     world.clock["spread"], world.clock["newcomer"] = 0.3, 0.6
     world.jobs["uses"] = 2
     world.uses["link"] = 0, 1
-    draws = [np.uint64(mix(np.uint64(5), count)) for count in range(20_000)]
-    logs = np.log([share_of_burst(world, 0, draw) for draw in draws])
+    logs = np.log(shares(world, 20_000))
     assert np.median(logs) == pytest.approx(0, abs=0.015)
     assert logs.std() == pytest.approx(0.3, abs=0.006)
     assert np.abs(logs).max() == pytest.approx(0.9)
     assert np.mean(np.abs(logs) < 0.3) == pytest.approx(0.683, abs=0.015)
     world.links["active"] = 0, 1
-    meeting = np.log([share_of_burst(world, 0, draw) for draw in draws])
+    meeting = np.log(shares(world, 20_000))
     assert meeting - logs == pytest.approx(np.full(len(logs), math.log(0.6)))
 
 
@@ -260,16 +206,6 @@ def test_every_burst_draws_a_share_of_its_own() -> None:
     seen = np.log(ratios(run)[:200])
     assert len(set(seen.round(9))) == 200
     assert seen.std() == pytest.approx(0.3, abs=0.04)
-
-
-def test_every_seed_draws_shares_of_its_own() -> None:
-    """Both are drawn, and the second one is a newcomer; standard errors 0.021 and 0.015."""
-    seen = []
-    for seed in range(400):
-        run = free_run(PAIR, starts(a=0, b=0), 1, "tcp", seed=seed, tcp=TcpShares(0.3, 0.6))
-        seen.append(math.log(ratios(run)[0]))
-    assert np.mean(seen) == pytest.approx(math.log(0.6), abs=0.06)
-    assert np.std(seen) == pytest.approx(math.sqrt(2) * 0.3, abs=0.045)
 
 
 @pytest.mark.parametrize("seed", range(5))

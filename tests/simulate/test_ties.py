@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance
 from metronome_opt.simulate import play
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.pattern import Pattern
-from metronome_opt.simulate.runner import Manner, Runner, Slot
+from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
 from tests.builders import job
 from tests.simulate.cases import links
 from tests.simulate.exact import exact_times

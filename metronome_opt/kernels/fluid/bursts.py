@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from numba import njit
-
-from metronome_opt.kernels.fluid.rates import is_over, note_rate, own_rate, set_rate
-from metronome_opt.kernels.fluid.sharing import join, join_held, share_out
+from metronome_opt.kernels import inner
+from metronome_opt.kernels.fluid.sharing import (
+    is_over,
+    join,
+    join_held,
+    note_rate,
+    own_rate,
+    set_rate,
+    share_out,
+)
 from metronome_opt.kernels.fluid.world import World
 
 
-@njit(cache=True, nogil=True)
+@inner
 def begin_burst(world: World, job: int) -> None:
     """Let a job send on all its links."""
     clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
@@ -45,7 +51,7 @@ def begin_burst(world: World, job: int) -> None:
     share_out(world, count)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def end_burst(world: World, job: int) -> None:
     """Take a burst off its links and give what it leaves to the others."""
     clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
@@ -76,27 +82,5 @@ def end_burst(world: World, job: int) -> None:
             links[link].over += now - links[link].over_since
     for use in range(row.first_use, row.first_use + row.uses):
         count = join_held(world, uses[use].link, count)
-    if count:
-        share_out(world, count)
-
-
-@njit(cache=True, nogil=True)
-def change_capacity(world: World, link: int, capacity: float) -> None:
-    """Let a link carry more or less from now on."""
-    clock, links, uses = world.clock, world.links, world.uses
-    now = clock[0].now
-    was_over = is_over(world, link)
-    links[link].capacity = capacity
-    over = is_over(world, link)
-    if over and not was_over:
-        links[link].over_since = now
-    if was_over and not over:
-        links[link].over += now - links[link].over_since
-    clock[0].stamp += 1
-    count = 0
-    use = links[link].head
-    while use >= 0:
-        count = join(world, uses[use].job, count)
-        use = uses[use].next
     if count:
         share_out(world, count)

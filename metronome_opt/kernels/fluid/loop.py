@@ -1,16 +1,20 @@
-"""The loop: one event after the other, each at its exact time."""
+"""The loop: one event after the other, each at its exact time, and the chance that it meets.
+
+Random numbers go by their place, not by their turn: the factor of the k-th computing time of a job
+is a function of the seed, the job, the iteration and the segment. So whatever a policy does, the
+job meets the same chance in the same iteration, and policies can be compared pair by pair.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+import math
 
-from metronome_opt.kernels.fluid import heap
+import numpy as np
+
+from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.fluid.bursts import begin_burst, end_burst
-from metronome_opt.kernels.fluid.chance import exponential, mix, slowness
-from metronome_opt.kernels.fluid.rates import is_over, own_rate, set_rate
+from metronome_opt.kernels.fluid.sharing import is_over, own_rate, set_rate
 from metronome_opt.kernels.fluid.slots import burst_start, next_start, postponed
-from metronome_opt.kernels.fluid.tcp import share_of_burst
 from metronome_opt.kernels.fluid.world import (
     AWAY,
     BURSTING,
@@ -20,14 +24,84 @@ from metronome_opt.kernels.fluid.world import (
     Floats,
     Rows,
     World,
+    put_event,
+    take_event,
 )
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ONE, _TWO = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+_UNIT = 1.0 / 2.0**53
+_CUT = 3.0  # standard deviations
+
+
+@inner
+def mix(state: np.uint64, step: int) -> np.uint64:
+    """Return a number that looks as if it had nothing to do with `state` and `step`.
+
+    References
+    ----------
+    G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014
+    (the finaliser of SplitMix64).
+    """
+    z = state + _GOLDEN * np.uint64(step + 1)
+    z = (z ^ (z >> _S30)) * _ONE
+    z = (z ^ (z >> _S27)) * _TWO
+    return z ^ (z >> _S31)
+
+
+@inner
+def uniform(state: np.uint64) -> float:
+    """Return a number in (0, 1)."""
+    return (float(state >> _S11) + 0.5) * _UNIT
+
+
+@inner
+def exponential(state: np.uint64) -> float:
+    """Return an exponential number of mean 1."""
+    return -math.log(uniform(state))
+
+
+@inner
+def normal(state: np.uint64) -> float:
+    """Return a standard normal number, no further from 0 than three standard deviations."""
+    radius = math.sqrt(2.0 * exponential(mix(state, 0)))
+    number = radius * math.cos(2.0 * math.pi * uniform(mix(state, 1)))
+    return min(max(number, -_CUT), _CUT)
+
+
+@inner
+def slowness(state: np.uint64, jitter: float, stragglers: float, straggling: float) -> float:
+    """Return by what factor a computing time is longer than usual."""
+    factor = 1.0
+    if jitter > 0.0:
+        factor += jitter * normal(mix(state, 2))
+    if stragglers > 0.0 and uniform(mix(state, 3)) < stragglers:
+        factor *= straggling
+    return factor
+
+
+@inner
+def share_of_burst(world: World, job: int, draw: np.uint64) -> float:
+    """Return the share of a burst that begins now, which it keeps to its end.
+
+    The share of a burst that begins alone is drawn from a lognormal distribution of median 1. One
+    that meets another burst, on any of its links, has a window that is still small, and so less.
+    """
+    clock, row = world.clock[0], world.jobs[job]
+    share = math.exp(clock.spread * normal(mix(draw, 5)))
+    for use in range(row.first_use, row.first_use + row.uses):
+        if world.links[world.uses[use].link].active > 0:
+            return share * float(clock.newcomer)
+    return share
+
 
 REACHED, FINISHED, FULL, PAUSED = range(4)
 """Why the loop returned: the time is reached, a job has run all its iterations, the trace has no
 room left, or so many events have happened."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run(world: World, until: float, most_events: int, room: int) -> int:
     """Go on until `until`, at the latest.
 
@@ -62,7 +136,7 @@ def run(world: World, until: float, most_events: int, room: int) -> int:
     return REACHED
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _happen(world: World, job: int) -> bool:
     """Let the next event of a job happen; return whether it has finished."""
     row = world.jobs[job]
@@ -85,7 +159,7 @@ def _happen(world: World, job: int) -> bool:
     return _go_on(world, job, stage)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _begin(world: World, job: int) -> None:
     """Begin an iteration."""
     row = world.jobs[job]
@@ -94,7 +168,7 @@ def _begin(world: World, job: int) -> None:
     row.segment = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _go_on(world: World, job: int, stage: int) -> bool:
     """Go on to what takes time next, now that `stage` is over; return whether nothing is left."""
     row = world.jobs[job]
@@ -133,7 +207,7 @@ def _go_on(world: World, job: int, stage: int) -> bool:
         _begin(world, job)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _send(world: World, job: int) -> None:
     """Begin the burst of the segment."""
     row = world.jobs[job]
@@ -152,7 +226,7 @@ def _send(world: World, job: int) -> None:
         set_rate(world, job, own_rate(world, job))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _note_computing(world: World, job: int) -> None:
     """Take down how long the computing took that is over."""
     row = world.jobs[job]
@@ -164,7 +238,7 @@ def _note_computing(world: World, job: int) -> None:
         seen.squares += time * time
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _note_burst(world: World, job: int) -> None:
     """Take down how long the burst took that is over."""
     row = world.jobs[job]
@@ -173,15 +247,15 @@ def _note_burst(world: World, job: int) -> None:
         seen.shortest = min(seen.shortest, world.clock[0].now - seen.since)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def leave(world: World, job: int) -> None:
     """Take a job that sends nothing out of the simulation."""
     row = world.jobs[job]
     row.stage = AWAY
-    heap.take(world.heap, world.clock, world.jobs, job)
+    take_event(world.heap, world.clock, world.jobs, job)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def wait_for(world: World, job: int, start: float) -> None:
     """Let a job that waits begin at another time."""
     row = world.jobs[job]
@@ -189,7 +263,7 @@ def wait_for(world: World, job: int, start: float) -> None:
     _until(world, job, row.stage, start)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def enter(world: World, job: int, start: float) -> None:
     """Let a job begin its first iteration at `start`."""
     row = world.jobs[job]
@@ -199,16 +273,16 @@ def enter(world: World, job: int, start: float) -> None:
     _until(world, job, WAITING, start)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _until(world: World, job: int, stage: int, time: float) -> None:
     row = world.jobs[job]
     row.stage = stage
     row.key = time
     row.order = world.jobs.shape[0] + job
-    heap.put(world.heap, world.clock, world.jobs, job)
+    put_event(world.heap, world.clock, world.jobs, job)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _factor(world: World, job: int) -> float:
     clock, row = world.clock[0], world.jobs[job]
     if row.random:
@@ -218,20 +292,20 @@ def _factor(world: World, job: int) -> float:
     return 1.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _volume(world: World, job: int) -> float:
     row = world.jobs[job]
     volume: float = world.segments[row.first_segment + row.segment].volume
     return volume * exponential(mix(_draw(row), 1)) if row.random else volume
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _draw(row: Rows) -> np.uint64:
     """Return where the numbers of this segment of this iteration come from."""
     return mix(mix(row.chance, row.done), row.segment)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _time_iteration(world: World, job: int) -> None:
     """Take down how long the iteration took that is over, if there was one.
 
@@ -259,7 +333,7 @@ def _time_iteration(world: World, job: int) -> None:
     row.timed += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settle(world: World) -> None:
     """Bring all bursts and links up to now, so that what they have done so far can be read."""
     now = world.clock[0].now
@@ -278,7 +352,7 @@ def settle(world: World) -> None:
                 row.over_since = now
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_sent(world: World, volumes: Floats) -> None:
     """Add what each flow of each job has sent so far, shape (jobs,)."""
     now = world.clock[0].now

@@ -1,4 +1,4 @@
-"""Who gets how much of the links: progressive filling, one priority class after the other.
+"""Rates of bursts: progressive filling, one priority class after the other.
 
 A link whose bursts together stay within its capacity at their own rates never holds anybody up. On
 the others, a burst that begins or ends changes the rates of those that it meets, and so on from
@@ -9,16 +9,208 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from metronome_opt.kernels import inner
+from metronome_opt.kernels.fluid.world import World, put_event
 
-from metronome_opt.kernels.fluid.filling import fill
-from metronome_opt.kernels.fluid.rates import ROUNDING, is_over, set_rate
-from metronome_opt.kernels.fluid.world import World
+ROUNDING = 1e-12
+"""Sums of rates that fill a link to the last bit are not taken for more than it carries."""
+
+# The share of a burst that rounding may leave over when it ends.
+_NOTHING = 1e-12
+
+
+@inner
+def is_over(world: World, link: int) -> bool:
+    """Whether the bursts on a link would need more than it carries."""
+    row = world.links[link]
+    over: bool = row.demand > row.capacity * (1.0 + ROUNDING)
+    return over
+
+
+@inner
+def own_rate(world: World, job: int) -> float:
+    """Return the fastest that a flow of a job may send in its burst."""
+    row = world.jobs[job]
+    rate: float = world.segments[row.first_segment + row.segment].rate
+    return rate
+
+
+@inner
+def set_rate(world: World, job: int, rate: float) -> None:
+    """Let a burst go on at another rate from now on."""
+    row = world.jobs[job]
+    if row.rate == rate:
+        return
+    now = world.clock[0].now
+    if row.rate > 0.0:
+        row.left = max(0.0, row.left - row.rate * (now - row.since))
+    row.since = now
+    row.rate = rate
+    if row.left <= _NOTHING * world.segments[row.first_segment + row.segment].volume:
+        row.key = now  # it ends now, even if somebody takes the link at this very moment
+    else:
+        row.key = now + row.left / rate if rate > 0.0 else math.inf
+    put_event(world.heap, world.clock, world.jobs, job)
+    note_rate(world, job, rate)
+
+
+@inner
+def note_rate(world: World, job: int, rate: float) -> None:
+    """Write a new rate into the trace of the links that are watched."""
+    clock = world.clock
+    row = world.jobs[job]
+    for use in range(row.first_use, row.first_use + row.uses):
+        if world.links[world.uses[use].link].watched:
+            record = world.trace[clock[0].traced]
+            record.time = clock[0].now
+            record.use = use
+            record.rate = rate
+            clock[0].traced += 1
+
+
+@inner
+def fill(world: World, begin: int, end: int) -> None:
+    """Raise the offers of one class together until links or own rates stop them.
+
+    References
+    ----------
+    D. Bertsekas, R. Gallager, "Data Networks", 2nd edition, section 6.5.2.
+    """
+    touched = _touch(world, begin, end)
+    while begin < end:
+        touched, level = _least_level(world, touched)
+        before = begin
+        begin = _settle_own(world, begin, end, level)
+        if begin == before:
+            begin = _settle_held(world, begin, end, touched, level)
+
+
+@inner
+def _touch(world: World, begin: int, end: int) -> int:
+    """Withdraw the offers of a class and open the links that it meets on; return how many."""
+    jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
+    for i in range(begin, end):
+        jobs[members[i]].offer = -1.0
+    world.clock[0].mark += 1
+    mark = world.clock[0].mark
+    touched = 0
+    for i in range(begin, end):
+        row = jobs[members[i]]
+        for use in range(row.first_use, row.first_use + row.uses):
+            link = uses[use].link
+            if links[link].stamp != mark and is_over(world, link):
+                links[link].stamp = mark
+                world.touched[touched] = link
+                touched += 1
+                _open(world, link, row.rank)
+    return touched
+
+
+@inner
+def _open(world: World, link: int, rank: int) -> None:
+    """Find out what a link has left for the members of a class."""
+    row = world.links[link]
+    row.left = row.capacity
+    row.weight = 0.0
+    row.open = 0
+    use = row.head
+    while use >= 0:
+        job = world.jobs[world.uses[use].job]
+        flows = world.uses[use].flows
+        if job.stamp == world.clock[0].stamp:
+            if job.rank == rank:
+                row.weight += flows * job.share
+                row.open += 1
+            elif job.rank > rank:
+                row.left -= flows * job.offer
+        elif job.rank >= rank:
+            row.left -= flows * job.rate
+        use = world.uses[use].next
+    if row.left < row.capacity * ROUNDING:
+        row.left = 0.0  # what rounding left of nothing
+
+
+@inner
+def _least_level(world: World, touched: int) -> tuple[int, float]:
+    """Drop links that nobody waits at; return how many are left and at what level one is full."""
+    level = math.inf
+    kept = 0
+    for i in range(touched):
+        link = world.touched[i]
+        row = world.links[link]
+        if row.open > 0:
+            world.touched[kept] = link
+            kept += 1
+            level = min(level, max(row.left, 0.0) / row.weight)
+    return kept, level
+
+
+@inner
+def _settle_own(world: World, begin: int, end: int, level: float) -> int:
+    """Offer their own rates to those that want no more; return where the others begin."""
+    members = world.members
+    for i in range(begin, end):
+        job = members[i]
+        row = world.jobs[job]
+        own = own_rate(world, job)
+        if own <= level * row.share:
+            _settle(world, job, own, -1)
+            members[i], members[begin] = members[begin], job
+            begin += 1
+    return begin
+
+
+@inner
+def _settle_held(world: World, begin: int, end: int, touched: int, level: float) -> int:
+    """Offer the level to all on links that are full at it; return where the others begin."""
+    jobs, members = world.jobs, world.members
+    rank = jobs[members[begin]].rank
+    for i in range(touched):
+        link = world.touched[i]
+        row = world.links[link]
+        # Of those that meet on it some may be settled by now; that leaves the level as it is.
+        if row.open > 0 and max(row.left, 0.0) <= level * row.weight * (1.0 + ROUNDING):
+            use = row.head
+            while use >= 0:
+                job = world.uses[use].job
+                if _is_open(world, job, rank):
+                    _settle(world, job, level * jobs[job].share, link)
+                use = world.uses[use].next
+    for i in range(begin, end):
+        job = members[i]
+        if jobs[job].offer >= 0.0:
+            members[i], members[begin] = members[begin], job
+            begin += 1
+    return begin
+
+
+@inner
+def _is_open(world: World, job: int, rank: int) -> bool:
+    row = world.jobs[job]
+    waits: bool = row.rank == rank and row.offer < 0.0 and row.stamp == world.clock[0].stamp
+    return waits
+
+
+@inner
+def _settle(world: World, job: int, rate: float, held_by: int) -> None:
+    """Offer a job its rate and take it off its links."""
+    row = world.jobs[job]
+    row.offer = rate
+    row.held_by = held_by
+    mark = world.clock[0].mark
+    for use in range(row.first_use, row.first_use + row.uses):
+        link = world.links[world.uses[use].link]
+        if link.stamp == mark:
+            flows = world.uses[use].flows
+            link.left -= flows * rate
+            link.weight -= flows * row.share
+            link.open -= 1
+
 
 _LOWEST, _NO_RANK = -(2**62), 2**62
 
 
-@njit(cache=True, nogil=True)
+@inner
 def join(world: World, job: int, count: int) -> int:
     """Make a sending job a member, one of those whose rates are shared out anew.
 
@@ -40,7 +232,7 @@ def join(world: World, job: int, count: int) -> int:
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def join_held(world: World, link: int, count: int) -> int:
     """Make members of all that a link holds back; return how many members there are."""
     use = world.links[link].head
@@ -52,7 +244,7 @@ def join_held(world: World, link: int, count: int) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def share_out(world: World, count: int) -> None:
     """Give the first `count` members, and whoever that concerns, their rates.
 
@@ -76,7 +268,7 @@ def share_out(world: World, count: int) -> None:
         set_rate(world, members[i], jobs[members[i]].offer)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _next_class(world: World, begin: int, count: int) -> int:
     """Bring the members of the highest rank from `begin` on to the front; return their end."""
     jobs, members = world.jobs, world.members
@@ -91,7 +283,7 @@ def _next_class(world: World, begin: int, count: int) -> int:
     return end
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _concerned(world: World, count: int) -> int:
     """Make members of all that do not have the right rate beside what is offered."""
     jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
@@ -107,7 +299,7 @@ def _concerned(world: World, count: int) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _concerned_on(world: World, link: int, count: int) -> int:
     """Do so on one link, from the highest class down."""
     jobs, uses = world.jobs, world.uses
@@ -148,7 +340,7 @@ def _concerned_on(world: World, link: int, count: int) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _join_beyond(world: World, link: int, count: int, rank: int, lost: float, limit: float) -> int:
     """Make members of whom the link held back but has `lost`, and of who has more than `limit`."""
     jobs, uses = world.jobs, world.uses
@@ -164,7 +356,7 @@ def _join_beyond(world: World, link: int, count: int, rank: int, lost: float, li
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _highest_below(world: World, link: int, limit: int) -> int:
     """Return the highest rank below `limit` on a link."""
     highest = _LOWEST

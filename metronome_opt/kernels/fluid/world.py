@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from metronome_opt.kernels import inner
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Rows = Any  # structured arrays, whose fields a type checker cannot see
@@ -179,3 +181,68 @@ def empty_world(
     world.links["head"] = -1
     world.segments["shortest"] = np.inf
     return world
+
+
+@inner
+def _earlier(jobs: Rows, one: int, other: int) -> bool:
+    a, b = jobs[one].key, jobs[other].key
+    earlier: bool = a < b or (a == b and jobs[one].order < jobs[other].order)
+    return earlier
+
+
+@inner
+def _rise(heap: Ints, jobs: Rows, place: int, job: int) -> None:
+    while place > 0:
+        above = (place - 1) >> 1
+        if not _earlier(jobs, job, heap[above]):
+            break
+        heap[place] = heap[above]
+        jobs[heap[place]].place = place
+        place = above
+    heap[place] = job
+    jobs[job].place = place
+
+
+@inner
+def _sink(heap: Ints, size: int, jobs: Rows, place: int, job: int) -> None:
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size and _earlier(jobs, heap[below + 1], heap[below]):
+            below += 1
+        if not _earlier(jobs, heap[below], job):
+            break
+        heap[place] = heap[below]
+        jobs[heap[place]].place = place
+        place = below
+    heap[place] = job
+    jobs[job].place = place
+
+
+@inner
+def put_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
+    """Put a job in, or where it belongs now that its key or order has changed."""
+    place = jobs[job].place
+    if place < 0:
+        place = clock[0].heap
+        clock[0].heap += 1
+        _rise(heap, jobs, place, job)
+    elif place > 0 and _earlier(jobs, job, heap[(place - 1) >> 1]):
+        _rise(heap, jobs, place, job)
+    else:
+        _sink(heap, clock[0].heap, jobs, place, job)
+
+
+@inner
+def take_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
+    """Take a job out, if it is in."""
+    place = jobs[job].place
+    if place < 0:
+        return
+    jobs[job].place = -1
+    clock[0].heap -= 1
+    last = heap[clock[0].heap]
+    if last != job:
+        jobs[last].place = place
+        put_event(heap, clock, jobs, last)

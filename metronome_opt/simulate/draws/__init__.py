@@ -11,11 +11,8 @@ from pydantic import model_validator
 
 from metronome_opt.records import Record, refuse
 from metronome_opt.simulate.draws.dynamic import Dynamic
-from metronome_opt.simulate.draws.generator import Generator
-from metronome_opt.simulate.draws.given import Given
-from metronome_opt.simulate.draws.setup import Setup
-from metronome_opt.simulate.draws.snapshot import Snapshot
-from metronome_opt.simulate.draws.static import Static
+from metronome_opt.simulate.draws.setup import Generator, Given, Setup
+from metronome_opt.simulate.draws.static import Snapshot, Static
 
 __all__ = ["Draw", "Dynamic", "Generator", "Given", "Setup", "Snapshot", "Static"]
 

@@ -13,8 +13,7 @@ from pydantic import Field, model_validator
 from metronome_opt.errors import InputError
 from metronome_opt.records import refuse
 from metronome_opt.scenario.model import Work
-from metronome_opt.simulate.draws.generator import Generator, Priorities, Span
-from metronome_opt.simulate.draws.setup import Mix, Setup, stream
+from metronome_opt.simulate.draws.setup import Generator, Mix, Priorities, Setup, Span, stream
 
 MAX_JOBS = 1_000_000
 

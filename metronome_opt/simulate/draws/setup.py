@@ -1,17 +1,23 @@
-"""What jobs are drawn for, and how long an iteration of one takes there."""
+"""Generators of jobs: what they have in common, and what jobs are drawn for."""
 
 from __future__ import annotations
 
 import random
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, show
+from metronome_opt.records import Record
 from metronome_opt.scenario.machines import ListedCluster
-from metronome_opt.scenario.model import Cluster, network_of, read_scenario
+from metronome_opt.scenario.model import Cluster, Work, network_of, read_scenario
 from metronome_opt.scenario.rounding import batches_around, suitable_batches
 from metronome_opt.scenario.traffic import Setting, iteration
 from metronome_opt.scenario.workload import (
@@ -197,3 +203,71 @@ def stream(seed: int, aspect: str) -> random.Random:
     do: a higher load brings the same jobs sooner.
     """
     return random.Random(f"{aspect} {seed}")  # noqa: S311 (not for cryptography)
+
+
+MAX_ITERATIONS = 10**9
+
+
+class Generator(Record, ABC):
+    """Parameters from which, with a seed, the jobs of a scenario are drawn."""
+
+    @abstractmethod
+    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
+        """Return the jobs; the same parameters, setup and seed give the same ones.
+
+        Raises
+        ------
+        InputError
+            If there are none for these parameters; the text begins with the parameter's name.
+        """
+
+
+def _classes(value: Any) -> Any:
+    """Read classes of priority: text such as ``1/4/16``, so that it can stand in a grid."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(/[0-9]{1,9})*", value):
+        return tuple(map(int, value.split("/")))
+    if isinstance(value, tuple):  # as it is read already
+        return value
+    raise PydanticCustomError("classes", "must be text such as '1/2/4'")
+
+
+def _written(value: tuple[int, ...]) -> str:
+    return "/".join(map(str, value))
+
+
+def _ordered(value: tuple[int, int]) -> tuple[int, int]:
+    if value[0] > value[1]:
+        raise PydanticCustomError("ordered", "must be the least and the most, in this order")
+    return value
+
+
+Priorities = Annotated[tuple[int, ...], BeforeValidator(_classes), PlainSerializer(_written)]
+"""Classes of priority that jobs are drawn from evenly, written ``1/2/4``."""
+
+Span = Annotated[
+    tuple[
+        Annotated[int, Field(ge=1, le=MAX_ITERATIONS)],
+        Annotated[int, Field(ge=1, le=MAX_ITERATIONS)],
+    ],
+    Field(strict=False),
+    AfterValidator(_ordered),
+]
+"""The least and the most of what is drawn evenly."""
+
+Seconds = Annotated[float, Field(gt=0, le=10**7, allow_inf_nan=False)]
+
+
+class Given(Generator):
+    """The same jobs for every seed, which is left to what disturbs them.
+
+    Parameters
+    ----------
+    work
+        The jobs, as in a scenario.
+    """
+
+    work: Annotated[tuple[Work, ...], Field(strict=False)]
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:  # noqa: ARG002 (as all generators)
+        """Return the jobs."""
+        return self.work

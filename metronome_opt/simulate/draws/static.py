@@ -1,17 +1,62 @@
-"""`static`: the thirteen models of the shipped paper-24, all there from the beginning."""
+"""`static` and `snapshot`: jobs on nodes that are drawn or given, all there from the beginning."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from metronome_opt.errors import InputError
-from metronome_opt.records import Positive
-from metronome_opt.scenario.model import Work
-from metronome_opt.simulate.draws.fragments import take_fragment
-from metronome_opt.simulate.draws.generator import Generator, Priorities, Seconds, Span
-from metronome_opt.simulate.draws.setup import Mix, Model, Setup, stream
+from pydantic import Field, model_validator
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.records import FrozenMap, Name, NonNegative, Positive, Record, refuse
+from metronome_opt.scenario.model import Cluster, Work
+from metronome_opt.simulate.draws.setup import (
+    Generator,
+    Mix,
+    Model,
+    Priorities,
+    Seconds,
+    Setup,
+    Span,
+    stream,
+)
+
+
+def take_fragment(
+    draw: random.Random, cluster: Cluster, free: Counter[str], workers: int, racks: int
+) -> tuple[str, ...] | None:
+    """Take a GPU on each of `workers` random nodes, from `racks` racks or as many as it needs.
+
+    Parameters
+    ----------
+    draw
+        Where chance comes from.
+    cluster
+        The nodes.
+    free
+        GPUs that are free on each node; those that are taken are subtracted.
+    workers, racks
+        How many.
+
+    Returns
+    -------
+    tuple of str or None
+        The nodes in order; None if fewer than `workers` have a GPU that is free.
+    """
+    size = cluster.nodes // cluster.rack_count
+    pool: list[str] = []
+    for count, rack in enumerate(draw.sample(range(cluster.rack_count), cluster.rack_count), 1):
+        names = cluster.node_names[rack * size : (rack + 1) * size]
+        pool += [node for node in names if free[node]]
+        if count >= racks and len(pool) >= workers:
+            break
+    if len(pool) < workers:
+        return None
+    nodes = tuple(sorted(draw.sample(pool, workers)))
+    free.subtract(nodes)
+    return nodes
+
 
 ATTEMPTS = 1000
 HYBRID_WORKERS = (4, 8)  # one or two replicas of GPT3
@@ -100,5 +145,79 @@ class Static(Generator):
             workers=workers,
             priority=priority,
             nodes=nodes,
+            iterations=max(1, round(self.seconds / alone_s)),
+        )
+
+
+WORKERS = 2  # one on each node
+
+
+class Member(Record):
+    """A job of a mix: model, batch and priority."""
+
+    model: Name
+    batch: Positive
+    priority: NonNegative = 1
+
+
+class Snapshot(Generator):
+    """Jobs of two workers, one on each of the first two nodes.
+
+    All of them cross the interfaces of both nodes, so that they share one link, twice. A job
+    arrives within the length of its first iteration; when is what the seed draws.
+
+    Parameters
+    ----------
+    mixes
+        The jobs of each mix, by the name of the mix.
+    mix
+        Which of them; the first if none is named.
+    seconds
+        How long each job would take if the network were its own.
+    """
+
+    mixes: FrozenMap[Name, Annotated[tuple[Member, ...], Field(strict=False)]]
+    mix: Name | None = None
+    seconds: Seconds = 120.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.mixes:
+            refuse("mixes", "empty; name at least one")
+        for name, members in self.mixes.items():
+            if not members:
+                refuse(f"mixes.{name}", "empty; name a model and its batch")
+        if self.mix is not None and self.mix not in self.mixes:
+            refuse("mix", f"there is no mix {show(self.mix)}; there are {', '.join(self.mixes)}")
+        return self
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
+        """Return the jobs of the mix in its order."""
+        if setup.cluster.nodes < 2:
+            raise InputError(f"mixes: jobs need two nodes, the cluster has {setup.cluster.nodes}")
+        nodes = setup.cluster.node_names[:2]
+        mix = self.mixes[self.mix or next(iter(self.mixes))]
+        draw = stream(seed, "arrivals")
+        return tuple(
+            self._job(setup, index, member, nodes, draw) for index, member in enumerate(mix)
+        )
+
+    def _job(
+        self,
+        setup: Setup,
+        index: int,
+        member: Member,
+        nodes: tuple[str, ...],
+        draw: random.Random,
+    ) -> Work:
+        alone_s = setup.alone_s(setup.workload(member.model), WORKERS, member.batch, nodes)
+        return Work(
+            name=f"{member.model.lower()}-{index}",
+            model=member.model,
+            batch=member.batch,
+            workers=WORKERS,
+            priority=member.priority,
+            nodes=nodes,
+            arrival_s=alone_s * draw.random(),
             iterations=max(1, round(self.seconds / alone_s)),
         )

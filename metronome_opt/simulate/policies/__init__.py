@@ -1,7 +1,192 @@
-"""Policies: who runs where, and when each job may begin its iterations."""
+"""Policies: who runs where, and when each job may begin its iterations.
+
+A policy is a file with a class, and one `Registration`: of ours in the table below, of those of
+other packages in the entry points of the group ``metronome_opt.policies``, each of which names a
+`Registration`. Command line, studies, campaigns and figures know them all by name.
+"""
 
 from __future__ import annotations
 
-from metronome_opt.simulate.policies.registry import PARTS, POLICIES, find_policy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol
 
-__all__ = ["PARTS", "POLICIES", "find_policy"]
+from metronome_opt.errors import InputError, show
+
+if TYPE_CHECKING:
+    from metronome_opt.simulate.cluster import Placement
+    from metronome_opt.simulate.conditions import Sharing
+    from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
+
+ENTRY_POINTS = "metronome_opt.policies"
+
+
+class Policy(Protocol):
+    """Decides where jobs run and when they begin.
+
+    Attributes
+    ----------
+    sharing
+        How it asks the network to share links.
+    contends
+        Whether its jobs share links at all.
+    """
+
+    sharing: Sharing
+    contends: bool
+
+    def place(self, job: TrainingJob, state: State) -> Placement | None:
+        """Return where a waiting job is to run; None to let it wait."""
+
+    def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:
+        """Whether a waiting job may run where the scenario says; there are GPUs for it."""
+
+    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
+        """Return what jobs are to do now that some came, which run already, and some left.
+
+        A job that came and is not named begins at once; who is not named goes on as before.
+        """
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What is known of a policy before it is loaded.
+
+    Attributes
+    ----------
+    about
+        What it does, in a few words.
+    make
+        What makes it, from the seed of whatever it draws; or where that is, as ``module:name``.
+    options
+        Further arguments.
+    line
+        Colour, dashes and width of its line in figures; None to choose them there.
+    usual
+        Whether studies compare it if they do not say what they compare.
+    part
+        Whether it is a part of another policy, to see what brings how much.
+    """
+
+    about: str
+    make: str | Callable[..., Policy]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    line: tuple[str, Any, float] | None = None
+    usual: bool = False
+    part: bool = False
+
+
+_HERE = "metronome_opt.simulate.policies"
+_METRONOME = f"{_HERE}.metronome:Metronome"
+
+# From what clusters do today to what no policy can do better. The colours are those of Okabe and
+# Ito; the dashes tell the lines in a print without colours.
+_OURS = {
+    "default": Registration(
+        "spread by free GPUs, no network, no shifting",
+        f"{_HERE}.plain:Default",
+        line=("#595959", "-", 1.6),
+        usual=True,
+    ),
+    "exclusive": Registration(
+        "bandwidth reserved at peak, jobs wait for it",
+        f"{_HERE}.plain:Exclusive",
+        line=("#CC79A7", (0, (5, 2)), 1.6),
+        usual=True,
+    ),
+    "cassini": Registration(
+        "most compatible placement, time shifts of CASSINI",
+        f"{_HERE}.cassini:Cassini",
+        line=("#D55E00", (0, (5, 1.5, 1, 1.5)), 1.6),
+        usual=True,
+    ),
+    "metronome-greedy": Registration(
+        "fewest conflicts of the new job, then least contention, rotated once",
+        f"{_HERE}.greedy:MetronomeGreedy",
+        line=("#009E73", (0, (3, 1.2)), 1.6),
+        usual=True,
+    ),
+    "proposal": Registration(
+        "filter, score and reserve on one hyperperiod, as a cluster would",
+        f"{_HERE}.proposal:Proposal",
+        line=("#E69F00", (0, (7, 1.5)), 1.6),
+    ),
+    "metronome": Registration(
+        "placement, admission and offsets by what they bring, priorities, cushions",
+        _METRONOME,
+        line=("#0072B2", "-", 2.2),
+        usual=True,
+    ),
+    "ideal": Registration(
+        "a network that is never in the way: the bound",
+        f"{_HERE}.plain:Ideal",
+        line=("#1a1a1a", (0, (1, 1.4)), 1.6),
+        usual=True,
+    ),
+    "placing": Registration(
+        "metronome's placement; nobody waits for room or is shifted",
+        _METRONOME,
+        {"admission": False, "shifting": False},
+        part=True,
+    ),
+    "admitting": Registration(
+        "metronome's placement and admission; nobody is shifted",
+        _METRONOME,
+        {"shifting": False},
+        part=True,
+    ),
+    "shifted-greedy": Registration(
+        "metronome with offsets of the greedy rotation",
+        _METRONOME,
+        {"solver": "greedy"},
+        part=True,
+    ),
+    "shifted-cassini": Registration(
+        "metronome with offsets by CASSINI's method",
+        _METRONOME,
+        {"solver": "cassini"},
+        part=True,
+    ),
+    "shifted-local": Registration(
+        "metronome with offsets by local search",
+        _METRONOME,
+        {"solver": "local"},
+        part=True,
+    ),
+}
+
+
+def _registered() -> dict[str, Registration]:
+    """Return all policies by name: ours, then those of other packages."""
+    found = dict(_OURS)
+    for point in entry_points(group=ENTRY_POINTS):
+        registration = point.load()
+        if point.name in found or not isinstance(registration, Registration):
+            raise InputError(
+                f"{ENTRY_POINTS}: {point.name}: {point.value}: must be a Registration, and the "
+                "name one that no other policy has"
+            )
+        found[point.name] = registration
+    return found
+
+
+REGISTERED = _registered()
+POLICIES = {name: found.about for name, found in REGISTERED.items() if not found.part}
+PARTS = {name: found.about for name, found in REGISTERED.items() if found.part}
+"""Parts of policies, to see what brings how much."""
+
+
+def find_policy(name: str, seed: int) -> Policy:
+    """Return the policy called `name`; an unknown name is an `InputError` that lists them all."""
+    if name not in REGISTERED:
+        known = ", ".join([*POLICIES, *PARTS])
+        raise InputError(f"policy: {show(name)} is not known; choose from {known}")
+    found = REGISTERED[name]
+    make: Any = found.make
+    if isinstance(make, str):
+        module, _, attribute = make.partition(":")
+        make = getattr(import_module(module), attribute)
+    policy: Policy = make(seed, **found.options)
+    return policy

@@ -7,12 +7,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.simulate.cluster import Placement, candidates
-from metronome_opt.simulate.jobs import TrainingJob
 from metronome_opt.simulate.policies.greedy import CANDIDATES
 from metronome_opt.simulate.policies.plain import Default, network_cost
 from metronome_opt.simulate.policies.rotation import Crowd, crowd_of, predictions
 from metronome_opt.simulate.runner import Manner
-from metronome_opt.simulate.state import Order, Placed, State
+from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate
 

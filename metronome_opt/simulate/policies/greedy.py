@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from metronome_opt.simulate.cluster import Placement, candidates
-from metronome_opt.simulate.jobs import TrainingJob
 from metronome_opt.simulate.policies.plain import Default, network_cost
 from metronome_opt.simulate.policies.rotation import best_rotation, newcomer
 from metronome_opt.simulate.runner import Manner
-from metronome_opt.simulate.state import Order, Placed, State
+from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
 
 CANDIDATES = 12
 

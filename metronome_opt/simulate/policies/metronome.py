@@ -8,8 +8,7 @@ from dataclasses import replace
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.simulate.cluster import Placement, candidates
 from metronome_opt.simulate.conditions import Sharing
-from metronome_opt.simulate.jobs import TrainingJob
-from metronome_opt.simulate.policies.forecast import forecast
+from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.policies.greedy import CANDIDATES
 from metronome_opt.simulate.policies.plain import Default, network_cost
 from metronome_opt.simulate.policies.rotation import (
@@ -20,10 +19,68 @@ from metronome_opt.simulate.policies.rotation import (
     newcomer,
     predictions,
 )
-from metronome_opt.simulate.runner import Manner
-from metronome_opt.simulate.state import Order, Placed, State
+from metronome_opt.simulate.runner import Manner, Runner, Slot
+from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
 from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
+
+_ITERATIONS = 12  # of the slowest job, at least
+
+Start = tuple[float, Slot | None]
+"""When a job is to begin its next iteration, in ms, and the slot that it keeps from then on."""
+
+
+def forecast(
+    state: State,
+    members: Sequence[int],
+    *,
+    plan: Mapping[int, Start] | None = None,
+    bursts: int = 0,
+) -> dict[int, float]:
+    """Return how many times as long as with a network of its own the iterations of each job take.
+
+    Parameters
+    ----------
+    members
+        Jobs that run; nobody else is looked at.
+    plan
+        For jobs that are to begin otherwise than they are going to.
+    bursts
+        How many bursts of all jobs together to look ahead, about.
+    """
+    plan = plan or {}
+    placed = [state.running[index] for index in members]
+    runners = [
+        Runner(
+            each.job.name,
+            each.job.claimed(each.placement.rate),
+            each.job.work.priority,
+            None,
+            len(each.placement.links),
+        )
+        for each in placed
+    ]
+    links = dict.fromkeys(link for each in placed for link in each.placement.links)
+    engine = Engine(
+        {link: state.machines.capacities[link] for link in links}, runners, sharing=state.sharing
+    )
+    starts = [plan.get(index) or state.next_start(index) for index in members]
+    first = min(start for start, _ in starts)
+    groups: dict[int, int] = {}  # those of the forecast are numbered anew
+    for number, (each, (start, slot)) in enumerate(zip(placed, starts, strict=True)):
+        if slot is not None:
+            slot = replace(slot, group=groups.setdefault(slot.group, len(groups)))
+        engine.enter(number, each.placement.links, at=start - first, slot=slot)
+    alone = [runner.pattern.alone_ms for runner in runners]
+    length = max(_ITERATIONS * max(alone), bursts / sum(1 / time for time in alone))
+    engine.run(max(start for start, _ in starts) - first + length)
+    return {
+        index: engine.mean_time(number)
+        / runners[number].pattern.alone_ms
+        * each.job.slowness(each.placement.rate)
+        for number, (index, each) in enumerate(zip(members, placed, strict=True))
+    }
+
 
 _ROUNDS = 0  # good schedules are enough, and the forecast judges them
 _DEPARTURES = 4  # that a job waits for, rather than to cost more than this wait

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from metronome_opt.simulate.cluster import Placement, candidates, spread
 from metronome_opt.simulate.conditions import Sharing
-from metronome_opt.simulate.jobs import TrainingJob
-from metronome_opt.simulate.state import Order, Placed, State, peak_rate
+from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, peak_rate
 
 _CANDIDATES = 64
 

@@ -12,10 +12,9 @@ from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.place import place_job
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.simulate.cluster import Placement
-from metronome_opt.simulate.jobs import TrainingJob
 from metronome_opt.simulate.policies.plain import Default
 from metronome_opt.simulate.runner import Manner, Slot
-from metronome_opt.simulate.state import Order, Placed, State
+from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
 
 _SLOT_MS = 5
 _HYPERPERIOD = 5040  # slots, 25.2 s; it has 60 divisors, so that most iterations nearly are one

@@ -12,8 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.kernels.conditional import score_use
-from metronome_opt.kernels.jobs import put_use, workspace
+from metronome_opt.kernels.jobs import put_use, score_use, workspace
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.solvers.network.model import Cells, Cost, Network
 
