@@ -170,7 +170,7 @@ def _held(machines: Mapping[str, Machine], jobs: Sequence[Job]) -> Amounts:
     """Return what the jobs that run hold of each node."""
     held = _amounts()
     for job in jobs:
-        for pod, node in zip(job.pods, job.nodes or (), strict=job.nodes is not None):
+        for pod, node in zip(job.entry["pods"], job.entry.get("nodes", ()), strict=False):
             if node not in machines:
                 raise InputError(
                     f"{job.found.where}: pod {pod} runs on node {show(node)}, of which neither "
@@ -193,7 +193,7 @@ def _has(
     That is what it can give to pods, less what pods of other jobs hold. One that takes no new pods,
     or that no Node speaks of, has what the jobs hold there.
     """
-    mine = {(job.found.namespace, pod) for job in jobs for pod in job.pods}
+    mine = {(job.found.namespace, pod) for job in jobs for pod in job.entry["pods"]}
     others = _amounts()
     for pod in pods.all:
         if pod.node is not None and pod.node in machines and pod.found.key not in mine:
@@ -227,12 +227,12 @@ def _fitting(
     free = Counter({name: has[name].gpus - int(held[name][0]) for name in has})
     fitting = []
     for job in jobs:
-        each = job.each.gpus
-        if job.nodes is None:
-            if sum(count // each for count in free.values()) < len(job.pods):
+        each, workers = job.each.gpus, job.entry["workers"]
+        if "nodes" not in job.entry:
+            if sum(count // each for count in free.values()) < workers:
                 left_out["waiting without room"].append(job.found.title)
                 continue
-            for node in most_free(free, len(job.pods), each):
+            for node in most_free(free, workers, each):
                 free[node] -= each
         fitting.append(job)
     return fitting

@@ -84,16 +84,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Job:
-    """A job that was read, not yet on the grid of a scenario.
+    """A job that was read.
 
     Attributes
     ----------
-    found
-        The object that it was read from.
+    found, each
+        The object that it was read from, and what one task needs.
     entry
         The job as a scenario has it. It has no offset yet, and no priority where `value` decides.
-    each
-        What one task needs.
     claim
         Any of its claims, which agree on how it runs now; None without claims in force.
     value
@@ -106,27 +104,9 @@ class Job:
     claim: Claim | None
     value: int | None
 
-    @property
-    def pods(self) -> list[str]:
-        """What its tasks are called."""
-        return list(self.entry["pods"])
-
-    @property
-    def nodes(self) -> list[str] | None:
-        """Where they run; None unless all of them do."""
-        return self.entry.get("nodes")
-
 
 class JobReader:
-    """Makes jobs of workloads.
-
-    Parameters
-    ----------
-    objects
-        Everything that was read: priority classes, and claims that workloads may name.
-    choices
-        What objects do not say.
-    """
+    """Makes jobs of workloads, by priority classes and claims that workloads may name."""
 
     def __init__(self, objects: Objects, choices: Choices) -> None:
         self._group, self._choices = objects.group, choices
