@@ -13,28 +13,11 @@ import numpy as np
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT
-from metronome_opt.kubernetes.crd import CLAIM
 from metronome_opt.kubernetes.dump import dump_objects
-from metronome_opt.kubernetes.reading.jobs import (
-    Choices,
-    Claim,
-    Job,
-    JobReader,
-    claimed_workloads,
-    name_apart,
-    read_claims,
-    weights_of,
-)
+from metronome_opt.kubernetes.reading.jobs import Choices, Job, read_jobs, weights_of
 from metronome_opt.kubernetes.reading.machines import Machine, cluster_document, read_machines
 from metronome_opt.kubernetes.reading.objects import Objects
-from metronome_opt.kubernetes.reading.workloads import (
-    Pods,
-    UnsuitableError,
-    Workload,
-    read_group,
-    read_workload,
-    without_suffix,
-)
+from metronome_opt.kubernetes.reading.workloads import LeftOut, Pods
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.machines import Resources
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
@@ -42,7 +25,6 @@ from metronome_opt.scenario.placement import most_free
 
 _SHOWN = 3
 
-LeftOut = dict[str, list[str]]  # titles of what is left out, by reason
 Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
 
 
@@ -81,7 +63,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     notes: list[str] = []
     left_out: LeftOut = defaultdict(list)
     pods = Pods(objects.of("Pod"), choices.gpu_resources)
-    jobs = _read_jobs(objects, pods, choices, left_out)
+    jobs = read_jobs(objects, pods, choices, left_out)
     machines = read_machines(objects, choices, notes)
     if not machines:
         raise InputError(
@@ -107,56 +89,6 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
             f"{objects.group}/traffic, /model or /claim-template{told}"
         )
     return _finish(cluster, fitting, choices, notes)
-
-
-def _read_jobs(objects: Objects, pods: Pods, choices: Choices, left_out: LeftOut) -> list[Job]:
-    """Return the jobs whose traffic is known: of workloads, AppGroups, and claims on their own."""
-    workloads = _read_workloads(objects, pods, choices.gpu_resources, left_out)
-    owner: dict[tuple[str, str], int] = {}
-    for index, workload in enumerate(workloads):
-        for name in (*workload.expected, *workload.names):
-            owner.setdefault((workload.found.namespace, name), index)
-    claims: dict[int | None, list[Claim]] = defaultdict(list)
-    for claim in read_claims(objects.of(CLAIM)):
-        namespace, name = claim.found.key
-        stem = owner.get((namespace, without_suffix(name)))
-        claims[owner.get((namespace, name), stem)].append(claim)
-    claimed = [(workload, claims[index]) for index, workload in enumerate(workloads)]
-    reader = JobReader(objects, choices)
-    jobs = []
-    for workload, mine in (*claimed, *claimed_workloads(claims[None])):
-        try:
-            jobs.append(reader.read(workload, mine))
-        except UnsuitableError as reason:
-            left_out[str(reason)].append(workload.found.title)
-    return name_apart(jobs)
-
-
-def _read_workloads(
-    objects: Objects, pods: Pods, gpu_resources: Sequence[str], left_out: LeftOut
-) -> list[Workload]:
-    """Return workloads that no other one makes, and AppGroups of pods that none speaks for."""
-    workloads: list[Workload] = []
-    candidates = list(objects.workloads())
-    known = {(found.kind, *found.key) for found in candidates}
-    for found in candidates:
-        owner = found.owner
-        if owner is not None and (owner[0], found.namespace, owner[1]) in known:
-            continue
-        try:
-            workloads.append(read_workload(found, pods, gpu_resources))
-        except UnsuitableError as reason:
-            left_out[str(reason)].append(found.title)
-    taken = {
-        (each.found.namespace, name) for each in workloads for name in (*each.expected, *each.names)
-    }
-    for found in objects.of("AppGroup"):
-        group = read_group(found, pods)
-        if not group.expected:
-            left_out["whose members are no pods"].append(found.title)
-        elif not any((found.namespace, pod) in taken for pod in group.expected):
-            workloads.append(group)
-    return workloads
 
 
 # ------------------------------------------------------------------ room

@@ -29,13 +29,6 @@ IGNORED = {f"{GROUP}/ignore": "true"}
 EXAMPLE = Path(__file__).parents[3] / "docs" / "example-cluster"
 
 
-@pytest.fixture(scope="module")
-def example() -> dict[str, Object]:
-    objects = Objects(GROUP)
-    objects.add(read_manifests([EXAMPLE]))
-    return jobs_of(make_scenario(objects, Choices()))
-
-
 def pytorch(name: str = "train", **replicas: Any) -> Object:
     return {
         "apiVersion": "kubeflow.org/v1",
@@ -59,48 +52,31 @@ def mpi(version: str, launcher_gpus: int) -> Object:
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "pods", "gpus", "cpu_millicores", "memory_mib"),
-    [
-        ("vgg19", ["vgg19-master-0", *(f"vgg19-worker-{i}" for i in range(3))], 2, 16_000, 131_072),
-        ("bert", [f"bert-worker-{i}" for i in range(4)], 2, 12_000, 98_304),
-        ("gpt", [f"gpt-worker-{i}" for i in range(3)], 4, 32_000, 262_144),
-        ("resnet50", [f"resnet50-workers-0-{i}" for i in range(2)], 2, 16_000, 65_536),
-        ("ablation", [f"ablation-{i}" for i in range(3)], 2, 8_000, 65_536),
-    ],
-)
-def test_the_example_has_one_job_of_each_kind(
-    example: dict[str, Object],
-    name: str,
-    pods: list[str],
-    gpus: int,
-    cpu_millicores: int,
-    memory_mib: int,
-) -> None:
-    read = example[name]
-    assert read["pods"] == pods
-    assert read["workers"] == len(pods)
-    needs = {"gpus": gpus, "cpu_millicores": cpu_millicores, "memory_mib": memory_mib}
-    assert read["each"] == needs
-
-
-def test_the_example_states_traffic_in_all_three_ways(example: dict[str, Object]) -> None:
+def test_the_example_has_one_job_of_each_kind() -> None:
+    objects = Objects(GROUP)
+    objects.add(read_manifests([EXAMPLE]))
+    example = jobs_of(make_scenario(objects, Choices()))
+    # Pods, GPUs, thousandths of a core and MiB of each. Weights are by the rank of the class:
+    # best-effort, the default, is that of resnet50 alone; then research, then production.
+    expected = {
+        "vgg19": (["master-0", "worker-0", "worker-1", "worker-2"], 4, 2, 16_000, 131_072),
+        "bert": ([f"worker-{i}" for i in range(4)], 2, 2, 12_000, 98_304),
+        "gpt": ([f"worker-{i}" for i in range(3)], 4, 4, 32_000, 262_144),
+        "resnet50": ([f"workers-0-{i}" for i in range(2)], 1, 2, 16_000, 65_536),
+        "ablation": (["0", "1", "2"], 1, 2, 8_000, 65_536),
+    }
+    assert set(example) == set(expected)
+    for name, (pods, weight, *needs) in expected.items():
+        read = example[name]
+        assert read["pods"] == [f"{name}-{pod}" for pod in pods]
+        assert (read["workers"], read["priority"]) == (len(pods), weight)
+        assert list(read["each"].values()) == needs
+    # Traffic is stated in all three ways, and the pods of one job run.
     assert (example["vgg19"]["model"], example["vgg19"]["batch"]) == ("VGG19", 64)
     burst = {"start_ms": 180, "length_ms": 60, "rate_mbps": 25_000}
     assert example["bert"]["traffic"] == {"period_ms": 240, "phases": [burst]}
     burst = {"start_ms": 90, "length_ms": 20, "rate_mbps": 10_000}
     assert example["resnet50"]["traffic"] == {"period_ms": 120, "phases": [burst]}
-
-
-def test_the_example_weighs_jobs_by_the_rank_of_their_classes(example: dict[str, Object]) -> None:
-    # best-effort, the default, is the class of resnet50 alone; then research, then production.
-    weights = {name: read["priority"] for name, read in example.items()}
-    assert weights == {"resnet50": 1, "ablation": 1, "bert": 2, "vgg19": 4, "gpt": 4}
-
-
-def test_the_pods_of_the_example_say_where_its_one_running_job_is(
-    example: dict[str, Object],
-) -> None:
     assert example["vgg19"]["nodes"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]
     assert [name for name, read in example.items() if "nodes" in read] == ["vgg19"]
 
@@ -189,9 +165,6 @@ def test_a_job_that_waits_and_finds_no_room_is_left_out() -> None:
     made = imported(*machines(2, gpus=2), job(gpus=2), job("train-2", gpus=2))
     assert list(jobs_of(made)) == ["train"]
     assert "1 left out, waiting without room: Job team/train-2" in made.notes
-
-
-def test_nothing_left_is_refused_with_the_remedy() -> None:
     with pytest.raises(InputError, match=r"no jobs: nothing is left .*/claim-template \(1 left"):
         imported(*machines(), job(annotations={}))
 
