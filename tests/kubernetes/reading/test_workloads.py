@@ -23,33 +23,25 @@ from tests.kubernetes.reading.manifests import (
     metadata,
     pod,
     template,
+    thing,
 )
 
 IGNORED = {f"{GROUP}/ignore": "true"}
 EXAMPLE = Path(__file__).parents[3] / "docs" / "example-cluster"
 
 
+def kind(version: str, kind: str, name: str, spec: Object) -> Object:
+    return thing(version, kind, metadata(name, annotations=TRAFFIC), spec)
+
+
 def pytorch(name: str = "train", **replicas: Any) -> Object:
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": metadata(name, annotations=TRAFFIC),
-        "spec": {"pytorchReplicaSpecs": replicas},
-    }
+    return kind("kubeflow.org/v1", "PyTorchJob", name, {"pytorchReplicaSpecs": replicas})
 
 
 def mpi(version: str, launcher_gpus: int) -> Object:
-    return {
-        "apiVersion": f"kubeflow.org/{version}",
-        "kind": "MPIJob",
-        "metadata": metadata("train", annotations=TRAFFIC),
-        "spec": {
-            "mpiReplicaSpecs": {
-                "Launcher": {"replicas": 1, "template": template(launcher_gpus)},
-                "Worker": {"replicas": 2, "template": template()},
-            }
-        },
-    }
+    launcher = {"replicas": 1, "template": template(launcher_gpus)}
+    roles = {"Launcher": launcher, "Worker": {"replicas": 2, "template": template()}}
+    return kind(f"kubeflow.org/{version}", "MPIJob", "train", {"mpiReplicaSpecs": roles})
 
 
 def test_the_example_has_one_job_of_each_kind() -> None:
@@ -96,22 +88,14 @@ def test_a_launcher_is_a_task_if_it_holds_gpus(version: str, gpus: int, pods: li
 
 def test_a_jobset_has_the_pods_of_all_its_jobs() -> None:
     spec = {"parallelism": 2, "completions": 2, "template": template()}
-    jobset = {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": metadata("set", annotations=TRAFFIC),
-        "spec": {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": spec}}]},
-    }
-    pods = [
-        pod("set-w-0-0-abcde", "n0"),
-        pod("set-w-0-1-fghij", "n0"),
-        pod("set-w-1-0-klmno", "n1"),
-        pod("set-w-1-1-pqrst", "n1"),
-    ]
+    jobs = {"name": "w", "replicas": 2, "template": {"spec": spec}}
+    jobset = kind("jobset.x-k8s.io/v1alpha2", "JobSet", "set", {"replicatedJobs": [jobs]})
+    names = ["set-w-0-0-abcde", "set-w-0-1-fghij", "set-w-1-0-klmno", "set-w-1-1-pqrst"]
+    pods = [pod(name, f"n{index // 2}") for index, name in enumerate(names)]
     owned = job("set-w-0", ownerReferences=[{"kind": "JobSet", "name": "set", "controller": True}])
     read = jobs_of(imported(*machines(), jobset, owned, *pods))
     assert list(read) == ["set"]  # the Jobs that it makes are not counted again
-    assert read["set"]["pods"] == [each["metadata"]["name"] for each in pods]
+    assert read["set"]["pods"] == names
     assert read["set"]["nodes"] == ["n0", "n0", "n1", "n1"]
 
 
@@ -172,12 +156,8 @@ def test_a_job_that_waits_and_finds_no_room_is_left_out() -> None:
 def test_names_that_several_jobs_have_get_what_tells_them_apart() -> None:
     elsewhere = job()
     elsewhere["metadata"]["namespace"] = "other"
-    volcano = {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": metadata("train", annotations=TRAFFIC),
-        "spec": {"tasks": [{"name": "w", "replicas": 2, "template": template()}]},
-    }
+    tasks = {"tasks": [{"name": "w", "replicas": 2, "template": template()}]}
+    volcano = kind("batch.volcano.sh/v1alpha1", "Job", "train", tasks)
     names = set(jobs_of(imported(*machines(), job(), elsewhere, volcano, job("b"))))
     assert names == {
         "b",
@@ -200,16 +180,8 @@ def test_limits_stand_for_requests_and_the_first_container_counts_if_it_needs_mo
 def test_an_app_group_of_pods_is_a_job_if_no_workload_speaks_for_them() -> None:
     def group(name: str, pods: list[str]) -> Object:
         workloads = [{"workload": {"kind": "Pod", "name": pod, "selector": pod}} for pod in pods]
-        return {
-            "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
-            "kind": "AppGroup",
-            "metadata": metadata(name, annotations=TRAFFIC),
-            "spec": {
-                "numMembers": len(pods),
-                "topologySortingAlgorithm": "KahnSort",
-                "workloads": workloads,
-            },
-        }
+        spec = {"topologySortingAlgorithm": "KahnSort", "workloads": workloads}
+        return kind("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", name, spec)
 
     made = imported(
         *machines(),
