@@ -16,16 +16,14 @@ from metronome_opt.instance import HYPERPERIOD_LIMIT
 from metronome_opt.kubernetes.dump import dump_objects
 from metronome_opt.kubernetes.reading.jobs import Choices, Job, read_jobs, weights_of
 from metronome_opt.kubernetes.reading.machines import Machine, cluster_document, read_machines
-from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.objects import Objects, first_few
 from metronome_opt.kubernetes.reading.workloads import LeftOut, Pods
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.machines import Resources
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.placement import most_free
 
-_SHOWN = 3
-
-Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
+_Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
 
 
 @dataclass(frozen=True)
@@ -74,11 +72,8 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     has = _has(machines, held, jobs, pods, notes)
     fitting = _fitting(has, held, jobs, left_out)
     cluster = cluster_document(objects, machines, has, choices.gpu_tflops, notes)
-    notes += [
-        f"{len(titles)} left out, {why}: {', '.join(titles[:_SHOWN])}"
-        + (", ..." if len(titles) > _SHOWN else "")
-        for why, titles in sorted(left_out.items())
-    ]
+    for why, titles in sorted(left_out.items()):
+        notes.append(f"{len(titles)} left out, {why}: {first_few(titles)}")
     passed = ", ".join(f"{count} {kind}" for kind, count in sorted(objects.passed.items()))
     if passed:
         notes.append(f"passed over, of kinds that say nothing here: {passed}")
@@ -94,11 +89,11 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
 # ------------------------------------------------------------------ room
 
 
-def _amounts() -> Amounts:
+def _amounts() -> _Amounts:
     return defaultdict(lambda: np.zeros(3, dtype=np.int64))
 
 
-def _held(machines: Mapping[str, Machine], jobs: Sequence[Job]) -> Amounts:
+def _held(machines: Mapping[str, Machine], jobs: Sequence[Job]) -> _Amounts:
     """Return what the jobs that run hold of each node."""
     held = _amounts()
     for job in jobs:
@@ -115,7 +110,7 @@ def _held(machines: Mapping[str, Machine], jobs: Sequence[Job]) -> Amounts:
 
 def _has(
     machines: Mapping[str, Machine],
-    held: Amounts,
+    held: _Amounts,
     jobs: Sequence[Job],
     pods: Pods,
     notes: list[str],
@@ -142,7 +137,7 @@ def _has(
         notes.append(f"{unknown} nodes without a Node: their GPUs are taken to be those in use")
     closed = [name for name, each in machines.items() if each.has and not each.is_open]
     if closed:
-        notes.append(f"{len(closed)} nodes take no new pods: {', '.join(closed[:_SHOWN])}")
+        notes.append(f"{len(closed)} nodes take no new pods: {first_few(closed)}")
     tainted = sum(machine.is_tainted for machine in machines.values())
     if tainted:
         notes.append(f"{tainted} nodes are tainted, which is not looked at")
@@ -153,7 +148,7 @@ def _has(
 
 
 def _fitting(
-    has: Mapping[str, Resources], held: Amounts, jobs: Sequence[Job], left_out: LeftOut
+    has: Mapping[str, Resources], held: _Amounts, jobs: Sequence[Job], left_out: LeftOut
 ) -> list[Job]:
     """Place jobs that wait as a scenario will, and leave out those without room."""
     free = Counter({name: has[name].gpus - int(held[name][0]) for name in has})

@@ -14,7 +14,7 @@ from metronome_opt.kubernetes.crd import CAPACITY
 from metronome_opt.kubernetes.diktyo import REGION_KEY, ZONE_KEY
 from metronome_opt.kubernetes.quantities import parse_positive
 from metronome_opt.kubernetes.reading.jobs import Choices
-from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
+from metronome_opt.kubernetes.reading.objects import Field, Found, Objects, first_few
 from metronome_opt.kubernetes.reading.workloads import has_of
 from metronome_opt.scenario.machines import Resources
 
@@ -90,22 +90,19 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
             machines[name] = Machine(found, room, *links[name], zone, region)
     without = sorted(set(nodes) - set(machines))
     if without:
+        several = "node" if len(without) == 1 else "nodes"
         notes.append(
-            f"{_counted(without, 'node', 'nodes')} left out, without an STBandwidthCapacity; "
-            "--nic-gbps gives them an interface"
+            f"{len(without)} {several} ({first_few(without)}) left out, without an "
+            "STBandwidthCapacity; --nic-gbps gives them an interface"
         )
     unknown = sorted(set(links) - set(nodes))
     if unknown:
+        several = "capacity" if len(unknown) == 1 else "capacities"
         notes.append(
-            f"{_counted(unknown, 'capacity', 'capacities')} passed over: there is no such node "
+            f"{len(unknown)} {several} ({first_few(unknown)}) passed over: there is no such node "
             "with GPUs"
         )
     return machines
-
-
-def _counted(names: Sequence[str], one: str, several: str) -> str:
-    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    return f"{len(names)} {one if len(names) == 1 else several} ({shown})"
 
 
 def _read_links(capacities: Iterable[Found]) -> dict[str, tuple[_Link, _Link | None]]:
