@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
     from metronome_opt.kubernetes.reading import Imported, Objects
 
 _LARGEST_WEIGHT = 10**9
-_LARGEST_NUMBER = 10**6
 _LEAST_GBPS = Fraction(1, 1000)
-_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 def import_(
@@ -88,27 +85,15 @@ def import_(
     From manifests, from the API server, or from both; docs/kubernetes.md says what is read.
     """
     from metronome_opt.documents import check_targets, write_text
-    from metronome_opt.kubernetes.reading import (
-        Choices,
-        Objects,
-        make_scenario,
-        read_manifests,
-    )
-    from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES
+    from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario, read_manifests
 
     given = files or []
     if not given and not from_cluster:
         raise InputError("name files or folders of manifests, or read a cluster: --from-cluster")
-    if not from_cluster:
-        live_only = {
-            "--kubeconfig": kubeconfig,
-            "--context": context,
-            "--all-namespaces": all_namespaces,
-            "--selector": selector,
-        }
-        for option, value in live_only.items():
-            if value:
-                raise InputError(f"{option}: is for --from-cluster")
+    live = {"--kubeconfig": kubeconfig, "--context": context, "--selector": selector}
+    for option, value in {**live, "--all-namespaces": all_namespaces}.items():
+        if value and not from_cluster:
+            raise InputError(f"{option}: is for --from-cluster")
     if all_namespaces and namespace:
         raise InputError("--namespace: all of them are asked for; leave one of the two out")
     if output is None and not as_json:
@@ -120,13 +105,15 @@ def import_(
         hyperperiod_ms=hyperperiod_ms,
         nic_mbps=_megabits("--nic-gbps", nic_gbps),
         gpu_tflops=_positive("--gpu-tflops", gpu_tflops),
-        gpu_resources=tuple(gpu_resource or GPU_RESOURCES),
+        gpu_resources=gpu_resource or Choices.gpu_resources,
         weights=_weights(weights),
         iterations=iterations,
     )
     labels = read_pairs("--selector", selector)
     objects = Objects(group)
-    objects.add(read_manifests(given), namespace=_only(namespace))
+    # Manifests that name no namespace are in the one that is asked for.
+    alone = namespace[0] if namespace and len(namespace) == 1 else None
+    objects.add(read_manifests(given), namespace=alone)
     notes = []
     if from_cluster:
         where = None if all_namespaces else namespace or []
@@ -136,16 +123,27 @@ def import_(
     except InputError:
         _tell(notes)  # what could not be read may be why
         raise
-    _tell([*notes, *imported.notes])
+    notes += imported.notes
+    _tell(notes)
     if output is not None:
         write_text(output, imported.text())
-    _print(imported, output, [*notes, *imported.notes], as_json=as_json)
+    if as_json:
+        written = None if output is None else str(output)
+        told = {"scenario": imported.document, "notes": notes, "output": written}
+        typer.echo(json.dumps(told, indent=2))
+        return 0
+    typer.echo(_summary(imported))
+    typer.echo(f"wrote {output}")
     return 0
 
 
-def _only(namespaces: list[str] | None) -> str | None:
-    """Return the namespace of manifests that name none: the one that is asked for."""
-    return namespaces[0] if namespaces and len(namespaces) == 1 else None
+def _summary(imported: Imported) -> str:
+    instance, nodes = imported.problem.instance, imported.problem.deployment.nodes
+    placed = sum("nodes" in job for job in imported.document["jobs"])
+    return (
+        f"{len(nodes)} nodes, {len(instance.links)} links, {len(instance.jobs)} jobs, "
+        f"{placed} of them running"
+    )
 
 
 def _read_live(
@@ -180,13 +178,9 @@ def _weights(text: str | None) -> dict[str, int]:
 
 def _positive(option: str, text: str | None) -> Fraction | None:
     """Return a number as it is typed, exactly; None if it is not given."""
-    if text is None:
-        return None
-    if _NUMBER.fullmatch(text) is None or not 0 < Fraction(text) <= _LARGEST_NUMBER:
-        raise InputError(
-            f"{option}: must be a number above 0 and up to {_LARGEST_NUMBER}, got {show(text)}"
-        )
-    return Fraction(text)
+    from metronome_opt.kubernetes.quantities import parse_positive
+
+    return None if text is None else parse_positive(option, text)
 
 
 def _megabits(option: str, text: str | None) -> int | None:
@@ -200,21 +194,3 @@ def _megabits(option: str, text: str | None) -> int | None:
 def _tell(notes: list[str]) -> None:
     for note in notes:
         typer.echo(f"note: {note}", err=True)
-
-
-def _print(imported: Imported, output: Path | None, notes: list[str], *, as_json: bool) -> None:
-    instance, nodes = imported.problem.instance, imported.problem.deployment.nodes
-    placed = sum("nodes" in job for job in imported.document["jobs"])
-    if as_json:
-        told = {
-            "scenario": imported.document,
-            "notes": notes,
-            "output": None if output is None else str(output),
-        }
-        typer.echo(json.dumps(told, indent=2))
-        return
-    typer.echo(
-        f"{len(nodes)} nodes, {len(instance.links)} links, {len(instance.jobs)} jobs, "
-        f"{placed} of them running"
-    )
-    typer.echo(f"wrote {output}")

@@ -26,12 +26,7 @@ _LONGEST = 200  # characters of what the validator says
 
 
 def check_manifests(manifests: Manifests) -> None:
-    """Check every object of an export.
-
-    Parameters
-    ----------
-    manifests
-        The objects of each file.
+    """Check every object of an export, file by file.
 
     Raises
     ------
@@ -69,10 +64,13 @@ def _check(where: str, manifest: Manifest, key: tuple[str, str]) -> None:
     faults = sorted(
         validator.iter_errors(manifest), key=lambda fault: list(map(str, fault.absolute_path))
     )
-    if faults:
-        at = place(list(faults[0].absolute_path)) or "the object"
+    for fault in faults:
+        at = place(list(fault.absolute_path)) or "the object"
+        message = fault.message
+        if len(message) > _LONGEST:  # it has the whole value
+            message = f"{show(fault.instance)} does not satisfy {fault.validator}"
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise InputError(f"{where}: {at}: {told(faults[0].message, _LONGEST)}{more}")
+        raise InputError(f"{where}: {at}: {told(message, _LONGEST)}{more}")
 
 
 @cache

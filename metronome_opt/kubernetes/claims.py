@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,9 +14,9 @@ from metronome_opt.kubernetes.diktyo import REGION_KEY, ZONE_KEY, app_groups, ne
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
 from metronome_opt.kubernetes.quantities import quantity
 from metronome_opt.kubernetes.write import OBJECT_FILES, write_manifests
-from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.verify import LinkReport, check, evaluate
+from metronome_opt.verify import check, evaluate
 
 
 class VerificationError(MetronomeError):
@@ -181,53 +180,47 @@ def _claims(
         instance, schedule.offsets, schedule.stretch, stretch_limit=schedule.stretch_limit
     )
     reports = {report.name: report for report in judged.links}
-    tasks = sorted(deployment.tasks, key=lambda task: (naming.jobs[task.job], task.index))
-    return [_claim(instance, schedule, task, naming, reports) for task in tasks]
-
-
-def _claim(
-    instance: Instance,
-    schedule: Schedule,
-    task: Task,
-    naming: Naming,
-    reports: Mapping[str, LinkReport],
-) -> Manifest:
-    job = instance.job(task.job)
-    node = naming.nodes[task.node]
     slot_us = 1000 * instance.slot_ms
-    stretch = schedule.stretch.get(job.name, 0)
-    report = reports[task.links[0]] if task.links else None
-    phases = [
-        {
-            "startMicroseconds": slot_us * phase.start,
-            "lengthMicroseconds": slot_us * phase.length,
-            "rate": quantity(phase.rate),
+    objects = []
+    for task in sorted(deployment.tasks, key=lambda task: (naming.jobs[task.job], task.index)):
+        job = instance.job(task.job)
+        node = naming.nodes[task.node]
+        stretch = schedule.stretch.get(job.name, 0)
+        report = reports[task.links[0]] if task.links else None
+        phases = [
+            {
+                "startMicroseconds": slot_us * phase.start,
+                "lengthMicroseconds": slot_us * phase.length,
+                "rate": quantity(phase.rate),
+            }
+            for phase in sorted(job.phases, key=lambda phase: phase.start)
+        ]
+        allocation: dict[str, Any] = {"node": node}
+        if report is not None:
+            allocation["link"] = report.name
+        allocation["offsetMicroseconds"] = slot_us * schedule.offsets[job.name]
+        allocation["stretchMicroseconds"] = slot_us * stretch
+        if report is not None and report.cushion is not None:
+            allocation["cushionMicroseconds"] = slot_us * report.cushion
+        if schedule.cushion_slots:
+            allocation["reservedCushionMicroseconds"] = slot_us * schedule.cushion_slots
+        hyperperiod = job.period + stretch if report is None else report.hyperperiod
+        allocation["hyperperiodMicroseconds"] = slot_us * hyperperiod
+        if not (schedule.gated or {}).get(job.name, True):
+            allocation["gated"] = False
+        traffic = {
+            "periodMicroseconds": slot_us * job.period,
+            "phases": phases,
+            "priority": job.weight,
         }
-        for phase in sorted(job.phases, key=lambda phase: phase.start)
-    ]
-    allocation: dict[str, Any] = {"node": node}
-    if report is not None:
-        allocation["link"] = report.name
-    allocation["offsetMicroseconds"] = slot_us * schedule.offsets[job.name]
-    allocation["stretchMicroseconds"] = slot_us * stretch
-    if report is not None and report.cushion is not None:
-        allocation["cushionMicroseconds"] = slot_us * report.cushion
-    if schedule.cushion_slots:
-        allocation["reservedCushionMicroseconds"] = slot_us * schedule.cushion_slots
-    hyperperiod = job.period + stretch if report is None else report.hyperperiod
-    allocation["hyperperiodMicroseconds"] = slot_us * hyperperiod
-    if not (schedule.gated or {}).get(job.name, True):
-        allocation["gated"] = False
-    traffic = {
-        "periodMicroseconds": slot_us * job.period,
-        "phases": phases,
-        "priority": job.weight,
-    }
-    return naming.manifest(
-        f"{naming.group}/{VERSION}",
-        CLAIM,
-        naming.tasks[task.job, task.index],
-        {"job": task.job, "task": task.index, "traffic": traffic, "allocation": allocation},
-        job=task.job,
-        originals={"node": (task.node, node)},
-    )
+        objects.append(
+            naming.manifest(
+                f"{naming.group}/{VERSION}",
+                CLAIM,
+                naming.tasks[task.job, task.index],
+                {"job": task.job, "task": task.index, "traffic": traffic, "allocation": allocation},
+                job=task.job,
+                originals={"node": (task.node, node)},
+            )
+        )
+    return objects

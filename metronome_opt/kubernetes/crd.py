@@ -24,7 +24,7 @@ def custom_resource_definitions(group: str) -> list[dict[str, Any]]:
     return definitions
 
 
-def read_shipped(name: str) -> list[dict[str, Any]]:
+def read_shipped(name: str) -> list[Any]:
     """Return the documents of a YAML file that is shipped beside this module."""
     text = files("metronome_opt.kubernetes").joinpath(name).read_text(encoding="utf-8")
     return list(yaml.safe_load_all(text))

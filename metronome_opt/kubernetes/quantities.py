@@ -7,6 +7,8 @@ from fractions import Fraction
 
 from metronome_opt.errors import InputError, show
 
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_LARGEST_NUMBER = 10**6
 _LONGEST = 100  # characters
 _LARGEST = 2**63 - 1  # Kubernetes caps a quantity at a signed 64-bit integer
 
@@ -45,6 +47,15 @@ def parse_quantity(value: object) -> Fraction:
     if result > _LARGEST:
         raise InputError(f"must be at most {_LARGEST}, which is what a quantity can hold")
     return result
+
+
+def parse_positive(where: str, text: str) -> Fraction:
+    """Return a number above 0 and up to a million as it is typed, exactly; `where` it stands."""
+    if _NUMBER.fullmatch(text) is None or not 0 < Fraction(text) <= _LARGEST_NUMBER:
+        raise InputError(
+            f"{where}: must be a number above 0 and up to {_LARGEST_NUMBER}, got {show(text)}"
+        )
+    return Fraction(text)
 
 
 def quantity(mbit_per_s: int) -> str:

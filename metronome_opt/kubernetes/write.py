@@ -15,37 +15,14 @@ from pathlib import Path
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.kubernetes.check import KUSTOMIZATION, Manifests, check_manifests
+from metronome_opt.kubernetes.crd import read_shipped
 from metronome_opt.kubernetes.dump import dump_objects
 
-_ABOUT = {
-    "crds.yaml": """\
-What the cluster has to know of STBandwidthCapacity and STBandwidthClaim; an administrator applies
-it once: kubectl apply -f crds.yaml""",
-    "capacities.yaml": """\
-What the links carry, bit/s: one STBandwidthCapacity for each node, called like it. A link of scope
-Node is the node's own interface; one of scope Shared is the uplink of several nodes.""",
-    "appgroups.yaml": """\
-Which pods belong together: one AppGroup for each job. Each pod depends on the next in a ring; the
-network-aware scheduler plugins, which define AppGroups, place pods by that.""",
-    "networktopology.yaml": """\
-What the ways between zones and between regions cost, for the network-aware scheduler plugins, which
-define NetworkTopology. A zone is a rack here.""",
-    "claims.yaml": """\
-When each pod may use the network: one STBandwidthClaim for each task, called like its pod.
-spec.traffic is what the pod sends in one iteration, the same for all pods of its job.
-spec.allocation is what was decided: the pattern starts at offsetMicroseconds on a clock that all
-pods of the cluster share, and again after every periodMicroseconds + stretchMicroseconds.""",
-}
-OBJECT_FILES = tuple(_ABOUT)
+_HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
+*OBJECT_FILES, _KUSTOMIZATION = _HEADERS
 
-_KUSTOMIZATION_FILE = "kustomization.yaml"
-_SIGNATURE = "# Written by metronome-opt; the next export to this folder replaces all of it."
-_HOW_TO = """\
-A cluster has to know the definitions before it takes objects of their kinds, so the first time:
-  kubectl apply -f crds.yaml && kubectl wait --for=condition=Established -f crds.yaml
-AppGroup and NetworkTopology are defined by the network-aware scheduler plugins, installed apart.
-Then, and after every new export, in this folder:
-  kubectl apply -k ."""
+# The first line of that file, by which an export is recognised.
+_SIGNATURE = f"# {_HEADERS[_KUSTOMIZATION].splitlines()[0]}"
 
 
 def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
@@ -98,10 +75,8 @@ def _texts(manifests: Manifests) -> dict[str, str]:
     """Return what each file is to hold."""
     version, kind = KUSTOMIZATION
     index = {"apiVersion": version, "kind": kind, "resources": list(manifests)}
-    return {
-        **{name: dump_objects(items, header=_ABOUT[name]) for name, items in manifests.items()},
-        _KUSTOMIZATION_FILE: dump_objects([index], header=f"{_SIGNATURE[2:]}\n\n{_HOW_TO}"),
-    }
+    files = {**manifests, _KUSTOMIZATION: [index]}
+    return {name: dump_objects(items, header=_HEADERS[name]) for name, items in files.items()}
 
 
 class _Folder:
@@ -173,12 +148,11 @@ class _Folder:
         """Return the first thing in the target that no export wrote; None if it may be replaced."""
         entries = sorted(self.target.iterdir())
         for entry in entries:
-            known = entry.name in (*OBJECT_FILES, _KUSTOMIZATION_FILE)
-            if not known or entry.is_symlink() or not entry.is_file():
+            if entry.name not in _HEADERS or entry.is_symlink() or not entry.is_file():
                 return entry.name
         if not entries:
             return None
-        signed = self.target / _KUSTOMIZATION_FILE
+        signed = self.target / _KUSTOMIZATION
         if signed not in entries:
             return entries[0].name
         with signed.open("rb") as stream:
@@ -197,7 +171,7 @@ class _Folder:
 
     def _remove(self, folder: Path) -> None:
         """Remove a folder of ours, but nothing in it that an export could not have written."""
-        for name in (*OBJECT_FILES, _KUSTOMIZATION_FILE):
+        for name in _HEADERS:
             (folder / name).unlink(missing_ok=True)
         left = sorted(entry.name for entry in folder.iterdir())
         if left:

@@ -13,36 +13,16 @@ import numpy as np
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT
-from metronome_opt.kubernetes.crd import CLAIM
 from metronome_opt.kubernetes.dump import dump_objects
-from metronome_opt.kubernetes.reading.jobs import (
-    Choices,
-    Claim,
-    Job,
-    JobReader,
-    claimed_workloads,
-    name_apart,
-    read_claims,
-    weights_of,
-)
+from metronome_opt.kubernetes.reading.jobs import Choices, Job, read_jobs, weights_of
 from metronome_opt.kubernetes.reading.machines import Machine, cluster_document, read_machines
-from metronome_opt.kubernetes.reading.objects import Objects
-from metronome_opt.kubernetes.reading.workloads import (
-    Pods,
-    UnsuitableError,
-    Workload,
-    read_group,
-    read_workload,
-    without_suffix,
-)
+from metronome_opt.kubernetes.reading.objects import Objects, first_few
+from metronome_opt.kubernetes.reading.workloads import LeftOut, Pods
 from metronome_opt.scenario.build import Problem, build_scenario
 from metronome_opt.scenario.machines import Resources, most_free
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 
-_SHOWN = 3
-
-LeftOut = dict[str, list[str]]  # titles of what is left out, by reason
-Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
+_Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
 
 
 @dataclass(frozen=True)
@@ -80,7 +60,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     notes: list[str] = []
     left_out: LeftOut = defaultdict(list)
     pods = Pods(objects.of("Pod"), choices.gpu_resources)
-    jobs = _read_jobs(objects, pods, choices, left_out)
+    jobs = read_jobs(objects, pods, choices, left_out)
     machines = read_machines(objects, choices, notes)
     if not machines:
         raise InputError(
@@ -91,11 +71,8 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     has = _has(machines, held, jobs, pods, notes)
     fitting = _fitting(has, held, jobs, left_out)
     cluster = cluster_document(objects, machines, has, choices.gpu_tflops, notes)
-    notes += [
-        f"{len(titles)} left out, {why}: {', '.join(titles[:_SHOWN])}"
-        + (", ..." if len(titles) > _SHOWN else "")
-        for why, titles in sorted(left_out.items())
-    ]
+    for why, titles in sorted(left_out.items()):
+        notes.append(f"{len(titles)} left out, {why}: {first_few(titles)}")
     passed = ", ".join(f"{count} {kind}" for kind, count in sorted(objects.passed.items()))
     if passed:
         notes.append(f"passed over, of kinds that say nothing here: {passed}")
@@ -108,68 +85,18 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     return _finish(cluster, fitting, choices, notes)
 
 
-def _read_jobs(objects: Objects, pods: Pods, choices: Choices, left_out: LeftOut) -> list[Job]:
-    """Return the jobs whose traffic is known: of workloads, AppGroups, and claims on their own."""
-    workloads = _read_workloads(objects, pods, choices.gpu_resources, left_out)
-    owner: dict[tuple[str, str], int] = {}
-    for index, workload in enumerate(workloads):
-        for name in (*workload.expected, *workload.names):
-            owner.setdefault((workload.found.namespace, name), index)
-    claims: dict[int | None, list[Claim]] = defaultdict(list)
-    for claim in read_claims(objects.of(CLAIM)):
-        namespace, name = claim.found.key
-        stem = owner.get((namespace, without_suffix(name)))
-        claims[owner.get((namespace, name), stem)].append(claim)
-    claimed = [(workload, claims[index]) for index, workload in enumerate(workloads)]
-    reader = JobReader(objects, choices)
-    jobs = []
-    for workload, mine in (*claimed, *claimed_workloads(claims[None])):
-        try:
-            jobs.append(reader.read(workload, mine))
-        except UnsuitableError as reason:
-            left_out[str(reason)].append(workload.found.title)
-    return name_apart(jobs)
-
-
-def _read_workloads(
-    objects: Objects, pods: Pods, gpu_resources: Sequence[str], left_out: LeftOut
-) -> list[Workload]:
-    """Return workloads that no other one makes, and AppGroups of pods that none speaks for."""
-    workloads: list[Workload] = []
-    candidates = list(objects.workloads())
-    known = {(found.kind, *found.key) for found in candidates}
-    for found in candidates:
-        owner = found.owner
-        if owner is not None and (owner[0], found.namespace, owner[1]) in known:
-            continue
-        try:
-            workloads.append(read_workload(found, pods, gpu_resources))
-        except UnsuitableError as reason:
-            left_out[str(reason)].append(found.title)
-    taken = {
-        (each.found.namespace, name) for each in workloads for name in (*each.expected, *each.names)
-    }
-    for found in objects.of("AppGroup"):
-        group = read_group(found, pods)
-        if not group.expected:
-            left_out["whose members are no pods"].append(found.title)
-        elif not any((found.namespace, pod) in taken for pod in group.expected):
-            workloads.append(group)
-    return workloads
-
-
 # ------------------------------------------------------------------ room
 
 
-def _amounts() -> Amounts:
+def _amounts() -> _Amounts:
     return defaultdict(lambda: np.zeros(3, dtype=np.int64))
 
 
-def _held(machines: Mapping[str, Machine], jobs: Sequence[Job]) -> Amounts:
+def _held(machines: Mapping[str, Machine], jobs: Sequence[Job]) -> _Amounts:
     """Return what the jobs that run hold of each node."""
     held = _amounts()
     for job in jobs:
-        for pod, node in zip(job.pods, job.nodes or (), strict=job.nodes is not None):
+        for pod, node in zip(job.entry["pods"], job.entry.get("nodes", ()), strict=False):
             if node not in machines:
                 raise InputError(
                     f"{job.found.where}: pod {pod} runs on node {show(node)}, of which neither "
@@ -182,7 +109,7 @@ def _held(machines: Mapping[str, Machine], jobs: Sequence[Job]) -> Amounts:
 
 def _has(
     machines: Mapping[str, Machine],
-    held: Amounts,
+    held: _Amounts,
     jobs: Sequence[Job],
     pods: Pods,
     notes: list[str],
@@ -192,7 +119,7 @@ def _has(
     That is what it can give to pods, less what pods of other jobs hold. One that takes no new pods,
     or that no Node speaks of, has what the jobs hold there.
     """
-    mine = {(job.found.namespace, pod) for job in jobs for pod in job.pods}
+    mine = {(job.found.namespace, pod) for job in jobs for pod in job.entry["pods"]}
     others = _amounts()
     for pod in pods.all:
         if pod.node is not None and pod.node in machines and pod.found.key not in mine:
@@ -209,7 +136,7 @@ def _has(
         notes.append(f"{unknown} nodes without a Node: their GPUs are taken to be those in use")
     closed = [name for name, each in machines.items() if each.has and not each.is_open]
     if closed:
-        notes.append(f"{len(closed)} nodes take no new pods: {', '.join(closed[:_SHOWN])}")
+        notes.append(f"{len(closed)} nodes take no new pods: {first_few(closed)}")
     tainted = sum(machine.is_tainted for machine in machines.values())
     if tainted:
         notes.append(f"{tainted} nodes are tainted, which is not looked at")
@@ -220,18 +147,18 @@ def _has(
 
 
 def _fitting(
-    has: Mapping[str, Resources], held: Amounts, jobs: Sequence[Job], left_out: LeftOut
+    has: Mapping[str, Resources], held: _Amounts, jobs: Sequence[Job], left_out: LeftOut
 ) -> list[Job]:
     """Place jobs that wait as a scenario will, and leave out those without room."""
     free = Counter({name: has[name].gpus - int(held[name][0]) for name in has})
     fitting = []
     for job in jobs:
-        each = job.each.gpus
-        if job.nodes is None:
-            if sum(count // each for count in free.values()) < len(job.pods):
+        each, workers = job.each.gpus, job.entry["workers"]
+        if "nodes" not in job.entry:
+            if sum(count // each for count in free.values()) < workers:
                 left_out["waiting without room"].append(job.found.title)
                 continue
-            for node in most_free(free, len(job.pods), each):
+            for node in most_free(free, workers, each):
                 free[node] -= each
         fitting.append(job)
     return fitting

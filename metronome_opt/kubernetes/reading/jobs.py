@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -15,7 +15,15 @@ from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
 from metronome_opt.kubernetes.crd import CLAIM
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
-from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES, UnsuitableError, Workload
+from metronome_opt.kubernetes.reading.workloads import (
+    GPU_RESOURCES,
+    LeftOut,
+    Pods,
+    UnsuitableError,
+    Workload,
+    read_workloads,
+    without_suffix,
+)
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.machines import ONE_GPU, Resources
 
@@ -84,16 +92,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Job:
-    """A job that was read, not yet on the grid of a scenario.
+    """A job that was read.
 
     Attributes
     ----------
-    found
-        The object that it was read from.
+    found, each
+        The object that it was read from, and what one task needs.
     entry
         The job as a scenario has it. It has no offset yet, and no priority where `value` decides.
-    each
-        What one task needs.
     claim
         Any of its claims, which agree on how it runs now; None without claims in force.
     value
@@ -106,27 +112,32 @@ class Job:
     claim: Claim | None
     value: int | None
 
-    @property
-    def pods(self) -> list[str]:
-        """What its tasks are called."""
-        return list(self.entry["pods"])
 
-    @property
-    def nodes(self) -> list[str] | None:
-        """Where they run; None unless all of them do."""
-        return self.entry.get("nodes")
+def read_jobs(objects: Objects, pods: Pods, choices: Choices, left_out: LeftOut) -> list[Job]:
+    """Return the jobs whose traffic is known: of workloads, AppGroups, and claims on their own."""
+    workloads = read_workloads(objects, pods, choices.gpu_resources, left_out)
+    owner: dict[tuple[str, str], int] = {}
+    for index, workload in enumerate(workloads):
+        for name in (*workload.expected, *workload.names):
+            owner.setdefault((workload.found.namespace, name), index)
+    claims: dict[int | None, list[Claim]] = defaultdict(list)
+    for claim in _read_claims(objects.of(CLAIM)):
+        namespace, name = claim.found.key
+        stem = owner.get((namespace, without_suffix(name)))
+        claims[owner.get((namespace, name), stem)].append(claim)
+    claimed = [(workload, claims[index]) for index, workload in enumerate(workloads)]
+    reader = _JobReader(objects, choices)
+    jobs = []
+    for workload, mine in (*claimed, *_claimed_workloads(claims[None])):
+        try:
+            jobs.append(reader.read(workload, mine))
+        except UnsuitableError as reason:
+            left_out[str(reason)].append(workload.found.title)
+    return _name_apart(jobs)
 
 
-class JobReader:
-    """Makes jobs of workloads.
-
-    Parameters
-    ----------
-    objects
-        Everything that was read: priority classes, and claims that workloads may name.
-    choices
-        What objects do not say.
-    """
+class _JobReader:
+    """Makes jobs of workloads, by priority classes and claims that workloads may name."""
 
     def __init__(self, objects: Objects, choices: Choices) -> None:
         self._group, self._choices = objects.group, choices
@@ -277,7 +288,7 @@ def _milliseconds(microseconds: int) -> int | float:
     return microseconds / 1000 if rest else whole
 
 
-def name_apart(jobs: Iterable[Job]) -> list[Job]:
+def _name_apart(jobs: Iterable[Job]) -> list[Job]:
     """Give each job a name of its own; return them in the order of namespaces and names.
 
     A name that several have gets its namespace before it, and if that does not do its kind too.
@@ -324,7 +335,7 @@ def _read_classes(found: Iterable[Found]) -> Mapping[str | None, int]:
 # ------------------------------------------------------------------ claims in force
 
 
-def read_claims(found: Iterable[Found]) -> Iterator[Claim]:
+def _read_claims(found: Iterable[Found]) -> Iterator[Claim]:
     """Yield the claims in force; one without an allocation is a pattern for others."""
     for each in found:
         spec = each / "spec"
@@ -342,7 +353,7 @@ def read_claims(found: Iterable[Found]) -> Iterator[Claim]:
             )
 
 
-def claimed_workloads(claims: Iterable[Claim]) -> list[tuple[Workload, list[Claim]]]:
+def _claimed_workloads(claims: Iterable[Claim]) -> list[tuple[Workload, list[Claim]]]:
     """Return workloads of claims that no other workload is known for; two may not share a task."""
     jobs: dict[tuple[str, str], dict[int, Claim]] = {}
     for claim in claims:

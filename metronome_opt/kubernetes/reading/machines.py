@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,13 @@ from typing import Any
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.crd import CAPACITY
 from metronome_opt.kubernetes.diktyo import REGION_KEY, ZONE_KEY
+from metronome_opt.kubernetes.quantities import parse_positive
 from metronome_opt.kubernetes.reading.jobs import Choices
-from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
+from metronome_opt.kubernetes.reading.objects import Field, Found, Objects, first_few
 from metronome_opt.kubernetes.reading.workloads import has_of
 from metronome_opt.scenario.machines import Resources
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
-_MOST_TFLOPS = 10**6
-_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _SAME_ZONE = 1  # the network cost between nodes of one zone, as Diktyo counts it
 
 _Link = tuple[str, int]  # name and Mbit/s
@@ -92,22 +90,19 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
             machines[name] = Machine(found, room, *links[name], zone, region)
     without = sorted(set(nodes) - set(machines))
     if without:
+        several = "node" if len(without) == 1 else "nodes"
         notes.append(
-            f"{_counted(without, 'node', 'nodes')} left out, without an STBandwidthCapacity; "
-            "--nic-gbps gives them an interface"
+            f"{len(without)} {several} ({first_few(without)}) left out, without an "
+            "STBandwidthCapacity; --nic-gbps gives them an interface"
         )
     unknown = sorted(set(links) - set(nodes))
     if unknown:
+        several = "capacity" if len(unknown) == 1 else "capacities"
         notes.append(
-            f"{_counted(unknown, 'capacity', 'capacities')} passed over: there is no such node "
+            f"{len(unknown)} {several} ({first_few(unknown)}) passed over: there is no such node "
             "with GPUs"
         )
     return machines
-
-
-def _counted(names: Sequence[str], one: str, several: str) -> str:
-    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    return f"{len(names)} {one if len(names) == 1 else several} ({shown})"
 
 
 def _read_links(capacities: Iterable[Found]) -> dict[str, tuple[_Link, _Link | None]]:
@@ -160,11 +155,8 @@ def _read_gpu(
     for found in (machine.found for machine in machines.values()):
         text = found.annotations.get(annotation)
         if text is not None:
-            if _NUMBER.fullmatch(text) is None or not 0 < Fraction(text) <= _MOST_TFLOPS:
-                Field(text, f"{found.where}: annotation {annotation}").fail(
-                    f"must be a number above 0 and up to {_MOST_TFLOPS}"
-                )
-            stated.setdefault(Fraction(text), found)
+            speed = parse_positive(f"{found.where}: annotation {annotation}", text)
+            stated.setdefault(speed, found)
     if len(stated) > 1 and tflops is None:
         (one, first), (other, found), *_ = stated.items()
         raise InputError(
@@ -172,9 +164,9 @@ def _read_gpu(
             f"{float(one):g}; a scenario has one kind of GPU, say which: --gpu-tflops"
         )
     source = "the nodes' annotation" if tflops is None else "stated when the cluster was read"
-    speed = tflops or next(iter(stated), None)
-    if speed is None:
+    if tflops is None and not stated:
         return None
+    speed = tflops or next(iter(stated))
     name = next((found.labels.get(_PRODUCT) for found in stated.values()), None)
     value = int(speed) if speed.denominator == 1 else float(speed)
     return {"name": name or "GPU", "sustained_tflops": {"value": value, "assumed": source}}

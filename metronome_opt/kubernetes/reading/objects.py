@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -97,9 +97,11 @@ class Field:
 
     def quantity(self) -> Fraction:
         """Return a Kubernetes quantity, in its own unit, not negative."""
+        if not self:
+            self.fail("missing")
         try:
-            return parse_quantity(self.value) if self else self.fail("missing")
-        except ValueError as error:
+            return parse_quantity(self.value)
+        except InputError as error:
             self.fail(str(error))
 
     def items(self) -> list[Field]:
@@ -174,12 +176,8 @@ class Objects:
     def __init__(self, group: str) -> None:
         self.group = group
         self.passed: Counter[str] = Counter()
-        self._known = {
-            **WORKLOADS,
-            **_OTHERS,
-            (CLAIM, group): (VERSION,),
-            (CAPACITY, group): (VERSION,),
-        }
+        ours = dict.fromkeys([(CLAIM, group), (CAPACITY, group)], (VERSION,))
+        self._known = {**WORKLOADS, **_OTHERS, **ours}
         self._found: dict[tuple[str, ...], Found] = {}
 
     def of(self, kind: str, group: str | None = None) -> list[Found]:
@@ -247,11 +245,14 @@ class Objects:
             )
 
 
+def first_few(names: Sequence[str]) -> str:
+    """Return names as notes have them: three of them."""
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
 def _said(found: Found) -> dict[str, Any]:
     """Return what an object says beside what a cluster writes into it."""
-    return {
-        name: value for name, value in found.value.items() if name not in ("metadata", "status")
-    }
+    return {name: found.value[name] for name in found.value if name not in ("metadata", "status")}
 
 
 def _unpacked(where: str, document: Any) -> Iterator[tuple[str, Any]]:

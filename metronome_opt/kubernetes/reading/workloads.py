@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.reading.objects import Field, Found
+from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.machines import ONE_GPU, Resources
 
@@ -20,6 +20,8 @@ GPU_RESOURCES = (
     "gpu.intel.com/xe",
     "habana.ai/gaudi",
 )
+LeftOut = dict[str, list[str]]  # titles of what is left out, by reason
+
 _MEBI = 2**20
 _MOST = 2**40  # of each resource, as in scenarios
 _ENDED = ("Succeeded", "Failed")
@@ -124,7 +126,34 @@ class _Replicas:
     alike: bool = False
 
 
-def read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Workload:
+def read_workloads(
+    objects: Objects, pods: Pods, gpu_resources: Sequence[str], left_out: LeftOut
+) -> list[Workload]:
+    """Return workloads that no other one makes, and AppGroups of pods that none speaks for."""
+    workloads: list[Workload] = []
+    candidates = list(objects.workloads())
+    known = {(found.kind, *found.key) for found in candidates}
+    for found in candidates:
+        owner = found.owner
+        if owner is not None and (owner[0], found.namespace, owner[1]) in known:
+            continue
+        try:
+            workloads.append(_read_workload(found, pods, gpu_resources))
+        except UnsuitableError as reason:
+            left_out[str(reason)].append(found.title)
+    taken = {
+        (each.found.namespace, name) for each in workloads for name in (*each.expected, *each.names)
+    }
+    for found in objects.of("AppGroup"):
+        group = _read_group(found, pods)
+        if not group.expected:
+            left_out["whose members are no pods"].append(found.title)
+        elif not any((found.namespace, pod) in taken for pod in group.expected):
+            workloads.append(group)
+    return workloads
+
+
+def _read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Workload:
     """Read a workload of any kind.
 
     Raises
@@ -169,7 +198,7 @@ def read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Wor
     )
 
 
-def read_group(found: Found, pods: Pods) -> Workload:
+def _read_group(found: Found, pods: Pods) -> Workload:
     """Read an AppGroup as a workload of the pods that it names; one GPU each where none says."""
     members = [member / "workload" for member in (found / "spec" / "workloads").items()]
     names = [(each / "name").text() for each in members if (each / "kind").text() == "Pod"]

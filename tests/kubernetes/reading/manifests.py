@@ -26,27 +26,23 @@ def metadata(name: str, namespace: str | None = "team", **fields: Any) -> Object
     return {"name": name, **where, **fields}
 
 
+def thing(version: str, kind: str, head: Object, spec: Object, **more: Any) -> Object:
+    return {"apiVersion": version, "kind": kind, "metadata": head, "spec": spec, **more}
+
+
 def node(name: str, gpus: int = 8, zone: str | None = None, **spec: Any) -> Object:
     labels = {} if zone is None else {"topology.kubernetes.io/zone": zone}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": metadata(name, None, labels=labels),
-        "spec": spec,
-        "status": {"allocatable": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": str(gpus)}},
-    }
+    has = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": str(gpus)}
+    head = metadata(name, None, labels=labels)
+    return thing("v1", "Node", head, spec, status={"allocatable": has})
 
 
 def capacity(name: str, carries: str = "50G", uplink: str | None = None) -> Object:
     links = [{"name": f"{name}-nic", "capacity": carries, "scope": "Node"}]
     if uplink is not None:
         links.append({"name": uplink, "capacity": "80G", "scope": "Shared"})
-    return {
-        "apiVersion": f"{GROUP}/v1alpha1",
-        "kind": "STBandwidthCapacity",
-        "metadata": metadata(name, None),
-        "spec": {"links": links},
-    }
+    head = metadata(name, None)
+    return thing(f"{GROUP}/v1alpha1", "STBandwidthCapacity", head, {"links": links})
 
 
 def machines(count: int = 2, **options: Any) -> list[Object]:
@@ -65,47 +61,25 @@ def template(gpus: int = 1, **spec: Any) -> Object:
 
 def job(name: str = "train", pods: int = 2, gpus: int = 1, **fields: Any) -> Object:
     """Return an Indexed Job; `fields` replace those of its metadata."""
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata(name, **{"annotations": TRAFFIC, **fields}),
-        "spec": {
-            "completionMode": "Indexed",
-            "parallelism": pods,
-            "completions": pods,
-            "template": template(gpus),
-        },
-    }
+    spec = {"completionMode": "Indexed", "parallelism": pods, "completions": pods}
+    head = metadata(name, **{"annotations": TRAFFIC, **fields})
+    return thing("batch/v1", "Job", head, {**spec, "template": template(gpus)})
 
 
 def pod(name: str, on: str | None, gpus: int = 1, phase: str = "Running", **fields: Any) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata(name, **fields),
-        "spec": {**template(gpus)["spec"], **({} if on is None else {"nodeName": on})},
-        "status": {"phase": phase},
-    }
+    spec = {**template(gpus)["spec"], **({} if on is None else {"nodeName": on})}
+    return thing("v1", "Pod", metadata(name, **fields), spec, status={"phase": phase})
 
 
-def claim(name: str, of: str, task: int, on: str, offset: int = 0, **spec: Any) -> Object:
-    return {
-        "apiVersion": f"{GROUP}/v1alpha1",
-        "kind": "STBandwidthClaim",
-        "metadata": metadata(name),
-        "spec": {
-            "job": of,
-            "task": task,
-            "traffic": {**PATTERN, "priority": 3},
-            "allocation": {
-                "node": on,
-                "offsetMicroseconds": offset,
-                "stretchMicroseconds": 0,
-                "hyperperiodMicroseconds": 100_000,
-            },
-            **spec,
-        },
+def claim(name: str, of: str, task: int, on: str, offset: int = 0) -> Object:
+    times = {"offsetMicroseconds": offset, "stretchMicroseconds": 0}
+    spec = {
+        "job": of,
+        "task": task,
+        "traffic": {**PATTERN, "priority": 3},
+        "allocation": {"node": on, **times, "hyperperiodMicroseconds": 100_000},
     }
+    return thing(f"{GROUP}/v1alpha1", "STBandwidthClaim", metadata(name), spec)
 
 
 def imported(*objects: Object, **choices: Any) -> Imported:

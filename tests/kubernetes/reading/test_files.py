@@ -20,6 +20,7 @@ from tests.kubernetes.reading.manifests import (
     machines,
     metadata,
     node,
+    thing,
 )
 
 
@@ -115,12 +116,8 @@ def test_bad_amounts_of_gpus(amount: str, message: str) -> None:
 
 def test_a_jobset_of_too_many_pods_is_refused_before_they_are_named() -> None:
     jobs = {"name": "w", "replicas": 100_000, "template": {"spec": {"parallelism": 100_000}}}
-    jobset = {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": metadata("set"),
-        "spec": {"replicatedJobs": [jobs]},
-    }
+    head = metadata("set")
+    jobset = thing("jobset.x-k8s.io/v1alpha2", "JobSet", head, {"replicatedJobs": [jobs]})
     with pytest.raises(InputError, match=r"replicatedJobs\[0\]\.replicas: makes more than 100000"):
         imported(*machines(), jobset)
 

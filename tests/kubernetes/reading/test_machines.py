@@ -19,6 +19,7 @@ from tests.kubernetes.reading.manifests import (
     metadata,
     node,
     pod,
+    thing,
 )
 
 
@@ -31,15 +32,12 @@ def topology(*ways: tuple[str, str, int, str | None], key: str = "zone") -> Obje
         origins.setdefault(origin, []).append(entry)
     listed = [{"origin": origin, "costList": costs} for origin, costs in origins.items()]
     level = {"topologyKey": f"topology.kubernetes.io/{key}", "originList": listed}
-    return {
-        "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
-        "kind": "NetworkTopology",
-        "metadata": metadata("nt-default"),
-        "spec": {
-            "configmapName": "none",
-            "weights": [{"name": "UserDefined", "topologyList": [level]}],
-        },
+    spec = {
+        "configmapName": "none",
+        "weights": [{"name": "UserDefined", "topologyList": [level]}],
     }
+    version = "networktopology.diktyo.x-k8s.io/v1alpha1"
+    return thing(version, "NetworkTopology", metadata("nt-default"), spec)
 
 
 def has(made: Any, name: str) -> dict[str, int]:
@@ -77,24 +75,17 @@ def test_a_zone_with_several_uplinks_is_several_racks_near_each_other() -> None:
     cluster = made.document["cluster"]
     assert [rack["name"] for rack in cluster["racks"]] == ["a/a0", "a/a1", "b"]
     costs = {(way["origin"], way["destination"]): way["cost"] for way in cluster["zone_costs"]}
-    assert costs == {
-        ("a/a0", "a/a1"): 1,
-        ("a/a1", "a/a0"): 1,
-        ("a/a0", "b"): 7,
-        ("a/a1", "b"): 7,
-    }
+    near = {("a/a0", "a/a1"): 1, ("a/a1", "a/a0"): 1}
+    assert costs == near | {("a/a0", "b"): 7, ("a/a1", "b"): 7}
 
 
 def test_without_a_shared_link_the_ways_between_zones_say_what_the_uplink_carries() -> None:
     objects = [node("n0", zone="a"), capacity("n0"), node("n1", zone="b"), capacity("n1")]
     ways = topology(("a", "b", 5, "30G"), ("a", "c", 5, "20G"), ("b", "a", 5, "30G"))
     made = imported(*objects, ways, job())
-    assert {link.name: link.capacity for link in made.problem.instance.links} == {
-        "n0-nic": 50_000,
-        "n1-nic": 50_000,
-        "a-uplink": 20_000,
-        "b-uplink": 30_000,
-    }
+    links = {link.name: link.capacity for link in made.problem.instance.links}
+    own = {"n0-nic": 50_000, "n1-nic": 50_000}
+    assert links == own | {"a-uplink": 20_000, "b-uplink": 30_000}
     assert any("zone a: its ways carry from 20000 to 30000" in note for note in made.notes)
 
 
@@ -111,11 +102,8 @@ def test_costs_between_regions_hold_between_their_zones() -> None:
 def test_pods_of_others_hold_what_they_need() -> None:
     # The pod takes 3 GPUs, half a core and 1.5 GiB.
     made = imported(*machines(), job(), pod("other", "n0", gpus=3))
-    assert has(made, "n0") == {
-        "gpus": 5,
-        "cpu_millicores": 63_500,
-        "memory_mib": 512 * 1024 - 1536,
-    }
+    left = {"gpus": 5, "cpu_millicores": 63_500, "memory_mib": 512 * 1024 - 1536}
+    assert has(made, "n0") == left
     assert "3 GPUs are held by pods of no job here" in made.notes
 
 
@@ -173,36 +161,21 @@ def test_what_gpus_sustain_is_said_by_the_nodes_or_by_hand() -> None:
         imported(*objects, by_model)
 
 
+LINK = {"name": "a", "capacity": "1G", "scope": "Node"}
+SHARED = [LINK | {"name": name, "scope": "Shared"} for name in "bc"]
+
+
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ([], "spec.links: must have one link of scope Node, has 0"),
-        (
-            [{"name": "a", "capacity": "-1G", "scope": "Node"}],
-            "spec.links[0].capacity: must be a quantity that is not negative",
-        ),
-        (
-            [{"name": "a", "capacity": "999999", "scope": "Node"}],
-            "spec.links[0].capacity: must be at least 1 Mbit/s (1M), got '999999'",
-        ),
-        (
-            [{"name": "a", "capacity": "1e99", "scope": "Node"}],
-            "spec.links[0].capacity: must be at most 9223372036854775807",
-        ),
-        (
-            [{"name": "a", "capacity": "1G", "scope": "Zone"}],
-            "spec.links[0].scope: must be Node or Shared, got 'Zone'",
-        ),
-        ([{"capacity": "1G", "scope": "Node"}], "spec.links[0].name: missing"),
-        ("all", "spec.links: must be a list, got 'all'"),
-        (
-            [
-                {"name": "a", "capacity": "1G", "scope": "Node"},
-                {"name": "b", "capacity": "1G", "scope": "Shared"},
-                {"name": "c", "capacity": "1G", "scope": "Shared"},
-            ],
-            "spec.links: must have one link of scope Node, has 1, and at most one of scope",
-        ),
+        ([], ": must have one link of scope Node, has 0"),
+        ([LINK, *SHARED], ": must have one link of scope Node, has 1, and at most one of scope"),
+        ([LINK | {"capacity": "-1G"}], "[0].capacity: must be a quantity that is not negative"),
+        ([LINK | {"capacity": "999999"}], "[0].capacity: must be at least 1 Mbit/s (1M), got '9"),
+        ([LINK | {"capacity": None}], "[0].capacity: missing"),
+        ([LINK | {"scope": "Zone"}], "[0].scope: must be Node or Shared, got 'Zone'"),
+        ([LINK | {"name": None}], "[0].name: missing"),
+        ("all", ": must be a list, got 'all'"),
     ],
 )
 def test_bad_capacities(links: Any, message: str) -> None:
@@ -210,7 +183,8 @@ def test_bad_capacities(links: Any, message: str) -> None:
     bad["spec"]["links"] = links
     with pytest.raises(InputError) as caught:
         imported(node("n0"), bad, job())
-    assert str(caught.value).startswith(f"file: document 1: STBandwidthCapacity n0: {message}")
+    place = "file: document 1: STBandwidthCapacity n0: spec.links"
+    assert str(caught.value).startswith(place + message)
 
 
 def test_nodes_that_contradict_each_other() -> None:

@@ -66,16 +66,14 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 def claimed(instance: Instance, offsets: dict[str, int]) -> Schedule:
+    unknown: dict[str, Any] = {"objectives": {}, "lower_bound": None, "seed": 0, "runtime_s": 0.0}
     return Schedule(
         instance=instance.name,
         offsets=offsets,
         stretch={},
         status=Status.FEASIBLE,
-        objectives={},
-        lower_bound=None,
         solver="random",
-        seed=0,
-        runtime_s=0.0,
+        **unknown,
     )
 
 

@@ -23,84 +23,52 @@ from tests.kubernetes.reading.manifests import (
     metadata,
     pod,
     template,
+    thing,
 )
 
 IGNORED = {f"{GROUP}/ignore": "true"}
 EXAMPLE = Path(__file__).parents[3] / "docs" / "example-cluster"
 
 
-@pytest.fixture(scope="module")
-def example() -> dict[str, Object]:
-    objects = Objects(GROUP)
-    objects.add(read_manifests([EXAMPLE]))
-    return jobs_of(make_scenario(objects, Choices()))
+def kind(version: str, kind: str, name: str, spec: Object) -> Object:
+    return thing(version, kind, metadata(name, annotations=TRAFFIC), spec)
 
 
 def pytorch(name: str = "train", **replicas: Any) -> Object:
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": metadata(name, annotations=TRAFFIC),
-        "spec": {"pytorchReplicaSpecs": replicas},
-    }
+    return kind("kubeflow.org/v1", "PyTorchJob", name, {"pytorchReplicaSpecs": replicas})
 
 
 def mpi(version: str, launcher_gpus: int) -> Object:
-    return {
-        "apiVersion": f"kubeflow.org/{version}",
-        "kind": "MPIJob",
-        "metadata": metadata("train", annotations=TRAFFIC),
-        "spec": {
-            "mpiReplicaSpecs": {
-                "Launcher": {"replicas": 1, "template": template(launcher_gpus)},
-                "Worker": {"replicas": 2, "template": template()},
-            }
-        },
+    launcher = {"replicas": 1, "template": template(launcher_gpus)}
+    roles = {"Launcher": launcher, "Worker": {"replicas": 2, "template": template()}}
+    return kind(f"kubeflow.org/{version}", "MPIJob", "train", {"mpiReplicaSpecs": roles})
+
+
+def test_the_example_has_one_job_of_each_kind() -> None:
+    objects = Objects(GROUP)
+    objects.add(read_manifests([EXAMPLE]))
+    example = jobs_of(make_scenario(objects, Choices()))
+    # Pods, GPUs, thousandths of a core and MiB of each. Weights are by the rank of the class:
+    # best-effort, the default, is that of resnet50 alone; then research, then production.
+    expected = {
+        "vgg19": (["master-0", "worker-0", "worker-1", "worker-2"], 4, 2, 16_000, 131_072),
+        "bert": ([f"worker-{i}" for i in range(4)], 2, 2, 12_000, 98_304),
+        "gpt": ([f"worker-{i}" for i in range(3)], 4, 4, 32_000, 262_144),
+        "resnet50": ([f"workers-0-{i}" for i in range(2)], 1, 2, 16_000, 65_536),
+        "ablation": (["0", "1", "2"], 1, 2, 8_000, 65_536),
     }
-
-
-@pytest.mark.parametrize(
-    ("name", "pods", "gpus", "cpu_millicores", "memory_mib"),
-    [
-        ("vgg19", ["vgg19-master-0", *(f"vgg19-worker-{i}" for i in range(3))], 2, 16_000, 131_072),
-        ("bert", [f"bert-worker-{i}" for i in range(4)], 2, 12_000, 98_304),
-        ("gpt", [f"gpt-worker-{i}" for i in range(3)], 4, 32_000, 262_144),
-        ("resnet50", [f"resnet50-workers-0-{i}" for i in range(2)], 2, 16_000, 65_536),
-        ("ablation", [f"ablation-{i}" for i in range(3)], 2, 8_000, 65_536),
-    ],
-)
-def test_the_example_has_one_job_of_each_kind(
-    example: dict[str, Object],
-    name: str,
-    pods: list[str],
-    gpus: int,
-    cpu_millicores: int,
-    memory_mib: int,
-) -> None:
-    read = example[name]
-    assert read["pods"] == pods
-    assert read["workers"] == len(pods)
-    needs = {"gpus": gpus, "cpu_millicores": cpu_millicores, "memory_mib": memory_mib}
-    assert read["each"] == needs
-
-
-def test_the_example_states_traffic_in_all_three_ways(example: dict[str, Object]) -> None:
+    assert set(example) == set(expected)
+    for name, (pods, weight, *needs) in expected.items():
+        read = example[name]
+        assert read["pods"] == [f"{name}-{pod}" for pod in pods]
+        assert (read["workers"], read["priority"]) == (len(pods), weight)
+        assert list(read["each"].values()) == needs
+    # Traffic is stated in all three ways, and the pods of one job run.
     assert (example["vgg19"]["model"], example["vgg19"]["batch"]) == ("VGG19", 64)
     burst = {"start_ms": 180, "length_ms": 60, "rate_mbps": 25_000}
     assert example["bert"]["traffic"] == {"period_ms": 240, "phases": [burst]}
     burst = {"start_ms": 90, "length_ms": 20, "rate_mbps": 10_000}
     assert example["resnet50"]["traffic"] == {"period_ms": 120, "phases": [burst]}
-
-
-def test_the_example_weighs_jobs_by_the_rank_of_their_classes(example: dict[str, Object]) -> None:
-    # best-effort, the default, is the class of resnet50 alone; then research, then production.
-    weights = {name: read["priority"] for name, read in example.items()}
-    assert weights == {"resnet50": 1, "ablation": 1, "bert": 2, "vgg19": 4, "gpt": 4}
-
-
-def test_the_pods_of_the_example_say_where_its_one_running_job_is(
-    example: dict[str, Object],
-) -> None:
     assert example["vgg19"]["nodes"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]
     assert [name for name, read in example.items() if "nodes" in read] == ["vgg19"]
 
@@ -120,22 +88,14 @@ def test_a_launcher_is_a_task_if_it_holds_gpus(version: str, gpus: int, pods: li
 
 def test_a_jobset_has_the_pods_of_all_its_jobs() -> None:
     spec = {"parallelism": 2, "completions": 2, "template": template()}
-    jobset = {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": metadata("set", annotations=TRAFFIC),
-        "spec": {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": spec}}]},
-    }
-    pods = [
-        pod("set-w-0-0-abcde", "n0"),
-        pod("set-w-0-1-fghij", "n0"),
-        pod("set-w-1-0-klmno", "n1"),
-        pod("set-w-1-1-pqrst", "n1"),
-    ]
+    jobs = {"name": "w", "replicas": 2, "template": {"spec": spec}}
+    jobset = kind("jobset.x-k8s.io/v1alpha2", "JobSet", "set", {"replicatedJobs": [jobs]})
+    names = ["set-w-0-0-abcde", "set-w-0-1-fghij", "set-w-1-0-klmno", "set-w-1-1-pqrst"]
+    pods = [pod(name, f"n{index // 2}") for index, name in enumerate(names)]
     owned = job("set-w-0", ownerReferences=[{"kind": "JobSet", "name": "set", "controller": True}])
     read = jobs_of(imported(*machines(), jobset, owned, *pods))
     assert list(read) == ["set"]  # the Jobs that it makes are not counted again
-    assert read["set"]["pods"] == [each["metadata"]["name"] for each in pods]
+    assert read["set"]["pods"] == names
     assert read["set"]["nodes"] == ["n0", "n0", "n1", "n1"]
 
 
@@ -189,9 +149,6 @@ def test_a_job_that_waits_and_finds_no_room_is_left_out() -> None:
     made = imported(*machines(2, gpus=2), job(gpus=2), job("train-2", gpus=2))
     assert list(jobs_of(made)) == ["train"]
     assert "1 left out, waiting without room: Job team/train-2" in made.notes
-
-
-def test_nothing_left_is_refused_with_the_remedy() -> None:
     with pytest.raises(InputError, match=r"no jobs: nothing is left .*/claim-template \(1 left"):
         imported(*machines(), job(annotations={}))
 
@@ -199,12 +156,8 @@ def test_nothing_left_is_refused_with_the_remedy() -> None:
 def test_names_that_several_jobs_have_get_what_tells_them_apart() -> None:
     elsewhere = job()
     elsewhere["metadata"]["namespace"] = "other"
-    volcano = {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": metadata("train", annotations=TRAFFIC),
-        "spec": {"tasks": [{"name": "w", "replicas": 2, "template": template()}]},
-    }
+    tasks = {"tasks": [{"name": "w", "replicas": 2, "template": template()}]}
+    volcano = kind("batch.volcano.sh/v1alpha1", "Job", "train", tasks)
     names = set(jobs_of(imported(*machines(), job(), elsewhere, volcano, job("b"))))
     assert names == {
         "b",
@@ -227,16 +180,8 @@ def test_limits_stand_for_requests_and_the_first_container_counts_if_it_needs_mo
 def test_an_app_group_of_pods_is_a_job_if_no_workload_speaks_for_them() -> None:
     def group(name: str, pods: list[str]) -> Object:
         workloads = [{"workload": {"kind": "Pod", "name": pod, "selector": pod}} for pod in pods]
-        return {
-            "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
-            "kind": "AppGroup",
-            "metadata": metadata(name, annotations=TRAFFIC),
-            "spec": {
-                "numMembers": len(pods),
-                "topologySortingAlgorithm": "KahnSort",
-                "workloads": workloads,
-            },
-        }
+        spec = {"topologySortingAlgorithm": "KahnSort", "workloads": workloads}
+        return kind("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", name, spec)
 
     made = imported(
         *machines(),
