@@ -24,7 +24,7 @@ from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.machines import ONE_GPU
 from metronome_opt.scenario.model import MAX_BATCH, Scenario, in_folder
-from metronome_opt.scenario.rounding import to_slots
+from metronome_opt.scenario.rounding import round_to
 from metronome_opt.scenario.traffic import Setting, iteration
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
 from metronome_opt.scheduling.cluster import ClusterSpec, Resources
@@ -220,14 +220,8 @@ def _computed(job: _ModelJob, workload: Workload, cluster: ClusterSpec) -> Gang:
     if not rate:
         raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
     exact = iteration(workload, Setting(job.workers, job.batch, cluster.gpu.flops, rate))
-    try:
-        rounded = to_slots(exact, cluster.slot_ms, cluster.hyperperiod)
-    except ValueError:
-        raise InputError(
-            f"batch: {job.batch}: an iteration takes {float(exact.duration):.0f} ms, more than the "
-            f"hyperperiod of {cluster.hyperperiod * cluster.slot_ms} ms; lower the batch or raise "
-            "rate_mbps"
-        ) from None
+    place, remedy = f"batch: {job.batch}", "lower the batch or raise rate_mbps"
+    rounded = round_to(exact, cluster.slot_ms, cluster.hyperperiod, place, remedy)
     return Gang(
         name=job.name,
         tasks=job.workers,
