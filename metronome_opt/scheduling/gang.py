@@ -37,12 +37,8 @@ class Gang(Record):
 
     Parameters
     ----------
-    name
-        Unique among the jobs of a cluster.
-    tasks
-        How many.
-    each
-        What one task needs.
+    tasks, each
+        How many, and what one task needs.
     period, phases
         The traffic of one task, in slots and Mbit/s, wherever it runs.
     weight
@@ -155,15 +151,7 @@ class _ModelJob(Record):
 
 
 def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
-    """Read a job that asks for a place in a cluster.
-
-    Parameters
-    ----------
-    path
-        YAML or JSON of format ``metronome-job/1``: a `Gang`, or with a ``model`` a job whose
-        traffic is computed.
-    cluster
-        Where the job is to run: its grid of time, its interfaces and its GPUs.
+    """Read a job that asks for a place: a `Gang`, or one by ``model`` whose bursts are computed.
 
     Raises
     ------

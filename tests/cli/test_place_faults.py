@@ -36,10 +36,7 @@ def folder(tmp_path: Path, capsys: Captured) -> Folder:
         (["no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
         (["JOB", "--claims", "FOREIGN"], "foreign"),
         (["--cluster", "nowhere"], "nowhere: cannot be read (no such file); scenarios by name are"),
-        (
-            ["--cluster", "JOB"],
-            "must be 'metronome-cluster/1' or 'metronome-scenario/1', got 'metronome-job/1'",
-        ),
+        (["--cluster", "JOB"], "must be 'metronome-cluster/1' or 'metronome-scenario/1', got 'met"),
         (["--schedule", "x.json", "--cluster", "paper-24"], "--schedule: is for the jobs of"),
         (["--down", "node-00", "--up", "node-00"], "node 'node-00' is named in both"),
         (["--down", "node-00", "--capacity", "up=fast"], "--capacity: must be LINK=MBPS"),

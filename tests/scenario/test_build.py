@@ -134,33 +134,15 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "missing": (lambda document: document.pop("slot_ms"), "slot_ms: missing"),
     "no jobs": (top(jobs=[]), "jobs: empty"),
     "slot": (top(slot_ms=0), "slot_ms: must be at least 1, got 0"),
-    "off grid": (
-        top(hyperperiod_ms=1205),
-        "hyperperiod_ms: 1205: must be a multiple of slot_ms, 1",
-    ),
+    "off grid": (top(hyperperiod_ms=1205), "hyperperiod_ms: 1205: must be a multiple of slot_ms,"),
     "too long": (top(hyperperiod_ms=10**9), "hyperperiod_ms: 1000000000: is 100000000 slots, abov"),
-    "short": (
-        top(hyperperiod_ms=450),
-        "jobs[0].batch: 2: an iteration takes 451 ms, more than the hyperperiod of 450 ms; raise",
-    ),
-    "topology": (
-        cluster(topology="ring"),
-        "cluster.topology: must be 'single-switch', 'leaf-spine' or 'listed', got 'ring'",
-    ),
+    "short": (top(hyperperiod_ms=450), "jobs[0].batch: 2: an iteration takes 451 ms, more than th"),
+    "topology": (cluster(topology="ring"), "cluster.topology: must be 'single-switch', 'leaf-spin"),
     "nodes": (cluster(nodes=0), "cluster.nodes: must be at least 1, got 0"),
-    "racks": (
-        cluster(racks=4),
-        "cluster.racks: 4: the 6 nodes cannot be shared out evenly; choose",
-    ),
-    "no racks": (
-        cluster(racks=None),
-        "cluster.racks: missing; a leaf-spine network needs the numb",
-    ),
+    "racks": (cluster(racks=4), "cluster.racks: 4: the 6 nodes cannot be shared out evenly; choos"),
+    "no racks": (cluster(racks=None), "cluster.racks: missing; a leaf-spine network needs the num"),
     "switch": (cluster(topology="single-switch"), "cluster.racks: a single switch has none"),
-    "ratio": (
-        cluster(oversubscription="2/1"),
-        "cluster.oversubscription: must be a number or text",
-    ),
+    "ratio": (cluster(oversubscription="2/1"), "cluster.oversubscription: must be a number or tex"),
     "below 1": (cluster(oversubscription=0.5), "cluster.oversubscription: 1/2: must be at least 1"),
     "no uplink": (cluster(oversubscription=10**6), "cluster.oversubscription: 1000000: leaves an"),
     "ratio 0": (cluster(oversubscription=0), "cluster.oversubscription: must be between 0.000001"),
@@ -172,10 +154,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
         cluster(gpu={"name": "GPU", "sustained_tflops": {"value": 1}}),
         "cluster.gpu.sustained_tflops.source: give either source or assumed",
     ),
-    "slow nic": (
-        cluster(nic_gbps=None, nic_mbps=1),
-        "jobs[0].workers: 4: node-00 has less than 1 Mbit/s for each",
-    ),
+    "slow nic": (cluster(nic_gbps=None, nic_mbps=1), "jobs[0].workers: 4: node-00 has less than 1"),
     "model": (job(model="VGG12"), "jobs[0].model: there is no workload 'VGG12'; known are bert, c"),
     "path": (job(model="../vgg16"), "jobs[0].model: there is no workload '../vgg16'; known are be"),
     "workers": (job(workers=3), "jobs[0].nodes: 4 tasks are placed, but workers is 3"),
@@ -185,14 +164,8 @@ FAULTS: dict[str, tuple[Change, str]] = {
         job(nodes=["node-00", "node-01", "node-02", "node-6"]),
         "jobs[0].nodes: there is no node 'node-6'; there are node-00 to node-05",
     ),
-    "not a node": (
-        job(nodes=["node-00", 1]),
-        "jobs[0].nodes[1]: must be the name of a node, got 1",
-    ),
-    "count": (
-        job(nodes={"node-00": 0}),
-        "jobs[0].nodes['node-00']: must be a positive number of tasks, got 0",
-    ),
+    "not a node": (job(nodes=["node-00", 1]), "jobs[0].nodes[1]: must be the name of a node, got"),
+    "count": (job(nodes={"node-00": 0}), "jobs[0].nodes['node-00']: must be a positive number of"),
     "text": (job(nodes="node-00"), "jobs[0].nodes: must be a list of nodes or a mapping of nodes"),
     "full node": (
         job(nodes=["node-00", "node-00", "node-00", "node-01"]),
@@ -207,15 +180,9 @@ FAULTS: dict[str, tuple[Change, str]] = {
         "jobs[1].name: 'one' is also jobs[0]",
     ),
     "ready": (job(ready_ms=15), "jobs[0].ready_ms: 15: must be a multiple of slot_ms, 10"),
-    "fixed": (
-        job(fixed_offset_ms=460),
-        "jobs[0].fixed_offset_ms: 460: must be below the period of 460 ms",
-    ),
+    "fixed": (job(fixed_offset_ms=460), "jobs[0].fixed_offset_ms: 460: must be below the period o"),
     "arrival": (job(arrival_s=-1.0), "jobs[0].arrival_s: must be at least 0.0, got -1.0"),
-    "groups": (
-        job(model="GPT3", workers=2, nodes=None),
-        "jobs[0].workers: 2: must be a multiple of 4, 2-way tensor groups in 2 stages",
-    ),
+    "groups": (job(model="GPT3", workers=2, nodes=None), "jobs[0].workers: 2: must be a multiple"),
     "folder": (top(workloads="nowhere"), "workloads: there is no folder "),
 }
 
@@ -269,10 +236,7 @@ def test_load_tells_instances_from_scenarios(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "format: nothing/1",
-            "format: must be 'metronome-instance/1' or 'metronome-scenario/1', go",
-        ),
+        ("format: nothing/1", "format: must be 'metronome-instance/1' or 'metronome-scenario/1',"),
         ("name: x", "format: missing"),
         ("format: metronome-scenario/1", "name: missing"),
     ],

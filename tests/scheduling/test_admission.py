@@ -101,10 +101,7 @@ def test_exclusive_bandwidth_is_given_once_to_running_jobs_too() -> None:
         ([B, running("c", "n1")], "there is no job 'c' with claims in force"),
         ([B, B.model_copy(update={"offset": 1})], "b: is revised twice at once"),
         ([B, A.model_copy(update={"offset": 12})], "a: offset: 12 must be below the period of 12"),
-        (
-            [running("b", "n0 n3", gpus=1), A],
-            "b: runs already, and cannot be moved to other nodes",
-        ),
+        ([running("b", "n0 n3", gpus=1), A], "b: runs already, and cannot be moved to other nodes"),
         (
             [A.model_copy(update={"gang": gang(3, name="a", each=Resources(gpus=1))})],
             "a: 2 nodes for 3 tasks",
