@@ -17,7 +17,7 @@ from metronome_opt.scenario.machines import Gpu, ListedCluster, most_free
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, network_of
 from metronome_opt.scenario.rounding import Rounded, round_to
 from metronome_opt.scenario.traffic import Iteration, Setting, iteration
-from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, read_workload
+from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, workload_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,18 +216,11 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
 
 def workloads_of(scenario: Scenario) -> Mapping[str, Workload]:
     """Return the workload of each model that the scenario names; case does not matter."""
-    known = find_workloads(scenario.workloads)
+    files = find_workloads(scenario.workloads)
     found: dict[str, Workload] = {}
     for index, job in enumerate(scenario.jobs):
-        if job.model is None or job.model in found:
-            continue
-        path = known.get(job.model.lower())
-        if path is None:
-            raise InputError(
-                f"jobs[{index}].model: there is no workload {show(job.model)}; "
-                f"known are {', '.join(sorted(known))}"
-            )
-        found[job.model] = read_workload(path)
+        if job.model is not None and job.model not in found:
+            found[job.model] = workload_named(job.model, files, f"jobs[{index}].model")
     return found
 
 

@@ -26,7 +26,7 @@ from metronome_opt.scenario.machines import ONE_GPU
 from metronome_opt.scenario.model import MAX_BATCH, Scenario, in_folder
 from metronome_opt.scenario.rounding import round_to
 from metronome_opt.scenario.traffic import Setting, iteration
-from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
+from metronome_opt.scenario.workload import Workload, find_workloads, workload_named
 from metronome_opt.scheduling.cluster import ClusterSpec, Resources
 
 JOB_FORMAT = "metronome-job/1"
@@ -169,13 +169,8 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
         _check_rate(f"phases[{fastest}].rate", gang.phases[fastest].rate, gang, cluster)
         return gang
     job = build(_ModelJob, in_folder(document, folder), JOB_FORMAT)
-    known = find_workloads(job.workloads)
-    found = known.get(job.model.lower())
-    if found is None:
-        raise InputError(
-            f"model: there is no workload {show(job.model)}; known are {', '.join(sorted(known))}"
-        )
-    gang = _computed(job, read_workload(found), cluster)
+    workload = workload_named(job.model, find_workloads(job.workloads))
+    gang = _computed(job, workload, cluster)
     if job.rate_mbps is not None:
         _check_rate("rate_mbps", job.rate_mbps, gang, cluster)
     return gang
