@@ -20,25 +20,17 @@ def new_state(
     exclusive: bool,
     first: First = "compatibility",
 ) -> ClusterState:
-    """Return the state of a cluster, or of a scenario's.
+    """Return the state of a cluster, or of a scenario's, by its file or its name.
 
     Parameters
     ----------
-    path
-        A cluster or a scenario, or the name of a scenario that comes with the package.
-    with_jobs
-        Whether the scenario's jobs run on it.
-    schedule
-        Whose offsets they have; None to choose each job's best one, one after the other.
+    with_jobs, schedule
+        Whether the scenario's jobs run on it, and whose offsets they have; None to choose each
+        job's best one, one after the other.
     exclusive
         Whether each burst's bandwidth is its own.
     first
         What a job's best offset is best by; see `Cycle`.
-
-    Raises
-    ------
-    InputError
-        One line that names the file, the place in it and the value.
     """
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario

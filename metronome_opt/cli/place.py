@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +13,12 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
-    from metronome_opt.cli.state_changes import Change
+    from metronome_opt.scheduling.claim import CapacityChanged, NodeChanged
     from metronome_opt.scheduling.cycle import Decision, First
     from metronome_opt.scheduling.gang import Gang
     from metronome_opt.scheduling.state import ClusterState
+
+    Change = CapacityChanged | NodeChanged
 
 _NO_PLACE = 1
 
@@ -92,7 +95,6 @@ def place(
     What is reserved is kept in STATE and on the disk before it is told.
     """
     from metronome_opt.cli.new_state import new_state
-    from metronome_opt.cli.state_changes import carry_out, changes_of
     from metronome_opt.scheduling.store import Store
 
     order = _check_choices(search, first)
@@ -100,9 +102,11 @@ def place(
         raise InputError(
             "--cluster: missing; --with-jobs, --schedule and --exclusive are for a new STATE"
         )
-    changes = changes_of(down or (), up or (), capacity or ())
-    if dry_run:
-        _check_dry_run(nothing_to_try=job is None or cluster is not None, changes=bool(changes))
+    changes = _changes_of(down or (), up or (), capacity or ())
+    if dry_run and changes:
+        raise InputError("--dry-run: changes nothing; leave out --down, --up and --capacity")
+    if dry_run and (job is None or cluster is not None):
+        raise InputError("--dry-run: is for a JOB and a STATE that is there already")
     if claims is not None:
         from metronome_opt.kubernetes import check_folder
 
@@ -116,7 +120,7 @@ def place(
     with Store(state) if new is None else Store.keep(state, new) as store:
         gang = _asked(store.state, state, job, remove, changes)
         for change in changes:
-            typer.echo(carry_out(store.state, change), err=True)
+            typer.echo(_carry_out(store.state, change), err=True)
         if gang is None:
             placed = True
             if remove is not None:
@@ -148,21 +152,48 @@ def _check_choices(search: str, first: str) -> First:
     raise InputError(f"--first: must be {' or '.join(FIRST)}, got {show(first)}")
 
 
-def _check_dry_run(*, nothing_to_try: bool, changes: bool) -> None:
-    if changes:
-        raise InputError("--dry-run: changes nothing; leave out --down, --up and --capacity")
-    if nothing_to_try:
-        raise InputError("--dry-run: is for a JOB and a STATE that is there already")
+def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:
+    """Return what is to happen to nodes and links."""
+    from metronome_opt.scheduling.claim import CapacityChanged, NodeChanged
+
+    both = sorted(set(down) & set(up))
+    if both:
+        raise InputError(f"--down, --up: node {show(both[0])} is named in both")
+    changes: list[Change] = []
+    for option in capacity:
+        link, _, rate = option.rpartition("=")
+        if not link or not (rate.isascii() and rate.isdigit() and len(rate) < 20):
+            raise InputError(
+                f"--capacity: must be LINK=MBPS, a whole number of Mbit/s, got {show(option)}"
+            )
+        changes.append(CapacityChanged(link=link, capacity=int(rate)))
+    changes += [NodeChanged(node=node, up=False) for node in down]
+    changes += [NodeChanged(node=node, up=True) for node in up]
+    return changes
+
+
+def _carry_out(state: ClusterState, change: Change) -> str:
+    """Carry out a change, and return in one line what it is and which jobs it concerns."""
+    if change.event == "capacity":
+        state.set_capacity(change.link, change.capacity)
+        jobs = [job for job in state.claims if change.link in state.flows(job)]
+        what = f"{change.link} carries {change.capacity:,} Mbit/s"
+    else:
+        state.set_node(change.node, up=change.up)
+        jobs = state.jobs_on(change.node)
+        what = f"{change.node} takes {'tasks' if change.up else 'no more tasks'}"
+    are = "is" if len(jobs) < 2 else "are"
+    return f"{what}; {', '.join(jobs) or 'no job'} {are} on it"
 
 
 def _asked(
     state: ClusterState, folder: Path, job: Path | None, remove: str | None, changes: list[Change]
 ) -> Gang | None:
     """Return the job that asks for a place, if one does; refuse what cannot be done."""
-    from metronome_opt.cli.state_changes import check_changes
     from metronome_opt.scheduling.gang import read_request
 
-    check_changes(state, changes)
+    for change in changes:
+        state.check(change)
     if remove is not None and remove not in state.claims:
         raise InputError(f"--remove: {folder} has no job {show(remove)}")
     if job is None:

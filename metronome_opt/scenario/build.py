@@ -15,9 +15,9 @@ from metronome_opt.records import read_as
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.machines import Gpu, ListedCluster, most_free
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, network_of
-from metronome_opt.scenario.rounding import Rounded, to_slots
+from metronome_opt.scenario.rounding import Rounded, round_to
 from metronome_opt.scenario.traffic import Iteration, Setting, iteration
-from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, read_workload
+from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, workload_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,18 +216,11 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
 
 def workloads_of(scenario: Scenario) -> Mapping[str, Workload]:
     """Return the workload of each model that the scenario names; case does not matter."""
-    known = find_workloads(scenario.workloads)
+    files = find_workloads(scenario.workloads)
     found: dict[str, Workload] = {}
     for index, job in enumerate(scenario.jobs):
-        if job.model is None or job.model in found:
-            continue
-        path = known.get(job.model.lower())
-        if path is None:
-            raise InputError(
-                f"jobs[{index}].model: there is no workload {show(job.model)}; "
-                f"known are {', '.join(sorted(known))}"
-            )
-        found[job.model] = read_workload(path)
+        if job.model is not None and job.model not in found:
+            found[job.model] = workload_named(job.model, files, f"jobs[{index}].model")
     return found
 
 
@@ -285,10 +278,11 @@ def _traffic_of(
     counts: Mapping[str, int],
 ) -> JobTraffic:
     """Take or compute the traffic of a job, whose tasks cross links `counts` times; round it."""
+    grid = scenario.slot_ms, scenario.hyperperiod_slots
     if job.traffic is not None:
         exact = job.traffic.iteration(job.traffic.fastest)
         place = f"traffic.period_ms: {float(job.traffic.period_ms):g}"
-        rounded = _round(exact, scenario, place, "raise hyperperiod_ms")
+        rounded = round_to(exact, *grid, place, "raise hyperperiod_ms")
         return JobTraffic(job.name, job.workers, "stated", "stated", None, rounded)
     if workload is None:
         raise InputError("traffic: missing; state it, or name a model")
@@ -301,7 +295,7 @@ def _traffic_of(
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
     setting = setting_of(job, workload, gpu, rate)
     place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
-    rounded = _round(iteration(workload, setting), scenario, place, remedy)
+    rounded = round_to(iteration(workload, setting), *grid, place, remedy)
     assumptions = list(workload.assumptions)
     if gpu is not None and gpu.sustained_tflops.assumed:
         speed = gpu.sustained_tflops
@@ -313,17 +307,6 @@ def _traffic_of(
     return JobTraffic(
         job.name, job.workers, workload.name, workload.kind, setting, rounded, tuple(assumptions)
     )
-
-
-def _round(exact: Iteration, scenario: Scenario, place: str, remedy: str) -> Rounded:
-    """Round an iteration to slots and to a divisor of the hyperperiod."""
-    try:
-        return to_slots(exact, scenario.slot_ms, scenario.hyperperiod_slots)
-    except ValueError:
-        raise InputError(
-            f"{place}: an iteration takes {float(exact.duration):.0f} ms, more than the "
-            f"hyperperiod of {scenario.hyperperiod_ms} ms; {remedy}"
-        ) from None
 
 
 def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario.traffic import Iteration, Setting, iteration
 from metronome_opt.scenario.workload import Workload
@@ -85,6 +86,19 @@ def to_slots(exact: Iteration, slot_ms: int, hyperperiod: int | None = None) -> 
     slot += _nearest(exact.rest, slot_ms)
     period = slot if hyperperiod is None else _divisor(hyperperiod, slot)
     return Rounded(tuple(phases), slot, period, slot_ms, exact)
+
+
+def round_to(
+    exact: Iteration, slot_ms: int, hyperperiod: int | None, place: str, remedy: str
+) -> Rounded:
+    """Do as `to_slots`; what is too long is an `InputError` that names a place and a remedy."""
+    try:
+        return to_slots(exact, slot_ms, hyperperiod)
+    except ValueError:
+        raise InputError(
+            f"{place}: an iteration takes {float(exact.duration):.0f} ms, more than the "
+            f"hyperperiod of {(hyperperiod or 0) * slot_ms} ms; {remedy}"
+        ) from None
 
 
 def _nearest(pause: Fraction, slot_ms: int) -> int:

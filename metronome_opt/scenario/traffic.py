@@ -11,7 +11,7 @@ many into it, so that one direction of a link tells of both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Self
 
@@ -150,11 +150,7 @@ def _tensor_parallel(spread: TensorParallel, setting: Setting, forward: Fraction
     Each layer all-reduces its activations twice per pass, of all n B samples. This alternates with
     computing layer by layer, far below the length of a slot, and is seen as a steady rate.
     """
-    samples = setting.workers * setting.batch
-    activations = (
-        samples * spread.tokens.value * spread.hidden.value * spread.activation_bytes.value
-    )
-    size = 2 * spread.layers.value * activations
+    size = 2 * spread.layers.value * _activations(spread, setting.workers * setting.batch)
     volume = all_reduce(size, setting.workers) * _MEGABIT_PER_BYTE
     rate = min(setting.rate, spread.rate_mbps.value)
     return [
@@ -174,49 +170,36 @@ def _hybrid_parallel(
     group and hands those of the last one over to the next stage. Between the passes the pipeline
     drains and fills, which takes p - 1 times a micro-batch's two passes.
     """
-    tensor, stages, micro = (
-        spread.tensor.value,
-        spread.stages.value,
-        spread.microbatches.value,
-    )
-    replicas, left = divmod(setting.workers, tensor * stages)
+    tensor, stages, micro = spread.tensor.value, spread.stages.value, spread.microbatches.value
+    group = tensor * stages
+    replicas, left = divmod(setting.workers, group)
     if left:
         raise InputError(
-            f"workers: {setting.workers}: must be a multiple of {tensor * stages}, "
+            f"workers: {setting.workers}: must be a multiple of {group}, "
             f"{tensor}-way tensor groups in {stages} stages"
         )
-    samples, left = divmod(tensor * stages * setting.batch, micro)
+    samples, left = divmod(group * setting.batch, micro)
     if left:
         raise InputError(
-            f"batch: {setting.batch}: the {tensor * stages * setting.batch} samples of a replica "
+            f"batch: {setting.batch}: the {group * setting.batch} samples of a replica "
             f"cannot be shared out to {micro} micro-batches"
         )
-    activations = (
-        samples * spread.tokens.value * spread.hidden.value * spread.activation_bytes.value
-    )
-    layers = spread.layers.value // stages
-    handed = activations if stages > 1 else 0
-    volume = (all_reduce(2 * layers * activations, tensor) + handed) * _MEGABIT_PER_BYTE
+    activations = _activations(spread, samples)
+    reduced = all_reduce(2 * (spread.layers.value // stages) * activations, tensor)
+    volume = (reduced + (activations if stages > 1 else 0)) * _MEGABIT_PER_BYTE
     rate = min(setting.rate, spread.rate_mbps.value)
     there = _beside("forward", forward / micro, volume, rate)
     back = _beside("backward", 2 * forward / micro, volume, rate)
     bubble = (stages - 1) * (there.after + there.duration + back.after + back.duration)
-    first_back = Burst(back.name, bubble + back.after, back.volume, back.rate)
-    shard = Fraction(workload.parameters.value * spread.gradient_bytes.value, tensor * stages)
-    tied = Fraction(spread.embedding_parameters.value * spread.gradient_bytes.value, tensor)
+    gradient = spread.gradient_bytes.value * _MEGABIT_PER_BYTE
+    shard = all_reduce(workload.parameters.value * gradient / group, replicas)
+    tied = all_reduce(spread.embedding_parameters.value * gradient / tensor, min(stages, 2))
     return [
         *[there] * micro,
-        first_back,
+        replace(back, after=bubble + back.after),
         *[back] * (micro - 1),
-        Burst(
-            "gradients", Fraction(0), all_reduce(shard, replicas) * _MEGABIT_PER_BYTE, setting.rate
-        ),
-        Burst(
-            "tied embeddings",
-            Fraction(0),
-            all_reduce(tied, min(stages, 2)) * _MEGABIT_PER_BYTE,
-            setting.rate,
-        ),
+        Burst("gradients", Fraction(0), shard, setting.rate),
+        Burst("tied embeddings", Fraction(0), tied, setting.rate),
     ]
 
 
@@ -228,26 +211,28 @@ def _embedding_parallel(
     A worker needs a vector of every table for each of its B samples and holds 1 / n of the tables;
     the gradients of the vectors go back the same way.
     """
-    vectors = (
-        setting.batch * spread.tables.value * spread.dimension.value * spread.embedding_bytes.value
-    )
-    exchange = all_to_all(vectors, setting.workers)
-    dense = all_reduce(workload.parameters.value * spread.gradient_bytes.value, setting.workers)
+    numbers = spread.tables.value * spread.dimension.value * spread.embedding_bytes.value
+    exchange = all_to_all(setting.batch * numbers, setting.workers) * _MEGABIT_PER_BYTE
+    gradients = workload.parameters.value * spread.gradient_bytes.value
+    dense = all_reduce(gradients, setting.workers) * _MEGABIT_PER_BYTE
     return [
-        Burst("embeddings", Fraction(0), exchange * _MEGABIT_PER_BYTE, setting.rate),
-        Burst(
-            "embedding and dense gradients",
-            3 * forward,
-            (exchange + dense) * _MEGABIT_PER_BYTE,
-            setting.rate,
-        ),
+        Burst("embeddings", Fraction(0), exchange, setting.rate),
+        Burst("embedding and dense gradients", 3 * forward, exchange + dense, setting.rate),
     ]
+
+
+def _activations(spread: TensorParallel | HybridParallel, samples: int) -> int:
+    """Return the bytes of a layer's activations."""
+    return samples * spread.tokens.value * spread.hidden.value * spread.activation_bytes.value
 
 
 def _beside(name: str, compute: Fraction, volume: Fraction, rate: int) -> Burst:
     """Return the burst of a pass that lasts as long as the longer of computing and sending."""
     burst = Burst(name, Fraction(0), volume, rate)
-    return Burst(name, max(Fraction(0), compute - burst.duration), volume, rate)
+    return replace(burst, after=max(Fraction(0), compute - burst.duration))
+
+
+# ------------------------------------------------------------------ stated
 
 
 def _moment(value: Any) -> Fraction:

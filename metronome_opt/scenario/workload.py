@@ -212,3 +212,18 @@ def find_workloads(folder: str | Path | None = None) -> Mapping[str, Path]:
         for path in sorted(folder.iterdir())
         if path.suffix in {".yaml", ".yml", ".json"}
     }
+
+
+def workload_named(model: str, files: Mapping[str, Path], where: str = "model") -> Workload:
+    """Return one of the workloads of `find_workloads`, whatever the case of its name.
+
+    Raises
+    ------
+    InputError
+        If there is none, naming the place that asks for it, or it cannot be read.
+    """
+    path = files.get(model.lower())
+    if path is None:
+        known = ", ".join(sorted(files))
+        raise InputError(f"{where}: there is no workload {show(model)}; known are {known}")
+    return read_workload(path)

@@ -15,10 +15,8 @@ class Claim(Record):
 
     Parameters
     ----------
-    gang
-        What it asked for.
-    nodes
-        The node of each of its tasks.
+    gang, nodes
+        What it asked for, and the node of each of its tasks.
     offset
         When its pattern begins, in slots.
     stretch

@@ -24,9 +24,9 @@ from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.machines import ONE_GPU
 from metronome_opt.scenario.model import MAX_BATCH, Scenario, in_folder
-from metronome_opt.scenario.rounding import to_slots
+from metronome_opt.scenario.rounding import round_to
 from metronome_opt.scenario.traffic import Setting, iteration
-from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
+from metronome_opt.scenario.workload import Workload, find_workloads, workload_named
 from metronome_opt.scheduling.cluster import ClusterSpec, Resources
 
 JOB_FORMAT = "metronome-job/1"
@@ -37,12 +37,8 @@ class Gang(Record):
 
     Parameters
     ----------
-    name
-        Unique among the jobs of a cluster.
-    tasks
-        How many.
-    each
-        What one task needs.
+    tasks, each
+        How many, and what one task needs.
     period, phases
         The traffic of one task, in slots and Mbit/s, wherever it runs.
     weight
@@ -155,15 +151,7 @@ class _ModelJob(Record):
 
 
 def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
-    """Read a job that asks for a place in a cluster.
-
-    Parameters
-    ----------
-    path
-        YAML or JSON of format ``metronome-job/1``: a `Gang`, or with a ``model`` a job whose
-        traffic is computed.
-    cluster
-        Where the job is to run: its grid of time, its interfaces and its GPUs.
+    """Read a job that asks for a place: a `Gang`, or one by ``model`` whose bursts are computed.
 
     Raises
     ------
@@ -181,13 +169,8 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
         _check_rate(f"phases[{fastest}].rate", gang.phases[fastest].rate, gang, cluster)
         return gang
     job = build(_ModelJob, in_folder(document, folder), JOB_FORMAT)
-    known = find_workloads(job.workloads)
-    found = known.get(job.model.lower())
-    if found is None:
-        raise InputError(
-            f"model: there is no workload {show(job.model)}; known are {', '.join(sorted(known))}"
-        )
-    gang = _computed(job, read_workload(found), cluster)
+    workload = workload_named(job.model, find_workloads(job.workloads))
+    gang = _computed(job, workload, cluster)
     if job.rate_mbps is not None:
         _check_rate("rate_mbps", job.rate_mbps, gang, cluster)
     return gang
@@ -220,14 +203,8 @@ def _computed(job: _ModelJob, workload: Workload, cluster: ClusterSpec) -> Gang:
     if not rate:
         raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
     exact = iteration(workload, Setting(job.workers, job.batch, cluster.gpu.flops, rate))
-    try:
-        rounded = to_slots(exact, cluster.slot_ms, cluster.hyperperiod)
-    except ValueError:
-        raise InputError(
-            f"batch: {job.batch}: an iteration takes {float(exact.duration):.0f} ms, more than the "
-            f"hyperperiod of {cluster.hyperperiod * cluster.slot_ms} ms; lower the batch or raise "
-            "rate_mbps"
-        ) from None
+    place, remedy = f"batch: {job.batch}", "lower the batch or raise rate_mbps"
+    rounded = round_to(exact, cluster.slot_ms, cluster.hyperperiod, place, remedy)
     return Gang(
         name=job.name,
         tasks=job.workers,

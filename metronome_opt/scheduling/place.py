@@ -45,10 +45,6 @@ def place_job(
 
     Parameters
     ----------
-    state
-        The cluster.
-    gang
-        The job.
     search
         One of `SEARCHES`.
     first

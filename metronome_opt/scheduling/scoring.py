@@ -29,25 +29,23 @@ _BEST = 100
 class Scores:
     """What a gang's tasks so far would cost with one more of them on each of some nodes.
 
-    All tasks of a gang have one rotation, over all links that they cross.
+    All tasks of a gang have one rotation, over all links that they cross. All arrays are of shape
+    (n,).
 
     Attributes
     ----------
-    nodes
-        Indices, shape (n,).
-    offset
-        The best rotation, shape (n,).
-    least
-        What nodes are compared by, as `Cycle.cost` has it, shape (n,).
-    cost
-        H times the contention that all tasks so far add, weight * Mbit/s * slots, shape (n,).
+    nodes, offset
+        Indices, and the best rotation there.
+    least, cost
+        What nodes are compared by, as `Cycle.cost` has it, and H times the contention that all
+        tasks so far add, weight * Mbit/s * slots.
     cushion
-        Free slots on either side of every burst, 0 where something is late, shape (n,).
+        Free slots on either side of every burst, 0 where something is late.
     score
-        Shape (n,): 100 if nothing is late, 0 if all that the tasks send were late. What is late
-        counts by its weight, so a gang of weight 0 costs nothing anywhere and has 100 everywhere.
-        If compatibility comes first, a link more in conflict counts as much as if everything were
-        late, and both are a share of the most links that the tasks would cross on any of the nodes.
+        100 if nothing is late, 0 if all that the tasks send were late. What is late counts by its
+        weight, so a gang of weight 0 costs nothing anywhere and has 100 everywhere. If
+        compatibility comes first, a link more in conflict counts as much as if everything were
+        late, and both are a share of the most links that the tasks would cross on any node.
     """
 
     nodes: Ints

@@ -80,14 +80,6 @@ def valid_claims(folder: Path) -> set[tuple[str, int]]:
     }
 
 
-def test_a_state_is_not_made_over_another_one(folder: Folder, capsys: Captured) -> None:
-    before = folder.content()
-    assert folder.place("--cluster", str(folder.path / "pair.yaml")) == 2
-    (line,) = lines(capsys)
-    assert "holds the state.json of a cluster already; name another folder" in line
-    assert folder.content() == before
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -112,15 +104,6 @@ def test_a_scenario_that_makes_no_state_makes_no_folder(
     (line,) = lines(capsys)
     assert said in line
     assert not made.state.exists()
-
-
-def test_a_job_that_runs_at_an_offset_keeps_it(tmp_path: Path) -> None:
-    made = Folder(tmp_path)
-    work = SCENARIO["jobs"][0]
-    jobs = [{**work, "fixed_offset_ms": 250}, {**work, "name": "second"}]
-    scenario = made.file({**SCENARIO, "jobs": jobs}, "pair.yaml")
-    assert made.place("--cluster", scenario, "--with-jobs") == 0
-    assert made.offsets()["first"] == 50
 
 
 def test_jobs_can_run_as_a_schedule_says(tmp_path: Path, capsys: Captured) -> None:
@@ -179,35 +162,6 @@ def test_jobs_get_places_side_by_side(folder: Folder, capsys: Captured) -> None:
     assert when.startswith("offset 750 ms of a period of 1500 ms, of it 0 ms idle; score 100; ")
     assert when.endswith("bursts may grow by 250 ms")
     assert folder.offsets() == {"b": 0, "c": 150}
-
-
-@pytest.mark.parametrize(("first", "score"), [("compatibility", 42), ("contention", 85)])
-def test_what_is_late_is_told(first: str, score: int, folder: Folder, capsys: Captured) -> None:
-    folder.place(job("a", each=LARGE))
-    long = [{"start": 0, "length": 250, "rate": 40_000}]
-    capsys.readouterr()
-    assert folder.place(job("b", each=REST, phases=long), "--first", first) == 0
-    # 250 slots into 200: on two interfaces 30,000 Mbit/s are late in 50 of 300 slots, 15 percent.
-    told = f"score {score}; adds 10,000.0 weight x Mbit/s of contention on 2 links\n"
-    assert capsys.readouterr().out.endswith(told)
-
-
-def test_a_job_by_model_is_placed(folder: Folder, capsys: Captured) -> None:
-    asked = {
-        "format": "metronome-job/1",
-        "name": "vgg19-a",
-        "model": "VGG19",
-        "batch": 64,
-        "workers": 4,
-        "priority": 4,
-    }
-    assert folder.place(asked, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["nodes"] == ["node-00", "node-00", "node-01", "node-01"]
-    assert (told["score"], told["contention"], told["racks"]) == (100, "0", 1)
-    with Store(folder.state) as store:
-        gang = store.state.claim("vgg19-a").gang
-    assert (gang.weight, gang.peak <= 25_000) == (4, True)
 
 
 def test_the_jobs_of_the_manual_find_places(tmp_path: Path) -> None:
@@ -284,29 +238,6 @@ def test_an_exclusive_cluster_gives_bandwidth_away_once(tmp_path: Path, capsys: 
     (line,) = lines(capsys)
     assert line.startswith("b: no place; none of 2 nodes takes a task of b: 2 lack bandwidth (1 of")
     assert made.place(job("b", tasks=1)) == 0
-
-
-def test_a_job_that_goes_gives_everything_back(folder: Folder, capsys: Captured) -> None:
-    folder.place(job("a"))
-    folder.place(job("c"))
-    assert folder.place(job("b")) == 1
-    capsys.readouterr()
-    assert folder.place("--remove", "a") == 0
-    assert lines(capsys) == ["removed a"]
-    assert folder.place(job("b")) == 0
-    assert list(folder.offsets()) == ["c", "b"]
-    capsys.readouterr()
-    assert folder.place("--remove", "a") == 2
-    (line,) = lines(capsys)
-    assert line.endswith("--remove: " + f"{folder.state} has no job 'a'")
-
-
-def test_nobody_goes_for_a_job_that_finds_no_place(folder: Folder) -> None:
-    folder.place(job("a"))
-    before = folder.content()
-    assert folder.place("--remove", "a", job("b", tasks=5)) == 1
-    assert folder.place("--remove", "a", job("b", period=7)) == 2
-    assert folder.content() == before
 
 
 def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Captured) -> None:

@@ -22,7 +22,6 @@ from metronome_opt.scenario import (
     load,
     read_scenario,
 )
-from metronome_opt.verify import evaluate
 from tests.scenario.examples import number, scenario
 
 
@@ -62,22 +61,6 @@ def test_a_small_scenario() -> None:
     assert entry.phases == one.phases
     assert entry.exact.volume == Fraction(138_357_544 * 4 * 3, 2) * 8 / 10**6
     assert entry.assumptions[-1] == "each task sends at most 25000 Mbit/s, its share of node-00"
-
-
-def test_a_job_alone_never_overloads_a_link() -> None:
-    document = scenario()
-    del document["jobs"][1]
-    built = build_scenario(Scenario.from_dict(document))
-    assert evaluate(built.instance, {"one": 0}).contention == 0
-
-
-def test_a_placement_may_be_a_mapping() -> None:
-    document = scenario()
-    document["jobs"][0]["nodes"] = {"node-00": 2, "node-01": 1, "node-03": 1}
-    assert (
-        build_scenario(Scenario.from_dict(document)).instance
-        == build_scenario(Scenario.from_dict(scenario())).instance
-    )
 
 
 def test_a_job_inside_a_node_has_no_links() -> None:
@@ -151,33 +134,15 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "missing": (lambda document: document.pop("slot_ms"), "slot_ms: missing"),
     "no jobs": (top(jobs=[]), "jobs: empty"),
     "slot": (top(slot_ms=0), "slot_ms: must be at least 1, got 0"),
-    "off grid": (
-        top(hyperperiod_ms=1205),
-        "hyperperiod_ms: 1205: must be a multiple of slot_ms, 1",
-    ),
+    "off grid": (top(hyperperiod_ms=1205), "hyperperiod_ms: 1205: must be a multiple of slot_ms,"),
     "too long": (top(hyperperiod_ms=10**9), "hyperperiod_ms: 1000000000: is 100000000 slots, abov"),
-    "short": (
-        top(hyperperiod_ms=450),
-        "jobs[0].batch: 2: an iteration takes 451 ms, more than the hyperperiod of 450 ms; raise",
-    ),
-    "topology": (
-        cluster(topology="ring"),
-        "cluster.topology: must be 'single-switch', 'leaf-spine' or 'listed', got 'ring'",
-    ),
+    "short": (top(hyperperiod_ms=450), "jobs[0].batch: 2: an iteration takes 451 ms, more than th"),
+    "topology": (cluster(topology="ring"), "cluster.topology: must be 'single-switch', 'leaf-spin"),
     "nodes": (cluster(nodes=0), "cluster.nodes: must be at least 1, got 0"),
-    "racks": (
-        cluster(racks=4),
-        "cluster.racks: 4: the 6 nodes cannot be shared out evenly; choose",
-    ),
-    "no racks": (
-        cluster(racks=None),
-        "cluster.racks: missing; a leaf-spine network needs the numb",
-    ),
+    "racks": (cluster(racks=4), "cluster.racks: 4: the 6 nodes cannot be shared out evenly; choos"),
+    "no racks": (cluster(racks=None), "cluster.racks: missing; a leaf-spine network needs the num"),
     "switch": (cluster(topology="single-switch"), "cluster.racks: a single switch has none"),
-    "ratio": (
-        cluster(oversubscription="2/1"),
-        "cluster.oversubscription: must be a number or text",
-    ),
+    "ratio": (cluster(oversubscription="2/1"), "cluster.oversubscription: must be a number or tex"),
     "below 1": (cluster(oversubscription=0.5), "cluster.oversubscription: 1/2: must be at least 1"),
     "no uplink": (cluster(oversubscription=10**6), "cluster.oversubscription: 1000000: leaves an"),
     "ratio 0": (cluster(oversubscription=0), "cluster.oversubscription: must be between 0.000001"),
@@ -189,10 +154,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
         cluster(gpu={"name": "GPU", "sustained_tflops": {"value": 1}}),
         "cluster.gpu.sustained_tflops.source: give either source or assumed",
     ),
-    "slow nic": (
-        cluster(nic_gbps=None, nic_mbps=1),
-        "jobs[0].workers: 4: node-00 has less than 1 Mbit/s for each",
-    ),
+    "slow nic": (cluster(nic_gbps=None, nic_mbps=1), "jobs[0].workers: 4: node-00 has less than 1"),
     "model": (job(model="VGG12"), "jobs[0].model: there is no workload 'VGG12'; known are bert, c"),
     "path": (job(model="../vgg16"), "jobs[0].model: there is no workload '../vgg16'; known are be"),
     "workers": (job(workers=3), "jobs[0].nodes: 4 tasks are placed, but workers is 3"),
@@ -202,14 +164,8 @@ FAULTS: dict[str, tuple[Change, str]] = {
         job(nodes=["node-00", "node-01", "node-02", "node-6"]),
         "jobs[0].nodes: there is no node 'node-6'; there are node-00 to node-05",
     ),
-    "not a node": (
-        job(nodes=["node-00", 1]),
-        "jobs[0].nodes[1]: must be the name of a node, got 1",
-    ),
-    "count": (
-        job(nodes={"node-00": 0}),
-        "jobs[0].nodes['node-00']: must be a positive number of tasks, got 0",
-    ),
+    "not a node": (job(nodes=["node-00", 1]), "jobs[0].nodes[1]: must be the name of a node, got"),
+    "count": (job(nodes={"node-00": 0}), "jobs[0].nodes['node-00']: must be a positive number of"),
     "text": (job(nodes="node-00"), "jobs[0].nodes: must be a list of nodes or a mapping of nodes"),
     "full node": (
         job(nodes=["node-00", "node-00", "node-00", "node-01"]),
@@ -224,15 +180,9 @@ FAULTS: dict[str, tuple[Change, str]] = {
         "jobs[1].name: 'one' is also jobs[0]",
     ),
     "ready": (job(ready_ms=15), "jobs[0].ready_ms: 15: must be a multiple of slot_ms, 10"),
-    "fixed": (
-        job(fixed_offset_ms=460),
-        "jobs[0].fixed_offset_ms: 460: must be below the period of 460 ms",
-    ),
+    "fixed": (job(fixed_offset_ms=460), "jobs[0].fixed_offset_ms: 460: must be below the period o"),
     "arrival": (job(arrival_s=-1.0), "jobs[0].arrival_s: must be at least 0.0, got -1.0"),
-    "groups": (
-        job(model="GPT3", workers=2, nodes=None),
-        "jobs[0].workers: 2: must be a multiple of 4, 2-way tensor groups in 2 stages",
-    ),
+    "groups": (job(model="GPT3", workers=2, nodes=None), "jobs[0].workers: 2: must be a multiple"),
     "folder": (top(workloads="nowhere"), "workloads: there is no folder "),
 }
 
@@ -275,25 +225,18 @@ def test_workloads_of_ones_own(tmp_path: Path) -> None:
 def test_load_tells_instances_from_scenarios(tmp_path: Path) -> None:
     file = tmp_path / "scenario.yaml"
     file.write_text(yaml.safe_dump(scenario()))
-    problem = load(file)
     built = build_scenario(read_scenario(file))
-    assert problem.instance == built.instance
-    assert problem.deployment == built.deployment
-    assert problem.traffic == built.traffic
+    assert load(file) == built
     write_instance(built.instance, tmp_path / "instance.json")
     problem = load(tmp_path / "instance.json")
-    assert problem.instance == built.instance
+    assert (problem.instance, problem.traffic) == (built.instance, ())
     assert problem.deployment == Deployment.of_instance(built.instance)
-    assert problem.traffic == ()
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "format: nothing/1",
-            "format: must be 'metronome-instance/1' or 'metronome-scenario/1', go",
-        ),
+        ("format: nothing/1", "format: must be 'metronome-instance/1' or 'metronome-scenario/1',"),
         ("name: x", "format: missing"),
         ("format: metronome-scenario/1", "name: missing"),
     ],
@@ -331,25 +274,6 @@ def test_paper_24() -> None:
         assert abs(entry.rounded.period_error) < Fraction(1, 10)
         assert entry.rounded.volume_error < Fraction(1, 1000)
         assert entry.assumptions
-
-
-def test_paper_24_is_contended_and_not_overloaded() -> None:
-    instance = load(data_folder() / "scenarios" / "paper-24.yaml").instance
-    unshifted = evaluate(instance, {job.name: job.ready % job.period for job in instance.jobs})
-    assert unshifted.score_mean is not None
-    assert unshifted.score_mean < Fraction(9, 10)
-    assert sum(link.score < Fraction(9, 10) for link in unshifted.links) > 10
-    for link in instance.links:
-        load_ = sum(
-            Fraction(job.links[link.name] * job.volume, job.period)
-            for job in instance.jobs
-            if link.name in job.links
-        )
-        assert load_ < Fraction(9, 10) * link.capacity
-    # More links between jobs and shared links than a forest has: the graph has a cycle.
-    shared = [link for link, jobs in instance.jobs_on.items() if len(jobs) > 1]
-    edges = sum(len(instance.jobs_on[link]) for link in shared)
-    assert edges >= len(shared) + len(instance.jobs)
 
 
 def test_decimals_are_exact() -> None:

@@ -174,7 +174,6 @@ def test_it_is_simulated(policy: str) -> None:
         ({"pods": ["a", "b", "a"]}, "jobs[0].pods[2]: 'a' is also jobs[0].pods[0]; a pod is one"),
         ({"nodes": ["x", "y", "q"]}, "jobs[0].nodes: there is no node 'q'; there are x to z"),
         ({"traffic": {"period_ms": 0, "phases": []}}, "jobs[0].traffic.period_ms: must be betw"),
-        ({"traffic": {"period_ms": 9, "phases": []}}, "jobs[0].traffic.phases: must have at lea"),
     ],
 )
 def test_bad_jobs(change: dict[str, Any], message: str) -> None:
@@ -202,11 +201,8 @@ def test_bad_traffic(phases: list[tuple[int, int]], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"nodes": []}, "cluster.nodes: must have at least 1 in it"),
         ({"gpus": 3}, "cluster.gpus: unknown field"),
         ({"links": []}, "cluster.nodes[0].interface: there is no link 'x-nic'"),
-        ({"racks": []}, "cluster.links[3].name: 'up' is no node's interface and no rack's uplink"),
-        ({"region_costs": [{"origin": "n", "destination": "q", "cost": 1}]}, "cluster.region_co"),
     ],
 )
 def test_bad_clusters(change: dict[str, Any], message: str) -> None:

@@ -5,15 +5,8 @@ from fractions import Fraction
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.traffic import Setting, all_reduce, all_to_all, iteration
+from metronome_opt.scenario.traffic import Setting, iteration
 from tests.scenario.examples import workload
-
-
-def test_a_ring_sends_twice_all_parts_but_one() -> None:
-    assert all_reduce(100, 2) == 100
-    assert all_reduce(100, 4) == 150
-    assert all_reduce(100, 1) == 0
-    assert all_to_all(100, 4) == 75
 
 
 def test_data_parallel() -> None:

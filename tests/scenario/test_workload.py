@@ -47,14 +47,6 @@ def test_every_number_says_where_it_comes_from(name: str) -> None:
         assert len(reasons[0]) > 10, path
 
 
-def test_parallelism() -> None:
-    kinds = {name: read_workload(path).kind for name, path in find_workloads().items()}
-    assert kinds["gpt2"] == "tensor-parallel"
-    assert kinds["gpt3"] == "hybrid-parallel"
-    assert kinds["dlrm"] == "embedding-parallel"
-    assert kinds["vgg16"] == "data-parallel"
-
-
 def test_sizes_of_transformers_agree_with_rules_of_thumb() -> None:
     # A block has 12 h^2 weights; a forward pass does 2 operations per weight and token.
     for name, layers, hidden, tokens in [
@@ -78,11 +70,6 @@ def test_dlrm_counts_its_perceptrons() -> None:
     model = read_workload(find_workloads()["dlrm"])
     assert model.parameters.value == weights + sum(other for _, other in pairs)
     assert model.forward_flops.value == 2 * weights + 2 * 27 * 27 * 64
-
-
-def test_assumptions_are_told() -> None:
-    model = read_workload(find_workloads()["gpt1"])
-    assert model.assumptions == ("gradient_bytes = 4: gradients are exchanged in single precision",)
 
 
 def set_at(document: dict[str, Any], path: str, value: Any) -> None:

@@ -105,11 +105,9 @@ WAY = {"origin": "r1", "destination": "r0", "cost": 2}
     ("path", "value", "message"),
     [
         ("format", "metronome-cluster/2", "format: must be 'metronome-cluster/1', got "),
-        ("slot_ms", 0, "slot_ms: must be at least 1, got 0"),
         ("nodes.0.name", "b", "nodes[1].name: 'b' is also nodes[0]"),
         ("nodes.0.colour", "red", "nodes[0].colour: unknown field, got 'red'"),
         ("nodes.0.has.gpus", 2**41, "nodes[0].has.gpus: must be at most 1099511627776, got "),
-        ("nodes.0.has.gpus", -1, "nodes[0].has.gpus: must be at least 0, got -1"),
         ("nodes.0.interface", "eth-x", "nodes[0].interface: there is no link 'eth-x'"),
         ("nodes.0.rack", "r7", "nodes[0].rack: there is no rack 'r7'"),
         (
@@ -122,8 +120,6 @@ WAY = {"origin": "r1", "destination": "r0", "cost": 2}
             "up",
             "racks[1].uplink: 'up' is also racks[0].uplink; each link has one place",
         ),
-        ("racks.0.uplink", "down", "racks[0].uplink: there is no link 'down'"),
-        ("racks.0", {"name": "r1"}, "racks[2].name: 'r1' is also racks[0]"),
         ("racks.2", {"name": "r2"}, "racks[2].name: 'r2' holds no node; leave it out"),
         ("links.0", {"name": "up", "capacity": 5}, "links[5].name: 'up' is also links[0]"),
         (
@@ -131,15 +127,12 @@ WAY = {"origin": "r1", "destination": "r0", "cost": 2}
             {"name": "loose", "capacity": 5},
             "links[5].name: 'loose' is no node's interface and no rack's uplink; leave it out",
         ),
-        ("links.0.capacity", 0, "links[0].capacity: must be at least 1, got 0"),
         (
             "nodes.1.region",
             "west",
             "nodes[1].region: 'west': rack 'r0' is in 'east' by nodes[0]; a rack has one region",
         ),
         ("zone_costs.0.origin", "r9", "zone_costs[0].origin: there is no rack 'r9'"),
-        ("zone_costs.0.destination", "r9", "zone_costs[0].destination: there is no rack 'r9'"),
-        ("zone_costs.0.cost", -1, "zone_costs[0].cost: must be at least 0, got -1"),
         (
             "zone_costs.0.origin",
             "r1",
@@ -151,7 +144,6 @@ WAY = {"origin": "r1", "destination": "r0", "cost": 2}
             "zone_costs[1]: 'r0' to 'r1' is also zone_costs[0]",
         ),
         ("region_costs.0.origin", "r0", "region_costs[0].origin: there is no region 'r0'"),
-        ("nodes", [], "nodes: "),
     ],
 )
 def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message: str) -> None:
@@ -159,15 +151,3 @@ def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message:
         ClusterSpec.from_dict(changed(path, value))
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
-
-
-def test_both_directions_may_have_costs_of_their_own() -> None:
-    spec = ClusterSpec.from_dict(changed("zone_costs.1", {**WAY, "cost": 3}))
-    assert [way.cost for way in spec.zone_costs] == [2, 3]
-
-
-def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "cluster.yaml"
-    path.write_text("format: metronome-cluster/1\nname: x\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"cluster\.yaml: slot_ms: missing"):
-        read_cluster(path)

@@ -56,16 +56,6 @@ def test_an_interface_carries_all_tasks_of_a_node_at_their_fastest() -> None:
     assert refused(state, gang(3, (0, 1, 50)), "n0 n0") == {}
 
 
-def test_an_uplink_carries_all_tasks_of_a_rack() -> None:
-    state = state_of(cluster([3, 3, 2], gpus=1, uplink=150))
-    assert refused(state, gang(5, (0, 1, 60)), "n0 n1 n3") == {
-        "n0": "GPUs: 1 free, 2 needed",
-        "n1": "GPUs: 1 free, 2 needed",
-        "n2": "up-0 has room for 150 Mbit/s, 180 needed",
-        "n3": "GPUs: 1 free, 2 needed",
-    }
-
-
 def test_an_uplink_that_fails_keeps_gangs_in_their_racks() -> None:
     state = state_of(cluster([2, 3], gpus=1))
     state.set_capacity("up-0", 0)
@@ -97,14 +87,6 @@ def test_no_more_racks_are_opened_than_leave_room_for_all() -> None:
     assert refused(state, gang(3, (0, 1, 60), most_racks=1)) == dict.fromkeys(
         ("n3", "n4", "n5"), "the other tasks would find too little room in 1 rack"
     )
-
-
-def test_no_rack_is_counted_twice() -> None:
-    # The largest two racks hold four tasks, not six.
-    state = state_of(cluster([3, 1, 1], gpus=1, uplink=None))
-    rest = "the other tasks would find too little room in 2 racks"
-    asked = gang(5, (0, 1, 60), most_racks=2)
-    assert refused(state, asked) == dict.fromkeys((f"n{n}" for n in range(5)), rest)
 
 
 def test_uplinks_limit_what_racks_hold() -> None:

@@ -71,15 +71,8 @@ def read(
 
 def test_a_job_with_its_traffic_is_as_it_says(tmp_path: Path) -> None:
     asked = read(tmp_path, BY_TRAFFIC, each={"gpus": 2}, weight=2, max_stretch=2, most_racks=1)
-    needs = Resources(gpus=2)
-    more: dict[str, Any] = {
-        "name": "resnet",
-        "period": 10,
-        "each": needs,
-        "weight": 2,
-        "max_stretch": 2,
-    }
-    assert asked == gang(3, (0, 4, 60), most_racks=1, **more)
+    more: dict[str, Any] = {"each": Resources(gpus=2), "weight": 2, "max_stretch": 2}
+    assert asked == gang(3, (0, 4, 60), name="resnet", period=10, most_racks=1, **more)
     assert (asked.peak, asked.volume) == (60, 240)
 
 

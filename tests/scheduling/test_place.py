@@ -15,7 +15,6 @@ from metronome_opt.scheduling.place import SEARCHES, place_all, place_job
 from tests.scheduling.clusters import cluster, gang, running, state_of
 
 EVERY = pytest.mark.parametrize("search", list(SEARCHES))
-FARSIGHTED = pytest.mark.parametrize("search", [name for name in SEARCHES if name != "greedy"])
 
 
 @EVERY
@@ -46,30 +45,6 @@ def test_what_does_not_fit_costs_what_is_late(search: str) -> None:
     decision = place_job(state, gang(2, (0, 10, 60)), search=search, first="contention")
     assert decision is not None
     assert (decision.conflicts, decision.score) == (2, 100 - 7)
-
-
-@FARSIGHTED
-def test_contention_counts_more_than_racks(search: str) -> None:
-    busy = (running("a", "n0 n1", (0, 12, 60)), running("b", "n0 n2", (0, 12, 60)))
-    state = state_of(cluster([2, 2], gpus=1), *busy)
-    # Only n3 is idle. With n1 in the other rack, or n2 in its own, 20 Mbit/s are always late.
-    decision = place_job(state, gang(2, (0, 12, 60)), search=search)
-    assert decision is not None
-    assert (decision.claim.nodes, decision.racks) == (("n2", "n3"), 1)
-    assert decision.contention == 20
-    state.unreserve("a")
-    decision = place_job(state, gang(2, (0, 12, 60)), search=search)
-    assert decision is not None
-    assert (decision.claim.nodes, decision.racks) == (("n1", "n3"), 2)
-    assert decision.contention == 0
-
-
-@FARSIGHTED
-def test_of_equal_places_the_one_that_leaves_no_gpu_over(search: str) -> None:
-    state = state_of(cluster([3], gpus=[4, 2, 3]))
-    decision = place_job(state, gang(2), search=search)
-    assert decision is not None
-    assert (decision.claim.nodes, decision.fragments) == (("n1", "n1"), 0)
 
 
 @EVERY

@@ -38,12 +38,6 @@ LATE = running("late", "n1 n3", (0, 6, 60), offset=6)  # slots 6 to 11
 ONE_RACK = cluster([4], gpus=1)
 
 
-def test_a_free_link_costs_nothing_at_any_offset() -> None:
-    found = scored(state_of(ONE_RACK, EARLY), gang(2, (0, 4, 60), ready=5))
-    # On node 2 nobody is, so the job begins when it is ready.
-    assert (found.offset[2], found.cost[2], found.cushion[2], found.score[2]) == (5, 0, 12, 100)
-
-
 def test_the_rotation_is_the_one_with_most_room_on_both_sides() -> None:
     found = scored(state_of(ONE_RACK, EARLY), gang(2, (0, 4, 60)))
     # Slots 6 to 11 are free, so that offsets 6, 7 and 8 cost nothing.

@@ -64,32 +64,16 @@ def test_a_line_that_was_under_way_is_left_out(torn: str, folder: Path) -> None:
     ("damage", "message"),
     [
         (lambda four: [four[0], "garbage\n", *four[1:]], "line 2: document: Invalid JSON"),
-        (lambda four: [four[0], "\n", *four[1:]], "line 2: document: Invalid JSON"),
-        (
-            lambda four: [four[0], *four[2:]],
-            "line 2: is event 2, not 1; restore the file, or cut it off before",
-        ),
+        (lambda four: [four[0], *four[2:]], "line 2: is event 2, not 1; restore the file, or cut"),
         (lambda four: four[1:], "line 1: is event 1, not 0; restore the file"),
         (lambda four: [*four, four[3]], "line 5: is event 3, not 4; restore the file"),
-        (
-            lambda four: [four[0], four[2], four[1], four[3]],
-            "line 2: is event 2, not 1; restore the file, or cut it off before",
-        ),
         (
             lambda four: [four[0], four[1].replace('"b"', '"a"'), *four[2:]],
             "line 2: a: has other claims in force already",
         ),
         (
-            lambda four: [*four[:2], four[2].replace("up-1", "up-9"), four[3]],
-            "line 3: there is no link 'up-9'",
-        ),
-        (
             lambda four: [*four[:2], four[2].replace(":40", ":-4"), four[3]],
             "line 3: event.capacity.capacity: must be at least 0, got -4",
-        ),
-        (
-            lambda four: [four[0].replace('"cluster":', '"cluster":"other","x":'), *four[1:]],
-            "line 1: x: unknown field",
         ),
     ],
 )
@@ -118,10 +102,7 @@ def test_the_journal_of_another_cluster_is_refused(folder: Path, tmp_path: Path)
     ("damage", "message"),
     [
         (lambda text: text[: len(text) // 2], "not JSON"),
-        (lambda _: "", "not JSON"),
         (lambda text: text.replace("metronome-state/1", "metronome-state/9"), "format: must be"),
-        (lambda text: text.replace('"n2"', '"n9"', 1), "cluster.nodes[2]"),
-        (lambda text: text.replace('"sequence": 4', '"sequence": "4"'), "sequence: must be an int"),
         (lambda text: text.replace('"offset": 7', '"offset": 8'), "claims[1]: b: offset: 8 must"),
     ],
 )
@@ -136,7 +117,7 @@ def test_a_damaged_snapshot_is_named(
     with pytest.raises(InputError) as caught:
         Store(folder)
     assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value) or damaged.count("n9")
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert path.read_text(encoding="utf-8") == damaged
 

@@ -32,12 +32,6 @@ def test_an_instance_has_all_links_as_they_are_and_what_runs_where() -> None:
     assert [job.weight for job in instance.jobs] == [2, 1, 1]
 
 
-def test_some_jobs_come_with_the_links_that_they_cross() -> None:
-    instance = instance_of(state_of(cluster([2, 2]), A, B), ["a"])
-    assert [link.name for link in instance.links] == ["n0", "n1"]
-    assert [job.name for job in instance.jobs] == ["a"]
-
-
 def test_without_claims_there_is_no_instance() -> None:
     with pytest.raises(InputError, match="no claims are in force"):
         instance_of(ClusterState(cluster([2])))
