@@ -25,7 +25,7 @@ def is_label(name: str) -> bool:
     return len(name) <= LABEL_LENGTH and _LABEL.fullmatch(name) is not None
 
 
-def _is_subdomain(name: str) -> bool:
+def is_subdomain(name: str) -> bool:
     """Return whether `name` is an RFC 1123 subdomain as it stands, as the names of Nodes are."""
     return len(name) <= _SUBDOMAIN_LENGTH and all(map(_LABEL.fullmatch, name.split(".")))
 
@@ -101,7 +101,7 @@ class Naming:
         nodes = deployment.nodes
         self.jobs = labels(task.job for task in deployment.tasks)
         self.nodes = {
-            name: name if _is_subdomain(name) else label
+            name: name if is_subdomain(name) else label
             for name, label in labels(node.name for node in nodes).items()
         }
         apart = [rack for pair in deployment.rack_cost for rack in pair]
@@ -169,7 +169,7 @@ def _tasks(tasks: Iterable[Task], jobs: Mapping[str, str]) -> dict[tuple[str, in
 
 
 def _check_group(group: str) -> None:
-    if not _is_subdomain(group) or "." not in group:
+    if not is_subdomain(group) or "." not in group:
         raise InputError(
             f"group: {show(group)} is not an API group; use a domain such as {DEFAULT_GROUP}"
         )
