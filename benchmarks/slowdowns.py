@@ -20,7 +20,7 @@ from pydantic import Field
 from rich.progress import track
 
 from benchmarks.stored import SUITES
-from metronome_opt.bench.provenance import describe_machine, find_commit
+from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.documents import write_text
 from metronome_opt.instance import Instance

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from metronome_opt.bench.records import Record as SolverRecord
-from metronome_opt.bench.records import dump_record, read_records
+from metronome_opt.bench.records import read_records
 from metronome_opt.bench.simulations import SimulationRecord, latest
 from metronome_opt.documents import make_folder, read_document, staged, write_text
 from metronome_opt.errors import InputError
@@ -146,7 +146,7 @@ def record_solvers(paths: Iterable[Path], commands: Sequence[str], folder: Path 
         If there are no records, a file is not one of records, or something cannot be written.
     """
     records = [thin_case(record) for record in read_records(paths)]
-    return _take_over(folder, SOLVERS, commands, records, map(dump_record, records), CASES_KEEP)
+    return _take_over(folder, SOLVERS, commands, records, map(dump_line, records), CASES_KEEP)
 
 
 def record_study(

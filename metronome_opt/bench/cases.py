@@ -165,6 +165,11 @@ def _best(
 
 # ------------------------------------------------------------------ the cases
 
+_STATED = [
+    *("suite", "split", "instance", "instance_sha256", "solver", "seed"),
+    *("time_limit_s", "memory_limit_mb", "workers", "kind", "status", "runtime_s", "build_s"),
+    *("wall_s", "peak_memory_mb", "stop", "error", "started", "commit"),
+]
 _FOR_REPORTS = ["record", "problem", "steps", "ended", "optimal", "proof_s", "states_bound"]
 
 
@@ -212,37 +217,19 @@ def _row(record: Record, references: References) -> dict[str, Any]:
     solved_s = record.runtime_s if optimal and in_time else None
     steps = _steps(record)
     return {
-        "suite": record.suite,
-        "split": record.split,
-        "instance": record.instance,
-        "instance_sha256": record.instance_sha256,
+        **{name: getattr(record, name) for name in _STATED},
+        "faults": "; ".join(record.faults) or None,
         "jobs": references.jobs.get(record.instance_sha256),
-        "solver": record.solver,
-        "seed": record.seed,
-        "time_limit_s": record.time_limit_s,
-        "memory_limit_mb": record.memory_limit_mb,
-        "workers": record.workers,
-        "kind": record.kind,
-        "status": record.status,
         "value": value,
         "value_float": None if value is None else float(value),
         "lower_bound": bound,
         "lower_bound_float": None if bound is None else float(bound),
         "best_value": best,
         "solved": solved_s is not None,
-        "runtime_s": record.runtime_s,
         "penalised_s": penalised_time(solved_s, record.time_limit_s),
-        "build_s": record.build_s,
-        "wall_s": record.wall_s,
-        "peak_memory_mb": record.peak_memory_mb,
         "primal_gap": float(primal_gap(value, best)),
         "certified_gap": float(certified_gap(value, bound)),
         "primal_integral": primal_integral(steps, best, record.time_limit_s),
-        "stop": record.stop,
-        "error": record.error,
-        "faults": "; ".join(record.faults) or None,
-        "started": record.started,
-        "commit": record.commit,
         "record": record,
         "problem": Problem(record.instance, record.instance_sha256, setting),
         "steps": steps,

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
 from metronome_opt.bench.statistics import Interval
-from metronome_opt.bench.studies import BASELINE, EXCLUSIVE, IDEAL, RIVAL, SUBJECT, Part
+from metronome_opt.bench.studies import IDEAL, SUBJECT, Part
 from metronome_opt.bench.tables import three_digits
+from metronome_opt.documents import parse_yaml
 from metronome_opt.plot.style import counted
 
 _MICROSECOND = 1e-6
@@ -64,42 +66,8 @@ class Mark:
         return margin > 0 if self.strict else margin >= 0
 
 
-MARKS = (
-    Mark(
-        f"mean completion, against {BASELINE}",
-        "at least 19.5 % lower",
-        BASELINE,
-        -0.195,
-        "completion_mean_s",
-    ),
-    *(
-        Mark(
-            f"utilisation of {words}, against {EXCLUSIVE}",
-            "at least 23.2 % higher",
-            EXCLUSIVE,
-            0.232,
-            measure,
-            higher=True,
-            explained=False,
-        )
-        for measure, words in (("utilisation_used", "links in use"), ("utilisation", "all links"))
-    ),
-    *(
-        Mark(f"{words} completion, against {RIVAL}", "lower", RIVAL, 0.0, measure, strict=True)
-        for measure, words in (("completion_mean_s", "mean"), ("completion_p99_s", "p99"))
-    ),
-    *(
-        Mark(
-            f"highest priority class, {words}, against {IDEAL}",
-            "at most 2 % longer",
-            IDEAL,
-            0.02,
-            column,
-            highest=True,
-        )
-        for column, words in (("completion", "completion"), ("iteration_mean_ms", "iteration"))
-    ),
-)
+_STORED = Path(__file__).parent / "templates" / "marks.yaml"
+MARKS = tuple(Mark(**mark) for mark in parse_yaml(_STORED.read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True)
@@ -193,7 +161,7 @@ def _limit(part: Part, mark: Mark, change: Interval | None, most: Interval | Non
 
 def _missing(part: Part, mark: Mark) -> str:
     """Say what makes completion longer than under `ideal`, in seconds a job."""
-    chosen = part.choose_highest() if mark.highest else part.choose_all()
+    chosen = part.choose_highest() if mark.highest else None
     longer = part.lengthening(SUBJECT, IDEAL, chosen)
     if longer.empty:
         return f"{IDEAL} did not run"

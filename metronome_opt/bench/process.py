@@ -22,17 +22,23 @@ its process group.
 from __future__ import annotations
 
 import json
+import os
+import platform
+import signal
+import subprocess
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol
 
 import psutil
 
-from metronome_opt.bench.provenance import describe_machine, find_commit, find_versions
+import metronome_opt
 from metronome_opt.bench.server import MARK, OUTPUT_FILE, Server, give_back, take_server
 
 TASK_FILE, MESSAGES_FILE = "task.json", "messages.jsonl"
@@ -40,6 +46,8 @@ _LOOK_S = 0.1
 _LOOK_AT_FLAG_S = 1.0  # the flag of a cluster is a question to its scheduler
 _SWEEPS = 5
 _LAST_WORDS = 300
+_ALWAYS = ("metronome-opt", "numpy", "numba")
+_PACKAGE = Path(metronome_opt.__file__).parent
 
 Ending = Literal["ended", "time", "memory", "startup", "stopped"]
 
@@ -123,7 +131,7 @@ class Outcome:
     peak_memory_mb
         Largest memory of all its processes together that was seen, None if it ended too soon.
     machine, versions, commit
-        See `provenance`.
+        See `describe_machine`, `find_versions`, `find_commit`.
     """
 
     ending: Ending
@@ -136,6 +144,37 @@ class Outcome:
     machine: dict[str, str | int | None]
     versions: dict[str, str]
     commit: str | None
+
+    @property
+    def circumstances(self) -> dict[str, Any]:
+        """When, where and with what it ran, and what it took, as records have it."""
+        names = ("wall_s", "peak_memory_mb", "started", "machine", "versions", "commit")
+        return {name: getattr(self, name) for name in names}
+
+    def said(self, event: str) -> dict[str, Any]:
+        """Return what the task said first of an event; nothing if it did not say so."""
+        return next((told for told in self.messages if told["event"] == event), {})
+
+    def how_it_ended(self, limits: Limits) -> str:
+        """Return in a few words how a task ended that did not say so itself."""
+        match self.ending:
+            case "time":
+                over = limits.killed_after_s - limits.time_s
+                return f"killed {over:g} s after its limit of {limits.time_s:g} s"
+            case "memory":
+                return (
+                    f"killed at {self.peak_memory_mb} MB, above the limit of {limits.memory_mb} MB"
+                )
+            case "startup":
+                return f"killed, not ready {limits.startup_s:g} s after its start"
+            case "stopped":
+                return "killed, since the campaign ended"
+            case "ended":
+                how = f"exit status {self.status}"
+                if self.status is not None and self.status < 0:
+                    name = signal.strsignal(-self.status)
+                    how = f"ended by signal {-self.status} ({name})"
+                return f"{how}: {self.last_words}" if self.last_words else how
 
 
 def run_task(task: Task, stop: Flag) -> Outcome:
@@ -240,3 +279,63 @@ def _last_words(path: Path) -> str:
         stream.seek(max(0, path.stat().st_size - 10 * _LAST_WORDS))
         lines = stream.read().decode(errors="replace").split("\n")
     return next((line.strip()[:_LAST_WORDS] for line in reversed(lines) if line.strip()), "")
+
+
+# ------------------------------------------------------------------ provenance
+
+
+def describe_machine() -> dict[str, str | int | None]:
+    """Return processor, cores that may be used, memory in MB (2**20 bytes) and system."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "memory_mb": psutil.virtual_memory().total // 2**20,
+        "system": platform.platform(),
+    }
+
+
+def find_versions(packages: Iterable[str] = ()) -> dict[str, str]:
+    """Return the versions of Python, of this package and of `packages` where they are installed."""
+    versions = {"python": platform.python_version()}
+    for name in (*_ALWAYS, *packages):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def find_commit(package: Path = _PACKAGE) -> str | None:
+    """Return the commit that `package` is checked out from, None if it is not in a checkout.
+
+    ``+`` is appended if a file of the package differs from the commit or is new. A package that
+    git does not track, an installed one inside somebody's checkout, say, has no commit.
+    """
+    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    commit = _git(package, "rev-parse", "--short", "HEAD")
+    changed = _git(package, "status", "--porcelain", "--", ".")
+    return f"{commit}+" if commit and changed else commit
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """Return what git prints, None if it fails or is not there."""
+    try:
+        told = subprocess.run(  # noqa: S603 (arguments are ours)
+            ["git", "-C", str(folder), *arguments],  # noqa: S607 (whichever git the user has)
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return told.stdout.strip()
+
+
+def _processor() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, None)

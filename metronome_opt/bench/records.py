@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from metronome_opt.journal import Journal, dump_line, read_journal
+from metronome_opt.journal import read_journal
 from metronome_opt.records import FrozenMap, NonNegative, Positive
 from metronome_opt.schedule import Exact
 
@@ -123,18 +123,6 @@ class Record:
         return f"{self.kind.replace('_', ' ')} ({reasons[0]})" if reasons[0] else self.kind
 
 
-class RecordFile(Journal[Record]):
-    """A file of such records; see `Journal`."""
-
-    def __init__(self, path: str | Path, *, resume: bool) -> None:
-        super().__init__(path, Record, resume=resume)
-
-
 def read_records(paths: Iterable[str | Path]) -> list[Record]:
     """Read files of such records, in order; see `read_journal`."""
     return read_journal(paths, Record)
-
-
-def dump_record(record: Record) -> str:
-    """Return a record as one line, its end included."""
-    return dump_line(record)

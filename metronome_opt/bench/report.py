@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from metronome_opt.bench.cases import References, cases_csv, gather, measure, read_best_known
+from metronome_opt.bench.cases import (
+    Problem,
+    References,
+    cases_csv,
+    gather,
+    measure,
+    read_best_known,
+)
 from metronome_opt.bench.figures import (
     MOST_PANELS,
     Strokes,
@@ -25,6 +34,7 @@ from metronome_opt.bench.figures import (
 from metronome_opt.bench.records import Record
 from metronome_opt.bench.sections import (
     ABOVE_BEST,
+    ENDINGS,
     FLOOR_S,
     LARGE_SHIFT_S,
     MIN_SEEDS,
@@ -40,6 +50,7 @@ from metronome_opt.bench.tables import (
     Item,
     Table,
     count,
+    cross_table,
     distinct,
     exact,
     listed,
@@ -58,14 +69,15 @@ GROWING_SUITE = "fabric"
 INCOMPLETE = "*"
 _ANY_SOLVER = "any solver found, or any is known to have"
 
-_ENDINGS = ["optimal", "feasible", "no schedule", "infeasible", "out of memory", "crash", "invalid"]
-
 _SOLVED = ("solved", "solved", percent)
 _TIME = ("geometric_s", f"shifted geometric mean, {SHIFT_S:g} s (s)", three_digits)
 _GAP = ("primal_gap", "primal gap, mean", percent)
 _CERTIFIED = ("certified_gap", "certified gap, mean", percent)
 Columns = Sequence[tuple[str, str, Callable[[float], str]]]
 
+_OUTCOMES: Columns = [
+    (name, name, lambda number: count(int(number))) for name in ("instances", "cases", *ENDINGS)
+]
 _TIMES: Columns = (
     _SOLVED,
     _TIME,
@@ -149,7 +161,7 @@ def write_report(
             "seeds": MIN_SEEDS,
             "above": float(100 * ABOVE_BEST),
         },
-        **circumstances(records, references),
+        **_circumstances(records, references),
     )
 
 
@@ -160,14 +172,10 @@ def section_items(
     section: Section, references: References, baseline: str | None, looks: Strokes
 ) -> Iterator[Item]:
     """Yield what one section shows."""
-    yield _outcomes(section)
+    yield _table(section, "outcomes", "how the cases ended", _OUTCOMES)
     yield _times(section, baseline)
-    yield Table(
-        f"{section.slug}-quality",
-        f"{section.title}: gaps to the best known values and to the solvers' own bounds",
-        ("solver", *(heading for _, heading, _ in _QUALITY)),
-        _rows(section, _QUALITY),
-    )
+    gaps = "gaps to the best known values and to the solvers' own bounds"
+    yield _table(section, "quality", gaps, _QUALITY)
     classes = section.classes()
     if section.setting is None or 1 < len(classes) < len(section.problems):
         yield _classes(section, classes)
@@ -181,59 +189,43 @@ def section_items(
         yield _instances(section, references)
 
 
-def _rows(section: Section, columns: Columns) -> list[tuple[str, ...]]:
-    """Return a row of shown measures for each solver."""
-    return [
-        (_name(section, str(solver)), *(shown(row[column]) for column, _, shown in columns))
-        for solver, row in section.summary.iterrows()
-    ]
-
-
-def _whole(number: float) -> str:
-    return count(int(number))
-
-
-def _name(section: Section, solver: str) -> str:
-    return solver if section.summary["complete"][solver] else f"{solver} {INCOMPLETE}"
-
-
-def _outcomes(section: Section) -> Table:
-    ended = pd.crosstab(section.frame["solver"], section.frame["ended"])
-    ended = ended.reindex(index=list(section.solvers), columns=_ENDINGS, fill_value=0)
-    numbers = section.summary[["instances", "cases"]].join(ended)
-    rows = [
-        (_name(section, str(solver)), *(count(int(number)) for number in row))
-        for solver, row in numbers.iterrows()
-    ]
-    headings = ("solver", "instances", "cases", *_ENDINGS)
+def _table(section: Section, name: str, caption: str, columns: Columns) -> Table:
+    """Return a table of shown measures with a row for each solver."""
     return Table(
-        f"{section.slug}-outcomes", f"{section.title}: how the cases ended", headings, rows
+        f"{section.slug}-{name}",
+        f"{section.title}: {caption}",
+        ("solver", *(heading for _, heading, _ in columns)),
+        [
+            (
+                str(solver) if measures["complete"] else f"{solver} {INCOMPLETE}",
+                *(shown(measures[column]) for column, _, shown in columns),
+            )
+            for solver, measures in section.summary.iterrows()
+        ],
     )
 
 
 def _times(section: Section, baseline: str | None) -> Table:
-    headings = ["solver", *(heading for _, heading, _ in _TIMES)]
-    rows = _rows(section, _TIMES)
-    if baseline is not None:
-        headings.append(f"times faster than {baseline}")
-        ratios = (section.speed_up(solver, baseline) for solver in section.solvers)
-        rows = [(*row, three_digits(ratio)) for row, ratio in zip(rows, ratios, strict=True)]
-    return Table(
-        f"{section.slug}-times",
-        f"{section.title}: time to a proof of optimality, failures included",
-        headings,
-        rows,
+    caption = "time to a proof of optimality, failures included"
+    table = _table(section, "times", caption, _TIMES)
+    if baseline is None:
+        return table
+    ratios = [three_digits(section.speed_up(solver, baseline)) for solver in section.solvers]
+    return replace(
+        table,
+        headings=(*table.headings, f"times faster than {baseline}"),
+        rows=[(*row, ratio) for row, ratio in zip(table.rows, ratios, strict=True)],
     )
 
 
 def _classes(section: Section, classes: Mapping[str, Section]) -> Table:
-    columns: Columns = (("instances", "instances", _whole), _SOLVED, _TIME, _GAP, _CERTIFIED)
     part = "suite" if section.setting is None else "class"
-    return Table(
-        f"{section.slug}-classes",
-        f"{section.title}: the same by {part}",
-        (part, "solver", *(heading for _, heading, _ in columns)),
-        [(name, *row) for name, each in classes.items() for row in _rows(each, columns)],
+    columns = (_OUTCOMES[0], _SOLVED, _TIME, _GAP, _CERTIFIED)
+    tables = {name: _table(each, "classes", "", columns) for name, each in classes.items()}
+    return replace(
+        _table(section, "classes", f"the same by {part}", columns),
+        headings=(part, *next(iter(tables.values())).headings),
+        rows=[(name, *row) for name, table in tables.items() for row in table.rows],
         words=2,
     )
 
@@ -243,27 +235,21 @@ def _pairs(section: Section) -> Table:
         found = None if solver == other else section.tally(solver, other)
         return MISSING if found is None else "/".join(map(str, found))
 
-    return Table(
-        f"{section.slug}-pairs",
-        f"{section.title}: better/equal/worse value of the row than of the column",
-        ("solver", *section.solvers),
-        [
-            (solver, *(cell(solver, other) for other in section.solvers))
-            for solver in section.solvers
-        ],
-    )
+    caption = f"{section.title}: better/equal/worse value of the row than of the column"
+    solvers = section.solvers
+    return cross_table(f"{section.slug}-pairs", caption, "solver", solvers, solvers, cell)
 
 
 def _instances(section: Section, references: References) -> Table:
-    def names(solvers: set[str]) -> str:
-        if len(solvers) == len(section.solvers) > 1:
+    def names(cases: pd.DataFrame, problem: Problem) -> str:
+        there = set(cases.loc[cases["problem"] == problem, "solver"])
+        if len(there) == len(section.solvers) > 1:
             return "all"
-        return ", ".join(name for name in section.solvers if name in solvers) or MISSING
+        return ", ".join(name for name in section.solvers if name in there) or MISSING
 
     frame = section.frame
-    reached = frame[[v is not None and v == b for v, b in _exact_pairs(frame)]]
-    reaching = reached.groupby("problem")["solver"].agg(set).to_dict()
-    proving = frame[frame["optimal"]].groupby("problem")["solver"].agg(set).to_dict()
+    reaching = frame[frame["value"].notna() & (frame["value"] == frame["best_value"])]
+    proving = frame[frame["optimal"]]
     rows = []
     for problem in section.problems:
         best = references.values.get(problem.sha256)
@@ -272,8 +258,8 @@ def _instances(section: Section, references: References) -> Table:
         rows.append(
             (
                 problem.instance,
-                names(reaching.get(problem, set())),
-                names(proving.get(problem, set())),
+                names(reaching, problem),
+                names(proving, problem),
                 count(references.jobs.get(problem.sha256)),
                 exact(best),
                 exact(bound),
@@ -287,10 +273,6 @@ def _instances(section: Section, references: References) -> Table:
         rows,
         words=3,
     )
-
-
-def _exact_pairs(frame: pd.DataFrame) -> Iterator[tuple[Fraction | None, Fraction | None]]:
-    return zip(frame["value"], frame["best_value"], strict=True)
 
 
 def _time_drawings(section: Section, looks: Strokes) -> Iterator[Item]:
@@ -513,20 +495,19 @@ def _against_known(together: Section, references: References) -> Iterator[str]:
 
 def what_ran(records: Sequence[Record]) -> list[tuple[str, str]]:
     """Return what ran, where and when, as rows of a table."""
-    seeds = {
-        solver: seed_range(record.seed for record in records if record.solver == solver)
-        for solver in distinct(record.solver for record in records)
-    }
-    limits = sorted({record.time_limit_s for record in records})
     starts = [record.started for record in records]
-    packages = versions_of(records).items()
+    seeds = (
+        f"{solver}: {seed_range(each.seed for each in records if each.solver == solver)}"
+        for solver in distinct(record.solver for record in records)
+    )
     instances = {record.instance_sha256 for record in records}
+    packages = versions_of(records).items()
     return [
         ("cases", f"{count(len(records))} on {count(len(instances))} instances"),
         ("suites", ", ".join(distinct(record.suite for record in records))),
         ("splits", ", ".join(distinct(record.split for record in records))),
-        ("solvers and seeds", "; ".join(f"{name}: {each}" for name, each in seeds.items())),
-        ("time limits", ", ".join(f"{limit:g} s" for limit in limits)),
+        ("solvers and seeds", "; ".join(seeds)),
+        ("time limits", _time_limits(records)),
         ("memory limits", _memory_limits(records)),
         ("threads", ", ".join(map(str, sorted({record.workers for record in records})))),
         ("machine", "; ".join(distinct(map(_machine, records)))),
@@ -536,35 +517,37 @@ def what_ran(records: Sequence[Record]) -> list[tuple[str, str]]:
     ]
 
 
-def circumstances(records: Sequence[Record], references: References) -> dict[str, Any]:
+def _circumstances(records: Sequence[Record], references: References) -> dict[str, Any]:
     """Return what the threats to validity rest on, by the names that the template gives it."""
     instances = {record.instance_sha256 for record in records}
     values, bounds = references.values, references.bounds
     zero = {sha256 for sha256 in instances if values.get(sha256) == 0}
     proved = {sha256 for sha256 in values if values[sha256] == bounds.get(sha256)}
-    machines = distinct(map(_machine, records))
-    seeds: dict[str, set[int]] = {}
+    by_machine: dict[str, list[Record]] = {}
     for record in records:
-        seeds.setdefault(record.solver, set()).add(record.seed)
+        by_machine.setdefault(_machine(record), []).append(record)
+    runs = Counter(solver for solver, _ in {(each.solver, each.seed) for each in records})
+    commits = distinct(record.commit or "unknown" for record in records)
     return {
         "instances": len(instances),
         "open_instances": len(instances - zero - proved),
         "zero_instances": len(zero),
         "splits": distinct(record.split for record in records),
-        "limits": ", ".join(f"{each:g} s" for each in sorted({r.time_limit_s for r in records})),
+        "limits": _time_limits(records),
         "memory": _memory_limits(records),
         "threads": max(record.workers for record in records),
-        "seeds": sorted({len(each) for each in seeds.values()}),
-        "machines": machines,
+        "seeds": sorted(set(runs.values())),
+        "machines": len(by_machine),
         "cores": next((cores for r in records if (cores := r.machine.get("cores"))), None),
-        "at_once": max(
-            _at_once([record for record in records if _machine(record) == machine])
-            for machine in machines
-        ),
-        "commits": distinct(record.commit or "unknown" for record in records),
-        "changed": any((record.commit or "").endswith("+") for record in records),
+        "at_once": max(map(_at_once, by_machine.values())),
+        "commits": commits,
+        "changed": any(commit.endswith("+") for commit in commits),
         "several": [name for name, each in versions_of(records).items() if len(each) > 1],
     }
+
+
+def _time_limits(records: Sequence[Record]) -> str:
+    return ", ".join(f"{limit:g} s" for limit in sorted({each.time_limit_s for each in records}))
 
 
 def _memory_limits(records: Sequence[Record]) -> str:
@@ -585,29 +568,19 @@ def _machine(record: Record) -> str:
     return ", ".join(str(part) for part in parts if part is not None) or "unknown machine"
 
 
-def _started(record: Record) -> datetime:
-    try:
-        moment = datetime.fromisoformat(record.started)
-    except ValueError:
-        raise InputError(
-            f"{record.instance}: started: must be a time such as 2026-01-31T12:00:00Z, "
-            f"got {show(record.started)}"
-        ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 def _at_once(records: Sequence[Record]) -> int:
     """Return how many cases overlapped, not counting what the rounding of `started` leaves open."""
-    second = timedelta(seconds=1)
     changes = []
     for record in records:
-        begin = _started(record)
-        end = begin + timedelta(seconds=record.wall_s)
-        if begin + second < end:
-            changes += [(begin + second, 1), (end, -1)]
-    running, most = 0, 1
+        try:
+            begin = pd.Timestamp(record.started).tz_localize(None)
+        except ValueError:
+            raise InputError(
+                f"{record.instance}: started: must be a time such as 2026-01-31T12:00:00Z, "
+                f"got {show(record.started)}"
+            ) from None
+        if record.wall_s > 1:
+            last = begin + pd.Timedelta(seconds=record.wall_s)
+            changes += [(begin + pd.Timedelta(seconds=1), 1), (last, -1)]
     # An end sorts before a beginning at the same moment.
-    for _, change in sorted(changes):
-        running += change
-        most = max(most, running)
-    return most
+    return max(1, *accumulate(change for _, change in sorted(changes)), 1)

@@ -26,6 +26,7 @@ SHIFT_S, LARGE_SHIFT_S = 1.0, 10.0
 FLOOR_S = 0.01
 MIN_SEEDS = 10
 ABOVE_BEST = Fraction(1, 100)
+ENDINGS = ["optimal", "feasible", "no schedule", "infeasible", "out of memory", "crash", "invalid"]
 _GAPS = ["primal_gap", "certified_gap"]
 _MEASURES = [*_GAPS, "primal_integral", "solved", "penalised_s", "log_time", "large_log_time"]
 
@@ -134,7 +135,7 @@ class Section:
         ``geometric_s`` and ``large_geometric_s`` shifted geometric means of penalised times; gaps
         that end in ``_worst`` are the largest of all cases. A solver that is not `bounding` has no
         certified gap to be blamed for: NaN. ``instances`` and ``cases`` are numbers of them,
-        ``complete`` is whether a solver ran on all problems.
+        ``complete`` is whether a solver ran on all problems, the `ENDINGS` are numbers of cases.
         """
         frame = self.frame
         times = frame["penalised_s"]
@@ -152,6 +153,8 @@ class Section:
         found["instances"] = by_problem.size()
         found["cases"] = frame.groupby("solver").size()
         found["complete"] = found["instances"] == len(self.problems)
+        ended = pd.crosstab(frame["solver"], frame["ended"])
+        found = found.join(ended.reindex(columns=ENDINGS, fill_value=0))
         unbounded = ~found.index.isin(list(self.bounding))
         found.loc[unbounded, ["certified_gap", "certified_gap_worst"]] = np.nan
         return found.reindex(list(self.solvers))
@@ -294,13 +297,17 @@ def sections_of(frame: pd.DataFrame) -> tuple[Section, ...]:
         if len(of_split) > 1:
             title = "all suites" if split == "test" else f"all suites, split {split}"
             parts.append((title, of_split))
-    sections = []
-    for title, chosen in parts:
-        problems = [problem for problem in together.problems if problem.setting in chosen]
-        # "30 s" is one word in the name of a file.
-        words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=\d) (?=s\b)", "", title.lower()))
-        sections.append(replace(together.only(problems), title=title, slug="-".join(words)))
-    return distinct_slugs(sections)
+    # "30 s" is one word in the name of a file.
+    words = (re.sub(r"(?<=\d) (?=s\b)", "", title.lower()) for title, _ in parts)
+    slugs = distinct_slugs("-".join(re.findall(r"[a-z0-9]+", each)) for each in words)
+    return tuple(
+        replace(
+            together.only(each for each in together.problems if each.setting in chosen),
+            title=title,
+            slug=slug,
+        )
+        for (title, chosen), slug in zip(parts, slugs, strict=True)
+    )
 
 
 def whole(frame: pd.DataFrame) -> Section:

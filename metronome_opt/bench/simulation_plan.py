@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -213,18 +214,13 @@ def in_order(records: Iterable[SimulationRecord], study: Study) -> list[Simulati
 
 def _may_end(case: Simulation, record: SimulationRecord) -> bool:
     """Return whether a case may go better than it did."""
-    match record.kind:
-        case "crash":
-            return True
-        case "out_of_time":
-            return case.limits.time_s > record.time_limit_s
-        case "out_of_memory":
-            memory = case.limits.memory_mb
-            return record.memory_limit_mb is not None and (
-                memory is None or memory > record.memory_limit_mb
-            )
-        case _:
-            return False
+    memory, limited = case.limits.memory_mb or math.inf, record.memory_limit_mb or math.inf
+    wider = {
+        "crash": True,
+        "out_of_time": case.limits.time_s > record.time_limit_s,
+        "out_of_memory": memory > limited,
+    }
+    return wider.get(record.kind, False)
 
 
 def _difference(held: Conditions, wanted: Conditions) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,7 @@ from metronome_opt.bench.tables import (
     Item,
     Table,
     count,
+    cross_table,
     distinct,
     markdown_text,
     seed_range,
@@ -216,7 +218,7 @@ def _estimates_csv(found: Sequence[tuple[Part, Estimates]]) -> str:
             "policy": policy,
             "against": against,
             "grouped_by": getattr(group, "kind", None),
-            "group": getattr(group, "name", None),
+            "group": None if group is None else str(group),
             "measure": measure,
             "mean": getattr(interval, "mean", None),
             "low": getattr(interval, "low", None),
@@ -295,20 +297,21 @@ def _where_it_fails(cells: Sequence[tuple[Part, Estimates]]) -> str:
     shorter, no_change, longer, unknown = _CHANGES
     for part, numbers in cells:
         ratio = numbers.get((SUBJECT, "completion_mean_s", BASELINE, None))
-        if ratio is None:
-            words = unknown
-        elif 1.0 in ratio:
-            words = no_change
-        else:
-            words = shorter if ratio.mean < 1.0 else longer
-        found[words].append(part.title)
-    lines = [
-        f"Mean completion under {SUBJECT} against {BASELINE}, in {counted(len(cells), 'cell')}:\n"
-    ]
-    for words, titles in found.items():
-        listed = "; ".join(map(markdown_text, titles)) or "none"
-        lines.append(f"- {words} ({len(titles)}): {listed}")
-    return "\n".join(lines) + "\n"
+        words = unknown
+        if ratio is not None:
+            words = no_change if 1.0 in ratio else shorter if ratio.mean < 1.0 else longer
+        found[words].append(markdown_text(part.title))
+    many = f"in {counted(len(cells), 'cell')}"
+    return "\n".join(
+        [
+            f"Mean completion under {SUBJECT} against {BASELINE}, {many}:\n",
+            *(
+                f"- {words} ({len(titles)}): {'; '.join(titles) or 'none'}"
+                for words, titles in found.items()
+            ),
+            "",
+        ]
+    )
 
 
 # ------------------------------------------------------------------ tables
@@ -322,15 +325,10 @@ def _part_items(part: Part, numbers: Estimates, *, one_cell: bool) -> Iterator[I
         ("times", "times of jobs", TIMES),
         ("traffic", "iterations and links", TRAFFIC),
     ):
-        rows = [
-            (
-                policy,
-                *(_mean(part, numbers[policy, each.name, None, None], each) for each in measures),
-            )
-            for policy in part.policies
-        ]
-        headings = ("policy", *(measure.heading for measure in measures))
-        yield Table(f"{part.slug}-{name}", f"{part.title}: {words}", headings, rows)
+        yield cross_table(
+            *(f"{part.slug}-{name}", f"{part.title}: {words}", "policy", part.policies, measures),
+            lambda policy, measure: _mean(part, numbers[policy, measure.name, None, None], measure),
+        )
     yield from _comparisons(part, numbers)
     yield from _group_tables(part, numbers, "priority", "priority class")
     yield from _group_tables(part, numbers, "model", "model")
@@ -363,11 +361,11 @@ def _cautions(part: Part) -> Iterator[str]:
 
 
 def _outcomes(part: Part) -> Table:
-    kinds = [DONE, *sorted({kind for ended in part.kinds.values() for kind in ended} - {DONE})]
+    kinds = [DONE, *sorted({kind for _, kind in part.kinds} - {DONE})]
     rows = []
     for policy in part.policies:
         jobs = part.of(policy)[["jobs", "unfinished"]].sum()
-        ended = (part.kinds[policy].get(kind, 0) for kind in kinds)
+        ended = (part.kinds.get((policy, kind), 0) for kind in kinds)
         rows.append((policy, *(count(int(number)) for number in (*ended, *jobs))))
     headings = ("policy", *(kind.replace("_", " ") for kind in kinds), "jobs", "not finished")
     return Table(f"{part.slug}-outcomes", f"{part.title}: how the runs ended", headings, rows)
@@ -379,18 +377,18 @@ def _comparisons(part: Part, numbers: Estimates) -> Iterator[Table]:
     for against, names in ((BASELINE, compared), (EXCLUSIVE, AGAINST_EXCLUSIVE)):
         others = [policy for policy in part.policies if policy != against]
         if against in part.policies and others:
-            yield Table(
+            yield cross_table(
                 f"{part.slug}-against-{against}",
                 f"{part.title}: change against {against}, in pairs of runs",
-                ("policy", *map(_heading, names)),
-                [
-                    (
-                        policy,
-                        *(_change(part, numbers[policy, name, against, None]) for name in names),
-                    )
-                    for policy in others
-                ],
+                "policy",
+                others,
+                [Measure(name, _heading(name)) for name in names],
+                partial(_related, part, numbers, against),
             )
+
+
+def _related(part: Part, numbers: Estimates, against: str, policy: str, measure: Measure) -> str:
+    return _change(part, numbers[policy, measure.name, against, None])
 
 
 def _heading(name: str) -> str:
@@ -401,36 +399,25 @@ def _heading(name: str) -> str:
 
 def _group_tables(part: Part, numbers: Estimates, kind: str, words: str) -> Iterator[Table]:
     """Yield the slowdown of groups of jobs, and their completion over that under `ideal`."""
-    slowdown = MEASURES["slowdown_mean"]
-    yield Table(
+    slowdown, groups = MEASURES["slowdown_mean"], part.groups(kind)
+    yield cross_table(
         f"{part.slug}-{kind}-slowdown",
         f"{part.title}: mean slowdown by {words}",
-        (words, *part.policies),
-        [
-            (
-                group.name,
-                *(
-                    _mean(part, numbers[policy, slowdown.name, None, group], slowdown)
-                    for policy in part.policies
-                ),
-            )
-            for group in part.groups(kind)
-        ],
+        words,
+        groups,
+        part.policies,
+        lambda group, policy: _mean(part, numbers[policy, slowdown.name, None, group], slowdown),
     )
     others = [policy for policy in part.policies if policy != IDEAL]
     if IDEAL in part.policies and others:
         mark = f" {ONLY_FINISHED}" if part.unfinished else ""
-        yield Table(
+        yield cross_table(
             f"{part.slug}-{kind}-completion",
             f"{part.title}: completion of a job against {IDEAL} by {words}{mark}",
-            (words, *others),
-            [
-                (
-                    group.name,
-                    *(_change(part, numbers[policy, FINISHED, IDEAL, group]) for policy in others),
-                )
-                for group in part.groups(kind)
-            ],
+            words,
+            groups,
+            others,
+            lambda group, policy: _change(part, numbers[policy, FINISHED, IDEAL, group]),
         )
 
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from metronome_opt.bench.endings import how_it_ended, said
 from metronome_opt.bench.process import Limits, Outcome, Task
 from metronome_opt.records import FrozenMap, NonNegative, Positive
 from metronome_opt.simulate.conditions import Conditions
@@ -20,6 +19,8 @@ from metronome_opt.simulate.study import Cell, Setting, Study
 
 WORKER = "metronome_opt.bench.simulation_worker"
 FILE = "simulations.jsonl"
+
+_RESULTS = ("jobs", "links", "samples", "makespan_s", "events", "runtime_s")
 
 Kind = Literal["done", "out_of_time", "out_of_memory", "crash", "refused"]
 Value = int | float | str | bool | None
@@ -189,7 +190,8 @@ class Simulation:
     def record(self, outcome: Outcome) -> SimulationRecord:
         """Return what is recorded of `outcome`."""
         scene = self.scene
-        end = said(outcome, "end")
+        end = outcome.said("end")
+        results: dict[str, Any] = {name: end.get(name) for name in _RESULTS}
         kind, error = self._ending(outcome)
         return SimulationRecord(
             kind=kind,
@@ -201,35 +203,20 @@ class Simulation:
             conditions=scene.conditions,
             time_limit_s=self.limits.time_s,
             memory_limit_mb=self.limits.memory_mb,
-            jobs=end.get("jobs"),
-            links=end.get("links"),
-            samples=end.get("samples"),
-            makespan_s=end.get("makespan_s"),
-            events=end.get("events"),
             notes=tuple(end.get("notes", ())),
             error=error,
-            wall_s=outcome.wall_s,
-            runtime_s=end.get("runtime_s"),
-            peak_memory_mb=outcome.peak_memory_mb,
-            started=outcome.started,
-            machine=outcome.machine,
-            versions=outcome.versions,
-            commit=outcome.commit,
+            **results,
+            **outcome.circumstances,
         )
 
     def _ending(self, outcome: Outcome) -> tuple[Kind, str | None]:
         """Return what became of it, and why if it is not done."""
-        if said(outcome, "end"):
+        if outcome.said("end"):
             return "done", None
-        error = said(outcome, "error")
-        text = error.get("text") or how_it_ended(outcome, self.limits)
-        match outcome.ending:
-            case "time":
-                return "out_of_time", text
-            case "memory":
-                return "out_of_memory", text
-            case _:
-                return error.get("kind", "crash"), text
+        error = outcome.said("error")
+        text = error.get("text") or outcome.how_it_ended(self.limits)
+        limited: dict[str, Kind] = {"time": "out_of_time", "memory": "out_of_memory"}
+        return limited.get(outcome.ending) or error.get("kind", "crash"), text
 
 
 def latest(records: Iterable[SimulationRecord]) -> list[SimulationRecord]:

@@ -59,6 +59,9 @@ class Measure:
     heading: str
     show: Callable[[float], str] = three_digits
 
+    def __str__(self) -> str:
+        return self.heading
+
 
 def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
@@ -115,9 +118,7 @@ class Group:
     kind: str
     value: object
 
-    @property
-    def name(self) -> str:
-        """The class or the model, for people."""
+    def __str__(self) -> str:
         return f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
 
 
@@ -137,7 +138,7 @@ class Part:
     jobs, samples
         A row for each job of each run; for each moment at which a sample was taken.
     kinds
-        How the runs of each policy ended, and how many of each.
+        How many runs ended how, by policy and kind.
     """
 
     title: str
@@ -148,7 +149,7 @@ class Part:
     runs: pd.DataFrame
     jobs: pd.DataFrame
     samples: pd.DataFrame
-    kinds: Mapping[str, Mapping[str, int]]
+    kinds: Mapping[tuple[str, str], int]
 
     def only(self, cells: Sequence[str]) -> Part:
         """Return the part of these cells, with the same seeds and policies."""
@@ -239,19 +240,17 @@ class Part:
         """Return which jobs are of a group, by cell, seed and job."""
         return self._of_scenarios[group.kind] == group.value
 
-    def choose_all(self) -> pd.Series[bool]:
-        """Return that all jobs are meant, by cell, seed and job."""
-        return self._of_scenarios["priority"].notna() | True
-
     def choose_highest(self) -> pd.Series[bool]:
         """Return which jobs are of the highest class that their scenario has."""
         priority = self._of_scenarios["priority"]
         return priority == priority.groupby(level=_SCENARIO).transform("max")
 
-    def lengthening(self, policy: str, against: str, chosen: pd.Series[bool]) -> pd.Series[float]:
+    def lengthening(
+        self, policy: str, against: str, chosen: pd.Series[bool] | None = None
+    ) -> pd.Series[float]:
         """Return by how many seconds completion is longer under a policy, and why.
 
-        Means over those of the chosen jobs that finished in both runs: ``queueing`` for GPUs,
+        Means over those of the chosen jobs, or all, that finished in both: ``queueing`` for GPUs,
         being ``held`` back for a slot, and what is left, ``iterating`` longer. Iterations are
         longer because of the ``placement``, even if nobody else were there, and because of
         ``others``. NaN where something is not known; empty where no pair of runs was done.
@@ -262,7 +261,7 @@ class Part:
         more = pd.DataFrame(
             {name: self._by_policy[name][policy] - self._by_policy[name][against] for name in names}
         )
-        more = more[chosen & more["completion"].notna()]
+        more = more[more["completion"].notna() & (True if chosen is None else chosen)]
         by_pair = more.groupby(level=_SCENARIO).agg(_mean_of_all)
         by_pair = by_pair.reindex(self._pairs(policy, against))
         total, queueing, held, placement = by_pair.mean(skipna=False)[names]
@@ -327,19 +326,17 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[Part, ...]:
     wanted: list[tuple[str, tuple[str, ...]]] = [(cell, (cell,)) for cell in cells]
     if len(cells) > 1:
         wanted.insert(0, (ALL_CELLS, cells))
+    words = ("-".join(re.findall(r"[a-z0-9.]+", title.lower())) for title, _ in wanted)
+    slugs = distinct_slugs(each[:_LONGEST_SLUG] or "cell" for each in words)
     parts = []
-    for title, chosen in wanted:
+    for (title, chosen), slug in zip(wanted, slugs, strict=True):
         mine = [record for record in records if _label(record) in chosen]
         policies = in_order({record.policy for record in mine})
-        slug = "-".join(re.findall(r"[a-z0-9.]+", title.lower()))[:_LONGEST_SLUG] or "cell"
-        kinds: dict[str, Mapping[str, int]] = {
-            policy: Counter(record.kind for record in mine if record.policy == policy)
-            for policy in policies
-        }
+        kinds = Counter((record.policy, str(record.kind)) for record in mine)
         seeds = tuple(sorted({record.seed for record in mine}))
         part = Part(title, slug, cells, seeds, policies, runs, jobs, samples, kinds)
         parts.append(replace(part.only(chosen), title=title))
-    return distinct_slugs(parts)
+    return tuple(parts)
 
 
 def _pair(table: pd.DataFrame, policy: str, against: str) -> pd.DataFrame:

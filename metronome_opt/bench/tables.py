@@ -7,19 +7,21 @@ What is not known is a dash, never 0; only 0 is shown as 0. The words of a repor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import count as count_from
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.plot.save import save_figure
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     from metronome_opt.plot.picture import Picture
+
+R = TypeVar("R")
+C = TypeVar("C")
 
 MISSING = "-"
 
@@ -45,6 +47,20 @@ class Table:
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     words: int = 1
+
+
+def cross_table(
+    name: str,
+    caption: str,
+    corner: str,
+    rows: Iterable[R],
+    columns: Iterable[C],
+    cell: Callable[[R, C], str],
+) -> Table:
+    """Return a table of a cell for each row and column, which are shown by their names."""
+    columns = list(columns)
+    body = [(str(row), *(cell(row, column) for column in columns)) for row in rows]
+    return Table(name, caption, (corner, *map(str, columns)), body)
 
 
 @dataclass(frozen=True)
@@ -242,16 +258,8 @@ def distinct(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-class Recorded(Protocol):
-    """A record of a campaign, as far as it says what ran."""
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """Versions by package."""
-
-
-def versions_of(records: Sequence[Recorded]) -> dict[str, list[str]]:
-    """Return the versions of each package that records name."""
+def versions_of(records: Sequence[Any]) -> dict[str, list[str]]:
+    """Return the versions of each package that records of a campaign name."""
     packages = sorted({package for record in records for package in record.versions})
     return {
         package: distinct(
@@ -261,28 +269,10 @@ def versions_of(records: Sequence[Recorded]) -> dict[str, list[str]]:
     }
 
 
-class Slugged(Protocol):
-    """A dataclass with a name that is fit for files."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def slug(self) -> str:
-        """The name."""
-
-
-S = TypeVar("S", bound=Slugged)
-
-
-def distinct_slugs(parts: Sequence[S]) -> tuple[S, ...]:
-    """Return parts of a report with slugs that differ, since these name files."""
-    taken: set[str] = set()
-    renamed = []
-    for part in parts:
-        slug, number = part.slug, 1
-        while slug in taken:
-            number += 1
-            slug = f"{part.slug}-{number}"
-        taken.add(slug)
-        renamed.append(replace(part, slug=slug))
-    return tuple(renamed)
+def distinct_slugs(slugs: Iterable[str]) -> list[str]:
+    """Return names of files that differ: those that are taken get a number."""
+    taken: list[str] = []
+    for slug in slugs:
+        numbered = (f"{slug}-{number}" for number in count_from(2))
+        taken.append(slug if slug not in taken else next(s for s in numbered if s not in taken))
+    return taken

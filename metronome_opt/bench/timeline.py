@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
@@ -28,14 +27,11 @@ _MOST_NODES = 512  # of a cluster that is simulated again for a picture
 _FIRST_S = 300.0  # simulated at first; twice as long until the link is shared for long enough
 
 
-@dataclass(frozen=True)
-class _Stretch:
+class _Stretch(NamedTuple):
     """A while in which the same jobs are placed across a link.
 
     Attributes
     ----------
-    begin_ms, end_ms
-        When.
     counts
         How many jobs there are, by policy.
     window_ms
@@ -48,24 +44,10 @@ class _Stretch:
     window_ms: float
 
     @property
-    def length_ms(self) -> float:
-        return self.end_ms - self.begin_ms
-
-    @property
-    def long_enough(self) -> bool:
-        return self.length_ms >= self.window_ms
-
-    @property
-    def middle_ms(self) -> tuple[float, float]:
-        """From when to when it is shown."""
-        middle = (self.begin_ms + self.end_ms) / 2
-        half = min(self.window_ms, self.length_ms) / 2
-        return middle - half, middle + half
-
-    @property
     def merit(self) -> tuple[bool, int, int, float]:
-        """What makes it worth being shown: jobs under every policy, then under the first one."""
-        return self.long_enough, min(self.counts), self.counts[0], self.length_ms
+        """What makes it worth being shown: long enough, with jobs under every policy."""
+        length = self.end_ms - self.begin_ms
+        return length >= self.window_ms, min(self.counts), self.counts[0], length
 
 
 def draw_link(study: Study, records: Sequence[SimulationRecord]) -> Item:
@@ -100,7 +82,9 @@ def draw_link(study: Study, records: Sequence[SimulationRecord]) -> Item:
             f"which has more contention or bursts than any other, in {where}."
         )
         return f"{markdown_text(words)}\n"
-    begin, end = stretch.middle_ms
+    middle = (stretch.begin_ms + stretch.end_ms) / 2
+    half = min(stretch.window_ms, stretch.end_ms - stretch.begin_ms) / 2
+    begin, end = middle - half, middle + half
     traces = {policy: run.trace for policy, run in runs.items()}
     figure = plot_link(LinkTrace(link, capacity_mbps, traces, math.floor(begin), math.ceil(end)))
     crossing = " and ".join(
@@ -146,7 +130,7 @@ def _shared_beginnings(
     while True:
         run = _again(scenario, first, link, horizon_s)
         stretch = _best_stretch([run])
-        shared = stretch is not None and stretch.long_enough
+        shared = stretch is not None and stretch.merit[0]
         if shared or horizon_s >= (first.makespan_s or 0.0):
             break
         horizon_s *= 2

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from metronome_opt.bench.endings import how_it_ended, said
 from metronome_opt.bench.process import Limits, Outcome, Task
 from metronome_opt.bench.records import Key, Kind, Record
 from metronome_opt.bench.suites import Member
@@ -101,17 +100,12 @@ class Trial:
             stop=told.stop,
             runtime_s=told.runtime_s,
             build_s=told.build_s,
-            wall_s=outcome.wall_s,
-            peak_memory_mb=outcome.peak_memory_mb,
             trajectory=told.trajectory,
             offsets=stated.offsets if stated and stated.offsets else None,
             notes=told.notes,
             error=told.error,
             faults=faults,
-            started=outcome.started,
-            machine=outcome.machine,
-            versions=outcome.versions,
-            commit=outcome.commit,
+            **outcome.circumstances,
         )
 
     def _stated(self, told: _Told) -> Schedule:
@@ -172,7 +166,7 @@ class _Told:
         self.offsets = next(
             (told["offsets"] for told in reversed(progress) if "offsets" in told), None
         )
-        end = said(outcome, "end")
+        end = outcome.said("end")
         self.runtime_s: float | None = end.get("runtime_s")
         self.build_s: float | None = end.get("build_s")
         self.stop: str | None = end.get("stop")
@@ -184,13 +178,13 @@ class _Told:
             self.status = end["status"]
             self.kind = _KINDS[self.status]
             if outcome.status != 0:
-                self.notes += (f"after its result: {how_it_ended(outcome, limits)}",)
+                self.notes += (f"after its result: {outcome.how_it_ended(limits)}",)
         else:
             self._cut_short(outcome, limits)
 
     def _cut_short(self, outcome: Outcome, limits: Limits) -> None:
-        error = said(outcome, "error")
-        self.error = error.get("text") or how_it_ended(outcome, limits)
+        error = outcome.said("error")
+        self.error = error.get("text") or outcome.how_it_ended(limits)
         if outcome.ending != "ended":
             self.stop = "killed"
         if outcome.ending == "time":

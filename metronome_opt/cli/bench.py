@@ -17,7 +17,7 @@ from metronome_opt.solvers import MAX_WORKERS, SOLVERS
 from metronome_opt.solvers.registry import Solver, find_solver
 
 if TYPE_CHECKING:
-    from metronome_opt.bench.executors import Pool
+    from metronome_opt.bench.campaign import Pool
     from metronome_opt.bench.suites import Member
     from metronome_opt.bench.trials import Trial
 
@@ -119,8 +119,9 @@ def run(
     killed loses at most the cases that were running.
     """
     from metronome_opt.bench.campaign import missing, run_campaign
-    from metronome_opt.bench.records import RecordFile
+    from metronome_opt.bench.records import Record
     from metronome_opt.cli.campaign import watching
+    from metronome_opt.journal import Journal
 
     chosen = [find_solver(name) for name in _names(solvers, "solvers")]
     members = _members(suite, split, None if instances is None else _names(instances, "instances"))
@@ -128,7 +129,7 @@ def run(
         one_by_one = dask is None and processes in (None, 1)
         workers = (os.cpu_count() or 1) if one_by_one else 1
     trials = _plan(members, chosen, seeds, time_limit, workers, memory_limit)
-    with RecordFile(output, resume=resume) as file:
+    with Journal(output, Record, resume=resume) as file:
         left = missing(trials, file)
         if len(left) < len(trials):
             typer.echo(f"{output}: {len(trials) - len(left)} of {len(trials)} cases are there")
@@ -216,7 +217,7 @@ def _plan(
 
 
 def _pool(address: str | None, processes: int | None) -> AbstractContextManager[Pool]:
-    from metronome_opt.bench.executors import dask_pool, local_pool
+    from metronome_opt.bench.campaign import dask_pool, local_pool
 
     return local_pool(processes or 1) if address is None else dask_pool(address, processes)
 

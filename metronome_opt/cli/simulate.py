@@ -198,8 +198,7 @@ def _naming(place: str) -> Iterator[None]:
 
 def _run(cases: Sequence[Simulation], file: Journal[SimulationRecord], width: int) -> bool:
     """Run simulations, `width` at once; return whether that was interrupted."""
-    from metronome_opt.bench.campaign import run_campaign
-    from metronome_opt.bench.executors import local_pool
+    from metronome_opt.bench.campaign import local_pool, run_campaign
     from metronome_opt.cli.campaign import watching
 
     try:

@@ -6,15 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
-from metronome_opt.bench.campaign import Case, run_campaign
-from metronome_opt.bench.executors import Pool, local_pool
+from metronome_opt.bench.campaign import Case, Pool, R, local_pool, run_campaign
 from metronome_opt.bench.process import Limits
-from metronome_opt.bench.records import Record, RecordFile
 from metronome_opt.bench.suites import INDEX, read_suite
 from metronome_opt.bench.trials import Trial, plan
 from metronome_opt.instance import Instance, write_instance
+from metronome_opt.journal import Journal
 from metronome_opt.solvers.registry import Solver
 
 FAKE_WORKER = "tests.bench.fake_worker"
@@ -56,24 +55,26 @@ def trials(suite: str | Path, *names: str, seeds: int = 1, limits: Limits = LIMI
     )
 
 
-class Memory:
+class Memory(Generic[R]):
     """Watches a campaign and forgets nothing."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.losses: list[tuple[Case[Record], Exception]] = []
+        self.records: list[R] = []
+        self.losses: list[tuple[object, Exception]] = []
 
-    def recorded(self, record: Record) -> None:
+    def recorded(self, record: R) -> None:
         self.records.append(record)
 
-    def lost(self, case: Case[Record], error: Exception) -> None:
+    def lost(self, case: object, error: Exception) -> None:
         self.losses.append((case, error))
 
 
-def campaign(cases: Sequence[Case[Record]], output: Path, pool: Pool | None = None) -> Memory:
+def campaign(
+    cases: Sequence[Case[R]], output: Path, pool: Pool | None = None, *, kind: type[R]
+) -> Memory[R]:
     """Run cases, three at once if no pool is given."""
-    watcher = Memory()
-    with RecordFile(output, resume=True) as file:
+    watcher: Memory[R] = Memory()
+    with Journal(output, kind, resume=True) as file:
         if pool is not None:
             run_campaign(cases, pool, file, watcher)
         else:

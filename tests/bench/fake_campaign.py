@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import sys
 
-from metronome_opt.bench.campaign import missing, run_campaign
-from metronome_opt.bench.executors import local_pool
-from metronome_opt.bench.records import RecordFile
+from metronome_opt.bench.campaign import local_pool, missing, run_campaign
+from metronome_opt.bench.records import Record
+from metronome_opt.journal import Journal
 from tests.bench.examples import Memory, trials
 
 
 def main() -> None:
     suite, output, seeds = sys.argv[1:]
-    with RecordFile(output, resume=True) as file, local_pool(2) as pool:
+    with Journal(output, Record, resume=True) as file, local_pool(2) as pool:
         run_campaign(missing(trials(suite, "slow", seeds=int(seeds)), file), pool, file, Memory())
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
-import time
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from metronome_opt.bench.simulation_worker import columns_of
 from metronome_opt.bench.worker import Tell, serve
+from tests.bench import fake_worker
 
 
 def well(document: dict[str, Any], tell: Tell) -> None:
@@ -32,43 +31,20 @@ def well(document: dict[str, Any], tell: Tell) -> None:
     )
 
 
-def slow(document: dict[str, Any], tell: Tell) -> None:
-    time.sleep(0.3)
-    well(document, tell)
-
-
-def abort(*_: Any) -> NoReturn:
-    os.abort()
-
-
-def fail(*_: Any) -> NoReturn:
-    raise ValueError("a fault\nof two lines")
-
-
-def hang(*_: Any) -> NoReturn:
-    while True:
-        time.sleep(1)
-
-
-def eat(*_: Any) -> NoReturn:
-    eaten = []
-    while True:
-        eaten.append(b"x" * 2**25)
-        time.sleep(0.02)
-
-
 def refuse(_: Any, tell: Tell) -> None:
     tell("error", kind="refused", text="jobs[0].batch: is not to be had")
 
 
-FAKES: dict[str, Callable[[dict[str, Any], Tell], None]] = {
-    each.__name__: each for each in (well, slow, abort, fail, hang, eat, refuse)
-}
+FAKES: dict[str, Callable[[dict[str, Any], Tell], None]] = {"well": well, "refuse": refuse}
 
 
 def run(document: dict[str, Any], tell: Tell) -> None:
     tell("ready")
-    FAKES[document["policy"]](document, tell)
+    policy = document["policy"]
+    if policy in FAKES:
+        FAKES[policy](document, tell)
+    else:
+        fake_worker.FAKES[policy](tell)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.bench import executors
-from metronome_opt.bench.executors import dask_pool
+from metronome_opt.bench import campaign as campaigns
+from metronome_opt.bench.campaign import dask_pool
 from metronome_opt.bench.process import Limits
-from metronome_opt.bench.records import read_records
+from metronome_opt.bench.records import Record, read_records
 from metronome_opt.errors import InputError, MissingBackendError
 from tests.bench.examples import campaign, trials, write_suite
 from tests.bench.test_campaign import processes, wait_until
@@ -61,7 +61,7 @@ def test_cases_run_on_a_cluster(cluster: str, suite: Path, tmp_path: Path) -> No
     names = ("well", "abort", "eat", "hang_after_schedule", "overlap_denied")
     with dask_pool(cluster) as pool:
         assert pool.width == 2
-        watcher = campaign(trials(suite, *names), tmp_path / "r", pool)
+        watcher = campaign(trials(suite, *names), tmp_path / "r", pool, kind=Record)
     assert {record.solver: record.kind for record in watcher.records} == {
         "well": "schedule",
         "abort": "crash",
@@ -94,7 +94,7 @@ def test_the_command_runs_on_a_cluster(cluster: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["tcp://127.0.0.1:9", "no address", "ftp://127.0.0.1:9"])
 def test_no_scheduler_is_one_line(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "_CONNECT_S", 1)
+    monkeypatch.setattr(campaigns, "_CONNECT_S", 1)
     with pytest.raises(InputError, match="--dask: no scheduler answers"), dask_pool(wrong):
         pass
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.bench.provenance import describe_machine, find_commit, find_versions
+from metronome_opt.bench.process import describe_machine, find_commit, find_versions
 
 
 @pytest.fixture
@@ -29,27 +29,19 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_a_checkout_has_a_commit(package: Path) -> None:
-    assert find_commit(package) == git(package, "rev-parse", "--short", "HEAD")
-
-
-def test_a_changed_package_has_a_plus(package: Path) -> None:
+def test_the_commit_is_that_of_the_package(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit = find_commit(package)
+    assert commit == git(package, "rev-parse", "--short", "HEAD")
     (package / "new.py").write_text("")
     assert find_commit(package) == f"{commit}+"
-
-
-def test_a_package_that_is_not_in_a_checkout_has_no_commit(package: Path, tmp_path: Path) -> None:
     installed = package.parent / "environment" / "package"
     installed.mkdir(parents=True)
     (installed / "__init__.py").write_text("")
-    assert find_commit(installed) is None
-    away = tmp_path / "away"
-    away.mkdir()
-    assert find_commit(away) is None
-
-
-def test_without_git_there_is_no_commit(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_commit(installed) is None  # git does not track it
+    (tmp_path / "away").mkdir()
+    assert find_commit(tmp_path / "away") is None
     monkeypatch.setenv("PATH", "")
     assert find_commit(package) is None
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.bench.records import Record, RecordFile, dump_record, read_records
+from metronome_opt.bench.records import Record, read_records
 from metronome_opt.errors import InputError
+from metronome_opt.journal import Journal, dump_line
 
 RECORD = Record(
     kind="schedule",
@@ -45,7 +46,7 @@ RECORD = Record(
 
 def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    path.write_text(dump_record(RECORD), encoding="utf-8")
+    path.write_text(dump_line(RECORD), encoding="utf-8")
     assert read_records([path, path]) == [RECORD, RECORD]
     document = json.loads(path.read_text(encoding="utf-8"))
     assert document["format"] == "metronome-record/1"
@@ -71,63 +72,21 @@ def test_only_what_the_judge_accepts_has_a_value() -> None:
     assert replace(RECORD, kind="invalid", faults=("false",)).value is None
 
 
-@pytest.mark.parametrize("torn", ['{"format":"metronome-re', "{", dump_record(RECORD)[:-1]])
-def test_a_torn_last_line_is_left_out_and_cut_off(torn: str, tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_text(dump_record(RECORD) + torn, encoding="utf-8")
-    assert read_records([path]) == [RECORD]
-    with RecordFile(path, resume=True) as file:
-        assert file.records == (RECORD,)
-        file.append(replace(RECORD, seed=1))
-    assert [record.seed for record in read_records([path])] == [0, 1]
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("{", "document: Invalid JSON"),
         ('{"format":"metronome-record/2"}', "format: "),
-        (dump_record(RECORD)[:-1].replace('"seed":0', '"seed":-1'), "seed: must be at least 0"),
-        (dump_record(RECORD)[:-1].replace("199/5", "39.8"), "objective: must be an exact number"),
-        (dump_record(RECORD)[:-1].replace('"schedule"', '"success"'), "kind: must be 'schedule'"),
+        (dump_line(RECORD)[:-1].replace('"seed":0', '"seed":-1'), "seed: must be at least 0"),
+        (dump_line(RECORD)[:-1].replace("199/5", "39.8"), "objective: must be an exact number"),
+        (dump_line(RECORD)[:-1].replace('"schedule"', '"success"'), "kind: must be 'schedule'"),
         ("", "document: Invalid JSON"),
     ],
 )
 def test_any_other_line_that_is_no_record_is_named(line: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    path.write_text(dump_record(RECORD) + line + "\n", encoding="utf-8")
+    path.write_text(dump_line(RECORD) + line + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=rf"r\.jsonl: line 2: {message}"):
         read_records([path])
     with pytest.raises(InputError, match="line 2"):
-        RecordFile(path, resume=True)
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.jsonl: cannot be read"):
-        read_records([tmp_path / "none.jsonl"])
-
-
-def test_a_file_with_records_is_not_begun_anew(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    with RecordFile(path, resume=False) as file:
-        file.append(RECORD)
-    with pytest.raises(InputError, match="go on with --resume"):
-        RecordFile(path, resume=False)
-    assert read_records([path]) == [RECORD]
-
-
-def test_two_campaigns_do_not_write_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    with (
-        RecordFile(path, resume=True),
-        pytest.raises(InputError, match="another process is writing it"),
-    ):
-        RecordFile(path, resume=True)
-    with RecordFile(path, resume=True) as file:
-        assert file.records == ()
-
-
-def test_a_place_that_takes_no_file_is_refused(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "no" / "folder.jsonl", Path("/dev/null")):
-        with pytest.raises(InputError, match=str(path)):
-            RecordFile(path, resume=False)
+        Journal(path, Record, resume=True)

@@ -23,7 +23,6 @@ from metronome_opt.bench.tables import (
     Item,
     Table,
     exact,
-    percent,
     three_digits,
     to_latex,
     to_markdown,
@@ -139,23 +138,6 @@ def test_instances(text: str) -> None:
     ]
 
 
-def test_what_ran(text: str) -> None:
-    assert dict(map(tuple, rows(text, "What ran"))) == {  # type: ignore[arg-type]
-        "": "",
-        "cases": "8 on 2 instances",
-        "suites": "paper",
-        "splits": "test",
-        "solvers and seeds": "auto: 0 to 1; cpsat-textbook: 0; greedy: 0",
-        "time limits": "10 s",
-        "memory limits": "4,096 MB",
-        "threads": "2",
-        "machine": "a chip, 2 cores, 8,000 MB, Linux",
-        "commit": "abc1234",
-        "versions": "python 3.11.2",
-        "started": "2026-11-20T21:00:00Z to 2026-11-20T21:00:00Z",
-    }
-
-
 def test_checks_say_what_was_checked_and_what_was_not(text: str) -> None:
     checks = text.split("## Checks")[1].split("##")[0]
     assert checks.count("none violated (8 cases)") == 6
@@ -164,11 +146,6 @@ def test_checks_say_what_was_checked_and_what_was_not(text: str) -> None:
         "none violated (greedy 4 pairs of runs)." in checks
     )
     assert "Not compared with auto, for want of runs: cassini, local, cpsat." in checks
-
-
-def test_two_seeds_are_too_few_for_a_distribution(text: str) -> None:
-    assert "at least 10 seeds and is not shown for solvers with fewer: auto 2." in text
-    assert not re.search(r"targets\.svg", text)
 
 
 def test_threats_name_the_facts(text: str) -> None:
@@ -231,12 +208,6 @@ def test_csv_has_each_case_and_leaves_empty_what_is_not_known(folder: Path) -> N
     assert crashed["error"] == "signal 6 | aborted"
     for name in ("value", "value_float", "lower_bound", "runtime_s", "certified_gap"):
         assert crashed[name] == ""
-
-
-def test_the_same_records_make_the_same_files(folder: Path, tmp_path: Path) -> None:
-    write_report(CAMPAIGN, tmp_path, baseline="cpsat-textbook")
-    for path in folder.rglob("*.*"):
-        assert (tmp_path / path.relative_to(folder)).read_bytes() == path.read_bytes(), path
 
 
 # ------------------------------------------------------------------ other campaigns
@@ -313,15 +284,6 @@ def test_figures_show_the_medians_over_seeds() -> None:
     assert line(solved, "b") == [[0.01, 0], [4, 1], [9, 2], [10, 2]]
 
 
-def test_solvers_differ_in_colour_dashes_and_marker() -> None:
-    looks = strokes([str(number) for number in range(50)]).values()
-    assert len(set(looks)) == 50
-    first = list(looks)[:7]
-    assert len({look.colour for look in first}) == 7
-    assert len({str(look.dashes) for look in first}) == 7
-    assert len({look.marker for look in first}) == 7
-
-
 def test_ten_seeds_are_drawn_even_if_no_run_reaches_the_target(tmp_path: Path) -> None:
     found = items(
         *(record("p$x$", "a", 5 + seed, seed=seed, runtime_s=seed + 0.1) for seed in range(10)),
@@ -358,23 +320,6 @@ def test_growth_is_drawn_for_fabric_only() -> None:
     (table,) = (item for item in found if isinstance(item, Table) and "growth" in item.name)
     assert table.rows == [("auto", "3", "0", "32 to 128", "1.00", "1.00 to 1.00")]
     assert [name for name in drawings(found) if "growth" in name] == ["fabric-10s-growth"]
-
-
-def test_violations_are_listed_by_name(tmp_path: Path) -> None:
-    write_report(
-        [
-            record("p_1", "auto", 7),
-            record("p_1", "greedy", 6, runtime_s=1.0),
-            record("p_1", "cpsat", 8, lower_bound=9, kind="invalid", faults=("lower_bound: 9",)),
-        ],
-        tmp_path,
-    )
-    checks = (tmp_path / "report.md").read_text().split("## Checks")[1]
-    assert "**1 violated** (greedy 1, cpsat 1 pairs of runs)" in checks
-    assert "p\\_1, auto, seed 0, 10 s: 7; greedy, seed 0: 6" in checks
-    assert "p\\_1, cpsat, seed 0, 10 s: lower\\_bound: 9" in checks
-    assert "p\\_1, cpsat, seed 0, 10 s: bound 9, value 8" in checks
-    assert "p\\_1, cpsat, seed 0, 10 s: bound 9, best value 6" in checks
 
 
 def checks(records: list[Record], folder: Path, best_known: Path | None = None) -> list[str]:
@@ -499,14 +444,6 @@ def test_what_cannot_be_reported_is_one_line(tmp_path: Path) -> None:
 )
 def test_three_digits(value: float | None, shown: str) -> None:
     assert three_digits(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("share", "shown"),
-    [(None, "-"), (0, "0.00 %"), (1e-9, "<0.01 %"), (0.00005, "0.01 %"), (0.12345, "12.35 %")],
-)
-def test_percent(share: float | None, shown: str) -> None:
-    assert percent(share) == shown
 
 
 def test_exact_numbers() -> None:

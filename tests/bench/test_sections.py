@@ -80,35 +80,6 @@ def test_a_case_that_is_there_twice_is_refused() -> None:
 # ------------------------------------------------------------------ sections
 
 
-def test_instances_count_the_same_however_many_seeds() -> None:
-    found = section_of(
-        *(record("p", "a", 5, lower_bound=5, runtime_s=float(s), seed=s) for s in (1, 2, 3)),
-        record("q", "a", 5, lower_bound=5, runtime_s=6.0),
-    ).summary.loc["a"]
-    assert found["penalised_s"] == (2 + 6) / 2
-    assert found["geometric_s"] == pytest.approx(((2 * 3 * 4) ** (1 / 3) * 7) ** (1 / 2) - 1)
-    times = [(12 * 13 * 11) ** (1 / 3), 16]
-    assert found["large_geometric_s"] == pytest.approx(math.prod(times) ** (1 / 2) - 10)
-
-
-def test_times_of_0_have_a_mean_of_0() -> None:
-    found = section_of(record("p", "a", 5, lower_bound=5, runtime_s=0.0)).summary.loc["a"]
-    assert found["geometric_s"] == 0
-
-
-def test_speed_up_is_over_common_instances() -> None:
-    section = section_of(
-        record("p", "slow", 5, lower_bound=5, runtime_s=7.0),
-        record("p", "fast", 5, lower_bound=5, runtime_s=1.0),
-        record("q", "fast", 5),
-        record("r", "other", 5),
-    )
-    assert section.speed_up("fast", "slow") == pytest.approx(7)
-    assert section.speed_up("slow", "slow") == pytest.approx(1)
-    assert section.speed_up("other", "slow") is None
-    assert not section.summary["complete"]["slow"]
-
-
 def test_sections_by_setting_and_one_for_all_of_a_split() -> None:
     sections = sections_of(
         cases_of(
@@ -221,16 +192,6 @@ def test_time_to_target_needs_ten_seeds() -> None:
     assert found.times == tuple(s + 0.5 for s in range(10))
     assert (found.within(5), found.within(9)) == (4.5, 8.5)
     assert section.too_few_seeds() == {"nine": 9}
-
-
-def test_a_target_of_0_is_reached_by_0_only() -> None:
-    runs = [record("p", "a", 0 if s else 1, seed=s, runtime_s=1.0) for s in range(10)]
-    (found,) = section_of(*runs).targets()
-    assert found.times.count(INFINITY) == 1
-
-
-def test_without_a_schedule_there_is_no_target() -> None:
-    assert section_of(*(record("p", "a", seed=s) for s in range(10))).targets() == ()
 
 
 def test_growth_keeps_unsolved_instances_apart() -> None:

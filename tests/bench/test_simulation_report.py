@@ -18,7 +18,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.plot.simulation import LinkTrace, plot_link
 from metronome_opt.simulate.conditions import Conditions
 from tests.bench.simulation_examples import job, link, simulation, study
-from tests.bench.simulation_study import STUDY, one, rows, small, with_horizon
+from tests.bench.simulation_study import STUDY, rows, small, with_horizon
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +49,6 @@ def test_times_of_jobs(text: str) -> None:
     assert found["metronome"][0] == "155 (150 to 160)"
     assert found["metronome"][2] == "194 (150 to 238)"
     assert found["metronome"][3] == "2.50 (0 to 5.00)"
-
-
-def test_iterations_and_links(text: str) -> None:
-    found = rows(text, "example: iterations and links")
-    # Slowdowns 1.02 and 1.04, then 1.01 twice, none by placement; the p99 iteration takes twice as
-    # long. 50 Gbit in 100 s of use of 1 Gbit/s, in 200 s in all; 10 s of contention in 100 s.
-    assert found["metronome"] == [
-        *("1.020 (1.010 to 1.030)", "1.000 (1.000 to 1.000)", "1.020 (1.010 to 1.030)"),
-        *("1.025 (1.010 to 1.040)", "2.040 (2.020 to 2.060)"),
-        *("50.0 % (50.0 to 50.0)", "25.0 % (25.0 to 25.0)", "10.0 % (10.0 to 10.0)"),
-        *("0 (0 to 0)", "0 (0 to 0)"),
-    ]
 
 
 def test_changes_are_means_of_ratios_of_pairs(text: str) -> None:
@@ -110,14 +98,6 @@ def test_marks(text: str) -> None:
     assert found["highest priority class, iteration, against ideal"][3:5] == [
         *("+1.5 % (+1.0 to +2.0)", "+0.5"),
     ]
-
-
-def test_what_ran(text: str) -> None:
-    found = rows(text, "What ran")
-    assert found["runs"] == ["10, of which 10 were done"]
-    assert found["seeds"] == ["0 to 1"]
-    assert found["policies"] == ["default, exclusive, cassini, metronome, ideal"]
-    assert found["conditions of all runs"] == ["nothing disturbs them but what the cells say"]
 
 
 def test_estimates_have_every_number_at_full_precision(folder: Path) -> None:
@@ -238,9 +218,3 @@ def test_bad_records_are_refused_in_one_line(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             write_simulation_report(records, tmp_path)
-
-
-def test_the_last_of_several_records_of_a_run_counts(tmp_path: Path) -> None:
-    records = [simulation("default", kind="out_of_time"), one("default", 70.0)]
-    text = write_simulation_report(records, tmp_path).read_text()
-    assert rows(text, "example: times of jobs")["default"][0] == "70.0"

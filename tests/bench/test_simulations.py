@@ -6,16 +6,12 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from pydantic import BaseModel
 
-from metronome_opt.bench.campaign import run_campaign
-from metronome_opt.bench.executors import local_pool
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.simulation_plan import (
     check_own,
@@ -28,14 +24,15 @@ from metronome_opt.bench.simulation_plan import (
     to_run,
 )
 from metronome_opt.bench.simulation_report import summarise
-from metronome_opt.bench.simulations import Simulation, SimulationRecord, to_plain
+from metronome_opt.bench.simulations import Simulation, SimulationRecord
 from metronome_opt.bench.studies import tidy, write_tables
 from metronome_opt.errors import InputError
-from metronome_opt.journal import Journal, dump_line, read_journal
+from metronome_opt.journal import read_journal
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.study import Study
+from tests.bench.examples import campaign
 from tests.bench.simulation_examples import job, simulation, unfinished
 
 FAKE_WORKER = "tests.bench.fake_simulation_worker"
@@ -80,27 +77,6 @@ def cases(
     return plan(study, study.cells[:1], policies, seeds=seeds, limits=limits, module=FAKE_WORKER)
 
 
-class Memory:
-    """Watches a campaign and forgets nothing."""
-
-    def __init__(self) -> None:
-        self.records: list[SimulationRecord] = []
-        self.losses: list[tuple[object, Exception]] = []
-
-    def recorded(self, record: SimulationRecord) -> None:
-        self.records.append(record)
-
-    def lost(self, case: object, error: Exception) -> None:
-        self.losses.append((case, error))
-
-
-def campaign(simulations: list[Simulation], path: Path) -> Memory:
-    watcher = Memory()
-    with Journal(path, SimulationRecord, resume=True) as file, local_pool(3) as pool:
-        run_campaign(simulations, pool, file, watcher)
-    return watcher
-
-
 ENDINGS = {
     "well": ("done", None),
     "abort": ("crash", "signal 6"),
@@ -115,7 +91,7 @@ ENDINGS = {
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SimulationRecord]:
     """Run all the fakes in one campaign; their records by name, as they are read again."""
     path = tmp_path_factory.mktemp("fakes") / "r.jsonl"
-    watcher = campaign(cases(*ENDINGS), path)
+    watcher = campaign(cases(*ENDINGS), path, kind=SimulationRecord)
     assert watcher.losses == []
     written = read_journal([path], SimulationRecord)
     assert written == watcher.records
@@ -151,72 +127,17 @@ def test_what_a_simulation_says_is_recorded(outcomes: dict[str, SimulationRecord
     assert record.conditions == Conditions()
 
 
-def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
-    columns = {"a": (1, 2.0, 0.1 + 0.2, 1e-300, True, "é", None)}
-    record = replace(simulation("default", cell={"load": 0.8, "mix": "any"}), jobs=columns)
-    path = tmp_path / "r.jsonl"
-    path.write_text(dump_line(record), encoding="utf-8")
-    (back,) = read_journal([path], SimulationRecord)
-    assert back == record
-    assert back.jobs is not None
-    assert [type(value) for value in back.jobs["a"]] == [type(value) for value in columns["a"]]
-    assert json.loads(path.read_text(encoding="utf-8"))["format"] == "metronome-simulation/1"
-
-
-def test_the_key_is_that_of_the_case_and_leaves_limits_out() -> None:
-    (case,) = cases("well")
-    wider = replace(case, limits=Limits(time_s=9))
-    assert case.key == wider.key
-    record = simulation("default", cell={"load": 0.8})
-    others = [
-        replace(record, study_sha256="cd" * 32),
-        replace(record, cell={"load": 0.9}),
-        replace(record, seed=1),
-        replace(record, policy="ideal"),
-        replace(record, conditions=Conditions(jitter=0.1)),
-    ]
-    assert len({each.key for each in (record, *others)}) == 6
-    assert replace(record, kind="crash", time_limit_s=9.0, commit=None).key == record.key
-
-
-def test_seeds_come_one_after_the_other_and_policies_side_by_side() -> None:
-    study = a_study()
-    planned = plan(study, study.cells, ["x", "y", "x"], seeds=2, limits=LIMITS)
-    told = [(case.scene.seed, case.scene.cell.settings["jitter"], case.policy) for case in planned]
-    assert told[:6] == [(0, jitter, policy) for jitter in (0.0, 0.0, 0.05) for policy in "xy"]
-    assert [seed for seed, _, _ in told] == [0] * 8 + [1] * 8
-    assert planned[0].scene is planned[1].scene
-
-
-def test_conditions_are_those_of_the_cell_with_changes() -> None:
-    study = a_study(conditions={"background": 0.2})
-    planned = plan(
-        study, study.cells[-1:], ["x"], seeds=1, limits=LIMITS, overrides={"drift_ppm": 10}
-    )
-    assert planned[0].scene.conditions == Conditions(
-        jitter=0.05, cushions=False, background=0.2, drift_ppm=10
-    )
-    for overrides, message in (
-        ({"jitters": 0}, "'jitters' is not a condition; choose from jitter, "),
-        ({"jitter": 0}, "jitter: is varied by the study"),
-        ({"background": 2}, "background: must be at most 0.5, got 2"),
-        ({"sharing": "best"}, "sharing: must be 'fair', 'strict', 'weighted' or 'tcp', got 'best'"),
-    ):
-        with pytest.raises(InputError, match=message):
-            plan(study, study.cells, ["x"], seeds=1, limits=LIMITS, overrides=overrides)
-
-
 # ------------------------------------------------------------------ what is left
 
 
 def test_a_campaign_that_resumes_runs_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     planned = cases("well", "refuse", seeds=2)
-    campaign(planned[:3], path)
+    campaign(planned[:3], path, kind=SimulationRecord)
     before = read_journal([path], SimulationRecord)
     left = to_run(planned, before)
     assert [str(case) for case in left] == ["pair jitter=0.0, cushions=true refuse seed 1"]
-    campaign(left, path)
+    campaign(left, path, kind=SimulationRecord)
     after = read_journal([path], SimulationRecord)
     assert after[:3] == before
     assert {record.key for record in after} == {case.key for case in planned}
@@ -237,17 +158,10 @@ def test_what_crashed_is_left_and_what_its_limits_ended_for_wider_ones(
     assert left(Limits(time_s=2)) == crashed | {"hang", "eat"}
 
 
-def test_the_last_record_of_a_simulation_counts(outcomes: dict[str, SimulationRecord]) -> None:
-    killed = outcomes["hang"]
-    done = replace(outcomes["well"], policy="hang", time_limit_s=2.0)
-    assert in_order([killed, done], a_study()) == [done]
-    assert to_run(cases("hang", limits=Limits(time_s=9)), [killed, done]) == []
-
-
 def test_a_case_without_a_scenario_is_lost_and_the_others_go_on(tmp_path: Path) -> None:
     (impossible,) = cases("well")
     object.__setattr__(impossible.scene, "study", Unlucky(impossible.scene.study))
-    watcher = campaign([impossible, *cases("well")], tmp_path / "r.jsonl")
+    watcher = campaign([impossible, *cases("well")], tmp_path / "r.jsonl", kind=SimulationRecord)
     assert [record.kind for record in watcher.records] == ["done"]
     ((case, error),) = watcher.losses
     assert case is impossible
@@ -303,31 +217,12 @@ def test_cells_are_chosen_by_their_settings(wanted: Mapping[str, str], count: in
         assert {cell.settings[name] for cell in chosen} == {read_value(value)}
 
 
-def test_unknown_cells_are_named() -> None:
-    with pytest.raises(InputError, match=r"jitter: '1' is not in the grid, which has 0.0, 0.05"):
-        choose_cells(a_study(), {"jitter": "1"})
-    with pytest.raises(InputError, match="'load' is not in the grid of pair, which has jitter, "):
-        choose_cells(a_study(), {"load": "1"})
-
-
 def test_a_scenario_reaches_the_worker_as_it_is() -> None:
     (case,) = cases("well")
     document = json.loads(json.dumps(case.task().document))
     scene = case.scene
     assert Scenario.from_dict(document["scenario"]) == scene.study.scenario(scene.cell, 0)
     assert Conditions.model_validate(document["conditions"]) == scene.conditions
-
-
-def test_plain_numbers_are_exact() -> None:
-    class Holder(BaseModel):
-        value: Fraction
-
-    values = [Fraction(4), Fraction(25, 2), Fraction(4, 3)]
-    assert to_plain(tuple(Holder(value=value) for value in values)) == [
-        {"value": 4},
-        {"value": 12.5},
-        {"value": "4:3"},
-    ]
 
 
 def test_what_cannot_be_simulated_is_refused_beforehand() -> None:
@@ -341,7 +236,7 @@ def test_what_cannot_be_simulated_is_refused_beforehand() -> None:
 def test_a_real_simulation_is_recorded_as_it_is_simulated(tmp_path: Path) -> None:
     study = a_study(sample_s=1.0)
     (case,) = plan(study, study.cells[2:3], ["default"], seeds=1, limits=Limits(time_s=60))
-    (record,) = campaign([case], tmp_path / "r.jsonl").records
+    (record,) = campaign([case], tmp_path / "r.jsonl", kind=SimulationRecord).records
     assert record.error is None
     run = simulate(
         study.scenario(case.scene.cell, 0),

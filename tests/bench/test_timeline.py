@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,6 @@ from metronome_opt.bench.simulation_worker import columns_of
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.tables import Drawing
 from metronome_opt.bench.timeline import draw_link
-from metronome_opt.plot import save_figure
 from metronome_opt.simulate import Conditions, simulate
 from metronome_opt.simulate.study import Study
 from tests.bench.simulation_examples import simulation
@@ -107,25 +105,10 @@ def test_six_iterations_are_shown_of_when_most_jobs_are_there() -> None:
     assert end - begin == pytest.approx(6 * slowest, rel=0.05)
 
 
-def test_jobs_that_meet_late_are_found() -> None:
-    """The second job arrives after 8 min."""
-    example = study(job("a", iterations=4000), job("b", arrival_s=480))
-    records = [record(example, policy) for policy in BOTH]
-    begin, _ = window_s(drawn(example, records))
-    assert begin > 480
-
-
 def test_a_horizon_holds() -> None:
     example = study(job("a"), job("b"))
     begin, end = window_s(drawn(example, [record(example, "default", horizon_s=0.5)]))
     assert 0 <= begin < end <= 0.5
-
-
-def test_other_policies_stand_in() -> None:
-    example = study(job("a"), job("b"))
-    records = [record(example, policy) for policy in ("ideal", "cassini", "metronome")]
-    assert policies_of(drawn(example, records)) == ["cassini", "metronome"]
-    assert policies_of(drawn(example, records[:1])) == ["ideal"]
 
 
 def test_the_first_seed_with_both_policies_is_shown() -> None:
@@ -148,12 +131,3 @@ def test_a_link_of_one_job_is_not_shown() -> None:
     assert draw_link(example, [simulation("default", kind="crash")]) == (
         "No link is shown as it happened: nothing was done.\n"
     )
-
-
-def test_the_same_records_make_the_same_picture(tmp_path: Path) -> None:
-    example = study(job("a"), job("b"))
-    records = [record(example, policy, jitter=0.05) for policy in BOTH]
-    paths = [tmp_path / "one.svg", tmp_path / "other.svg"]
-    for path in paths:
-        save_figure(drawn(example, records).figure, path)
-    assert paths[0].read_bytes() == paths[1].read_bytes()

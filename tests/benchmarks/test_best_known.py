@@ -23,10 +23,11 @@ from benchmarks.best_known import (
 from benchmarks.families import FAMILIES, Family
 from benchmarks.families.family import cases
 from benchmarks.stored import SUITES, write_suite
-from metronome_opt.bench.records import Record, dump_record
+from metronome_opt.bench.records import Record
 from metronome_opt.bench.suites import Suite, read_suite
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.journal import dump_line
 from metronome_opt.schedule import Status, read_schedule
 from metronome_opt.verify import check
 
@@ -259,7 +260,7 @@ def test_the_command_tells_without_the_option_and_fails_on_what_is_refused(
 ) -> None:
     before = read_best_known()
     path = tmp_path / "runs.jsonl"
-    path.write_text(dump_record(run(suite, 1, "5/2")))
+    path.write_text(dump_line(run(suite, 1, "5/2")))
     told = CliRunner().invoke(benchmarks.__main__.app, ["best-known", str(path)])
     assert told.exit_code == 1
     assert "refused: pair-test-0, auto, seed 3: there is no such stored instance" in told.output

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from metronome_opt.bench.records import Record, dump_record
+from metronome_opt.bench.records import Record
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.journal import dump_line
 from metronome_opt.simulate.conditions import Conditions
@@ -25,7 +25,7 @@ PROVING = COMPARED[:6]
 
 def fill(folder: Path, scratch: Path) -> None:
     """Record everything that the paper shows into a folder."""
-    write(scratch / "records.jsonl", map(dump_record, campaign()))
+    write(scratch / "records.jsonl", map(dump_line, campaign()))
     record_solvers([scratch / "records.jsonl"], ["metronome bench run"], folder)
     for study, records in studies().items():
         write(scratch / f"{study}.jsonl", map(dump_line, records))

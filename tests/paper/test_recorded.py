@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.bench.records import dump_record
 from metronome_opt.errors import InputError
 from metronome_opt.journal import dump_line
 from paper.prose import HOME
@@ -80,7 +79,7 @@ def test_nothing_recorded_tells_of_places_on_the_machine() -> None:
 
 def test_a_campaign_reads_back_as_it_was(tmp_path: Path) -> None:
     records = [record("one", "auto", "1/3", lower_bound="1/3"), record("two", "auto")]
-    file = write(tmp_path / "records.jsonl", *map(dump_record, records))
+    file = write(tmp_path / "records.jsonl", *map(dump_line, records))
     entry = record_solvers([file], ["metronome bench run"], tmp_path / "results")
     assert solver_records(tmp_path / "results") == records
     assert entry.records == 2
@@ -90,7 +89,7 @@ def test_a_campaign_reads_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_the_same_records_make_the_same_bytes(tmp_path: Path) -> None:
-    file = write(tmp_path / "records.jsonl", dump_record(record("one", "auto", 1)))
+    file = write(tmp_path / "records.jsonl", dump_line(record("one", "auto", 1)))
     for name in ("a", "b"):
         record_solvers([file], ["c"], tmp_path / name)
     assert (tmp_path / "a" / SOLVERS).read_bytes() == (tmp_path / "b" / SOLVERS).read_bytes()
@@ -99,7 +98,7 @@ def test_the_same_records_make_the_same_bytes(tmp_path: Path) -> None:
 
 def test_recording_again_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
     for instance in ("one", "two"):
-        file = write(tmp_path / instance, dump_record(record(instance, "auto", 1)))
+        file = write(tmp_path / instance, dump_line(record(instance, "auto", 1)))
         record_solvers([file], ["c"], tmp_path / "results")
     assert [each.instance for each in solver_records(tmp_path / "results")] == ["two"]
     assert len(read_index(tmp_path / "results").files) == 1
@@ -139,7 +138,7 @@ def test_benchmarks_that_ran_together_are_recorded_apart(tmp_path: Path) -> None
 
 
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:
-    file = write(tmp_path / "records.jsonl", dump_record(record("one", "auto", 1)))
+    file = write(tmp_path / "records.jsonl", dump_line(record("one", "auto", 1)))
     record_solvers([file], ["c"], tmp_path)
     (tmp_path / SOLVERS).write_bytes(lzma.compress(b""))
     with pytest.raises(InputError, match="its checksum is"):
@@ -147,7 +146,7 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    file = write(tmp_path / "records.jsonl", dump_record(record("one", "auto", 1)))
+    file = write(tmp_path / "records.jsonl", dump_line(record("one", "auto", 1)))
     record_solvers([file], ["c"], tmp_path)
     (tmp_path / SOLVERS).unlink()
     with pytest.raises(InputError, match="cannot be read"):
