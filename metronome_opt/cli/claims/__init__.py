@@ -157,7 +157,8 @@ def apply(
         if definitions and not changes.define(connection, desired, told, force, timeout):
             typer.echo("note: claims can be tried once their definitions are there", err=True)
             return 0
-        return changes.apply(connection, desired, told, prune=prune, force=force)
+        plan = changes.plan_apply(connection, desired, prune=prune)
+        return changes.run(connection, plan, told, "applied", force=force)
 
 
 @app.command()

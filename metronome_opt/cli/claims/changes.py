@@ -26,7 +26,16 @@ from metronome_opt.kubernetes.cluster.plan import (
 )
 from metronome_opt.kubernetes.crd import custom_resource_definitions
 
-__all__ = ["Told", "apply", "connect", "define", "diff", "plan_delete", "read_desired", "run"]
+__all__ = [
+    "Told",
+    "connect",
+    "define",
+    "diff",
+    "plan_apply",
+    "plan_delete",
+    "read_desired",
+    "run",
+]
 
 _INTERRUPTED = 130
 
@@ -59,16 +68,10 @@ def define(
     return True
 
 
-def apply(connection: Connection, desired: Desired, told: Told, *, prune: bool, force: bool) -> int:
-    """Make a cluster hold what is desired; return the exit status."""
-    plan = plan_apply(connection, desired, prune=prune)
-    return run(connection, plan, told, "applied", force=force)
-
-
 def diff(
     connection: Connection, desired: Desired, *, as_json: bool, prune: bool, force: bool
 ) -> int:
-    """Print what `apply` would do; return 1 if that is anything."""
+    """Print what applying would do; return 1 if that is anything."""
     plan = plan_apply(connection, desired, prune=prune)
     with counting("objects tried") as tell:
         plan = try_out(connection, plan, force=force, tell=tell)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import tenacity
 
 from metronome_opt.kubernetes.cluster.connect import Connection, Tell, each
 from metronome_opt.kubernetes.cluster.failure import ClusterError, UnknownKindError
@@ -107,22 +108,17 @@ def wait_served(connection: Connection, kinds: Iterable[Kind], timeout_s: float)
 
     Raises
     ------
-    ClusterError
+    UnknownKindError
         If it does not within `timeout_s` seconds.
     """
-    deadline = time.monotonic() + timeout_s
+    asking = tenacity.Retrying(
+        stop=tenacity.stop_after_delay(timeout_s),
+        wait=tenacity.wait_fixed(_LOOK_S),
+        retry=tenacity.retry_if_exception_type(UnknownKindError),
+        reraise=True,
+    )
     for kind in kinds:
-        while True:
-            try:
-                connection.list(kind, name="none")
-                break
-            except UnknownKindError:
-                if time.monotonic() > deadline:
-                    raise ClusterError(
-                        f"{connection.server}: {kind.resource} is defined, but not served after "
-                        f"{timeout_s:g} s; kubectl describe says why"
-                    ) from None
-            time.sleep(_LOOK_S)
+        asking(connection.list, kind, name="none")
 
 
 def _take_back(connection: Connection, done: Sequence[Action]) -> str:
@@ -141,18 +137,14 @@ def _undo(connection: Connection, action: Action) -> None:
     live = action.live
     if live is None:
         # If it is not certain that we made it, it may be missing, or somebody else's.
-        found = connection.list(action.kind, action.namespace, name=action.name)
-        if any(_managed(item) for item in found):
-            connection.delete(action.kind, action.name, action.namespace)
+        for item in connection.list(action.kind, action.namespace, name=action.name):
+            if MANAGER in {entry.get("manager") for entry in _entries(item)}:
+                connection.delete(action.kind, action.name, action.namespace)
         return
     if action.manifest is None:
         connection.apply(action.kind, plain(live), force=True)
     patch = _merge_patch(plain(action.after or live), plain(live))
-    entries = [
-        {**entry, "fieldsV1": fields}
-        for entry in live["metadata"].get("managedFields") or ()
-        if (fields := {key: of for key, of in entry["fieldsV1"].items() if key != "f:status"})
-    ]
+    entries = [entry for entry in _entries(live) if entry["fieldsV1"]]
     patch["metadata"] = {**patch.get("metadata", {}), "managedFields": entries}
     # The first brings the values back, of which the server makes us a manager; the second changes
     # no value any more, so that the managers are as it says.
@@ -160,11 +152,13 @@ def _undo(connection: Connection, action: Action) -> None:
         connection.merge(action.kind, action.name, action.namespace, patch)
 
 
-def _managed(live: Mapping[str, Any]) -> bool:
-    """Return whether we have applied an object."""
-    return any(
-        entry.get("manager") == MANAGER for entry in live["metadata"].get("managedFields") or ()
-    )
+def _entries(live: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return who manages what of an object, but for its status."""
+    return [
+        {**entry, "fieldsV1": {key: of for key, of in fields.items() if key != "f:status"}}
+        for entry in live["metadata"].get("managedFields") or ()
+        if (fields := entry.get("fieldsV1"))
+    ]
 
 
 def _merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

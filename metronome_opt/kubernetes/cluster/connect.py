@@ -30,6 +30,8 @@ from metronome_opt.kubernetes.names import LABEL_LENGTH, MANAGER, is_label
 
 ALL_NAMESPACES = "*"
 
+_METHODS = {"list": "GET", "get": "GET", "apply": "PATCH", "merge": "PATCH", "delete": "DELETE"}
+_MANAGED = {"fieldManager": MANAGER}
 _PAGE = 500
 _WORKERS = 4
 _CONNECT_S = 5.0
@@ -100,23 +102,13 @@ class Connection:
             query["fieldSelector"] = f"metadata.name={name}"
         if labels:
             query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
-
-        def read(send: Callable[..., Any]) -> list[Manifest]:
-            found: list[Manifest] = []
-            more: dict[str, str] | None = {}
-            while more is not None:  # if one page fails, all are asked for again
-                page = send("GET", params={**query, **more})
-                found += page["items"] or ()
-                token = page["metadata"].get("continue")
-                more = {"continue": token} if token else None
-            return [{"apiVersion": kind.api_version, "kind": kind.kind, **one} for one in found]
-
-        return self._ask("list", kind, None, namespace, read)
+        items = self._ask("list", kind, None, namespace, params=query)["items"]
+        return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in items]
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Manifest | None:
         """Return one object; None if there is none."""
         try:
-            return self._ask("get", kind, name, namespace, lambda send: dict(send("GET")))
+            return self._ask("get", kind, name, namespace)
         except MissingObjectError:
             return None
 
@@ -127,53 +119,41 @@ class Connection:
 
         With `force` fields are taken away from other managers; a dry run changes nothing.
         """
-        params = {**({"force": "true"} if force else {}), **_dry(dry_run)}
         where = manifest["metadata"]
-        return self._patch("apply", kind, where["name"], where.get("namespace"), manifest, params)
+        return self._ask(
+            "apply",
+            kind,
+            where["name"],
+            where.get("namespace"),
+            params={**_MANAGED, **({"force": "true"} if force else {}), **_dry(dry_run)},
+            content=json.dumps(manifest),
+            headers={"Content-Type": "application/apply-patch+yaml"},
+        )
 
     def merge(
         self, kind: Kind, name: str, namespace: str | None, patch: Mapping[str, Any]
     ) -> Manifest:
         """Merge a patch (RFC 7396) into an object; return what it is then."""
-        return self._patch("merge", kind, name, namespace, patch, {})
+        syntax = {"Content-Type": "application/merge-patch+json"}
+        body = json.dumps(patch)
+        return self._ask(
+            "merge", kind, name, namespace, params=_MANAGED, content=body, headers=syntax
+        )
 
     def delete(
         self, kind: Kind, name: str, namespace: str | None = None, *, dry_run: bool = False
     ) -> bool:
         """Delete an object; return whether there was one."""
-        params = _dry(dry_run)
         try:
-            self._ask("delete", kind, name, namespace, lambda send: send("DELETE", params=params))
+            self._ask("delete", kind, name, namespace, params=_dry(dry_run))
         except MissingObjectError:
             return False
         return True
 
-    def _patch(
-        self,
-        verb: str,
-        kind: Kind,
-        name: str,
-        namespace: str | None,
-        body: Mapping[str, Any],
-        params: dict[str, str],
-    ) -> Manifest:
-        syntax = "apply-patch+yaml" if verb == "apply" else "merge-patch+json"
-        sent = {
-            "params": {"fieldManager": MANAGER, **params},
-            "content": json.dumps(body),
-            "headers": {"Content-Type": f"application/{syntax}"},
-        }
-        return self._ask(verb, kind, name, namespace, lambda send: dict(send("PATCH", **sent)))
-
     def _ask(
-        self,
-        verb: str,
-        kind: Kind,
-        name: str | None,
-        namespace: str | None,
-        question: Callable[[Callable[..., Any]], Answer],
-    ) -> Answer:
-        """Ask until there is an answer, or nothing that passes."""
+        self, verb: str, kind: Kind, name: str | None, namespace: str | None, **sent: Any
+    ) -> dict[str, Any]:
+        """Ask until there is an answer; if one page of a list fails, all are asked for again."""
         where = (namespace or self.namespace) if kind.namespaced else None
         place = f"{where}/" if where else ""
         what = f"{kind.kind} {place}{name}" if name else kind.resource
@@ -182,18 +162,24 @@ class Connection:
         root = "apis" if kind.group else "api"
         path = "/".join(filter(None, (root, kind.api_version, space, kind.plural, name)))
 
-        def send(method: str, **sent: Any) -> Any:
-            response = self._client.request(method, path, **sent)
+        def send(more: Mapping[str, str]) -> dict[str, Any]:
+            params = {**sent.get("params", {}), **more}
+            response = self._client.request(_METHODS[verb], path, **{**sent, "params": params})
             if not response.is_success:
                 raise refused(response, asked) from None
-            answer = response.json()
+            answer: dict[str, Any] = response.json()
             if not isinstance(answer["metadata"], dict):
-                raise TypeError("an object of Kubernetes has metadata")
+                raise TypeError("what Kubernetes answers has metadata")
             return answer
 
-        def attempt() -> Answer:
+        def attempt() -> dict[str, Any]:
             try:
-                return question(send)
+                answer = send({})
+                items = list(answer["items"] or ()) if verb == "list" else []
+                while verb == "list" and answer["metadata"].get("continue"):
+                    answer = send({"continue": answer["metadata"]["continue"]})
+                    items += answer["items"] or ()
+                return {"items": items} if verb == "list" else answer
             except (ConfigError, OSError) as error:  # of our plugin, or of a token file
                 raise ClusterError(
                     f"{self.server}: the kubeconfig's credentials for it cannot be got ({error}); "

@@ -75,7 +75,7 @@ def refused(response: httpx2.Response, asked: Question) -> ClusterError:
         return ClusterError(f"{server}: does not accept these credentials; log in again")
     # Who may patch but not create is refused without a reason, in all releases so far.
     not_create = asked.verb == "apply" and said.endswith("is forbidden:")
-    if code == 403 and (not_create or "cannot" in said):
+    if code == 403 and (not_create or '" cannot ' in said):
         right = f" the user cannot create resource {asked.kind.resource}" if not_create else ""
         return ForbiddenError(
             f"{server}: {said}{right}; an administrator can grant it, metronome claims rbac "
@@ -83,6 +83,8 @@ def refused(response: httpx2.Response, asked: Question) -> ClusterError:
         )
     if code == 404 and not details.get("name"):
         return UnknownKindError(f"{server}: the cluster does not know {asked.kind.resource}")
+    if code == 404 and details.get("kind") == "namespaces" != asked.kind.plural:
+        return ClusterError(f"{server}: {said}; kubectl create namespace {details['name']}")
     if code == 404 and details.get("kind") == asked.kind.plural:
         return MissingObjectError(f"{server}: {asked.what}: {said}")
     causes = {cause.get("reason") for cause in details.get("causes") or ()}

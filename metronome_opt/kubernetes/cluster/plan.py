@@ -164,13 +164,11 @@ def plan_apply(connection: Connection, desired: Desired, *, prune: bool = False)
             else:
                 present = found.pop(identity(item, group), None)
                 actions.setdefault(job, []).append(Action(kind, item, present))
-    stale: dict[JobKey, list[Action]] = {}
-    for (kind, _, _), item in sorted(found.items(), key=lambda one: (one[0][0], title(one[1]))):
-        job = job_of(item, group)
-        if job is not None and is_ours(item) and (prune or job in desired.jobs):
-            stale.setdefault(job, []).append(Action(kind, None, item))
-    for other in sorted(stale):
-        actions.setdefault(other, []).extend(stale[other])
+    rest = [(job_of(item, group), kind, item) for (kind, _, _), item in found.items()]
+    stale = [one for one in rest if one[0] is not None and is_ours(one[2])]
+    for job, kind, item in sorted(stale, key=lambda one: (one[0], one[1], title(one[2]))):
+        if prune or job in desired.jobs:
+            actions.setdefault(job, []).append(Action(kind, None, item))
     return Plan(_parts(actions), left_out)
 
 
