@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Phase
-from metronome_opt.profiles.folding import Bins, Folded
-from metronome_opt.profiles.period import QUIET, Cycles, NoPeriodError, find_cycles
-from metronome_opt.profiles.samples import Floats, Samples
-from metronome_opt.profiles.steps import Fit, choose_steps, moves
+from metronome_opt.profiles.samples import QUIET, Floats, Samples
+
+if TYPE_CHECKING:
+    from metronome_opt.profiles.folding import Bins, Folded
+    from metronome_opt.profiles.period import Cycles
+    from metronome_opt.profiles.steps import Fit
 
 _NORMAL = 1.96  # standard errors on either side of 95 % of a normal distribution
 _STUDENT = 2.36  # the same if eight parts tell the standard error
@@ -170,6 +173,10 @@ def profile(samples: Samples, *, quiet: float = QUIET) -> Profile:
         With a `reason` and without a period if nothing repeats, if samples are too far apart to
         tell how, or if they are too few.
     """
+    # These load SciPy, which takes longer than all that others need of this module.
+    from metronome_opt.profiles.period import NoPeriodError, find_cycles
+    from metronome_opt.profiles.steps import choose_steps, moves
+
     begins, ends, rates = samples.measured()
     lengths = ends - begins
     mean = float(rates @ lengths / lengths.sum()) if lengths.any() else None
@@ -190,7 +197,7 @@ def profile(samples: Samples, *, quiet: float = QUIET) -> Profile:
             missing=samples.missing,
             reason=str(error),
         )
-    bursts = _bursts(bins, fit, folded.period_s)
+    bursts = _bursts(bins, fit, moves(bins, fit), folded.period_s)
     first_edge = float(fit.steps.edges_s[0])
     last = _last_cycle(cycles, first_edge, float(samples.times_s[-1]))
     # What noise does to a cycle, what jitter within it to its first edge, and the doubt.
@@ -219,10 +226,14 @@ def _last_cycle(cycles: Cycles, first_edge: float, end_s: float) -> int:
 # ------------------------------------------------------------------ from steps to bursts
 
 
-def _bursts(bins: Bins, fit: Fit, period_s: float) -> tuple[Burst, ...]:
-    """Return all steps but silence, by the time since the first edge."""
-    steps = fit.steps
-    by_edge, by_rate = moves(bins, fit)
+def _bursts(
+    bins: Bins, fit: Fit, moved: tuple[Floats, Floats], period_s: float
+) -> tuple[Burst, ...]:
+    """Return all steps but silence, by the time since the first edge.
+
+    How edges and rates move from part to part of the cycles tells their errors.
+    """
+    steps, (by_edge, by_rate) = fit.steps, moved
     edges = np.append(steps.edges_s, steps.edges_s[0] + period_s)
     by_edge = np.column_stack((by_edge, by_edge[:, 0]))
     doubt = 2 * _edge_doubt_s(fit, bins.span_s)
