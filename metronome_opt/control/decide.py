@@ -58,12 +58,8 @@ class Moved(Record):
 class Memory(Record):
     """What a monitor remembers between two checks, so that it does not flap; a document.
 
-    Parameters
-    ----------
-    seen
-        In how many checks in a row each finding was there, by kind and name.
-    moved
-        By job.
+    Counted is in how many checks in a row each finding was there, by kind and name; and kept is
+    when each job was moved.
     """
 
     format: Literal["metronome-monitor/1"] = "metronome-monitor/1"
