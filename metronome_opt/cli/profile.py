@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -107,13 +108,13 @@ def _print_tables(found: Profile, slot_ms: int | None, phases: tuple[Phase, ...]
         typer.echo(found.reason)
         return
     console = terminal()
-    console.print(_summary(found))
-    console.print(_bursts(found))
-    if phases is not None:
-        console.print(_slots(phases, slot_ms))
+    for table in _tables(found, slot_ms, phases):
+        console.print(table)
 
 
-def _summary(found: Profile) -> Table:
+def _tables(
+    found: Profile, slot_ms: int | None, phases: tuple[Phase, ...] | None
+) -> Iterator[Table]:
     from metronome_opt.report.tables import plain_table
 
     table = plain_table("", "measured")
@@ -123,12 +124,7 @@ def _summary(found: Profile) -> Table:
     table.add_row("mean rate", f"{found.mean_mbps:,.0f} Mbit/s")
     table.add_row("confidence", f"{found.confidence:.2f}")
     table.add_row("missing samples", f"{found.missing:.1%}")
-    return table
-
-
-def _bursts(found: Profile) -> Table:
-    from metronome_opt.report.tables import plain_table
-
+    yield table
     table = plain_table("burst", "start (ms)", "length (ms)", "rate (Mbit/s)")
     for number, burst in enumerate(found.bursts, start=1):
         table.add_row(
@@ -137,13 +133,9 @@ def _bursts(found: Profile) -> Table:
             f"{burst.length_ms:,.2f} ± {burst.length_error_ms:.2g}",
             f"{burst.rate_mbps:,.0f} ± {burst.rate_error_mbps:,.0f}",
         )
-    return table
-
-
-def _slots(phases: tuple[Phase, ...], slot_ms: int | None) -> Table:
-    from metronome_opt.report.tables import plain_table
-
-    table = plain_table(f"slots of {slot_ms} ms", "start", "length", "rate (Mbit/s)")
-    for number, phase in enumerate(phases, start=1):
-        table.add_row(str(number), str(phase.start), str(phase.length), f"{phase.rate:,}")
-    return table
+    yield table
+    if phases is not None:
+        table = plain_table(f"slots of {slot_ms} ms", "start", "length", "rate (Mbit/s)")
+        for number, phase in enumerate(phases, start=1):
+            table.add_row(str(number), str(phase.start), str(phase.length), f"{phase.rate:,}")
+        yield table

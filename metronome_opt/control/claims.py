@@ -19,31 +19,19 @@ from metronome_opt.presolve.lengthen import lengthen
 class Claims:
     """A schedule in force.
 
-    Attributes
-    ----------
-    instance
-        The jobs as they claim to be. `current_offset` is the offset in force; every job has one.
-    epoch_ms
-        The moment of slot 0, by the clock that observations are stamped with.
-    stretch
-        Idle slots per job; a job that is not named is not stretched.
-    cushions
-        Slots by which a job may be off without being in anybody's way; 0 for one that is not named.
-    hyperperiod
-        Slots that every stretched period divides, so that all links repeat together; None if that
-        is not asked for.
-
     Raises
     ------
     InputError
         If an offset in force is missing or not below the stretched period, or a name is not known.
     """
 
+    # The jobs as they claim to be. `current_offset` is the offset in force; every job has one.
     instance: Instance
-    epoch_ms: float = 0.0
-    stretch: Mapping[str, int] = field(default_factory=dict)
+    epoch_ms: float = 0.0  # the moment of slot 0, by the clock of the observations
+    stretch: Mapping[str, int] = field(default_factory=dict)  # idle slots by job, 0 if not named
+    # Slots by which a job may be off without being in anybody's way, 0 if it is not named.
     cushions: Mapping[str, int] = field(default_factory=dict)
-    hyperperiod: int | None = None
+    hyperperiod: int | None = None  # slots that every stretched period has to divide, if asked for
 
     def __post_init__(self) -> None:
         known = {job.name for job in self.instance.jobs}

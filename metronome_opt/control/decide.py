@@ -29,31 +29,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Settings:
-    """How a monitor decides.
-
-    Attributes
-    ----------
-    tolerance
-        What is left alone.
-    persist
-        In how many checks in a row a finding has to be there before it counts.
-    large
-        How many times its tolerance a finding has to exceed to count at once.
-    price
-        Of moves: 1 over the iterations in which one has to pay, see
-        `metronome_opt.control.reconfigure`.
-    minimum_gain
-        What a plan has to gain, moves paid, and what more jobs have to gain over fewer: a share of
-        the weighted traffic that is no longer late.
-    pause_ms, longest_pause_ms
-        For how long a job that was moved is left alone; doubled up to the longest if it flaps.
-    """
+    """How a monitor decides."""
 
     tolerance: Tolerance = field(default_factory=Tolerance)
-    persist: int = 2
-    large: float = 4.0
-    price: Fraction = PRICE
+    persist: int = 2  # checks in a row in which a finding has to be there before it counts
+    large: float = 4.0  # times its tolerance: a finding that exceeds this counts at once
+    price: Fraction = PRICE  # of moves: 1 over the iterations in which one has to pay
+    # What a plan has to gain, moves paid, and what more jobs have to gain over fewer: a share of
+    # the weighted traffic that is no longer late.
     minimum_gain: Fraction = Fraction(1, 100)
+    # For how long a job that was moved is left alone; doubled up to the longest if it flaps.
     pause_ms: float = 60_000.0
     longest_pause_ms: float = 3_600_000.0
 
@@ -73,12 +58,8 @@ class Moved(Record):
 class Memory(Record):
     """What a monitor remembers between two checks, so that it does not flap; a document.
 
-    Parameters
-    ----------
-    seen
-        In how many checks in a row each finding was there, by kind and name.
-    moved
-        By job.
+    Counted is in how many checks in a row each finding was there, by kind and name; and kept is
+    when each job was moved.
     """
 
     format: Literal["metronome-monitor/1"] = "metronome-monitor/1"
@@ -159,14 +140,8 @@ def choose(
 ) -> tuple[Reconfiguration, bool, Fraction]:
     """Choose between moving nobody, one job, the jobs around the suspects, and all.
 
-    Parameters
-    ----------
-    part
-        Jobs that share links, directly or through others, as measured.
-    suspects
-        Those of them that something was found of, or of whose links.
-    resting
-        Jobs that must not be moved now.
+    The jobs of a part share links, directly or through others; something was found of the suspects,
+    or of their links. Those that are resting must not be moved now.
 
     Returns
     -------

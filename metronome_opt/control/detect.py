@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 from metronome_opt.control.claims import Claims, signed
 from metronome_opt.control.observation import Observation
@@ -31,26 +30,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as claimed.
-
-    Attributes
-    ----------
-    name
-        Of the job, of the link for a capacity.
-    what
-        What was compared, with its unit.
-    claimed, measured
-        Both values; None for a job that is gone. A drift is measured against a claim of 0.
-    excess
-        How many times as large as its tolerance the difference is; infinite for one that is gone.
-    """
+    """Something that is not as claimed."""
 
     kind: Kind
-    name: str
-    what: str
-    claimed: float | None
+    name: str  # of the job, of the link for a capacity
+    what: str  # was compared, with its unit
+    claimed: float | None  # None for a job that is gone, 0 for a drift
     measured: float | None
-    excess: float
+    excess: float  # the difference over its tolerance; infinite for a job that is gone
 
     def __str__(self) -> str:
         if self.claimed is None or self.measured is None:
@@ -62,24 +49,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What is left alone. A phase may be off by the cushion of its job, or half a slot.
+    """What is left alone. A phase may be off by the cushion of its job, or half a slot."""
 
-    Attributes
-    ----------
-    period
-        Share of the period, but half a slot at least.
-    traffic
-        Share of the volume, or of the length, of a burst; of a length one slot at least.
-    start
-        Share of the period by which a burst may begin elsewhere in it, but one slot at least.
-    capacity
-        Share of the capacity.
-    """
-
-    period: float = 0.01
-    traffic: float = 0.1
-    start: float = 0.05
-    capacity: float = 0.05
+    period: float = 0.01  # share of the period, but half a slot at least
+    traffic: float = 0.1  # share of volume or length of a burst; of a length one slot at least
+    start: float = 0.05  # share of the period by which a burst is elsewhere, one slot at least
+    capacity: float = 0.05  # share of the capacity
 
     def of_period(self, period_ms: float, slot_ms: int, error_ms: float) -> float:
         """Return by how many ms a period may be off that is known up to an error."""
@@ -182,13 +157,9 @@ def _of_bursts(
         begin = start + signed(burst.start_ms - start, period_ms)
         longer = max(share * length, slot_ms, burst.length_error_ms)
         later = max(tolerance.start * period_ms, slot_ms, burst.start_error_ms)
+        heavier = max(share * volume, doubt) / 1000
         for what, claimed, measured, allowed in (
-            (
-                "volume in Mbit",
-                volume / 1000,
-                burst.volume / 1000,
-                max(share * volume, doubt) / 1000,
-            ),
+            ("volume in Mbit", volume / 1000, burst.volume / 1000, heavier),
             ("length in ms", length, burst.length_ms, longer),
             ("start in ms", start, begin, later),
         ):
@@ -211,17 +182,9 @@ def put_right(
     keeps its claim if its iteration fits no divisor of the hyperperiod that is longer by up to a
     quarter: to slow it down by more would be worse than what it does now.
 
-    Parameters
-    ----------
-    findings
-        What to put right. The rest stays as claimed, however it was measured. A job is left.
-    observations, capacities
-        What was measured, without what others did; there has to be one for each finding.
-
-    Returns
-    -------
-    claims, kept
-        As measured; and by job, why its claim is as before although it does something else.
+    All findings are put right, so that what they are about has to be in `observations` and
+    `capacities`, without what others did; a job that is gone is left out. Returned are the claims
+    and, by job, why its claim is as before although it does something else.
 
     Raises
     ------
@@ -247,11 +210,11 @@ def put_right(
                 )
             else:
                 stretch[job.name] = together - own.period
-                job = _updated(
-                    own,
-                    current_offset=(own.current_offset or 0) % together,
-                    max_stretch=max(own.max_stretch, together - own.period),
-                )
+                changes = {
+                    "current_offset": (own.current_offset or 0) % together,
+                    "max_stretch": max(own.max_stretch, together - own.period),
+                }
+                job = own.model_copy(update=changes)
         jobs.append(job)
     left = {job.name for job in jobs}
     links = tuple(
@@ -269,10 +232,6 @@ def put_right(
     return right, kept
 
 
-def _updated(job: Job, **changes: Any) -> Job:
-    return job.model_copy(update=changes)
-
-
 def _own(claims: Claims, job: Job, seen: Observation, found: set[Kind]) -> Job:
     """Return a job as it was measured, not stretched; its offset may be beyond its period."""
     slot_ms = claims.instance.slot_ms
@@ -280,12 +239,13 @@ def _own(claims: Claims, job: Job, seen: Observation, found: set[Kind]) -> Job:
     if Kind.PERIOD in found and seen.period_ms is not None:
         period = max(1, round(seen.period_ms / slot_ms))
     if Kind.TRAFFIC in found and seen.bursts is not None:
-        phases = phases_of(seen.bursts, slot_ms, period)
+        phases = _phases_of(seen.bursts, slot_ms, period)
     offset = claims.offsets[job.name]
     if found & {Kind.DRIFTED, Kind.PERIOD} and seen.origin_ms is not None:
         offset = round((seen.origin_ms - claims.epoch_ms) / slot_ms)
     period = max(period, *(phase.end for phase in phases))
-    return _updated(job, phases=phases, period=period, current_offset=offset)
+    changes = {"phases": phases, "period": period, "current_offset": offset}
+    return job.model_copy(update=changes)
 
 
 def _fitting(claims: Claims, job: Job, everybody: Sequence[Job]) -> int | None:
@@ -313,21 +273,12 @@ def _longest(job: Job) -> int:
     return job.period + job.period // _MOST_STRETCHED
 
 
-def phases_of(bursts: Sequence[Burst], slot_ms: int, period: int) -> tuple[Phase, ...]:
+def _phases_of(bursts: Sequence[Burst], slot_ms: int, period: int) -> tuple[Phase, ...]:
     """Return measured bursts in slots.
 
     A burst gets whole slots enough to carry it as fast as it was, and then the lowest whole rate
     that carries it in these. One that reaches beyond the period goes on at its beginning. Where
     rounding lets bursts overlap, the later one gives way.
-
-    Parameters
-    ----------
-    bursts
-        From the beginning of the iteration.
-    slot_ms
-        Length of a slot.
-    period
-        Slots of an iteration.
     """
     pieces = []
     for burst in bursts:

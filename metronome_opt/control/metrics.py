@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from metronome_opt.control.claims import Claims
     from metronome_opt.control.watch import Check
 
-MAX_RESUMED_BYTES = 2**24
+_MAX_BYTES = 2**24
 
 _BYTES_PER_MBIT = 125_000
 
@@ -217,13 +217,13 @@ class Metrics:
 
         try:
             with Path(path).open("rb") as file:
-                content = file.read(MAX_RESUMED_BYTES + 1)
+                content = file.read(_MAX_BYTES + 1)
         except FileNotFoundError:
             return
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-        if len(content) > MAX_RESUMED_BYTES:
-            raise InputError(f"{path}: larger than {MAX_RESUMED_BYTES} bytes; is it the file?")
+        if len(content) > _MAX_BYTES:
+            raise InputError(f"{path}: larger than {_MAX_BYTES} bytes; is it the file?")
         try:
             families = list(text_string_to_metric_families(content.decode()))
         except ValueError:
@@ -245,10 +245,7 @@ class Metrics:
     def serve(self, address: str) -> Iterator[str]:
         """Answer scrapes at ``HOST:PORT`` while the block runs; yield the address of the metrics.
 
-        Parameters
-        ----------
-        address
-            Port 0 is any that is free; an IPv6 address stands in brackets.
+        Port 0 is any that is free; an IPv6 address stands in brackets.
 
         Raises
         ------

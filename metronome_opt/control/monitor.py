@@ -29,31 +29,16 @@ class Contention:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a check comes to.
+    """What a check comes to."""
 
-    Attributes
-    ----------
-    kind
-        How many are to be moved.
-    findings
-        All of them, those too that are not believed yet.
-    plan
-        Who is to wait; None if nobody is.
-    claims
-        What is in force when the plan is done. It may be new although nobody moves: a job that
-        drifted and is in nobody's way keeps the slot that it is in. None if all jobs are gone.
-    contention
-        What it is about; None if nothing is believed yet.
-    reason
-        In one line.
-    """
-
-    kind: Verdict
-    findings: tuple[Finding, ...]
-    plan: Plan | None
+    kind: Verdict  # how many are to be moved
+    findings: tuple[Finding, ...]  # all of them, those too that are not believed yet
+    plan: Plan | None  # who is to wait; None if nobody is
+    # What is in force when the plan is done. It may be new although nobody moves: a job that
+    # drifted and is in nobody's way keeps the slot that it is in. None if all jobs are gone.
     claims: Claims | None
-    contention: Contention | None
-    reason: str
+    contention: Contention | None  # None if nothing is believed yet
+    reason: str  # in one line
 
 
 class Monitor:
@@ -64,14 +49,10 @@ class Monitor:
     settings
         How it decides.
     memory
-        What an earlier monitor remembered, to go on from there.
+        What an earlier monitor remembered, to go on from there. The attribute of this name is what
+        it remembers now; it takes plans to be carried out.
     seed
         Of the solver.
-
-    Attributes
-    ----------
-    memory
-        What it remembers now. It takes plans to be carried out.
     """
 
     def __init__(

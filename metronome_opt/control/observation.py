@@ -23,29 +23,18 @@ _IN_PLACE = 0.1  # of the period: how far their bursts may be off the place of o
 class Observation:
     """One job at a time. What is None was not measured, and decides nothing.
 
-    Attributes
-    ----------
-    period_ms
-        From one iteration to the next.
-    origin_ms
-        A recent moment at which an iteration began, slot 0 of the job's pattern.
-    bursts
-        Of one flow in an iteration, by the time since its beginning, in their order.
-    gone
-        Whether the job is there no more.
-
     Raises
     ------
     InputError
         If a value is not finite, a period is not above 0, or an error is negative.
     """
 
-    period_ms: float | None = None
-    origin_ms: float | None = None
-    bursts: tuple[Burst, ...] | None = None
+    period_ms: float | None = None  # from one iteration to the next
+    origin_ms: float | None = None  # a recent moment at which an iteration began, its slot 0
+    bursts: tuple[Burst, ...] | None = None  # of one flow, by the time since the iteration began
     period_error_ms: float = 0.0
     origin_error_ms: float = 0.0
-    gone: bool = False
+    gone: bool = False  # whether the job is there no more
 
     def __post_init__(self) -> None:
         for name in ("period_ms", "origin_ms", "period_error_ms", "origin_error_ms"):

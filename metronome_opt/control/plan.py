@@ -18,42 +18,23 @@ _EXACT = 10  # moves: up to here the best order is found among all
 
 @dataclass(frozen=True)
 class Step:
-    """One job waits once.
-
-    Attributes
-    ----------
-    wait
-        Slots, more than 0 and less than the period of the job.
-    before, after
-        Its offsets.
-    """
+    """One job waits once."""
 
     job: str
-    wait: int
-    before: int
+    wait: int  # slots, more than 0 and less than the period of the job
+    before: int  # its offset
     after: int
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in a safe order, each to be done before the next one begins.
+    """Steps in a safe order, each to be done before the next one begins."""
 
-    Attributes
-    ----------
-    claims_before
-        What is in force until then.
-    steps
-        One for each job that moves.
-    worst
-        The largest contention before, between and after the steps, weight * Mbit/s, with cushions.
-    exact
-        Whether no order has a smaller one for certain.
-    """
-
-    claims_before: Claims
-    steps: tuple[Step, ...]
+    claims_before: Claims  # what is in force until then
+    steps: tuple[Step, ...]  # one for each job that moves
+    # The largest contention before, between and after the steps, weight * Mbit/s, with cushions.
     worst: Fraction
-    exact: bool
+    exact: bool  # whether no order has a smaller one for certain
 
     def claims(self) -> Claims:
         """Return what is in force when all steps are done."""

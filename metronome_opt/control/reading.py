@@ -14,7 +14,7 @@ from metronome_opt.errors import InputError, show
 from metronome_opt.profiles import Samples, profile
 from metronome_opt.scheduling.state import ClusterState
 
-FIELDS = ("job", "task", "pod", "node", "interface")
+_FIELDS = ("job", "task", "pod", "node", "interface")
 DEFAULT_SELECTOR = 'container_network_transmit_bytes_total{pod="$pod"}'
 _TASKS = 3  # of a job that are asked for, until one has samples
 _GONE_PERIODS = 10  # without a byte
@@ -30,7 +30,7 @@ class Selector:
     Parameters
     ----------
     text
-        May name `FIELDS`. ``$pod`` is called like the claim of the task, ``JOB-TASK``. Without
+        May name `_FIELDS`. ``$pod`` is called like the claim of the task, ``JOB-TASK``. Without
         ``$pod`` and ``$task`` it counts what several tasks send: those of the node if it names
         ``$node`` or ``$interface``, else those of the job.
 
@@ -47,10 +47,10 @@ class Selector:
                 f"selector: {show(text)}: a $ must be followed by a name; write $$ for a $ itself"
             )
         self._named = set(self._template.get_identifiers())
-        unknown = sorted(self._named - set(FIELDS))
+        unknown = sorted(self._named - set(_FIELDS))
         if unknown:
             raise InputError(
-                f"selector: ${unknown[0]} is not known; choose from $" + ", $".join(FIELDS)
+                f"selector: ${unknown[0]} is not known; choose from $" + ", $".join(_FIELDS)
             )
         if not self._named:
             raise InputError(f"selector: {show(text)}: is the same for all jobs; name $pod, say")
@@ -59,7 +59,7 @@ class Selector:
         """Return the selector of one task."""
         node = state.claims[job].nodes[task]
         interface = state.cluster.hosts[node].interface
-        values = zip(FIELDS, (job, str(task), f"{job}-{task}", node, interface), strict=True)
+        values = zip(_FIELDS, (job, str(task), f"{job}-{task}", node, interface), strict=True)
         return self._template.substitute({key: _quoted(text) for key, text in values})
 
     def counted(self, state: ClusterState, job: str, task: int) -> int:

@@ -37,26 +37,14 @@ _MOST_TURNS = 64  # of a schedule, tried for each job that it may leave in its p
 
 @dataclass(frozen=True)
 class Reconfiguration:
-    """What jobs are to change, and what that is worth.
+    """What jobs are to change, and what that is worth."""
 
-    Attributes
-    ----------
-    offsets
-        Of all jobs, in the order of the instance.
-    before, after
-        The price of doing nothing and of this, moves included: shares of the weighted traffic.
-    contention_before, contention_after
-        Weight * Mbit/s.
-    moved
-        Indices of the jobs that move.
-    """
-
-    offsets: tuple[int, ...]
-    before: Fraction
-    after: Fraction
-    contention_before: Fraction
+    offsets: tuple[int, ...]  # of all jobs, in the order of the instance
+    before: Fraction  # the price of doing nothing, a share of the weighted traffic
+    after: Fraction  # the same of this, moves included
+    contention_before: Fraction  # weight * Mbit/s
     contention_after: Fraction
-    moved: tuple[int, ...]
+    moved: tuple[int, ...]  # indices of the jobs that move
 
     @property
     def gain(self) -> Fraction:
@@ -174,15 +162,7 @@ def _cheapest(pricing: Pricing, ways: Sequence[tuple[int, ...]]) -> Reconfigurat
 
 
 class Pricing:
-    """Prices of the schedules of an instance.
-
-    Parameters
-    ----------
-    instance
-        Every job has a current offset, and a period that stays.
-    price
-        Of moves.
-    """
+    """Prices of the schedules of an instance, in which every job has a current offset."""
 
     def __init__(self, instance: Instance, price: Fraction = Fraction(0)) -> None:
         self.instance = instance

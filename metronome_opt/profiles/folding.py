@@ -99,11 +99,8 @@ def align(folded: Folded) -> tuple[Floats, Floats]:
 
     The mean cycle becomes sharper with the shifts, so it is taken anew each time.
 
-    Returns
-    -------
-    begins, errors
-        Seconds since the epoch, and their standard deviations from the noise of the samples in
-        seconds, NaN for a cycle of which too little was measured; each of shape (cycles,).
+    Returned with the beginnings, in seconds since the epoch, are their standard deviations from the
+    noise of the samples; NaN for a cycle of which too little was measured.
     """
     begins, cycles, reach = folded.begins_s, len(folded.begins_s), folded.span_s
     for _ in range(_ROUNDS):

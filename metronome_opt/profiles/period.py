@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
+from scipy.signal import find_peaks
 
 from metronome_opt.profiles.folding import Folded, align, fold
-from metronome_opt.profiles.samples import Floats, Grid, Samples, regrid
+from metronome_opt.profiles.samples import QUIET, Floats, Grid, Samples, regrid
 from metronome_opt.profiles.tracking import CELLS, longest_silence, track
-
-QUIET = 0.15
-"""Share of the highest rate below which all is silence, if nothing else is said."""
 
 _LEAST_CYCLES = 4  # fewer repetitions could be chance
 _LEAST_SAMPLES_A_PERIOD = 8  # fewer do not show when bursts begin and end
@@ -151,8 +149,6 @@ def _likely_lags(correlation: Floats) -> tuple[int, ...]:
     be a multiple, as jitter lowers multiples and chance may raise them. So the first of these peaks
     and the highest are returned. None if there is no peak.
     """
-    from scipy.signal import find_peaks  # which takes a while to import
-
     peaks, _ = find_peaks(correlation, prominence=_PROMINENCE)
     peaks = peaks[correlation[peaks] > 0]
     if not peaks.size:

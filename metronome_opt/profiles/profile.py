@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Phase
-from metronome_opt.profiles.folding import Bins, Folded
-from metronome_opt.profiles.period import QUIET, Cycles, NoPeriodError, find_cycles
-from metronome_opt.profiles.samples import Floats, Samples
-from metronome_opt.profiles.steps import Fit, choose_steps, moves
+from metronome_opt.profiles.samples import QUIET, Floats, Samples
+
+if TYPE_CHECKING:
+    from metronome_opt.profiles.folding import Bins, Folded
+    from metronome_opt.profiles.period import Cycles
+    from metronome_opt.profiles.steps import Fit
 
 _NORMAL = 1.96  # standard errors on either side of 95 % of a normal distribution
 _STUDENT = 2.36  # the same if eight parts tell the standard error
@@ -36,14 +39,8 @@ _TOUCHED = 0.1  # of a slot: a burst that ends less than this after a slot does 
 class Burst:
     """One burst within a period, on average.
 
-    Attributes
-    ----------
-    start_ms, length_ms, rate_mbps
-        When it begins after the period does, how long it lasts, its mean rate. A period of a
-        `Profile` begins with its first burst.
-    start_error_ms, length_error_ms, rate_error_mbps
-        Half the width of an interval that holds the true mean in about 95 % of cases; 0 where
-        nothing is known of it.
+    An error is half the width of an interval that holds the true mean in about 95 % of cases; 0
+    where nothing is known of it.
 
     Raises
     ------
@@ -51,9 +48,9 @@ class Burst:
         If a value is not finite, or one that cannot be negative is.
     """
 
-    start_ms: float
+    start_ms: float  # since the period began, in a `Profile` with its first burst
     length_ms: float
-    rate_mbps: float
+    rate_mbps: float  # on average over its length
     start_error_ms: float = 0.0
     length_error_ms: float = 0.0
     rate_error_mbps: float = 0.0
@@ -77,43 +74,22 @@ class Burst:
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What throughput says about a job.
+    """What throughput says about a job. What is None is not known."""
 
-    Attributes
-    ----------
-    period_ms, period_error_ms
-        Mean length of a cycle, and half the width of an interval of about 95 %; None if the
-        throughput is not periodic.
-    bursts
-        Of one period, in order; the first follows the longest silence and begins at 0.
-    origin_s, origin_error_s
-        When the first burst of one of the last cycles began, in seconds since the epoch. Phases
-        wander, so that this cannot be told from the period and an early beginning.
-    duty
-        Share of time in bursts.
-    mean_mbps
-        Mean rate over all that was measured; None if nothing was, for any time.
-    confidence
-        From 0 to 1: share of the variance that a repeating pattern explains; the rest is noise.
-    jitter
-        Standard deviation of the lengths of cycles over the period.
-    missing
-        Share of the samples that are missing.
-    reason
-        Why there is no period, None if there is one.
-    """
-
-    period_ms: float | None = None
-    period_error_ms: float | None = None
+    period_ms: float | None = None  # mean length of a cycle
+    period_error_ms: float | None = None  # half the width of an interval of about 95 %
+    # Of one period, in order; the first follows the longest silence and begins at 0.
     bursts: tuple[Burst, ...] = ()
+    # When the first burst of one of the last cycles began, in seconds since the epoch. Phases
+    # wander, so that this cannot be told from the period and an early beginning.
     origin_s: float | None = None
     origin_error_s: float | None = None
-    duty: float | None = None
-    mean_mbps: float | None
-    confidence: float
-    jitter: float | None = None
-    missing: float
-    reason: str | None = None
+    duty: float | None = None  # share of time in bursts
+    mean_mbps: float | None  # over all that was measured
+    confidence: float  # from 0 to 1: share of the variance that a repeating pattern explains
+    jitter: float | None = None  # standard deviation of the lengths of cycles over the period
+    missing: float  # share of the samples that are missing
+    reason: str | None = None  # why there is no period, None if there is one
 
     def phases(self, slot_ms: int, period_slots: int | None = None) -> tuple[Phase, ...]:
         """Return the bursts in slots, as a claim would state them.
@@ -170,6 +146,10 @@ def profile(samples: Samples, *, quiet: float = QUIET) -> Profile:
         With a `reason` and without a period if nothing repeats, if samples are too far apart to
         tell how, or if they are too few.
     """
+    # These load SciPy, which takes longer than all that others need of this module.
+    from metronome_opt.profiles.period import NoPeriodError, find_cycles
+    from metronome_opt.profiles.steps import choose_steps, moves
+
     begins, ends, rates = samples.measured()
     lengths = ends - begins
     mean = float(rates @ lengths / lengths.sum()) if lengths.any() else None
@@ -190,7 +170,7 @@ def profile(samples: Samples, *, quiet: float = QUIET) -> Profile:
             missing=samples.missing,
             reason=str(error),
         )
-    bursts = _bursts(bins, fit, folded.period_s)
+    bursts = _bursts(bins, fit, moves(bins, fit), folded.period_s)
     first_edge = float(fit.steps.edges_s[0])
     last = _last_cycle(cycles, first_edge, float(samples.times_s[-1]))
     # What noise does to a cycle, what jitter within it to its first edge, and the doubt.
@@ -219,10 +199,14 @@ def _last_cycle(cycles: Cycles, first_edge: float, end_s: float) -> int:
 # ------------------------------------------------------------------ from steps to bursts
 
 
-def _bursts(bins: Bins, fit: Fit, period_s: float) -> tuple[Burst, ...]:
-    """Return all steps but silence, by the time since the first edge."""
-    steps = fit.steps
-    by_edge, by_rate = moves(bins, fit)
+def _bursts(
+    bins: Bins, fit: Fit, moved: tuple[Floats, Floats], period_s: float
+) -> tuple[Burst, ...]:
+    """Return all steps but silence, by the time since the first edge.
+
+    How edges and rates move from part to part of the cycles tells their errors.
+    """
+    steps, (by_edge, by_rate) = fit.steps, moved
     edges = np.append(steps.edges_s, steps.edges_s[0] + period_s)
     by_edge = np.column_stack((by_edge, by_edge[:, 0]))
     doubt = 2 * _edge_doubt_s(fit, bins.span_s)

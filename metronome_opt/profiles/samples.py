@@ -20,6 +20,9 @@ Ints = NDArray[np.int64]
 UNITS = {"bit": 1e-6, "byte": 8e-6, "kbit": 1e-3, "Mbit": 1.0, "Gbit": 1e3}
 """Mbit per unit."""
 
+QUIET = 0.15
+"""Share of the highest rate below which all is silence, if nothing else is said."""
+
 _LATEST_S = 7_258_118_400.0  # the year 2200
 _LEAST_COVERED = 0.5  # of a cell, for its mean to count
 

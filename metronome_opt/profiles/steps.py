@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import least_squares
 from scipy.special import ndtr
 
 from metronome_opt.profiles.folding import Bins
@@ -47,14 +48,8 @@ class Fit:
 def choose_steps(bins: Bins, quiet: float, most_blur_s: float) -> Fit | None:
     """Fit as few steps as explain the mean cycle; None if it has none.
 
-    Parameters
-    ----------
-    bins
-        The mean cycle; it begins and ends amid silence.
-    quiet
-        Share of the highest rate below which all is silence, one and the same rate.
-    most_blur_s
-        How much edges may be blurred by jitter.
+    The mean cycle begins and ends amid silence, which are all rates below a share of the highest,
+    `quiet`: one and the same rate. Edges may be blurred by jitter, up to `most_blur_s`.
     """
     pieces = _partition(bins)
     if len(pieces.edges_s) < 2:
@@ -159,8 +154,6 @@ def _fit(
     The unknowns are edges, levels (the rates that may differ: the last is the first, and silence is
     the same everywhere) and blurs, which are those of the guess if `most_blur_s` is nothing.
     """
-    from scipy.optimize import least_squares  # which takes a while to import
-
     edges = len(guess.edges_s)
     silent = np.zeros(edges + 1, dtype=np.bool_) if silent is None else silent
     number = np.where(silent, 0, 1 + np.arange(edges + 1) % edges)
@@ -224,10 +217,7 @@ def moves(bins: Bins, fit: Fit) -> tuple[Floats, Floats]:
     How far they are apart tells the error of the whole. It takes in that jitter moves neighbouring
     bins together, which residuals of the bins do not show.
 
-    Returns
-    -------
-    edges, rates
-        Seconds, shape (parts, edges), and Mbit/s, shape (parts, edges + 1).
+    Edges are in seconds, shape (parts, edges), and rates in Mbit/s, shape (parts, edges + 1).
     """
     scale = np.sqrt(bins.counts / bins.counts.sum())
     found = []
@@ -247,10 +237,7 @@ def shares_after(
     An edge that is normally distributed with deviation b lies before x with probability
     ``Phi(x / b)``, whose integral is ``x Phi(x / b) + b phi(x / b)``.
 
-    Returns
-    -------
-    shares, by_edge, by_blur
-        The shares, and their derivatives by the edges and by the blurs.
+    The second and third array are its derivatives by the edges and by the blurs.
     """
     since = middles_s[:, None] - edges_s
     begin, end = (since - span_s / 2) / blurs_s, (since + span_s / 2) / blurs_s

@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from scipy.signal import correlate
 from scipy.special import fdtrc
 
 from metronome_opt.profiles.samples import Floats, Ints
@@ -69,8 +70,6 @@ def _seed(deviation: Floats, lag: int) -> Floats:
 
 def _fit(deviation: Floats, template: Floats) -> Floats:
     """Return how well the template fits at each cell: 1 if perfectly, 0 by chance."""
-    from scipy.signal import correlate  # which takes a while to import
-
     level = template - template.mean()
     padded = np.concatenate((deviation, np.zeros(len(template) - 1)))
     fit = correlate(padded, level, mode="valid", method="fft")
@@ -153,14 +152,7 @@ def _turns(rates: Floats, starts: Ints, template: Floats) -> int:
     by more than chance (F test of an analysis of variance), by more than a trifle, and by more than
     cells can make them differ: where samples fall may take turns as well.
 
-    Parameters
-    ----------
-    rates
-        Mbit/s of cells, NaN where nothing was measured, shape (cells,).
-    starts
-        The cell in which each cycle begins, shape (cycles,).
-    template
-        The mean cycle, for cells that are missing.
+    The template is the mean cycle, for cells that are missing.
     """
     features = _features(rates, starts, template)
     least = np.maximum(_TRIFLE, _by_cells(template))

@@ -120,17 +120,6 @@ def test_others_are_put_right_beside_a_job_that_keeps_its_claim() -> None:
     assert (state.claims["a"].offset, state.claims["b"].offset) == (42, 100)
 
 
-def test_changed_traffic_becomes_the_claim() -> None:
-    state = two_apart()
-    seen = Observation(
-        period_ms=1000.0, origin_ms=NOW_MS + 500.0, bursts=(Burst(0.0, 400.0, 850.0),)
-    )
-    assert carry_out(state, decide(state, {"b": seen}))
-    (phase,) = state.claims["b"].gang.phases
-    assert (phase.start, phase.length, phase.rate) == (0, 80, 850)
-    assert state.claims["b"].offset == 100
-
-
 @pytest.mark.parametrize(("rate", "kept"), [(500, 400), (300, 300)])
 def test_in_an_exclusive_cluster_no_job_gets_more_than_it_was_given(rate: int, kept: int) -> None:
     state = state_of(claim("a", 0, rate=500), claim("b", 100, rate=400), mode="exclusive")

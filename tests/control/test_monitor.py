@@ -107,18 +107,6 @@ def test_a_job_that_flaps_is_moved_less_and_less_often() -> None:
     assert gaps[-1] >= gaps[0]
 
 
-def test_what_is_in_nobodys_way_keeps_the_slot_that_it_is_in() -> None:
-    claims = Claims(
-        network(
-            job("a", 40, (0, 5, 80), current_offset=0), job("b", 40, (0, 5, 80), current_offset=20)
-        )
-    )
-    decision = Monitor(AT_ONCE).check(claims, obedient(claims, late_ms={"a": 30.0}), 0.0)
-    assert decision.kind is Verdict.NOTHING
-    assert decision.claims is not None
-    assert decision.claims.offsets == {"a": 6, "b": 20}
-
-
 def test_an_important_job_that_drifted_makes_the_others_move() -> None:
     instance = network(
         job("heavy", 40, (0, 10, 80), weight=9, current_offset=0),
@@ -226,12 +214,6 @@ def test_a_job_that_is_gone_leaves_its_slots_to_others() -> None:
     assert set(decision.claims.offsets) == {"b", "c"}
     assert decision.contention is not None
     assert decision.contention.planned == 0
-
-
-def test_when_all_are_gone_there_is_nothing_to_claim() -> None:
-    gone = dict.fromkeys("abc", Observation(gone=True))
-    decision = Monitor().check(three_apart(), gone, 0.0)
-    assert (decision.kind, decision.claims) == (Verdict.NOTHING, None)
 
 
 def test_changed_traffic_and_period_become_the_claim() -> None:

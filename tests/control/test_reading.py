@@ -213,12 +213,6 @@ def test_a_job_that_was_never_seen_for_ten_periods_is_not_gone() -> None:
     assert observation(claims, "a", samples(SILENT, end_s=10.1)).gone
 
 
-def test_a_stretched_period_is_a_period() -> None:
-    claims = claims_in(state_of(claim("a", 0, period=390, stretch=10)))
-    assert not observation(claims, "a", silent_since(19.9)).gone
-    assert observation(claims, "a", silent_since(20.1)).gone
-
-
 def test_what_was_not_measured_is_no_silence() -> None:
     sent = samples(SILENT, end_s=20.0)
     rates = sent.rates_mbps.copy()

@@ -87,16 +87,6 @@ def test_a_drift_is_believed_when_it_lasts_and_the_lighter_job_waits(folder: Pat
     assert offsets(folder) == {"a": 0, "b": 80}
 
 
-def test_what_was_decided_is_not_decided_again_from_old_samples(folder: Path) -> None:
-    first = look(folder, FAR)
-    assert first.kept  # large enough to be believed at once
-    before = content(folder)
-    for _ in range(3):
-        found = look(folder, FAR)
-        assert (set(found.observations), found.kept) == ({"a"}, False)
-    assert content(folder) == before
-
-
 def test_a_job_that_went_silent_gives_everything_back(folder: Path) -> None:
     found = look(folder, {"a-0": traffic(), "b-0": SILENT})
     assert found.kept
@@ -106,12 +96,6 @@ def test_a_job_that_went_silent_gives_everything_back(folder: Path) -> None:
     assert offsets(folder) == {}
     found = look(folder, {})
     assert (found.jobs, found.decision, found.kept) == (0, None, False)
-
-
-def test_a_job_that_nobody_measures_keeps_what_it_has(folder: Path) -> None:
-    found = look(folder, {"a-0": traffic()})
-    assert (found.jobs, set(found.observations), found.kept) == (2, {"a"}, False)
-    assert offsets(folder) == {"a": 0, "b": 100}
 
 
 def test_a_check_without_an_answer_changes_nothing(folder: Path) -> None:

@@ -207,9 +207,3 @@ def test_units_of_rate_and_time_do_not_matter(rate: float, time: float) -> None:
 def test_the_same_samples_give_the_same_profile() -> None:
     copy = replace(MEASURED, rates_mbps=MEASURED.rates_mbps.copy())
     assert profile(copy) == FOUND
-
-
-def test_samples_are_left_as_they_are() -> None:
-    before = MEASURED.rates_mbps.copy()
-    profile(MEASURED)
-    assert (before == MEASURED.rates_mbps).all()
