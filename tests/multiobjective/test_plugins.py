@@ -117,9 +117,9 @@ def test_what_is_broken_is_refused_in_one_line(name: str, message: str) -> None:
 
 
 def test_other_solvers_and_fronts_refuse_it() -> None:
-    with pytest.raises(InputError, match="solver greedy cannot; .* those that can: auto$"):
+    with pytest.raises(InputError, match=r"solver greedy cannot; .* those that can: auto$"):
         solve(HARMLESS, "greedy", objectives=["toy"])
-    with pytest.raises(InputError, match="objectives: toy is another package's.*use solve"):
+    with pytest.raises(InputError, match=r"objectives: toy is another package's.*use solve"):
         pareto(HARMLESS, ["toy", "contention"])
 
 
