@@ -26,7 +26,7 @@ from metronome_opt.kernels.tables import CostTooLargeError, Ints
 from metronome_opt.multiobjective.costs import Costs, Offsets, group
 from metronome_opt.multiobjective.front import Candidate, minkowski, nondominated
 from metronome_opt.multiobjective.goals import Run
-from metronome_opt.multiobjective.minimise import lexicographic
+from metronome_opt.multiobjective.levels import lexicographic
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated, Slope
 from metronome_opt.multiobjective.objectives import CUSHION, can_rotate, to_minimise, traffic
 from metronome_opt.solvers import greedy

@@ -7,10 +7,13 @@ schedules of some weighted sums are found, and the front is said to be incomplet
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Candidate, Row, minkowski, nondominated
 from metronome_opt.multiobjective.goals import Goal, Run, make_goal
@@ -18,7 +21,7 @@ from metronome_opt.multiobjective.objectives import CUSHION, STRETCH, to_minimis
 from metronome_opt.multiobjective.partfronts import FrontEvent, PartFronts
 from metronome_opt.multiobjective.periods import choices, price_of
 from metronome_opt.multiobjective.stretchbounds import StretchBounds
-from metronome_opt.multiobjective.stretching import at_periods, judged, solve_stretched, stretches
+from metronome_opt.multiobjective.stretching import at_periods, judged, solve_stretched
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Stop
@@ -85,9 +88,7 @@ class _Part:
         # The ends first: they show much of what is between to be hopeless.
         found = nondominated(self._sampled(self._goals()[:2], share=_ENDS))
         bounds = StretchBounds(self.part, stopped=lambda: self.run.stopped)
-        jobs = [job.name for job in self.part.jobs]
-        every = [dict(zip(jobs, slots, strict=True)) for slots in stretches(self.part)]
-        every.sort(key=lambda stretch: price_of(self.part, stretch))
+        every = self._stretches()
         for number, stretch in enumerate(every):
             event = FrontEvent(self.run.elapsed, number, len(every), len(found))
             if self.callback is not None and self.callback(event):
@@ -99,6 +100,17 @@ class _Part:
             if not self._is_hopeless(floor, stretch, found):
                 found = nondominated([*found, *self._at(stretch)])
         return found
+
+    def _stretches(self) -> list[dict[str, int]]:
+        """Return the choices that keep hyperperiods to the limit, the cheapest first."""
+        jobs = self.part.jobs
+        every = []
+        for slots in itertools.product(*(range(job.max_stretch + 1) for job in jobs)):
+            stretch = {job.name: more for job, more in zip(jobs, slots, strict=True)}
+            with suppress(InputError):  # a hyperperiod is too long
+                at_periods(self.part, stretch, 0)
+                every.append(stretch)
+        return sorted(every, key=lambda stretch: price_of(self.part, stretch))
 
     def _is_hopeless(
         self, contention: Fraction, stretch: Mapping[str, int], found: Sequence[Candidate]

@@ -2,20 +2,13 @@
 
 At given stretches every objective is optimised as it would be at any periods; what the stretches
 themselves cost is one of the values that are compared. Components, which share no link, are
-searched one by one. Where a component has few choices of stretches, all of them are solved, but for
-those that a lower bound shows to be no better. Where it has many, those that promise most are
-looked at, beginning with the cheapest periods within a few hyperperiods (`periods`); that proves
-nothing but the lower bound of all.
+searched one by one (`stretchsearch`).
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import math
-import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.errors import InputError
@@ -34,8 +27,8 @@ from metronome_opt.multiobjective.objectives import (
     weighted_sum,
 )
 from metronome_opt.multiobjective.offsets import solve_offsets
-from metronome_opt.multiobjective.periods import choices, choose_periods, price_of, stretched
-from metronome_opt.multiobjective.stretchbounds import StretchBounds
+from metronome_opt.multiobjective.periods import choices, price_of, stretched
+from metronome_opt.multiobjective.stretchsearch import Solved, StretchSearch, Values
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Event, Level, Stop
@@ -44,40 +37,6 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import interrupt_stops
 from metronome_opt.verify import evaluate
-
-MAX_CHOICES = 10_000
-"""Of stretches of jobs that share links, all of which are looked at."""
-_FIRST_S = 1.0  # what a choice of periods is given to solve it for the first time
-_EXPLORE_SHARE = 0.4  # of the time of a component, at most, for quick looks
-_PATIENCE = 1000  # quick looks without a gain
-_STARTS = 100
-_POLISHED = 4
-_LIMIT_STEP = 4  # from one limit of the hyperperiods to the next
-
-Values = tuple[Fraction, ...]
-Stretch = tuple[int, ...]  # in the order of a component's jobs
-
-
-@dataclass(frozen=True)
-class _Solved:
-    """The best offsets at some stretches.
-
-    Attributes
-    ----------
-    values
-        Of the best schedule, the most important first, less is better.
-    offsets
-        By job name.
-    bound
-        Lower bound of the first value, None if nothing is known.
-    proved
-        Whether no offsets are better.
-    """
-
-    values: Values
-    offsets: Mapping[str, int]
-    bound: Fraction | None = None
-    proved: bool = False
 
 
 def solve_stretched(instance: Instance, run: Run, cushion_slots: int) -> Found:
@@ -108,19 +67,6 @@ def judged(
     evaluation = evaluate(part, offsets, stretch, longer=reserve)
     late = sum((link.late for link in evaluation.links), Fraction(0))
     return {**evaluation.objectives, "latency": late / (traffic(original) or 1)}
-
-
-def stretches(part: Instance) -> Iterator[Stretch]:
-    """Yield the choices of stretches that keep hyperperiods to the limit of the instance."""
-    for slots in itertools.product(*(range(job.max_stretch + 1) for job in part.jobs)):
-        if _keeps_to_limit(part, slots):
-            yield slots
-
-
-def _keeps_to_limit(part: Instance, stretch: Stretch) -> bool:
-    periods = [job.period + slots for job, slots in zip(part.jobs, stretch, strict=True)]
-    multiples = (math.lcm(*(periods[job] for job in users)) for users in part.jobs_on.values())
-    return max(multiples, default=1) <= part.hyperperiod_limit
 
 
 class _Stretching:
@@ -161,8 +107,13 @@ class _Stretching:
         searched = []
         with interrupt_stops(self.run):
             for index, part in enumerate(parts):
-                searched.append(_Component(self, part, clock.fraction(1 / (len(parts) - index))))
-                searched[-1].run()
+                share = clock.fraction(1 / (len(parts) - index))
+                seed = self.run.seed
+                searched.append(StretchSearch(part, self.solve_at, self.floor, share, seed))
+                try:
+                    searched[-1].run()
+                except KeyboardInterrupt:
+                    self.run.interrupt()
         return self._report(searched)
 
     # ---------------------------------------------------------------- values
@@ -215,7 +166,7 @@ class _Stretching:
         stretch: Mapping[str, int],
         seconds: float | None,
         beat: Values | None,
-    ) -> _Solved:
+    ) -> Solved:
         """Choose the offsets of a component.
 
         Parameters
@@ -228,7 +179,7 @@ class _Stretching:
         there = at_periods(part, stretch, self._reserve)
         if seconds == 0:
             offsets = _quick(there)
-            return self._tell(part, _Solved(self.values(part, offsets, stretch), offsets))
+            return self._tell(part, Solved(self.values(part, offsets, stretch), offsets))
         left = self.run.remaining
         price = price_of(part, stretch)
         comparable = not self.prices and self.names[:2] == ("contention", STRETCH)
@@ -253,9 +204,9 @@ class _Stretching:
             bound = values[0]
         elif self.names[0] == "contention" and not self.prices:
             bound = found.bound
-        return self._tell(part, _Solved(values, found.offsets, bound, proved))
+        return self._tell(part, Solved(values, found.offsets, bound, proved))
 
-    def _tell(self, part: Instance, solved: _Solved) -> _Solved:
+    def _tell(self, part: Instance, solved: Solved) -> Solved:
         """Tell of what is better than all before; return what was given."""
         jobs = tuple(job.name for job in part.jobs)
         if jobs in self._best and solved.values >= self._best[jobs]:
@@ -274,7 +225,7 @@ class _Stretching:
 
     # ---------------------------------------------------------------- the result
 
-    def _report(self, searched: Sequence[_Component]) -> Found:
+    def _report(self, searched: Sequence[StretchSearch]) -> Found:
         stretch = {name: slots for each in searched for name, slots in each.stretch.items()}
         offsets = {name: slot for each in searched for name, slot in each.best.offsets.items()}
         least = sum((each.bound for each in searched), Fraction(0))
@@ -308,188 +259,6 @@ class _Stretching:
             trajectory=tuple(self._trajectory),
             notes=notes,
         )
-
-
-class _Component:
-    """The search for the stretches of jobs that share links.
-
-    Attributes
-    ----------
-    best
-        The best so far.
-    bound
-        Of the first value.
-    proved
-        Whether nothing is better.
-    looks
-        How many choices of stretches were looked at.
-    """
-
-    def __init__(self, problem: _Stretching, part: Instance, clock: Budget) -> None:
-        self._problem = problem
-        self._part = part
-        self._clock = clock
-        self._draw = random.Random(problem.run.seed)  # noqa: S311 (not for cryptography)
-        self._solved: dict[Stretch, _Solved] = {}  # subproblem cache
-        self._at: Stretch = ()
-        self._bounds = StretchBounds(part, stopped=lambda: clock.stopped)
-        lowest = self._bounds.floor([(0, job.max_stretch) for job in part.jobs])
-        self._root = problem.floor(lowest, Fraction(0))
-        self.bound = self._root[0]
-        self.proved = False
-        self.looks = 0
-
-    @property
-    def stretch(self) -> dict[str, int]:
-        """The stretches of the best."""
-        return self._named(self._at)
-
-    @property
-    def best(self) -> _Solved:
-        """The best so far."""
-        return self._solved[self._at]
-
-    def run(self) -> None:
-        """Search until the best is proved or the time is over."""
-        first = choose_periods(self._part)  # raises an error if there are none
-        self._look(tuple(first.stretch[job.name] for job in self._part.jobs))
-        try:
-            self._explore(self._clock.fraction(_EXPLORE_SHARE))
-            if choices(self._part) <= MAX_CHOICES:
-                self._enumerate()
-            else:
-                self._polish()
-        except KeyboardInterrupt:
-            self._clock.interrupt()
-            self._problem.run.interrupt()
-        if self._is_hopeless(self._root):
-            self.bound, self.proved = self.best.values[0], True
-
-    def _look(self, stretch: Stretch, seconds: float | None = 0) -> _Solved:
-        """Solve at some stretches for some time; quickly, if none is given."""
-        beat = self.best.values if self._solved else None
-        new = self._problem.solve_at(self._part, self._named(stretch), seconds, beat)
-        self.looks += 1
-        old = self._solved.get(stretch, new)
-        better = min(old, new, key=lambda each: each.values)
-        bounds = [each.bound for each in (old, new) if each.bound is not None]
-        new = replace(better, bound=max(bounds, default=None), proved=better.proved or new.proved)
-        self._solved[stretch] = new
-        if len(self._solved) == 1 or new.values < self.best.values:
-            self._at = stretch
-        return new
-
-    def _named(self, stretch: Stretch) -> dict[str, int]:
-        return dict(zip((job.name for job in self._part.jobs), stretch, strict=True))
-
-    def _is_hopeless(self, floor: Values) -> bool:
-        """Return whether nothing above a floor is better than the best."""
-        return floor >= self.best.values
-
-    # ---------------------------------------------------------------- few choices
-
-    def _enumerate(self) -> None:
-        """Solve at all choices, the lowest floor first, each time for longer, until one is best."""
-        open_choices: list[tuple[Values, float, Stretch]] = []
-        for stretch in stretches(self._part):
-            if self._clock.stopped:
-                return
-            contention = self._bounds.floor([(slots, slots) for slots in stretch])
-            price = price_of(self._part, self._named(stretch))
-            open_choices.append((self._problem.floor(contention, price), _FIRST_S, stretch))
-        heapq.heapify(open_choices)
-        while open_choices and not self._is_hopeless(open_choices[0][0]):
-            self.bound = min(open_choices[0][0][0], self.best.values[0])
-            if self._clock.stopped:
-                return
-            floor, seconds, stretch = heapq.heappop(open_choices)
-            left = self._clock.remaining
-            solved = self._look(stretch, seconds if left is None else min(seconds, left))
-            if not solved.proved:
-                if solved.bound is not None:
-                    floor = max(floor, (solved.bound, *floor[1:]))
-                heapq.heappush(open_choices, (floor, 2 * seconds, stretch))
-        self.bound = self.best.values[0]
-        self.proved = True
-
-    # ---------------------------------------------------------------- many choices
-
-    def _explore(self, clock: Budget) -> None:
-        """Look at what promises most, until nothing better has turned up for long."""
-        promising: list[tuple[list[float], Stretch]] = []
-        thought_of: set[Stretch] = set()
-
-        def think_of(stretch: Stretch, error: float) -> None:
-            if stretch not in thought_of and _keeps_to_limit(self._part, stretch):
-                thought_of.add(stretch)
-                promised = self._promised(stretch)
-                promised[0] = max(promised[0] + error, float(self._root[0]))
-                heapq.heappush(promising, (promised, stretch))
-
-        for stretch in self._starts(clock):
-            think_of(stretch, 0.0)
-        idle = 0
-        while promising and idle < _PATIENCE and not clock.stopped:
-            if self._is_hopeless(self._root):
-                return
-            stretch = heapq.heappop(promising)[1]
-            found = self._look(stretch)
-            idle = 0 if self._at == stretch else idle + 1
-            # By how much the estimate was off carries over to what is near.
-            error = float(found.values[0]) - self._promised(stretch)[0]
-            for job, each in enumerate(self._part.jobs):
-                for slots in range(each.max_stretch + 1):
-                    think_of((*stretch[:job], slots, *stretch[job + 1 :]), error)
-
-    def _promised(self, stretch: Stretch) -> list[float]:
-        """Return the values if the estimate were right."""
-        estimate = Fraction(self._bounds.estimate(stretch))
-        price = price_of(self._part, self._named(stretch))
-        return [float(value) for value in self._problem.floor(estimate, price)]
-
-    def _starts(self, clock: Budget) -> Iterator[Stretch]:
-        """Yield none, the cheapest for ever shorter hyperperiods, and where estimates are least."""
-        jobs = self._part.jobs
-        yield (0,) * len(jobs)
-        longest = max(self._part.hyperperiods.values(), default=1)
-        limit = min(longest, self._part.hyperperiod_limit)
-        while (limit := limit // _LIMIT_STEP) and not clock.stopped:
-            try:
-                chosen = choose_periods(self._part, limit=limit)
-            except InputError:
-                break
-            yield tuple(chosen.stretch[job.name] for job in jobs)
-        for _ in range(_STARTS):
-            if clock.stopped:
-                return
-            yield self._descended([self._draw.randint(0, job.max_stretch) for job in jobs])
-
-    def _descended(self, stretch: list[int]) -> Stretch:
-        """Return where the estimate can not be made less by stretching one job otherwise."""
-        better = True
-        while better:
-            better = False
-            for job in self._draw.sample(range(len(stretch)), len(stretch)):
-                estimates = sum(
-                    cost[:, stretch[other]]
-                    for (one, other), cost in self._bounds.estimates.items()
-                    if one == job
-                )
-                if isinstance(estimates, int):  # the job meets nobody
-                    continue
-                slots = int(estimates.argmin())
-                if estimates[slots] < estimates[stretch[job]]:
-                    stretch[job] = slots
-                    better = True
-        return tuple(stretch)
-
-    def _polish(self) -> None:
-        """Solve the best for longer."""
-        ranked = sorted(self._solved, key=lambda stretch: self._solved[stretch].values)[:_POLISHED]
-        for index, stretch in enumerate(ranked):
-            if not self._clock.stopped:
-                left = self._clock.fraction(1 / (len(ranked) - index)).remaining
-                self._look(stretch, _FIRST_S if left is None else left)
 
 
 def _quick(instance: Instance) -> dict[str, int]:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import levels
 from metronome_opt.multiobjective.costs import Offsets
-from metronome_opt.multiobjective.levels import Levels
-from metronome_opt.multiobjective.minimise import Answer
+from metronome_opt.multiobjective.levels import Answer, Levels
 from metronome_opt.multiobjective.objectives import traffic
 from metronome_opt.result import Level
 from metronome_opt.solvers import auto

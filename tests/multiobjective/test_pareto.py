@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
-from collections.abc import Iterable
 from fractions import Fraction
-from itertools import product
-from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -17,8 +11,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front, FrontEvent, pareto, solve
-from metronome_opt.multiobjective.front import Candidate, minkowski, nondominated
+from metronome_opt.multiobjective import Front, FrontEvent, pareto
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check
@@ -69,17 +62,6 @@ def test_the_front_of_three_objectives_is_all_there_is(
     assert points(found) == front(every(instance), names)
     assert is_sound(found)
     assert found.complete
-
-
-@given(contested(most_schedules=80), TWO)
-@settings(max_examples=20)
-def test_its_ends_are_what_the_objectives_come_to_in_either_order(
-    instance: Instance, names: list[str]
-) -> None:
-    rows = points(pareto(instance, names, workers=1))
-    for order, end in ((names, rows[0]), (names[::-1], rows[-1])):
-        reached = solve(instance, objectives=order, workers=1).evaluation.objectives
-        assert tuple(cost(name, reached[name]) for name in names) == end
 
 
 @given(contested(most_schedules=80), TWO, st.data())
@@ -161,63 +143,6 @@ def test_parts_that_share_a_job_come_to_the_front_of_the_whole(names: list[str])
     assert is_sound(found)
 
 
-def test_lateness_against_priority_by_hand() -> None:
-    # a and b together lack 2 Mbit/s in 2 of 4 slots, c nothing; apart they lack nothing and c
-    # 51 in 2 slots. If a and b meet in one slot, they lack 2 in it and c lacks 51 in another.
-    instance = network(
-        job("a", 4, (0, 2, 51), weight=100),
-        job("b", 4, (0, 2, 51), weight=100),
-        job("c", 4, (0, 2, 100), weight=1),
-    )
-    found = pareto(instance, workers=1)
-    traffic = Fraction(51 * 2 + 51 * 2 + 100 * 2, 4)
-    assert points(found) == [
-        (Fraction(51 * 2, 4), Fraction(51 * 2, 4) / traffic),
-        (Fraction(100 * 2 + 51, 4), Fraction(2 + 51, 4) / traffic),
-        (Fraction(100 * 4, 4), Fraction(4, 4) / traffic),
-    ]
-    first, *others = found.points
-    assert first.status is Status.OPTIMAL
-    assert first.lower_bound == Fraction(51 * 2, 4)
-    assert {point.status for point in others} == {Status.FEASIBLE}
-
-
-Values = st.lists(st.tuples(*[st.integers(-4, 4).map(Fraction)] * 3), min_size=1, max_size=6)
-
-
-@given(st.lists(Values, min_size=1, max_size=3), THREE)
-@settings(max_examples=60)
-def test_the_front_of_a_sum_is_made_of_the_fronts_of_its_parts(
-    parts: list[list[tuple[Fraction, ...]]], names: list[str]
-) -> None:
-    candidates = [
-        [Candidate(row, (({"part": part}, {"row": index}),)) for index, row in enumerate(rows)]
-        for part, rows in enumerate(parts)
-    ]
-
-    def joined(rows: Iterable[tuple[Fraction, ...]]) -> tuple[Fraction, ...]:
-        return tuple(
-            max(column) if name == "cushion" else sum(column, Fraction(0))
-            for name, column in zip(names, zip(*rows, strict=True), strict=True)
-        )
-
-    sums = {joined(rows) for rows in product(*parts)}
-    found = minkowski(names, [nondominated(rows) for rows in candidates])
-    assert [each.values for each in found] == sorted(
-        row
-        for row in sums
-        if not any(
-            other != row and all(a <= b for a, b in zip(other, row, strict=True)) for other in sums
-        )
-    )
-    for each in found:
-        assert joined(parts[part["part"]][row["row"]] for part, row in each.parts) == each.values
-
-
-def test_a_sum_of_no_parts_is_empty() -> None:
-    assert minkowski(["contention", "wait"], []) == []
-
-
 # ------------------------------------------------------------------ not the whole front
 
 
@@ -231,19 +156,6 @@ def test_a_front_that_time_cuts_short_says_so() -> None:
     assert {point.status for point in found.points} == {Status.FEASIBLE}
     assert {point.lower_bound for point in found.points} == {None}
     assert any("may have more points" in note for note in found.notes)
-    assert time.monotonic() - began < 15
-
-
-def test_ctrl_c_gives_the_points_that_were_found() -> None:
-    began = time.monotonic()
-    timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    found = pareto(HARD, ["contention", "wait"], time_limit=100, workers=1)
-    timer.join()
-    assert found.stop is Stop.INTERRUPTED
-    assert not found.complete
-    assert found.points
-    assert is_sound(found)
     assert time.monotonic() - began < 15
 
 
@@ -288,27 +200,6 @@ def test_three_objectives_of_too_many_schedules_are_refused() -> None:
     found = pareto(wide, names, workers=1, approximate=True, time_limit=1)
     assert not found.complete
     assert is_sound(found)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"objectives": ["wait"]}, "two or three objectives, got 1"),
-        ({"objectives": list(AT_GIVEN_PERIODS)}, "two or three objectives, got 5"),
-        ({"objectives": ["wait", "wait"]}, "wait is given twice"),
-        ({"objectives": "wait"}, "must be a list of names"),
-        ({"epsilon": {"wait": 5}}, "epsilon: wait is not on the axes"),
-        ({"epsilon": {"contention": 9}}, "no schedule has a contention of 9; the best .* is 20, r"),
-        ({"cushion_slots": -1}, "cushion_slots: must be"),
-        ({"cushion_slots": "two"}, "cushion_slots: must be"),
-        ({"time_limit": -1}, "time limit: must be"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:
-    crowd = network(job("a", 4, (0, 4, 60)), job("b", 4, (0, 4, 60)))
-    with pytest.raises(InputError, match=message) as refusal:
-        pareto(crowd, workers=1, **arguments)
-    assert "\n" not in str(refusal.value)
 
 
 # ------------------------------------------------------------------ what a front is asked

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -74,16 +73,6 @@ def test_few_steps_give_a_choice_that_is_not_called_the_best(instance: Instance)
     assert not chosen.proved or chosen.price == best.price
 
 
-def test_by_hand() -> None:
-    # 10 and 12 have 60; 12 and 12 have 12, for 2 slots of 10; 11 and 11 cannot be.
-    instance = network(job("a", 10, BURST, max_stretch=3), job("b", 12, BURST, weight=9))
-    assert choose_periods(instance, limit=60).price == 0
-    assert choose_periods(instance, limit=59).stretch == {"a": 2, "b": 0}
-    assert choose_periods(instance, limit=12).price == Fraction(2, 10)
-    with pytest.raises(InputError, match=r"of at most 11 slots; allow more stretch, coarsen"):
-        choose_periods(instance, limit=11)
-
-
 def test_a_job_on_two_links_has_one_period_for_both() -> None:
     both = {"link": 1, "other": 1}
     instance = network(
@@ -97,31 +86,6 @@ def test_a_job_on_two_links_has_one_period_for_both() -> None:
     # Within 17 nothing goes on the second link, whatever the first one likes.
     with pytest.raises(InputError, match="3 jobs around link"):
         choose_periods(instance, limit=17)
-
-
-def test_of_equal_prices_the_one_with_less_idle_time() -> None:
-    # A slot costs 1/5 of a and 2/10 of b: 6 with 12, and 5 with 10, are had for nothing.
-    instance = network(
-        job("a", 5, BURST, max_stretch=7), job("b", 11, BURST, weight=0, max_stretch=9)
-    )
-    assert choose_periods(instance, limit=15).stretch == {"a": 0, "b": 4}
-
-
-def test_the_instance_has_a_limit_and_its_own_is_taken() -> None:
-    instance = network(
-        *(
-            job(f"job-{period}", period, BURST, max_stretch=math.ceil(period / 20))
-            for period in (137, 211, 350)
-        )
-    )
-    assert instance.needs_stretch
-    chosen = choose_periods(instance)
-    made = stretched(instance, chosen.stretch)
-    assert chosen.proved
-    assert not made.needs_stretch
-    assert chosen.price == min(
-        price_of(instance, each) for each in choices(instance) if longest(instance, each) <= 10**6
-    )
 
 
 def test_stretched_keeps_fixed_offsets_and_counts_a_move_from_beyond_the_period() -> None:

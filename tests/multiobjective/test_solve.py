@@ -16,7 +16,6 @@ from metronome_opt.schedule import Status
 from metronome_opt.verify import check
 from tests.builders import job, network
 from tests.multiobjective.enumeration import (
-    AT_GIVEN_PERIODS,
     ORDERS,
     allowed,
     contested,
@@ -43,18 +42,6 @@ def test_objectives_in_any_order_are_least_one_after_the_other(
     assert check(instance, result.schedule) == ()
     # Only a cushion without limit is a value that no bound can meet.
     assert (result.status is Status.OPTIMAL) == (result.objective is not None)
-
-
-@given(contested(), ORDERS)
-@settings(max_examples=25)
-def test_the_first_level_is_what_the_objective_alone_comes_to(
-    instance: Instance, names: list[str]
-) -> None:
-    several, alone = (
-        solve(instance, objectives=chosen, workers=1) for chosen in (names, names[:1])
-    )
-    assert several.levels[0] == alone.levels[0]
-    assert several.lower_bound == alone.lower_bound
 
 
 @given(contested(), ORDERS, st.data())
@@ -87,19 +74,6 @@ def test_a_tolerance_is_of_the_least_and_not_of_what_was_used_of_it() -> None:
     assert result.offsets == {"a": 1, "b": 2, "c": 0}
 
 
-@given(contested(most_schedules=80), st.permutations(AT_GIVEN_PERIODS), Shares, Shares)
-@settings(max_examples=15)
-def test_more_tolerance_never_makes_the_next_objective_worse(
-    instance: Instance, names: list[str], one: Fraction, other: Fraction
-) -> None:
-    tight, loose = (
-        solve(instance, objectives=names[:2], tolerance={names[0]: share}, workers=1).levels
-        for share in sorted((one, other))
-    )
-    assert costs(loose)[0] == costs(tight)[0]
-    assert costs(loose)[1] <= costs(tight)[1]
-
-
 def test_the_cushion_of_schedules_without_limit_is_none() -> None:
     result = solve(network(job("a", 4, (0, 1, 60))), objectives=["cushion", "wait"], workers=1)
     assert result.levels == (Level("cushion", None, proved=True), Level("wait", Fraction(0), True))
@@ -114,24 +88,6 @@ def test_jobs_of_no_weight_need_their_cushion_too() -> None:
     result = solve(instance, objectives=["latency", "cushion"], workers=1)
     assert [level.value for level in result.levels] == [0, 2]
     assert result.offsets == {"a": 3, "b": 0}
-
-
-def test_groups_that_share_nothing_are_added_up() -> None:
-    # a and b cannot avoid to meet in 1 slot of 4, 20 over; c and d can. e, fixed, counts nothing.
-    instance = network(
-        job("a", 4, (0, 2, 60), weight=3),
-        job("b", 4, (0, 3, 60), weight=2),
-        job("c", 4, (0, 2, 60), links={"other": 1}, current_offset=1),
-        job("d", 4, (0, 2, 60), links={"other": 1}, current_offset=2),
-        job("e", 4, (0, 2, 60), links={}, weight=0, fixed_offset=3),
-        other=100,
-    )
-    names = ["contention", "moves", "wait"]
-    result = solve(instance, objectives=names, workers=1)
-    # It is cheapest if b (weight 2) waits 1 slot. One of c and d has to move: they are at 0 and 2,
-    # which is 2 slots to wait, or at 1 and 3.
-    assert [level.value for level in result.levels] == [10, 1, 2 + 2]
-    assert all(level.proved for level in result.levels)
 
 
 @given(contested(most_schedules=80), ORDERS, st.integers(1, 3))

@@ -91,18 +91,6 @@ def test_a_front_with_stretch_is_all_there_is(instance: Instance, other: str) ->
     assert all(check(instance, point) == () for point in found.points)
 
 
-@given(stretchable())
-@settings(max_examples=12)
-def test_without_room_to_stretch_nothing_changes(instance: Instance) -> None:
-    kept = instance.replace(
-        jobs=tuple(each.model_copy(update={"max_stretch": 0}) for each in instance.jobs)
-    )
-    plain = solve(kept, workers=1)
-    asked = solve(kept, objectives=["contention", "stretch"], workers=1)
-    assert asked.evaluation.contention == plain.evaluation.contention
-    assert not any(asked.stretch.values())
-
-
 def test_hyperperiods_that_are_too_long_are_shortened_without_being_asked() -> None:
     found = solve(TOO_LONG, time_limit=1, workers=1)
     assert any(found.stretch.values())
@@ -196,10 +184,73 @@ def test_a_solver_that_cannot_stretch_is_refused_where_jobs_must_be(solver: str)
 
 def test_a_front_with_stretch_begins_at_its_ends() -> None:
     # A short time is enough for both ends, not for all choices of periods.
-    found = pareto(TOO_LONG, ["contention", "stretch"], time_limit=4, workers=1)
+    found = pareto(TOO_LONG, ["contention", "stretch"], time_limit=8, workers=1)
     least = solve(TOO_LONG, objectives=["contention", "stretch"], time_limit=2, workers=1)
     first = found.points[0].objectives["contention"]
     assert first is not None
     assert first <= least.evaluation.contention * Fraction(11, 10)
     cheapest = found.points[-1].objectives["stretch"]
     assert cheapest == choose_periods(TOO_LONG).price
+
+
+def test_components_are_searched_apart_and_put_together() -> None:
+    # Bursts of 2 in 5 and 3 in 6 slots meet wherever they are; 2 in 6 and 3 in 6 need not.
+    left = job("a", 5, (0, 2, 60), max_stretch=1), job("b", 6, (0, 3, 60))
+    right = (
+        job("c", 7, (0, 2, 60), max_stretch=1, links={"other": 1}),
+        job("d", 8, (0, 4, 60), links={"other": 1}),
+    )
+    idle = job("e", 3, (0, 1, 60), max_stretch=2, links={})
+    instance = network(*left, *right, idle, other=100)
+    found = solve(instance, objectives=["contention", "stretch"], workers=1)
+    assert found.stretch == {"a": 1, "b": 0, "c": 1, "d": 0, "e": 0}
+    assert [level.value for level in found.levels] == [0, Fraction(1, 5) + Fraction(1, 7)]
+    assert found.stop is Stop.PROVED
+
+
+def hard() -> Instance:
+    made = tangle(7, 3, 1, periods=(40, 44, 63, 90), lengths=(9, 17))
+    return made.replace(
+        jobs=tuple(each.model_copy(update={"max_stretch": 4}) for each in made.jobs)
+    )
+
+
+def test_of_many_choices_there_is_a_bound_and_something_better_than_no_stretch() -> None:
+    found = solve(hard(), objectives=["contention", "stretch"], time_limit=3, workers=1)
+    assert found.lower_bound is not None
+    assert 0 < found.lower_bound <= found.evaluation.contention
+    assert found.evaluation.contention < solve(hard(), "greedy").evaluation.contention
+    assert not any(level.proved for level in found.levels)
+    assert check(hard(), found.schedule) == ()
+
+
+def test_ctrl_c_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = 0
+
+    def quick(instance: Instance) -> dict[str, int]:
+        nonlocal looked
+        looked += 1
+        if looked == 7:
+            raise KeyboardInterrupt
+        return dict(instance.unshifted)
+
+    monkeypatch.setattr("metronome_opt.multiobjective.stretching._quick", quick)
+    found = solve(hard(), objectives=["contention", "stretch"], workers=1)
+    assert found.stop is Stop.INTERRUPTED
+    assert check(hard(), found.schedule) == ()
+
+
+def test_no_common_periods_are_an_error() -> None:
+    both = {"link": 1, "other": 1}
+    instance = Instance.from_dict(
+        network(
+            job("a", 4, (0, 1, 60), max_stretch=1),
+            job("b", 6, (0, 1, 60), links=both, max_stretch=1),
+            job("c", 7, (0, 1, 60), links={"other": 1}),
+            other=100,
+        ).to_dict(),
+        hyperperiod_limit=12,
+    )
+    # Each link by itself could be within 12 slots, by 4 and 6, and by 7 and 7.
+    with pytest.raises(InputError, match="at most 12 slots; allow more stretch"):
+        solve(instance, objectives=["contention", "stretch"], workers=1)
