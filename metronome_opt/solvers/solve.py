@@ -110,14 +110,18 @@ def load_kernels() -> None:
     """Load, or compile, what no time limit should count."""
     from metronome_opt.solvers import auto
 
+    auto.run(Search(crowd(), time_limit=None, seed=0, workers=1, rounds=1))
+
+
+def crowd() -> Instance:
+    """Return three jobs on two links that fit two by two: all kernels have something to do."""
     burst = Phase(start=0, length=3, rate=60)
     jobs = tuple(
-        Job(name=name, period=4, phases=(burst,), links={"l": 1, "m": 1 + (name == "a")})
-        for name in "abc"
+        Job(name=name, period=8, phases=(burst,), links={"l": 1, "m": 1}, weight=weight)
+        for name, weight in (("a", 1), ("b", 1), ("c", 2))
     )
-    links = tuple(Link(name=name, capacity=100) for name in "lm")
-    instance = Instance(name="warm", slot_ms=1, links=links, jobs=jobs)
-    auto.run(Search(instance, time_limit=None, seed=0, workers=1, rounds=1))
+    links = (Link(name="l", capacity=100), Link(name="m", capacity=119))
+    return Instance(name="crowd", slot_ms=1, links=links, jobs=jobs)
 
 
 def _judging_s(instance: Instance) -> float:
