@@ -28,6 +28,7 @@ from metronome_opt.verify import evaluate
 DEFAULT_TIME_LIMIT = 60.0
 MAX_WORKERS = 256
 _UNSHIFTED = "unshifted"
+_NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini", "exhaustive")
 _MOST_JUDGING = 0.5  # of the time limit
 _MANY_LINKS = 1000
 _SAMPLE = 50  # one of so many links
@@ -81,7 +82,7 @@ def solve(
     check_numbers(time_limit, seed, workers)
     run = chosen.load()
     if time_limit:
-        load_kernels()
+        load_kernels(chosen)
         time_limit -= min(_judging_s(instance), _MOST_JUDGING * time_limit)
     search = Search(
         instance,
@@ -106,11 +107,11 @@ def solve(
 
 
 @cache
-def load_kernels() -> None:
+def load_kernels(solver: Solver) -> None:
     """Load, or compile, what no time limit should count."""
-    from metronome_opt.solvers import auto
-
-    auto.run(Search(crowd(), time_limit=None, seed=0, workers=1, rounds=1))
+    needs_few = solver.name in _NEED_FEW_KERNELS
+    run = (solver if needs_few else find_solver("auto")).load()
+    run(Search(crowd(), time_limit=None, seed=0, workers=1, rounds=1))
 
 
 def crowd() -> Instance:

@@ -279,7 +279,7 @@ def test_any_limit_gives_the_greedy_schedule_at_least(name: str) -> None:
 
 def test_loading_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["metronome_opt.solvers.solve"]
-    monkeypatch.setattr(module, "load_kernels", lambda: time.sleep(1))
+    monkeypatch.setattr(module, "load_kernels", lambda _: time.sleep(1))
     result = solve(hard_instance(2, 2), time_limit=1, workers=1)
     assert result.status is Status.OPTIMAL
     assert result.schedule.runtime_s < 1
