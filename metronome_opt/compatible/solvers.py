@@ -25,13 +25,14 @@ from metronome_opt.compatible.choose import branch, choose
 from metronome_opt.compatible.decide import Decider, core, search_offsets
 from metronome_opt.compatible.master import CostsTooFineError, MilpMaster
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
     check_instance,
     check_numbers,
+    crowd,
     interrupt_stops,
 )
 
@@ -164,12 +165,9 @@ def _loaded(name: str) -> Solver:
 
 @cache
 def _load_kernels() -> None:
-    burst = Phase(start=0, length=1, rate=2)
-    jobs = tuple(Job(name=name, period=2, phases=(burst,), links={"l": 1}) for name in "ab")
-    instance = Instance(name="warm", slot_ms=1, links=(Link(name="l", capacity=3),), jobs=jobs)
-    task = Task(instance)
-    local.place_all(task, largest_set(instance))
-    Decider(task).decide({"a": 2, "b": 2})
+    task = Task(crowd())
+    local.place_all(task, largest_set(task.instance))
+    Decider(task).decide(dict.fromkeys("abc", 8))
 
 
 def _task(

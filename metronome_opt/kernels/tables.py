@@ -223,7 +223,13 @@ def _shared_links(instance: Instance, unit: int) -> tuple[SharedLink, ...]:
 def _check_fits(
     instance: Instance, unit: int, index: int, scale: int, links: list[SharedLink]
 ) -> None:
-    """Refuse a job whose scaled costs might leave 64 bits, before any array is made."""
+    """Refuse a job whose rates or scaled costs might leave 64 bits, before any array is made."""
+    job = instance.jobs[index]
+    if job.peak // unit >= _LARGEST:
+        raise CostTooLargeError(
+            f"jobs[{index}] ({job.name}): a rate of {show(job.peak)} does not fit 64-bit integers; "
+            "use rates and capacities with a larger common divisor"
+        )
     worst = 0
     for link in links:
         peak = sum(
@@ -233,7 +239,7 @@ def _check_fits(
         worst += scale * max(1, link.weights[-1]) * (peak + link.capacity)
     if worst >= _LARGEST:
         raise CostTooLargeError(
-            f"jobs[{index}] ({instance.jobs[index].name}): its cost over {scale} slots may reach "
+            f"jobs[{index}] ({job.name}): its cost over {scale} slots may reach "
             f"{show(worst)}, which does not fit 64-bit integers; use rates and capacities with a "
             "larger common divisor, smaller weights or periods with a smaller common multiple"
         )

@@ -9,6 +9,8 @@ agree; if there are two of them, the component stays whole.
 
 from __future__ import annotations
 
+import heapq
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,31 +55,38 @@ class Split:
     @cached_property
     def _order(self) -> tuple[int, ...]:
         """The blocks, each one after those that it has to agree with."""
-        settled: set[str] = set()
-        order: list[int] = []
-        pending = list(range(len(self.blocks)))
-        while pending:
-            index = min(pending, key=lambda i: (self._rank(i, settled), i))
-            pending.remove(index)
-            order.append(index)
-            settled |= {job.name for job in self.blocks[index].jobs if job.fixed_offset is None}
+        free = [
+            [job.name for job in block.jobs if job.fixed_offset is None] for block in self.blocks
+        ]
+        within = defaultdict(list)
+        for index, names in enumerate(free):
+            for name in names:
+                within[name].append(index)
+        # Blocks that meet settled ones come first, then those that cannot be turned.
+        queue = [
+            (1 if len(names) < len(self.blocks[index].jobs) else 2, index)
+            for index, names in enumerate(free)
+        ]
+        heapq.heapify(queue)
+        order: dict[int, None] = {}
+        while queue:
+            _, index = heapq.heappop(queue)
+            if index not in order:
+                order[index] = None
+                for name in free[index]:
+                    for other in within.pop(name, ()):
+                        heapq.heappush(queue, (0, other))
         return tuple(order)
-
-    def _rank(self, index: int, settled: set[str]) -> int:
-        """Return what comes first: blocks that meet settled ones, then those that cannot turn."""
-        jobs = self.blocks[index].jobs
-        if any(job.name in settled for job in jobs):
-            return 0
-        return 1 if any(job.fixed_offset is not None for job in jobs) else 2
 
 
 def split(instance: Instance) -> Split:
     """Cut an instance at its articulation jobs."""
     graph = _graph(instance)
     groups: list[set[str]] = []
+    held = {link for job in instance.jobs if job.fixed_offset is not None for link in job.links}
     for component in nx.connected_components(graph):
         parts = _link_groups(graph.subgraph(component))
-        if sum(_is_held(instance, links) for links in parts) > 1:
+        if sum(not held.isdisjoint(links) for links in parts) > 1:
             parts = [set().union(*parts)]
         groups += parts
     order = {link.name: position for position, link in enumerate(instance.links)}
@@ -104,12 +113,6 @@ def _link_groups(component: nx.Graph) -> list[set[str]]:
     for part in nx.biconnected_components(component):
         together.union(*(name for kind, name in part if kind == "link"))
     return [set(links) for links in together.to_sets()]
-
-
-def _is_held(instance: Instance, links: set[str]) -> bool:
-    return any(
-        job.fixed_offset is not None and not links.isdisjoint(job.links) for job in instance.jobs
-    )
 
 
 def restrict(instance: Instance, links: Collection[str]) -> Instance:

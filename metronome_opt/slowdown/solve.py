@@ -11,7 +11,7 @@ from functools import cache
 
 from metronome_opt.compatible.choices import most_stretch
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import solve as solve_objectives
 from metronome_opt.multiobjective.goals import Exact, check_reserve, exact
 from metronome_opt.result import Event, Level, Result, Stop
@@ -26,6 +26,7 @@ from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
     check_instance,
     check_numbers,
+    crowd,
     interrupt_stops,
     versions_of,
 )
@@ -167,10 +168,7 @@ def solve(
 @cache
 def _load_kernels() -> None:
     """Load, or compile, what no clock should count: all that two bursts that meet need."""
-    burst = Phase(start=0, length=1, rate=2)
-    jobs = tuple(Job(name=name, period=8, phases=(burst,), links={"l": 1}) for name in "ab")
-    instance = Instance(name="warm", slot_ms=1, links=(Link(name="l", capacity=3),), jobs=jobs)
-    minimise(instance, Terms(rounds=1), Budget())
+    minimise(crowd(), Terms(rounds=1), Budget())
 
 
 def _share(value: Exact | None) -> Fraction | None:

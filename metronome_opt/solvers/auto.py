@@ -48,7 +48,8 @@ def run_branch_bound(search: Search) -> None:
     while left and not search.stopped:
         for block in left:
             block.link_groups.step()
-            blocks.join()
+            blocks.note_progress()
+        blocks.join()
         left = [block for block in blocks.open if not block.link_groups.exhausted]
     blocks.take_notes()
 
@@ -93,9 +94,10 @@ class Portfolio:
         )
         for _ in rounds:
             proves, improves = self._prove_one(), self._improve_one()
-            self.blocks.join()
+            self.blocks.note_progress()
             if not (proves or improves):
-                return
+                break
+        self.blocks.join()
 
     def _together(self, tasks: list[Callable[[], None]]) -> None:
         """Do all tasks, as many at a time as there are workers; put blocks together meanwhile."""
@@ -103,7 +105,8 @@ class Portfolio:
             for task in tasks:
                 if not self._search.stopped:
                     task()
-                    self.blocks.join()
+                    self.blocks.note_progress()
+            self.blocks.join()
             return
         with ThreadPoolExecutor(self._search.workers) as pool:
             try:

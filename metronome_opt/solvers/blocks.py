@@ -20,6 +20,7 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _LOCAL_SHARE = 0.1  # of the time, at most, for local search before proofs
+_OFTEN = 32  # times that all of many blocks are put together while each is worked on once
 _POLL_S = 0.2  # between two looks at what the blocks have come to
 
 
@@ -85,6 +86,7 @@ class Blocks:
         self._coarse = [coarsen(block) for block in self._split.blocks]
         self.runs = [BlockRun(whole.below(block.instance)) for block in self._coarse]
         offsets = whole.named() or dict(whole.instance.unshifted)
+        self._steps = 0
         self._at_first = [_at(block, offsets) for block in self._split.blocks]
 
     @property
@@ -98,6 +100,12 @@ class Blocks:
     def start(self, run: BlockRun, share: float = _LOCAL_SHARE) -> None:
         """Find a first schedule of a block, within a share of the time that all of them have."""
         run.start(share / len(self.runs))
+
+    def note_progress(self) -> None:
+        """Put blocks together now and then: each time if they are few, else less often."""
+        self._steps += 1
+        if self._steps % (1 + len(self.runs) // _OFTEN) == 0:
+            self.join()
 
     def join(self) -> None:
         """Put the blocks' schedules and bounds together.

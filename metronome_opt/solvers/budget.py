@@ -184,12 +184,12 @@ def run_interruptibly(
     while not done.is_set():
         try:
             done.wait(_POLL_S)
+            if run.stopped and not done.is_set():
+                if cancel is None:
+                    return None
+                cancel()
         except KeyboardInterrupt:
             run.interrupt()
-        if run.stopped and not done.is_set():
-            if cancel is None:
-                return None
-            cancel()
     if failures:
         raise failures[0]
     return results[0]

@@ -6,7 +6,6 @@ in rows. Which back end solves it is nothing that a form knows of.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +20,7 @@ Terms = Sequence[tuple[Any, int]]
 Decode = Callable[[Mapping[int, int]], Sequence[int]]
 
 
-class Program(ABC):
+class _Program:
     """An integer program; its objective is an integer at every schedule.
 
     Parameters
@@ -44,11 +43,6 @@ class Program(ABC):
         self.choices: dict[int, dict[int, Any]] = {}
         self._decode = decode
 
-    def choose(self, job: int, offsets: Sequence[int]) -> None:
-        """Let a job have one of some offsets; the variables are in `choices` then."""
-        self.choices[job] = {offset: self.binary(f"x_{job}_{offset}") for offset in offsets}
-        self.one_of([*self.choices[job].values()], f"one_{job}")
-
     def offsets(self, values: Mapping[str, float]) -> Sequence[int]:
         """Return the schedule that a solution by variable names means."""
         return self._decode(
@@ -58,40 +52,8 @@ class Program(ABC):
             }
         )
 
-    @abstractmethod
-    def binary(self, name: str) -> Any:
-        """Add a variable that is 0 or 1."""
 
-    @abstractmethod
-    def flag(self, name: str) -> Any:
-        """Add a variable that is 0 or 1 because of the rows it is in."""
-
-    @abstractmethod
-    def variable(self, name: str, low: int, high: int) -> Any:
-        """Add a variable whose value follows from the binary ones."""
-
-    @abstractmethod
-    def one_of(self, variables: Sequence[Any], name: str) -> None:
-        """State that one of some variables is 1."""
-
-    @abstractmethod
-    def any_of(self, variables: Sequence[Any], name: str, row: str) -> Any:
-        """Add a variable that is 1 if one of some others is, of which two never are."""
-
-    @abstractmethod
-    def add(self, terms: Terms, sense: str, right: int, name: str) -> None:
-        """State ``sum of variable * coefficient``, "=" or "<=", a number."""
-
-    @abstractmethod
-    def minimise(self, terms: Terms) -> None:
-        """State what is to be least."""
-
-    @abstractmethod
-    def write(self, path: Path) -> None:
-        """Write it to a file whose ending says in which format."""
-
-
-class CpsatProgram(Program):
+class CpsatProgram(_Program):
     """A program in OR-Tools CP-SAT.
 
     Attributes
@@ -121,7 +83,8 @@ class CpsatProgram(Program):
 
     def choose(self, job: int, offsets: Sequence[int]) -> None:
         """Let a job have one of some offsets, with the hint as a start."""
-        super().choose(job, offsets)
+        self.choices[job] = {o: self.binary(f"x_{job}_{o}") for o in offsets}
+        self.one_of([*self.choices[job].values()])
         if self._hints is not None:
             for offset, variable in self.choices[job].items():
                 self.model.add_hint(variable, offset == self._hints[job])
@@ -138,7 +101,7 @@ class CpsatProgram(Program):
         """Add a variable between two numbers."""
         return self.model.new_int_var(low, high, name)
 
-    def one_of(self, variables: Sequence[Any], name: str) -> None:  # noqa: ARG002
+    def one_of(self, variables: Sequence[Any], name: str = "") -> None:  # noqa: ARG002
         """State that one of some variables is 1."""
         self.model.add_exactly_one(variables)
 
@@ -184,7 +147,7 @@ class CpsatProgram(Program):
         return self._linear.weighted_sum([x for x, _ in terms], [factor for _, factor in terms])
 
 
-class MilpProgram(Program):
+class MilpProgram(_Program):
     """A mixed integer linear program in PuLP; what follows from binary variables is continuous.
 
     Attributes
@@ -204,6 +167,11 @@ class MilpProgram(Program):
         super().__init__(decode, scale, base, cutoff)
         self._lp = import_pulp()
         self.problem = self._lp.LpProblem("rotation", self._lp.LpMinimize)
+
+    def choose(self, job: int, offsets: Sequence[int]) -> None:
+        """Let a job have one of some offsets; the variables are in `choices` then."""
+        self.choices[job] = {o: self.binary(f"x_{job}_{o}") for o in offsets}
+        self.one_of([*self.choices[job].values()], f"one_{job}")
 
     def binary(self, name: str) -> Any:
         """Add a variable that is 0 or 1."""
@@ -243,6 +211,9 @@ class MilpProgram(Program):
         """Write it to a file."""
         write = self.problem.writeLP if path.suffix == ".lp" else self.problem.writeMPS
         write(str(path))
+
+
+Program = CpsatProgram | MilpProgram
 
 
 def _check_size(*numbers: int) -> None:

@@ -188,3 +188,18 @@ def test_what_the_search_does_not_decide_soon_is_settled(monkeypatch: pytest.Mon
     assert (refutation.reason, refutation.periods) == (Reason.SEARCH, {"a": 6, "b": 10, "c": 14})
     check_fits(network(*jobs[:2]), True, "auto")
     assert decide(network(*jobs), solver="search").refutation is not None
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_jobs_held_by_the_same_fixed_jobs_on_different_links(solver: str) -> None:
+    """Both free jobs need offset 2, though nothing but fixed jobs connects their links."""
+    both = {"link": 1, "other": 1}
+    instance = network(
+        job("a", 4, (0, 1, 60), links=both, fixed_offset=0),
+        job("b", 4, (0, 1, 60), links=both, fixed_offset=1),
+        job("c", 4, (0, 2, 60)),
+        job("d", 4, (0, 2, 60), links={"other": 1}),
+        other=100,
+    )
+    found = decide(instance, solver=solver)
+    assert found.offsets == {"a": 0, "b": 1, "c": 2, "d": 2}

@@ -35,7 +35,7 @@ def test_ctrl_c_at_any_step_is_noticed(step: str, monkeypatch: pytest.MonkeyPatc
         signal.raise_signal(signal.SIGINT)
         return real(*arguments, **options)
 
-    solve(TIGHT, time_limit=0.1, workers=1)  # what is loaded before is not interrupted
+    solve(TIGHT, time_limit=1, workers=1)  # what is loaded before is not interrupted
     monkeypatch.setattr(module, step, interrupted)
     result = solve(TIGHT, time_limit=None, workers=1, sharing="fair")
     assert steps == [step]

@@ -16,6 +16,7 @@ from tests.builders import job, network
 from tests.slowdown.cases import (
     ALTERNATING,
     APART,
+    ENDLESS,
     NESTED,
     ROOMY,
     TIGHT,
@@ -152,3 +153,29 @@ def test_the_same_seed_gives_the_same_answer() -> None:
     assert once.schedule.expected_ms == again.schedule.expected_ms
     assert once.unshifted_ms == again.unshifted_ms
     assert once.waits == again.waits
+
+
+def test_where_nothing_can_be_gained_nobody_is_gated() -> None:
+    result = least(ENDLESS)
+    assert_sound(result)
+    assert_harmless(result)
+    assert gated_jobs(result) == ""
+    assert result.status is Status.FEASIBLE
+    assert result.objective == pytest.approx(2, abs=0.02)
+    assert result.offsets == ENDLESS.unshifted
+
+
+def test_a_job_that_is_more_than_its_link_carries_is_slow_alone() -> None:
+    # 9 slots of 2 x 60 on a link of 100 take 10.8.
+    wide = network(
+        job("a", 60, (2, 9, 60), links={"link": 2}),
+        job("b", 20, (0, 4, 60), links={"other": 1}),
+        other=100,
+    )
+    result = least(wide)
+    assert_sound(result)
+    assert gated_jobs(result) == ""
+    assert result.schedule.expected_ms is not None
+    assert float(result.schedule.expected_ms["a"]) == pytest.approx(309, abs=1)
+    assert result.schedule.expected_ms["b"] == 100
+    assert result.status is Status.FEASIBLE

@@ -218,3 +218,20 @@ def test_a_long_search_ends_by_itself_and_says_so(monkeypatch: pytest.MonkeyPatc
     assert result.stop is Stop.FINISHED
     assert says(result, "4 of 4 shared links may have better rotations")
     assert result.evaluation.contention < solve(HARD, "unshifted").evaluation.contention
+
+
+def test_links_alike_are_no_cycle() -> None:
+    pair = job("a", 8, 3, "x", "y"), job("b", 8, 3, "x", "y")
+    assert not says(solved(network(*pair)), "cycle")
+    assert says(solved(network(*pair, x=90)), "1 of 4 edges")
+
+
+def test_weights_are_not_known() -> None:
+    instance = network(job("a", 24, 9), job("b", 36, 20), job("c", 24, 13))
+    heavier = instance.replace(
+        jobs=tuple(
+            each.model_copy(update={"weight": weight})
+            for each, weight in zip(instance.jobs, (0, 100, 3), strict=True)
+        )
+    )
+    assert solved(instance).offsets == solved(heavier).offsets

@@ -16,11 +16,12 @@ import pytest
 
 from metronome_opt.errors import InputError, MissingBackendError, SolverError
 from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.presolve import split
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import solve
 from metronome_opt.verify import check
-from tests.builders import HARD, hard_instance
+from tests.builders import HARD, hard_instance, two_jobs
 
 MODELS = ["cpsat", "cpsat-textbook", "milp", "milp-cbc", "milp-textbook"]
 SEARCHING = ["auto", "branch-bound", "elimination", "exhaustive", *MODELS]
@@ -228,3 +229,87 @@ def test_auto_solves_parts_whose_common_multiple_is_beyond_64_bits() -> None:
         assert result.objective == sum(Fraction(20 * (600 - p), p) for p in primes)
         assert check(instance, result.schedule) == ()
     assert solve(instance, "auto", time_limit=20, workers=1).status is Status.OPTIMAL
+
+
+def test_exhaustive_is_not_deep() -> None:
+    jobs = tuple(
+        Job(name=f"j{i}", period=2, phases=(Phase(start=0, length=1, rate=1),), links={"l": 1})
+        for i in range(1500)
+    )
+    wide = Instance(name="wide", slot_ms=1, links=(Link(name="l", capacity=700),), jobs=jobs)
+    result = solve(wide, "exhaustive", time_limit=1)
+    assert result.stop is Stop.TIME_LIMIT
+
+
+def test_ctrl_c_while_highs_is_imported_is_no_missing_back_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "highspy.py").write_text("""
+import pathlib, time
+try:
+    pathlib.Path(__file__).with_name("importing").touch()
+    time.sleep(600)
+except KeyboardInterrupt:
+    raise ImportError("as a module written in C does") from None
+""")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def interrupt() -> None:
+        while not (tmp_path / "importing").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    result = solve(HARD, "milp-textbook", time_limit=10_000)
+    thread.join()
+    assert result.stop is Stop.INTERRUPTED
+    assert check(HARD, result.schedule) == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["greedy", "local", "auto", "branch-bound", "elimination", "cpsat"]
+)
+def test_any_limit_gives_the_greedy_schedule_at_least(name: str) -> None:
+    instance = hard_instance(120, 80)
+    greedy = solve(instance, "greedy", time_limit=None).evaluation.contention
+    assert greedy < solve(instance, "unshifted").evaluation.contention
+    assert solve(instance, name, time_limit=1e-6, workers=1).evaluation.contention <= greedy
+
+
+def test_loading_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["metronome_opt.solvers.solve"]
+    monkeypatch.setattr(module, "load_kernels", lambda _: time.sleep(1))
+    result = solve(hard_instance(2, 2), time_limit=1, workers=1)
+    assert result.status is Status.OPTIMAL
+    assert result.schedule.runtime_s < 1
+
+
+def test_many_blocks_are_put_together_in_no_time() -> None:
+    """Of a fabric of 10,240 nodes, which has some 2,000 blocks, that took minutes."""
+    burst = (Phase(start=0, length=3, rate=60),)
+    count = 3000
+    jobs = tuple(
+        Job(name=f"j{n}", period=4, phases=burst, links={f"l{n}": 1, f"l{n + 1}": 1})
+        for n in range(count)
+    )
+    links = tuple(Link(name=f"l{n}", capacity=100) for n in range(count + 1))
+    chain = split(Instance(name="chain", slot_ms=1, links=links, jobs=jobs))
+    began = time.process_time()
+    joined = chain.join([dict.fromkeys((job.name for job in b.jobs), 1) for b in chain.blocks])
+    assert time.process_time() - began < 5
+    assert set(joined.values()) == {1}
+
+
+@pytest.mark.parametrize("size", [2**62 + 1, 2**63, 2**64 + 3])
+def test_numbers_beyond_64_bits_are_refused_in_a_line(size: int) -> None:
+    phase = Phase(start=0, length=2, rate=size)
+    jobs = tuple(Job(name=name, period=4, phases=(phase,), links={"l": 1}) for name in "ab")
+    free = Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=3 * size + 1),), jobs=jobs)
+    heavy = two_jobs().replace(
+        jobs=tuple(job.model_copy(update={"weight": size}) for job in two_jobs().jobs)
+    )
+    for instance in (free, heavy):
+        for name in ("greedy", "auto", "elimination"):
+            with pytest.raises(InputError, match="does not fit 64-bit integers"):
+                solve(instance, name, time_limit=5)

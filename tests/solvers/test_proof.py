@@ -199,3 +199,14 @@ def test_no_schedule_costs_less(instance: Instance) -> None:
     compiled = compile_instance(instance)
     for link in compiled.links:
         assert Fraction(0) <= load_bound(compiled, link) <= optimum(restrict(instance, [link.name]))
+
+
+def test_what_is_known_of_a_link_that_costs_nothing_is_not_needed() -> None:
+    instance = alike(a={"narrow": 1, "wide": 1}, b={"narrow": 1, "wide": 1})
+    narrow = Known(frozenset({"narrow"}), Fraction(40, 6))
+    wide = Known(frozenset({"wide"}), Fraction(0))
+    both = Known(frozenset({"narrow", "wide"}), Fraction(40, 6), (narrow, wide))
+    for known in ((wide,), (wide, narrow), (both,)):
+        search = searching(instance)
+        assert Proof(search, known).grow()
+        check_proved(search, Fraction(40, 6))
