@@ -23,12 +23,13 @@ def kernel(function: F) -> F:
     """
     compiled = _compile(function, cache=True)
     if compiled is not function:  # numba may be told to compile nothing
-        from numba.core.caching import IndexDataCacheFile
+        from numba.core import caching
 
+        index: Any = caching.IndexDataCacheFile
         kept, folder = compiled._cache, Path(compiled._cache.cache_path) / _digest()
         folder.mkdir(exist_ok=True)
         name = kept._impl.filename_base
-        kept._cache_file = IndexDataCacheFile(str(folder), name, "")
+        kept._cache_file = index(str(folder), name, "")
     return compiled  # type: ignore[no-any-return]
 
 
