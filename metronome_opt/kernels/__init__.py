@@ -16,11 +16,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Compile a function that Python calls when it is called first, and keep it on disk."""
+    """Compile a function that Python calls when it is called first, and keep it on disk.
+
+    What is kept is in a folder for these very sources of all kernels: numba would only look at the
+    file of the kernel that it loads, not at those that this one calls.
+    """
     compiled = _compile(function, cache=True)
     if compiled is not function:  # numba may be told to compile nothing
-        # What is kept is good as long as no kernel changes; numba would only look at its own file.
-        compiled._cache._cache_file._source_stamp = _digest()
+        from numba.core import caching
+
+        index: Any = caching.IndexDataCacheFile
+        kept, folder = compiled._cache, Path(compiled._cache.cache_path) / _digest()
+        folder.mkdir(exist_ok=True)
+        name = kept._impl.filename_base
+        kept._cache_file = index(str(folder), name, "")
     return compiled  # type: ignore[no-any-return]
 
 
@@ -28,13 +37,12 @@ def inner(function: F) -> F:
     """Compile a function that nobody but kernels may call into each of these."""
     compiled = _compile(function, no_cpython_wrapper=True)
     if compiled is not function:
-        dispatcher: Any = type(compiled)
-        compiled.__class__ = _refusing(dispatcher)  # to call it would end the process
+        compiled.__class__ = _refusing(compiled.__class__)  # to call it would end the process
     return compiled  # type: ignore[no-any-return]
 
 
 @cache
-def _refusing(dispatcher: type) -> type:
+def _refusing(dispatcher: Any) -> type:
     def refuse(self: Any, *_: object, **__: object) -> None:
         raise TypeError(f"{self.__name__}: nobody but kernels may call it")
 
@@ -42,11 +50,11 @@ def _refusing(dispatcher: type) -> type:
 
 
 def _compile(function: F, **options: bool) -> Any:
-    from numba import njit
+    import numba
     from numba.core.types import unliteral
 
-    compile_: Any = njit  # whose types do not name all options
-    compiled = compile_(nogil=True, no_cfunc_wrapper=True, **options)(function)
+    njit: Any = numba.njit
+    compiled = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
     if compiled is not function:
         template = compiled.get_call_template
         # Otherwise it would be compiled once more for each constant that it is called with.
@@ -57,4 +65,4 @@ def _compile(function: F, **options: bool) -> Any:
 @cache
 def _digest() -> str:
     sources = sorted(Path(__file__).parent.rglob("*.py"))
-    return sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    return "kernels-" + sha256(b"".join(map(Path.read_bytes, sources))).hexdigest()[:16]

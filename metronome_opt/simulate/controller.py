@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -151,22 +151,6 @@ INTERVAL_S = 10.0
 _SETTINGS = Settings(tolerance=Tolerance(period=0.01, traffic=0.02, start=0.01), large=3.0)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a check comes to.
-
-    Attributes
-    ----------
-    orders
-        Plans of the monitor, to be carried out.
-    corrected
-        Jobs that claim something else than before: policies have to plan anew.
-    """
-
-    orders: tuple[Order, ...]
-    corrected: tuple[int, ...]
-
-
 class Controller:
     """Watches all jobs, a monitor for each group that keeps in step.
 
@@ -200,8 +184,16 @@ class Controller:
             done += f", {self._skipped} groups whose periods do not fit one another left alone"
         return (f"monitor: {done}, jobs re-phased: {moves or 'none'}",)
 
-    def check(self) -> Outcome:
-        """Look at all jobs, and say what is to be done."""
+    def check(self) -> tuple[list[Order], list[int]]:
+        """Look at all jobs.
+
+        Returns
+        -------
+        orders
+            Plans of the monitor, to be carried out.
+        corrected
+            Jobs that claim something else than before: policies have to plan anew.
+        """
         running = self._state.running
         self._checks += 1
         self._watches = {
@@ -231,7 +223,7 @@ class Controller:
         self._monitors = {} if corrected else monitors
         self._corrections += len(corrected)
         self._moves.update(running[order.index].job.work.priority for order in orders)
-        return Outcome(tuple(orders), tuple(corrected))
+        return orders, list(corrected)
 
     def _look(self, index: int) -> Watch:
         seen = self._state.engine.look(index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,18 +75,8 @@ class JobFacts:
     racks: int | None = None
 
 
-@dataclass
-class Samples:
-    """How busy everything was, as time went on."""
-
-    rows: list[tuple[float, float, int, int, int]] = field(default_factory=list)
-
-    def frame(self) -> pd.DataFrame:
-        """Return one row per sample."""
-        import pandas as pd
-
-        names = ["time_s", "utilisation", "running", "queued", "gpus_busy"]
-        return pd.DataFrame(self.rows, columns=names)
+Sample = tuple[float, float, int, int, int]
+"""A row of `Run.samples`."""
 
 
 def make_run(
@@ -94,7 +84,7 @@ def make_run(
     facts: Sequence[JobFacts],
     *,
     used_ms: Mapping[str, float],
-    samples: Samples | None = None,
+    samples: Sequence[Sample] = (),
     notes: Sequence[str] = (),
 ) -> Run:
     """Return the tables of a run that is over.
@@ -127,7 +117,9 @@ def make_run(
     return Run(
         jobs=jobs,
         links=links,
-        samples=(samples or Samples()).frame(),
+        samples=pd.DataFrame(
+            list(samples), columns=["time_s", "utilisation", "running", "queued", "gpus_busy"]
+        ),
         trace=engine.trace(),
         makespan_s=makespan / 1000,
         events=engine.events,

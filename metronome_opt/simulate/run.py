@@ -14,7 +14,7 @@ from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.controller import INTERVAL_S, Controller
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.measures import JobFacts, Run, Samples, make_run
+from metronome_opt.simulate.measures import JobFacts, Run, Sample, make_run
 from metronome_opt.simulate.policies import find_policy
 from metronome_opt.simulate.runner import Pattern, Runner, Slot
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, training_jobs
@@ -108,7 +108,7 @@ class _Simulation:
         self._end_ms = math.inf if conditions.horizon_s is None else 1000 * conditions.horizon_s
         self._sample_ms = math.inf if sample_s is None else 1000 * sample_s
         self._next_sample = self._sample_ms
-        self._samples = Samples()
+        self._samples: list[Sample] = []
         self._carried = 0.0
         self._used_since: dict[str, float] = {}
         self._used: Counter[str] = Counter()
@@ -202,11 +202,10 @@ class _Simulation:
         if self._controller is None:
             return
         self._state.now = self._engine.now
-        outcome = self._controller.check()
-        orders = list(outcome.orders)
-        if outcome.corrected:
+        orders, corrected = self._controller.check()
+        if corrected:
             self._state.changes += 1
-            orders += self._policy.plan(self._state, outcome.corrected, [])
+            orders += self._policy.plan(self._state, corrected, [])
         for order in orders:
             self._redirect(order)
 
@@ -282,7 +281,7 @@ class _Simulation:
         """Take down how much was carried since the last sample, and who runs."""
         carried = float(self._engine.carried(len(self._jobs)).sum())
         capacity = sum(self._machines.capacities.values()) * self._sample_ms
-        self._samples.rows.append(
+        self._samples.append(
             (
                 self._engine.now / 1000,
                 (carried - self._carried) / capacity,

@@ -1,22 +1,90 @@
-"""The walk over local optima: its running value is the judge's, and it can be left at any time."""
+"""Local search: what is drawn, the running value of a walk, and children of two schedules."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.perturb import (
     BEST,
     VALUE,
     WAITING,
     Walk,
+    anneal,
     go_to,
+    gumbel_noise,
     no_kicks,
+    recombine,
+    spreads,
     start_walk,
     take_steps,
 )
 from tests.kernels.schedules import Scheduled, scheduled, schedules
+
+
+def draw_on(
+    case: Scheduled, temperature: float, cooling: float, generator: np.random.Generator, steps: int
+) -> float:
+    longest = int(case.compiled.tables.period.max())
+    return anneal(
+        case.compiled.tables,
+        case.demand,
+        case.offsets,
+        case.around.free,
+        np.ones(len(case.offsets)),
+        temperature,
+        cooling,
+        gumbel_noise(np.random.default_rng(1), longest),
+        generator,
+        steps,
+        case.work,
+    )
+
+
+@given(schedules(), st.integers(0, 60), st.floats(0, 1000), st.integers(0, 99))
+@settings(max_examples=60)
+def test_demand_and_offsets_stay_together(
+    case: Scheduled, steps: int, temperature: float, seed: int
+) -> None:
+    before = case.offsets.copy()
+    reached = draw_on(case, temperature, 0.9, np.random.default_rng(seed), steps)
+    case.check(before)
+    assert reached == pytest.approx(temperature * 0.9**steps)
+
+
+def two_jobs() -> Scheduled:
+    """Make a job that is fixed and one that meets it in 0 to 2 of 6 slots."""
+    burst = Phase(start=0, length=2, rate=60)
+    fixed = Job(name="a", period=6, phases=(burst,), links={"l": 1}, fixed_offset=0)
+    free = Job(name="b", period=6, phases=(burst,), links={"l": 1})
+    links = (Link(name="l", capacity=100),)
+    instance = Instance(name="two", slot_ms=1, links=links, jobs=(fixed, free))
+    return scheduled(instance, np.zeros(2, dtype=np.int64))
+
+
+def test_offsets_come_from_the_boltzmann_distribution() -> None:
+    case = two_jobs()
+    # Overlaps of 2, 1, 0, 0, 0, 1 slots, 20 unserved in each; the unit is gcd(60, 100) = 20.
+    cost = np.array([2, 1, 0, 0, 0, 1])
+    temperature, draws = 1.5, 20_000
+    expected = np.exp(-cost / temperature)
+    expected /= expected.sum()
+    generator = np.random.default_rng(0)
+    counts = np.zeros(6)
+    for _ in range(draws):
+        draw_on(case, temperature, 1.0, generator, 1)
+        counts[case.offsets[1]] += 1
+    assert counts / draws == pytest.approx(expected, abs=0.02)
+
+
+def test_spreads_are_standard_deviations() -> None:
+    case = two_jobs()
+    found = spreads(case.compiled.tables, case.demand, case.offsets, case.around.free, case.work)
+    assert found == pytest.approx([np.std([2, 1, 0, 0, 0, 1])])
+    case.check(case.offsets)
 
 
 def walk_on(case: Scheduled, walk: Walk, generator: np.random.Generator, steps: int) -> None:
@@ -90,3 +158,51 @@ def test_going_to_other_offsets_takes_the_demand_along(case: Scheduled, seed: in
     go_to(case.compiled.tables, case.demand, case.offsets, case.around.free, target)
     case.check(before)
     assert (case.offsets[case.around.free] == target[case.around.free]).all()
+
+
+def other_of(case: Scheduled, seed: int) -> np.ndarray:
+    offsets = case.offsets.copy()
+    free = case.around.free
+    offsets[free] = np.random.default_rng(seed).integers(0, case.compiled.tables.period[free])
+    return offsets
+
+
+@given(schedules(), st.integers(0, 99))
+@settings(max_examples=60)
+def test_without_turning_every_offset_is_that_of_a_parent(case: Scheduled, seed: int) -> None:
+    one, other = case.offsets, other_of(case, seed)
+    period = case.compiled.tables.period
+    generator = np.random.default_rng(seed)
+    child = recombine(period, case.around, one, other, False, generator)
+    assert ((child == one) | (child == other)).all()
+
+
+@given(schedules(), st.integers(0, 99))
+@settings(max_examples=60)
+def test_children_are_schedules(case: Scheduled, seed: int) -> None:
+    period = case.compiled.tables.period
+    generator = np.random.default_rng(seed)
+    child = recombine(period, case.around, case.offsets, other_of(case, seed), True, generator)
+    assert ((child >= 0) & (child < period)).all()
+    fixed = sorted(set(range(len(child))) - set(case.around.free))
+    assert (child[fixed] == case.offsets[fixed]).all()
+
+
+def test_a_schedule_recombined_with_itself_turned_is_itself() -> None:
+    periods = (20, 30, 60, 60, 12)
+    burst = Phase(start=0, length=5, rate=60)
+    jobs = tuple(
+        Job(name=f"j{index}", period=period, phases=(burst,), links={"l": 1})
+        for index, period in enumerate(periods)
+    )
+    links = (Link(name="l", capacity=100),)
+    instance = Instance(name="ring", slot_ms=1, links=links, jobs=jobs)
+    offsets = np.array([3, 14, 15, 40, 2])
+    case = scheduled(instance, offsets)
+    for turn in (1, 17, 59):
+        turned = (offsets + turn) % np.array(periods)
+        for seed in range(10):
+            generator = np.random.default_rng(seed)
+            period = case.compiled.tables.period
+            child = recombine(period, case.around, offsets, turned, True, generator)
+            assert (child == offsets).all()

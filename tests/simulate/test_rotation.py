@@ -1,18 +1,21 @@
-"""From jobs that share links to an instance, and from its offsets to when they begin."""
+"""Contention groups: common periods, the best rotations, and what a plan would bring."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
+from metronome_opt.simulate.policies.metronome import forecast
 from metronome_opt.simulate.policies.rotation import (
     Crowd,
     best_rotation,
+    common_periods,
     crowd_of,
     newcomer,
 )
@@ -146,3 +149,120 @@ def test_who_stays_in_a_slot_is_where_the_slot_is(now: float) -> None:
     assert held.period == 120
     assert held.fixed_offset is not None
     assert (made.origin_ms + held.fixed_offset) % 120 == pytest.approx(0)
+
+
+DURATIONS = st.dictionaries(st.integers(0, 9), st.integers(1, 900), min_size=1, max_size=6)
+STRETCH = st.sampled_from((0.0, 0.05, 0.2))
+
+
+def in_step(periods: dict[int, int]) -> bool:
+    """Whether there is a base of which all are multiples or parts, and twelve of which are a round.
+
+    Parts are an eighth at the least.
+    """
+    together = math.lcm(*periods.values())
+    return any(
+        all(
+            period % base == 0 or (base % period == 0 and base <= 8 * period)
+            for period in periods.values()
+        )
+        for base in (together // count for count in range(1, 13) if together % count == 0)
+    )
+
+
+@settings(max_examples=300)
+@given(DURATIONS, STRETCH, st.data())
+def test_periods_fit_their_jobs_and_each_other(
+    durations: dict[int, int], stretch: float, data: st.DataObject
+) -> None:
+    weights = {job: data.draw(st.sampled_from((1, 2, 4))) for job in durations}
+    idle = data.draw(st.sampled_from((0.0, 0.1, 0.3)))
+    periods = common_periods(durations, weights, stretch=stretch, most_idle=idle)
+    assert periods.keys() <= durations.keys()
+    for job, period in periods.items():
+        assert durations[job] <= period <= durations[job] * (1 + stretch + idle)
+    assert in_step(periods)
+
+
+@settings(max_examples=300)
+@given(
+    st.integers(1, 50),
+    st.lists(st.sampled_from((1, 2, 3, 4)), min_size=1, max_size=3),
+    DURATIONS,
+    st.data(),
+)
+def test_jobs_that_are_in_step_keep_their_periods(
+    base: int, parts: list[int], others: dict[int, int], data: st.DataObject
+) -> None:
+    """The periods are parts of twelve units, so they repeat together; others fit in with them."""
+    fixed = {100 + index: 12 * base // part for index, part in enumerate(parts)}
+    fixed[99] = 12 * base
+    durations = {
+        job: data.draw(st.integers(math.ceil(period / 1.1), period))
+        for job, period in fixed.items()
+    }
+    durations |= others
+    weights = dict.fromkeys(durations, 1)
+    periods = common_periods(durations, weights, fixed=fixed)
+    assert {job: periods.get(job) for job in fixed} == fixed
+    assert math.lcm(*periods.values()) <= 12 * max(fixed.values())
+    for job in periods.keys() - fixed.keys():
+        assert durations[job] <= periods[job] <= durations[job] * 1.1
+
+
+@pytest.mark.parametrize(
+    ("durations", "periods"),
+    [
+        # A tenth of idle time is not too much, more is.
+        ({0: 100, 1: 95}, {0: 100, 1: 100}),
+        ({0: 100, 1: 91}, {0: 100, 1: 100}),
+        # A part of the base, or a multiple of it.
+        ({0: 100, 1: 50}, {0: 100, 1: 50}),
+        ({0: 100, 1: 48, 2: 25}, {0: 100, 1: 50, 2: 25}),
+    ],
+)
+def test_periods_by_hand(durations: dict[int, int], periods: dict[int, int]) -> None:
+    assert common_periods(durations, dict.fromkeys(durations, 1)) == periods
+
+
+def test_a_job_that_would_idle_for_too_long_is_left_out() -> None:
+    """80 neither fits 100 nor is 100 a multiple: one of them goes its own way."""
+    assert len(common_periods({0: 100, 1: 80}, {0: 1, 1: 1})) == 1
+
+
+def test_stretching_lets_jobs_fit_that_would_not() -> None:
+    """80 stretched by 30 % is 104, and 100 idles for 4."""
+    assert common_periods({0: 100, 1: 80}, {0: 1, 1: 1}, stretch=0.3) == {0: 104, 1: 104}
+
+
+PAIR = scene(switch(2, 2), work("a", 0, 1, batch=9), work("b", 0, 1, batch=10))
+"""110 and 120 ms, of which the last 20 are a burst over the same links."""
+
+
+def test_who_shares_its_own_interface_is_slower_than_with_one_for_each_task() -> None:
+    """Two tasks of four on each node: a burst of 30 ms takes 60 after 40."""
+    state = at(scene(switch(2, 2), work("a", 0, 0, 1, 1)), 0.0, {0: 0.0})
+    assert forecast(state, [0]) == {0: pytest.approx(100 / 70)}
+
+
+def test_a_plan_that_keeps_them_apart_is_worth_it() -> None:
+    given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
+    state = at(given, 0.0, {0: 0.0, 1: 0.0})
+    slot = Slot(60.0)
+    apart = forecast(state, [0, 1], plan={0: (60.0, slot), 1: (90.0, slot)})
+    assert apart == {0: pytest.approx(1), 1: pytest.approx(1)}
+
+
+@pytest.mark.parametrize("manner", list(Manner))
+@pytest.mark.parametrize("now", [10.0, 85.0, 115.0])
+def test_slots_that_are_kept_go_on_as_they_are(manner: Manner, now: float) -> None:
+    """a begins at 0 and 120, b at 90 and 210: bursts at 90 to 110 of 120, and at 70 to 90.
+
+    So they never meet, and a idles for 10 ms each time. If a began when it could, 10 ms earlier,
+    they would.
+    """
+    slot = Slot(120.0, manner=manner)
+    starts = {0: 0.0, 1: 90.0}
+    state = at(PAIR, now, starts, dict.fromkeys(starts, slot))
+    told = forecast(state, [0, 1], bursts=1000)
+    assert told == {0: pytest.approx(120 / 110, rel=1e-3), 1: pytest.approx(1, rel=1e-3)}

@@ -83,7 +83,7 @@ _METRONOME = f"{_HERE}.metronome:Metronome"
 
 # From what clusters do today to what no policy can do better. The colours are those of Okabe and
 # Ito; the dashes tell the lines in a print without colours.
-_OURS = {
+_OURS: dict[str, Registration] = {
     "default": Registration(
         "spread by free GPUs, no network, no shifting",
         f"{_HERE}.plain:Default",
@@ -125,36 +125,20 @@ _OURS = {
         line=("#1a1a1a", (0, (1, 1.4)), 1.6),
         usual=True,
     ),
-    "placing": Registration(
+}
+_PARTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "placing": (
         "metronome's placement; nobody waits for room or is shifted",
-        _METRONOME,
         {"admission": False, "shifting": False},
-        part=True,
     ),
-    "admitting": Registration(
-        "metronome's placement and admission; nobody is shifted",
-        _METRONOME,
-        {"shifting": False},
-        part=True,
-    ),
-    "shifted-greedy": Registration(
-        "metronome with offsets of the greedy rotation",
-        _METRONOME,
-        {"solver": "greedy"},
-        part=True,
-    ),
-    "shifted-cassini": Registration(
-        "metronome with offsets by CASSINI's method",
-        _METRONOME,
-        {"solver": "cassini"},
-        part=True,
-    ),
-    "shifted-local": Registration(
-        "metronome with offsets by local search",
-        _METRONOME,
-        {"solver": "local"},
-        part=True,
-    ),
+    "admitting": ("metronome's placement and admission; nobody is shifted", {"shifting": False}),
+    "shifted-greedy": ("metronome with offsets of the greedy rotation", {"solver": "greedy"}),
+    "shifted-cassini": ("metronome with offsets by CASSINI's method", {"solver": "cassini"}),
+    "shifted-local": ("metronome with offsets by local search", {"solver": "local"}),
+}
+_OURS |= {
+    name: Registration(about, _METRONOME, options, part=True)
+    for name, (about, options) in _PARTS.items()
 }
 
 
