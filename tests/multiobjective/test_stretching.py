@@ -183,8 +183,8 @@ def test_a_solver_that_cannot_stretch_is_refused_where_jobs_must_be(solver: str)
 
 
 def test_a_front_with_stretch_begins_at_its_ends() -> None:
-    # A short time is enough for both ends, not for all choices of periods.
-    found = pareto(TOO_LONG, ["contention", "stretch"], time_limit=8, workers=1)
+    # Each end gets a fifth of the time, a little more than the order by itself is given here.
+    found = pareto(TOO_LONG, ["contention", "stretch"], time_limit=12, workers=1)
     least = solve(TOO_LONG, objectives=["contention", "stretch"], time_limit=2, workers=1)
     first = found.points[0].objectives["contention"]
     assert first is not None
