@@ -46,8 +46,9 @@ docs: $(STAMP)
 tests: $(KERNELS)
 	$(BIN)/pytest -n 2 -m "not slow"
 
+# What is marked slow, and all cases of property tests, of which the others draw a part.
 test-slow: $(KERNELS)
-	$(BIN)/pytest -m "slow and not netns"
+	METRONOME_THOROUGH=1 $(BIN)/pytest -n 2 -m "(slow or hypothesis) and not netns"
 
 # What users see, held against what is recorded in tests/recorded; a minute and a half.
 recorded: $(KERNELS)

@@ -8,10 +8,17 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.tiers import examples
+
 # Begun first, or one process would be at them alone while the other has nothing left to do.
 LONGEST = ("test_notebooks.py", "test_wheel.py")
 
-settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "local",
+    examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 

@@ -25,6 +25,7 @@ DOCUMENTS = [
     "ARCHITECTURE.md",
     "docs/model.md",
     "docs/cluster.md",
+    "docs/howto.md",
     "docs/gate.md",
     "docs/kubernetes.md",
     "docs/report.md",
@@ -105,3 +106,11 @@ def test_links_between_files_lead_somewhere(document: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         if not target.startswith("http"):
             assert (ROOT / document).parent.joinpath(target).exists(), target
+
+
+@pytest.mark.parametrize("document", ["docs/howto.md", "docs/tutorial.md"])
+def test_the_python_of_a_document_runs(document: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, object] = {"__name__": "my_package"}
+    for code in blocks(document, "python"):
+        exec(code, names)
+    assert ": optimal" in capsys.readouterr().out or document != "docs/howto.md"

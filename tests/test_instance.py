@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -27,6 +27,7 @@ from metronome_opt.instance import (
     write_instance,
 )
 from tests.strategies import instances
+from tests.tiers import examples
 
 DOCUMENT: dict[str, Any] = {
     "format": "metronome-instance/1",
@@ -102,7 +103,7 @@ def test_bursts_may_touch_and_fill_the_period() -> None:
 
 
 @given(instances(max_stretch=3))
-@settings(max_examples=50, deadline=None)
+@examples(50, deadline=None)
 def test_a_document_gives_back_the_instance(instance: Instance) -> None:
     again = Instance.from_dict(json.loads(json.dumps(instance.to_dict())))
     assert again == instance

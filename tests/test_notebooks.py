@@ -120,6 +120,7 @@ def test_every_notebook_but_the_last_leads_to_the_next() -> None:
         assert f"]({following.name})" in last.split("**Next.**")[1]
 
 
+@pytest.mark.slow
 def test_a_fresh_run_shows_what_is_stored(
     stored: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ ENVIRONMENT = {
 }
 
 
+@pytest.mark.slow
 def test_the_quick_start_prints_what_it_shows(tmp_path: Path) -> None:
     for command, expected in session("README.md", "Quick start"):
         printed = run(command, tmp_path, ENVIRONMENT)
@@ -27,6 +28,7 @@ def test_the_quick_start_prints_what_it_shows(tmp_path: Path) -> None:
     assert (tmp_path / "claims" / "claims.yaml").exists()
 
 
+@pytest.mark.slow
 def test_the_commands_work_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

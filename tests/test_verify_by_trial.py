@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link
@@ -15,6 +15,7 @@ from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import check, evaluate
 from tests.strategies import assigned, instances, offsets_of
+from tests.tiers import examples
 
 F = Fraction
 
@@ -82,7 +83,7 @@ def cushion_by_trial(problem: Instance, offsets: Mapping[str, int], already: int
 
 
 @given(assigned())
-@settings(max_examples=80, deadline=None)
+@examples(80, deadline=None)
 def test_the_judge_agrees_with_a_sum_over_slots_and_layers(
     drawn: tuple[Instance, dict[str, int]],
 ) -> None:
@@ -95,7 +96,7 @@ def test_the_judge_agrees_with_a_sum_over_slots_and_layers(
 
 
 @given(assigned(instances(max_links=1)))
-@settings(max_examples=80, deadline=None)
+@examples(80, deadline=None)
 def test_what_a_link_leaves_unserved_is_what_its_jobs_go_without(
     drawn: tuple[Instance, dict[str, int]],
 ) -> None:
@@ -113,7 +114,7 @@ def test_what_a_link_leaves_unserved_is_what_its_jobs_go_without(
 
 
 @given(assigned(), st.integers(1, 9))
-@settings(max_examples=80, deadline=None)
+@examples(80, deadline=None)
 def test_longer_bursts_agree_with_a_sum_over_slots_and_layers(
     drawn: tuple[Instance, dict[str, int]], longer: int
 ) -> None:
@@ -126,7 +127,7 @@ def test_longer_bursts_agree_with_a_sum_over_slots_and_layers(
 
 
 @given(assigned(), st.integers(0, 9))
-@settings(max_examples=80, deadline=None)
+@examples(80, deadline=None)
 def test_longer_bursts_are_those_of_the_lengthened_instance(
     drawn: tuple[Instance, dict[str, int]], longer: int
 ) -> None:
@@ -135,7 +136,7 @@ def test_longer_bursts_are_those_of_the_lengthened_instance(
 
 
 @given(st.data(), st.integers(0, 9))
-@settings(max_examples=80, deadline=None)
+@examples(80, deadline=None)
 def test_a_stretched_job_is_stretched_first_and_lengthened_then(
     data: st.DataObject, longer: int
 ) -> None:
@@ -159,7 +160,7 @@ def test_a_stretched_job_is_stretched_first_and_lengthened_then(
 
 
 @given(assigned(), st.integers(0, 3))
-@settings(max_examples=80, deadline=None)
+@examples(80, deadline=None)
 def test_what_the_jobs_go_without_adds_up(
     drawn: tuple[Instance, dict[str, int]], longer: int
 ) -> None:
@@ -171,7 +172,7 @@ def test_what_the_jobs_go_without_adds_up(
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@examples(80, deadline=None)
 def test_rotating_a_whole_component_changes_nothing(data: st.DataObject) -> None:
     problem, offsets = data.draw(assigned(instances(fixed=False)))
     component = {problem.jobs[0].name}
@@ -196,7 +197,7 @@ def test_rotating_a_whole_component_changes_nothing(data: st.DataObject) -> None
 
 
 @given(st.data(), st.integers(0, 2), st.fractions(0, 1, max_denominator=4))
-@settings(max_examples=200, deadline=None)
+@examples(200, deadline=None)
 def test_jobs_that_truly_keep_slots_never_ask_for_more_than_there_is(
     data: st.DataObject, longer: int, limit: Fraction
 ) -> None:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
@@ -15,6 +15,7 @@ from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network
 from tests.strategies import assigned
+from tests.tiers import examples
 
 F = Fraction
 
@@ -94,7 +95,7 @@ def test_each_kind_of_false_statement_is_found(
 
 
 @given(assigned(), st.fractions(min_value=F(1, 10), max_value=9, max_denominator=10))
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 def test_only_the_true_value_passes(drawn: tuple[Instance, dict[str, int]], more: Fraction) -> None:
     problem, offsets = drawn
     truth = evaluate(problem, offsets).objectives

@@ -78,6 +78,7 @@ def check_run(metronome: Path, away: Path, command: Sequence[str], **settings: s
     assert checked.returncode == 0
 
 
+@pytest.mark.slow
 def test_solve_runs_from_the_wheel_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
     """It takes its dependencies from here; Python runs the kernels, for nothing is compiled."""
     metronome = installed(wheel, tmp_path / "environment", "--no-deps", "--no-index")

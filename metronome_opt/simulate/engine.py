@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metronome_opt.kernels.fluid import loop, world
+from metronome_opt.errors import InputError, show
+from metronome_opt.kernels.fluid import bursts, loop, world
 from metronome_opt.kernels.fluid.world import Floats, Rows
 from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
 from metronome_opt.simulate.runner import Pattern, Runner, Seen, Slot
@@ -71,6 +72,7 @@ class Engine:
         self.capacities = np.array(list(capacities.values()), dtype=np.float64)
         self._world = _make_world(everybody, len(capacities), traced=bool(watched))
         self._world.links["capacity"] = self.capacities if contends else math.inf
+        self._nominal = self._world.links["capacity"].copy()
         self._world.links["watched"] = [name in set(watched) for name in capacities]
         if conditions.random or sharing == "tcp":
             self._set_chance(len(everybody), conditions, seed)
@@ -203,6 +205,21 @@ class Engine:
         """Count that a job has to stop and wait for a new slot."""
         self._world.jobs[job]["rephasings"] += 1
 
+    def set_capacity(self, link: str, capacity: float) -> None:
+        """Let a link carry so many Mbit/s from now on.
+
+        Raises
+        ------
+        InputError
+            If it is not more than 0: then a burst under way would never end.
+        """
+        if not 0 < capacity < math.inf:
+            raise InputError(f"{link}: capacity: must be above 0 Mbit/s, got {show(capacity)}")
+        if math.isinf(self._nominal[self._index[link]]):
+            return  # nobody ever holds up anybody
+        self._carry_off()  # the change writes a record for each job that sends
+        bursts.change_capacity(self._world, self._index[link], capacity)
+
     # ------------------------------------------------------------------ time passes
 
     @property
@@ -333,10 +350,7 @@ class Engine:
     def _set_segments(self, job: int, pattern: Pattern, links: Mapping[str, int]) -> None:
         first = int(self._world.jobs[job]["first_segment"])
         limit = min(
-            (
-                self._world.links["capacity"][self._index[link]] / flows
-                for link, flows in links.items()
-            ),
+            (self._nominal[self._index[link]] / flows for link, flows in links.items()),
             default=math.inf,
         )
         for segment, compute in enumerate(pattern.compute):

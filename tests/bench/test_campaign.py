@@ -45,7 +45,7 @@ ENDINGS = {
     "job_forgotten": ("invalid", "optimal", "offsets.b: stated nothing"),
     "bound_above_value": ("invalid", "feasible", "lower_bound: stated 1/3"),
     "bound_without_schedule": ("invalid", "unknown", "the contention unshifted is 6000"),
-    "proof_denied": ("invalid", "optimal", "the lower bound is 1 and the contention 6000"),
+    "proof_denied": ("invalid", "optimal", "the bound is 1 and the contention 6000"),
     "infeasible": ("infeasible", "infeasible", ""),
     "nothing": ("no_schedule", "unknown", ""),
 }
@@ -120,6 +120,7 @@ def test_a_task_that_never_gets_ready_is_killed(suite: Path, tmp_path: Path) -> 
     assert (record.kind, record.error) == ("crash", "killed, not ready 0.5 s after its start")
 
 
+@pytest.mark.slow
 def test_a_campaign_killed_in_the_middle_resumes(
     suite: Path, tmp_path: Path, scratch: Path
 ) -> None:
@@ -192,3 +193,16 @@ def wait_until(condition: Any, patience_s: float = 60) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_a_campaign_goes_on_whatever_happens(outcomes: dict[str, Record]) -> None:
+    assert set(outcomes) == set(ENDINGS)
+
+
+def test_leaving_a_pool_kills_what_runs(suite: Path, scratch: Path) -> None:
+    (trial,) = trials(suite, "hang", limits=Limits(time_s=600))
+    with local_pool() as pool:
+        future = pool.submit(trial.task())
+        wait_until(lambda: future.running() and bool(processes(scratch)))
+    assert future.result().ending == "stopped"
+    assert processes(scratch) == []

@@ -80,6 +80,7 @@ def test_leaving_a_cluster_kills_what_runs_there(cluster: str, suite: Path, scra
     assert processes(scratch) == []
 
 
+@pytest.mark.slow
 def test_the_command_runs_on_a_cluster(cluster: str, tmp_path: Path) -> None:
     suite = write_suite(tmp_path / "pair", [(two_jobs(), "test")])
     output = tmp_path / "records.jsonl"

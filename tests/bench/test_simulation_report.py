@@ -125,6 +125,7 @@ def test_every_figure_is_there(folder: Path, text: str) -> None:
     assert "Predicted elongation is not drawn: nothing was predicted." in text
 
 
+@pytest.mark.slow
 def test_a_study_of_a_grid_is_reported_whole_and_cell_by_cell(tmp_path: Path) -> None:
     cells = [{"load": 0.5, "cushions": True}, {"load": 0.95, "cushions": True}]
     records = study(cells, seeds=2, jobs=6, policies=("default", "metronome"))

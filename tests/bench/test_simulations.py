@@ -6,11 +6,13 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from pydantic import BaseModel
 
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.simulation_plan import (
@@ -24,7 +26,7 @@ from metronome_opt.bench.simulation_plan import (
     to_run,
 )
 from metronome_opt.bench.simulation_report import summarise
-from metronome_opt.bench.simulations import Simulation, SimulationRecord
+from metronome_opt.bench.simulations import Simulation, SimulationRecord, to_plain
 from metronome_opt.bench.studies import tidy, write_tables
 from metronome_opt.errors import InputError
 from metronome_opt.journal import read_journal
@@ -233,6 +235,7 @@ def test_what_cannot_be_simulated_is_refused_beforehand() -> None:
         check_scenarios(study, study.cells)
 
 
+@pytest.mark.slow
 def test_a_real_simulation_is_recorded_as_it_is_simulated(tmp_path: Path) -> None:
     study = a_study(sample_s=1.0)
     (case,) = plan(study, study.cells[2:3], ["default"], seeds=1, limits=Limits(time_s=60))
@@ -313,3 +316,72 @@ def test_a_summary_knows_no_mean_where_jobs_did_not_finish() -> None:
     assert ideal.means["completion_mean_s"] is None
     assert (cassini.runs, set(cassini.means.values())) == (0, {None})
     assert summarise([]) == []
+
+
+def test_the_key_is_that_of_the_case_and_leaves_limits_out() -> None:
+    (case,) = cases("well")
+    wider = replace(case, limits=Limits(time_s=9))
+    assert case.key == wider.key
+    record = simulation("default", cell={"load": 0.8})
+    others = [
+        replace(record, study_sha256="cd" * 32),
+        replace(record, cell={"load": 0.9}),
+        replace(record, seed=1),
+        replace(record, policy="ideal"),
+        replace(record, conditions=Conditions(jitter=0.1)),
+    ]
+    assert len({each.key for each in (record, *others)}) == 6
+    assert replace(record, kind="crash", time_limit_s=9.0, commit=None).key == record.key
+
+
+def test_seeds_come_one_after_the_other_and_policies_side_by_side() -> None:
+    study = a_study()
+    planned = plan(study, study.cells, ["x", "y", "x"], seeds=2, limits=LIMITS)
+    told = [(case.scene.seed, case.scene.cell.settings["jitter"], case.policy) for case in planned]
+    assert told[:6] == [(0, jitter, policy) for jitter in (0.0, 0.0, 0.05) for policy in "xy"]
+    assert [seed for seed, _, _ in told] == [0] * 8 + [1] * 8
+    assert planned[0].scene is planned[1].scene
+
+
+def test_conditions_are_those_of_the_cell_with_changes() -> None:
+    study = a_study(conditions={"background": 0.2})
+    planned = plan(
+        study, study.cells[-1:], ["x"], seeds=1, limits=LIMITS, overrides={"drift_ppm": 10}
+    )
+    assert planned[0].scene.conditions == Conditions(
+        jitter=0.05, cushions=False, background=0.2, drift_ppm=10
+    )
+    for overrides, message in (
+        ({"jitters": 0}, "'jitters' is not a condition; choose from jitter, "),
+        ({"jitter": 0}, "jitter: is varied by the study"),
+        ({"background": 2}, "background: must be at most 0.5, got 2"),
+        ({"sharing": "best"}, "sharing: must be 'fair', 'strict', 'weighted' or 'tcp', got 'best'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            plan(study, study.cells, ["x"], seeds=1, limits=LIMITS, overrides=overrides)
+
+
+def test_the_last_record_of_a_simulation_counts(outcomes: dict[str, SimulationRecord]) -> None:
+    killed = outcomes["hang"]
+    done = replace(outcomes["well"], policy="hang", time_limit_s=2.0)
+    assert in_order([killed, done], a_study()) == [done]
+    assert to_run(cases("hang", limits=Limits(time_s=9)), [killed, done]) == []
+
+
+def test_unknown_cells_are_named() -> None:
+    with pytest.raises(InputError, match=r"jitter: '1' is not in the grid, which has 0.0, 0.05"):
+        choose_cells(a_study(), {"jitter": "1"})
+    with pytest.raises(InputError, match="'load' is not in the grid of pair, which has jitter, "):
+        choose_cells(a_study(), {"load": "1"})
+
+
+def test_plain_numbers_are_exact() -> None:
+    class Holder(BaseModel):
+        value: Fraction
+
+    values = [Fraction(4), Fraction(25, 2), Fraction(4, 3)]
+    assert to_plain(tuple(Holder(value=value) for value in values)) == [
+        {"value": 4},
+        {"value": 12.5},
+        {"value": "4:3"},
+    ]

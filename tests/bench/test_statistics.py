@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.bench.statistics import (
@@ -21,6 +21,7 @@ from metronome_opt.bench.statistics import (
     primal_integral,
     time_to_target,
 )
+from tests.tiers import examples
 
 
 def exact(*steps: tuple[float, int]) -> list[tuple[float, Fraction]]:
@@ -151,7 +152,7 @@ def test_most_intervals_hold_the_mean_of_the_population() -> None:
     assert 0.86 <= held / 100 <= 0.98
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30, deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12))
 def test_ends_are_around_the_mean_within_the_values_and_repeatable(values: list[float]) -> None:
     with warnings.catch_warnings():

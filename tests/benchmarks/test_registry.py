@@ -9,6 +9,7 @@ from benchmarks.families.crowded import crowded
 from benchmarks.registry import BENCHMARKS, Figure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BENCHMARKS))
 def test_each_benchmark_runs_once(name: str) -> None:
     entry = BENCHMARKS[name]

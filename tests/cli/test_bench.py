@@ -43,6 +43,7 @@ def test_list_counts_instances_by_split(checkout: Path, capsys: Captured) -> Non
     assert re.fullmatch(r" *hard +1 +0 +2 s +for tests *", lines[2])
 
 
+@pytest.mark.slow
 def test_run_records_each_case_once_and_resumes(checkout: Path, capsys: Captured) -> None:
     arguments = ["bench", "run", "--suite", "easy", "--seeds", "2", "--workers", "1"]
     assert main([*arguments, "--solvers", "greedy,random"]) == 0
@@ -67,6 +68,7 @@ def test_run_records_each_case_once_and_resumes(checkout: Path, capsys: Captured
     assert [record.solver for record in read_records([output])][3:] == ["unshifted"]
 
 
+@pytest.mark.slow
 def test_splits_and_names_choose_the_instances(checkout: Path) -> None:
     for split, names in (("tune", ["tune-me"]), ("all", ["two-jobs", "tune-me"])):
         output = checkout / f"{split}.jsonl"
@@ -79,6 +81,7 @@ def test_splits_and_names_choose_the_instances(checkout: Path) -> None:
     assert [record.instance for record in read_records([output])] == ["two-jobs"]
 
 
+@pytest.mark.slow
 def test_a_signal_keeps_what_is_recorded_and_says_how_to_resume(
     checkout: Path, tmp_path: Path
 ) -> None:
@@ -130,6 +133,7 @@ def test_wrong_usage_is_one_line_and_status_2(
     assert sorted(checkout.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_report_is_written_from_files_of_records(checkout: Path, capsys: Captured) -> None:
     assert main(["bench", "run", "--suite", "easy", "--solvers", "greedy,unshifted"]) == 0
     folder = checkout / "report"

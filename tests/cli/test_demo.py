@@ -26,6 +26,7 @@ def played(instance: Instance, sharing: str, plan: Plan) -> float:
     return player.value(player.slowdowns(plan))
 
 
+@pytest.mark.slow
 def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None:
     folder = tmp_path / "demo"
     assert main(["demo", "--output", str(folder), "--time-limit", "1"]) == 0

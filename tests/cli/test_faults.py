@@ -28,6 +28,7 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_full_pipe_is_one_line(small: Path) -> None:
     with Path("/dev/full").open("w") as full:
         run = subprocess.run(
@@ -43,6 +44,7 @@ def test_a_full_pipe_is_one_line(small: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_front_is_written_before_a_full_pipe_is_found_out(small: Path, tmp_path: Path) -> None:
     folder = tmp_path / "front"
     with Path("/dev/full").open("w") as full:
@@ -108,6 +110,7 @@ def test_a_folder_without_permission_is_one_line(
     assert "Permission denied" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("solver", "number"),
     [
@@ -149,6 +152,7 @@ def test_a_missing_back_end_says_what_to_install(
     ]
 
 
+@pytest.mark.slow
 def test_nothing_moves_on_standard_error_when_piped(small: Path) -> None:
     run = subprocess.run(
         [*COMMAND, "solve", str(small), "--objectives", "contention", "--json"],
@@ -160,6 +164,7 @@ def test_nothing_moves_on_standard_error_when_piped(small: Path) -> None:
     assert json.loads(run.stdout)["status"] == "optimal"
 
 
+@pytest.mark.slow
 def test_output_that_the_terminal_cannot_encode_is_escaped(tmp_path: Path) -> None:
     instance = two_jobs()
     renamed = instance.jobs[0].model_copy(update={"name": "é日"})

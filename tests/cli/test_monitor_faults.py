@@ -61,6 +61,7 @@ def test_without_an_answer_nothing_changes(
     assert values['metronome_decisions_total{decision="nothing"}'] == 0
 
 
+@pytest.mark.slow
 def test_it_outlives_failures_and_asks_less_often(tmp_path: Path) -> None:
     state = beside(tmp_path, "far")
     before = content(state)
@@ -86,6 +87,7 @@ def test_it_outlives_failures_and_asks_less_often(tmp_path: Path) -> None:
     assert content(state, but=["monitor.json"]) == before
 
 
+@pytest.mark.slow
 def test_a_state_in_use_is_waited_for(tmp_path: Path) -> None:
     state = beside(tmp_path, "far")
     with fake.fake(NOTHING) as server:

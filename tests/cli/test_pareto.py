@@ -228,6 +228,7 @@ def test_the_input_is_never_replaced(file: Path, folder: Path, capsys: Captured)
     assert main(["pareto", str(file), "--output", str(folder), "--plot", str(file)]) == 2
 
 
+@pytest.mark.slow
 def test_a_signal_still_writes_what_was_found(tmp_path: Path, folder: Path) -> None:
     instance = tmp_path / "hard.json"
     write_instance(hard_instance(), instance)

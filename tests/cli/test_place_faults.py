@@ -134,6 +134,7 @@ def test_a_state_that_is_in_use_is_left_alone(folder: Folder, capsys: Captured) 
         assert not store.state.claims
 
 
+@pytest.mark.slow
 def test_of_processes_at_once_each_places_its_job_or_says_why_not(folder: Folder) -> None:
     names = ["a", "b"]
     processes = [

@@ -83,6 +83,7 @@ def records(folder: Path) -> list[SimulationRecord]:
     return read_journal([folder / FILE], SimulationRecord)
 
 
+@pytest.mark.slow
 def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Captured) -> None:
     arguments = ["simulate", "pair.yaml", "--seeds", "1", "--output", "out"]
     assert main([*arguments, "--policy", "default", "--set", "jitter=0.05"]) == 0
@@ -119,6 +120,7 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     assert {path: path.read_bytes() for path in written} == written
 
 
+@pytest.mark.slow
 def test_cells_that_are_not_done_are_told(folder: Path, capsys: Captured) -> None:
     arguments = ["simulate", "endless.yaml", "--output", "out", "--jobs", "2"]
     assert main([*arguments, "--cells", "horizon_s=1"]) == 0
@@ -133,6 +135,7 @@ def test_cells_that_are_not_done_are_told(folder: Path, capsys: Captured) -> Non
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_what_is_recorded_stays_when_a_campaign_ends_early(
     number: signal.Signals, folder: Path

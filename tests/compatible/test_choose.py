@@ -169,3 +169,56 @@ def test_costs_that_are_too_fine(bits: int, refusing: list[str]) -> None:
     for solver in sorted({*EXACT} - {*refusing}):
         found = solve_choices(instance, {"a": free}, solver=solver)
         assert found.cost == found.bound == least
+
+
+def test_greedy_takes_the_heaviest_first() -> None:
+    instance = network(
+        job("heavy", 10, (0, 8, 60), weight=3),
+        job("one", 10, (0, 5, 60), weight=2),
+        job("two", 10, (0, 5, 60), weight=2),
+    )
+    greedy = solve_choices(instance, largest_set(instance), solver="greedy")
+    assert greedy.kept is not None
+    assert greedy.kept.periods == {"heavy": 10}
+    assert greedy.cost == 4
+    assert greedy.bound == 0
+    assert not greedy.proved
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_running_freely_may_be_cheaper_than_stretching(solver: str) -> None:
+    instance = network(job("a", 9, (0, 5, 60)), job("b", 10, (0, 5, 60)))
+    keep, free = Choice(10, Fraction(0)), Choice(None, Fraction(1, 3))
+    choices: dict[str, tuple[Choice, ...]] = {"a": (Choice(9, Fraction(0)), free), "b": (keep,)}
+    found = solve_choices(instance, choices, solver=solver)
+    assert found.kept is not None
+    assert (dict(found.kept.periods), found.cost) == ({"b": 10}, Fraction(1, 3))
+    choices["a"] = (*choices["a"], Choice(10, Fraction(2, 7)))
+    found = solve_choices(instance, choices, solver=solver)
+    assert found.kept is not None
+    assert (dict(found.kept.periods), found.cost) == ({"a": 10, "b": 10}, Fraction(2, 7))
+
+
+def test_of_equal_periods_the_cheaper_choice_counts() -> None:
+    instance = network(job("a", 4, (0, 2, 60)))
+    twice = {"a": (Choice(4, Fraction(5)), Choice(4, Fraction(2)), Choice(5, Fraction(3)))}
+    for solver in ALL:
+        found = solve_choices(instance, twice, solver=solver)
+        assert found.kept is not None
+        assert found.kept.periods == {"a": 4}
+        assert found.cost == 2
+
+
+def test_seeds_repeat() -> None:
+    instance = tangle(12, 4, 1, periods=(12, 18, 24, 36), lengths=(2, 8))
+    for solver in ("local", "milp"):
+        first, second = (
+            solve_choices(instance, largest_set(instance), solver=solver, seed=3, time_limit=None)
+            for _ in range(2)
+        )
+        assert first == second
+
+
+def test_a_solver_that_is_not_known() -> None:
+    with pytest.raises(InputError, match="solver: 'magic' is not known; choose from auto, cpsat"):
+        solve_choices(network(job("a", 4, (0, 1, 60))), {"a": FREE}, solver="magic")

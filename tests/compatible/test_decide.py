@@ -203,3 +203,13 @@ def test_jobs_held_by_the_same_fixed_jobs_on_different_links(solver: str) -> Non
     )
     found = decide(instance, solver=solver)
     assert found.offsets == {"a": 0, "b": 1, "c": 2, "d": 2}
+
+
+@pytest.mark.parametrize("solver", ["greedy", "local"])
+def test_heuristics_find_offsets_or_say_nothing(solver: str) -> None:
+    fitting = network(job("a", 6, (0, 2, 60)), job("b", 6, (0, 4, 60)))
+    found = decide(fitting, solver=solver)
+    assert found.offsets is not None
+    check_offsets(fitting, {"a": 6, "b": 6}, found.offsets)
+    found = decide(network(job("a", 6, (0, 3, 60)), job("b", 6, (0, 4, 60))), solver=solver)
+    assert (found.offsets, found.refutation) == (None, None)

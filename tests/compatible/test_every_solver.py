@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.compatible import (
@@ -30,6 +30,7 @@ from tests.compatible.cases import (
     tiny_instance,
     tiny_periods,
 )
+from tests.tiers import examples
 
 
 def check_all_decide(draw: Random, solvers: Iterable[str]) -> None:
@@ -85,13 +86,13 @@ def check_bound(found: Chosen, truth: Chosen) -> None:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=80)
+@examples(80)
 def test_deciding(draw: Random) -> None:
     check_all_decide(draw, ["auto", "cpsat", "milp", "greedy"])
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=80)
+@examples(80)
 def test_choosing(draw: Random) -> None:
     check_all_choose(draw, ["search", "milp", "greedy"])
 
@@ -121,3 +122,30 @@ def test_exact_solvers_agree_where_not_everything_can_be_tried(seed: int) -> Non
             assert found.proved
             costs.add(found.cost)
         assert len(costs) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_deciding_drawn_from_seeds(seed: int) -> None:
+    draw = Random(seed)
+    for _ in range(25):
+        check_all_decide(draw, ["search", "cpsat", "milp", "greedy"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_choosing_drawn_from_seeds(seed: int) -> None:
+    draw = Random(seed)
+    for _ in range(25):
+        check_all_choose(draw, ["search", "milp", "greedy"])
+    for _ in range(8):
+        check_all_choose(draw, ["auto", "cpsat"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(2))
+def test_two_hundred_problems(seed: int) -> None:
+    draw = Random(1000 + seed)
+    for _ in range(200):
+        check_all_decide(draw, ["search", "cpsat", "milp", "greedy"])
+        check_all_choose(draw, ["search", "milp", "greedy"])
+        check_all_choose(draw, ["auto"])

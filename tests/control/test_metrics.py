@@ -240,6 +240,7 @@ def test_the_dashboard_shows_every_metric_in_a_panel_of_its_own() -> None:
         assert len({panel[key] for panel in PANELS}) == len(PANELS)
 
 
+@pytest.mark.slow
 @needs_prometheus
 def test_every_panel_shows_what_a_running_monitor_tells(tmp_path: Path) -> None:
     metrics = Metrics()

@@ -8,7 +8,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.control import (
@@ -26,6 +26,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.control.scenes import obedient, running, three_apart
+from tests.tiers import examples
 
 AT_ONCE = Settings(persist=1, minimum_gain=Fraction(1, 10**6))
 
@@ -38,7 +39,7 @@ def drifted(draw: st.DrawFn) -> tuple[Claims, dict[str, Observation]]:
 
 
 @given(drifted())
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 def test_what_was_decided_need_not_be_decided_again(
     case: tuple[Claims, dict[str, Observation]],
 ) -> None:
@@ -51,7 +52,7 @@ def test_what_was_decided_need_not_be_decided_again(
 
 
 @given(drifted())
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 def test_contention_and_moves_are_those_of_the_claims(
     case: tuple[Claims, dict[str, Observation]],
 ) -> None:
@@ -244,7 +245,7 @@ def test_two_blocks_that_are_wrong_are_solved_both() -> None:
 
 
 @given(drifted())
-@settings(max_examples=25, deadline=None)
+@examples(25, deadline=None)
 def test_a_memory_can_be_stored_and_resumed(case: tuple[Claims, dict[str, Observation]]) -> None:
     claims, seen = case
     kept, stored = Monitor(Settings(large=1e9)), Monitor(Settings(large=1e9))

@@ -6,7 +6,7 @@ import itertools
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.control import Claims, make_plan
@@ -14,6 +14,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.control.scenes import running, three_apart
+from tests.tiers import examples
 
 
 def worst(claims: Claims, order: tuple[str, ...], target: dict[str, int]) -> Fraction:
@@ -46,7 +47,7 @@ def test_a_plan_leads_to_exactly_the_offsets_asked_for(case: tuple[Claims, dict[
 
 
 @given(moves())
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 def test_no_order_is_safer(case: tuple[Claims, dict[str, int]]) -> None:
     claims, target = case
     plan = make_plan(claims, target)

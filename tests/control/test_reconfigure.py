@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.control import Claims, rephase_one, resolve
@@ -14,6 +14,7 @@ from metronome_opt.multiobjective.objectives import normal
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.control.scenes import placed, running
+from tests.tiers import examples
 
 PRICES = st.sampled_from([Fraction(0), Fraction(1, 100), Fraction(1, 10), Fraction(1)])
 
@@ -31,7 +32,7 @@ def price_of(instance: Instance, offsets: tuple[int, ...], price: Fraction) -> F
 
 
 @given(running(), PRICES)
-@settings(max_examples=50, deadline=None)
+@examples(50, deadline=None)
 def test_nothing_is_made_worse_and_prices_are_what_they_say(
     claims: Claims, price: Fraction
 ) -> None:
@@ -47,7 +48,7 @@ def test_nothing_is_made_worse_and_prices_are_what_they_say(
 
 
 @given(running(max_jobs=3), PRICES)
-@settings(max_examples=50, deadline=None)
+@examples(50, deadline=None)
 def test_no_single_move_is_better(claims: Claims, price: Fraction) -> None:
     instance, here = claims.running, tuple(claims.offsets.values())
     best = min(
@@ -60,7 +61,7 @@ def test_no_single_move_is_better(claims: Claims, price: Fraction) -> None:
 
 
 @given(running(max_jobs=3, max_links=1))
-@settings(max_examples=50, deadline=None)
+@examples(50, deadline=None)
 def test_free_moves_on_one_link_reach_the_optimum(claims: Claims) -> None:
     instance = claims.running
     best = min(
@@ -71,7 +72,7 @@ def test_free_moves_on_one_link_reach_the_optimum(claims: Claims) -> None:
 
 
 @given(running(), st.data())
-@settings(max_examples=50, deadline=None)
+@examples(50, deadline=None)
 def test_who_is_held_stays(claims: Claims, data: st.DataObject) -> None:
     held = data.draw(st.sets(st.sampled_from(sorted(claims.offsets))))
     names = list(claims.offsets)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from metronome_opt.errors import InputError
 from metronome_opt.export.minizinc import LARGEST, scaling, to_minizinc
@@ -18,6 +18,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.verify import evaluate
 from tests.landscape import optimum
 from tests.strategies import assigned
+from tests.tiers import examples
 
 needs_minizinc = pytest.mark.skipif(
     shutil.which("minizinc") is None, reason="minizinc is not installed (Debian: minizinc)"
@@ -131,7 +132,7 @@ def test_scaling_leaves_out_links_that_cannot_be_overloaded() -> None:
 
 
 @given(assigned())
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 def test_the_scaled_objective_is_the_contention(drawn: tuple[Instance, dict[str, int]]) -> None:
     """The sum that the model states, evaluated here, is an integer and scales to the contention."""
     instance, offsets = drawn

@@ -8,7 +8,8 @@ from itertools import combinations, product
 
 import networkx as nx
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
@@ -26,6 +27,7 @@ from metronome_opt.presolve import restrict
 from metronome_opt.verify import evaluate
 from tests.landscape import choices_of, held, landscape, optimum, rates_of, scale_of
 from tests.strategies import assigned, crowded
+from tests.tiers import examples
 
 
 def boundaries(job: Job) -> tuple[set[int], set[int]]:
@@ -96,7 +98,7 @@ def test_the_landscape_is_that_of_the_judge(case: tuple[Instance, dict[str, int]
 
 
 @given(crowded(most_schedules=500))
-@settings(max_examples=60)
+@examples(60)
 def test_some_optimal_schedule_hangs_together(instance: Instance) -> None:
     values = landscape(instance)
     assert values[hanging_together(instance)].min() == values.min()
@@ -193,8 +195,9 @@ def questions(draw: st.DrawFn) -> tuple[Compiled, list[tuple[int, dict[str, int]
     return compiled, [*asked, *again]
 
 
+@pytest.mark.slow
 @given(questions())
-@settings(max_examples=80)
+@examples(80)
 def test_one_memory_answers_many_questions(
     case: tuple[Compiled, list[tuple[int, dict[str, int]]]],
 ) -> None:
@@ -209,7 +212,7 @@ def test_one_memory_answers_many_questions(
 
 
 @given(questions(), st.integers(0, 11))
-@settings(max_examples=40)
+@examples(40)
 def test_turning_all_that_stands_asks_the_same(
     case: tuple[Compiled, list[tuple[int, dict[str, int]]]], turn: int
 ) -> None:
@@ -232,7 +235,7 @@ def on(compiled: Compiled, link: int) -> set[str]:
 
 
 @given(assigned(CASES))
-@settings(max_examples=60)
+@examples(60)
 def test_the_uses_of_a_job_add_up_to_it(case: tuple[Instance, dict[str, int]]) -> None:
     instance, offsets = case
     compiled = compile_instance(instance, common_scale=True)

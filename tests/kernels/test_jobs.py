@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
@@ -24,6 +24,7 @@ from metronome_opt.kernels.tables import Compiled, compile_instance
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.strategies import assigned, instances
+from tests.tiers import examples
 
 Assigned = tuple[Instance, dict[str, int]]
 VARIED = instances(max_jobs=4, max_links=3, max_period=8, weights=(0, 1, 2, 4), fixed=False)
@@ -48,7 +49,7 @@ def test_contention_is_that_of_the_judge(case: Assigned) -> None:
 
 
 @given(assigned(VARIED))
-@settings(max_examples=60)
+@examples(60)
 def test_marginal_costs_are_differences_of_the_judge(case: Assigned) -> None:
     instance, offsets = case
     compiled = compile_instance(instance)
@@ -64,7 +65,7 @@ def test_marginal_costs_are_differences_of_the_judge(case: Assigned) -> None:
 
 
 @given(assigned(VARIED))
-@settings(max_examples=60)
+@examples(60)
 def test_descent_never_gets_worse_and_keeps_its_books(case: Assigned) -> None:
     instance, offsets = case
     compiled = compile_instance(instance)
@@ -123,7 +124,7 @@ def test_costs_that_leave_64_bits_are_refused() -> None:
 
 
 @given(VARIED.filter(lambda instance: len(instance.jobs) > 1))
-@settings(max_examples=40)
+@examples(40)
 def test_two_jobs_cost_what_each_adds_to_the_other(instance: Instance) -> None:
     first, second = instance.jobs[:2]
     alone = instance.replace(jobs=(first, second))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
@@ -23,6 +23,7 @@ from metronome_opt.kernels.perturb import (
     take_steps,
 )
 from tests.kernels.schedules import Scheduled, scheduled, schedules
+from tests.tiers import examples
 
 
 def draw_on(
@@ -44,8 +45,9 @@ def draw_on(
     )
 
 
+@pytest.mark.slow
 @given(schedules(), st.integers(0, 60), st.floats(0, 1000), st.integers(0, 99))
-@settings(max_examples=60)
+@examples(60)
 def test_demand_and_offsets_stay_together(
     case: Scheduled, steps: int, temperature: float, seed: int
 ) -> None:
@@ -65,6 +67,7 @@ def two_jobs() -> Scheduled:
     return scheduled(instance, np.zeros(2, dtype=np.int64))
 
 
+@pytest.mark.slow
 def test_offsets_come_from_the_boltzmann_distribution() -> None:
     case = two_jobs()
     # Overlaps of 2, 1, 0, 0, 0, 1 slots, 20 unserved in each; the unit is gcd(60, 100) = 20.
@@ -103,7 +106,7 @@ def walk_on(case: Scheduled, walk: Walk, generator: np.random.Generator, steps: 
 
 
 @given(schedules(), st.lists(st.integers(0, 40), max_size=5), st.integers(0, 99))
-@settings(max_examples=60)
+@examples(60)
 def test_the_running_value_is_that_of_the_judge(
     case: Scheduled, parts: list[int], seed: int
 ) -> None:
@@ -118,7 +121,7 @@ def test_the_running_value_is_that_of_the_judge(
 
 
 @given(schedules(), st.integers(1, 100), st.integers(0, 100), st.integers(0, 99))
-@settings(max_examples=40)
+@examples(40)
 def test_a_walk_in_two_parts_is_the_same_walk(
     case: Scheduled, first: int, second: int, seed: int
 ) -> None:
@@ -135,8 +138,9 @@ def test_a_walk_in_two_parts_is_the_same_walk(
     assert (one.best == two.best).all()
 
 
+@pytest.mark.slow
 @given(schedules())
-@settings(max_examples=40)
+@examples(40)
 def test_a_walk_first_settles(case: Scheduled) -> None:
     walk, generator = start_walk(case.offsets, case.around, no_kicks()), np.random.default_rng(0)
     while walk.counters[WAITING]:
@@ -150,7 +154,7 @@ def test_a_walk_first_settles(case: Scheduled) -> None:
 
 
 @given(schedules(), st.integers(0, 99))
-@settings(max_examples=40)
+@examples(40)
 def test_going_to_other_offsets_takes_the_demand_along(case: Scheduled, seed: int) -> None:
     before = case.offsets.copy()
     periods = case.compiled.tables.period
@@ -168,7 +172,7 @@ def other_of(case: Scheduled, seed: int) -> np.ndarray:
 
 
 @given(schedules(), st.integers(0, 99))
-@settings(max_examples=60)
+@examples(60)
 def test_without_turning_every_offset_is_that_of_a_parent(case: Scheduled, seed: int) -> None:
     one, other = case.offsets, other_of(case, seed)
     period = case.compiled.tables.period
@@ -178,7 +182,7 @@ def test_without_turning_every_offset_is_that_of_a_parent(case: Scheduled, seed:
 
 
 @given(schedules(), st.integers(0, 99))
-@settings(max_examples=60)
+@examples(60)
 def test_children_are_schedules(case: Scheduled, seed: int) -> None:
     period = case.compiled.tables.period
     generator = np.random.default_rng(seed)

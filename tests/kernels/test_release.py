@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.kernels.release import (
@@ -19,6 +19,7 @@ from metronome_opt.kernels.release import (
 )
 from metronome_opt.verify import evaluate
 from tests.kernels.schedules import Scheduled, scheduled, schedules
+from tests.tiers import examples
 
 
 def release(case: Scheduled, members: np.ndarray) -> Release:
@@ -29,7 +30,7 @@ def release(case: Scheduled, members: np.ndarray) -> Release:
 
 
 @given(schedules(max_jobs=5), st.integers(1, 3), st.integers(0, 99), st.integers(1, 5))
-@settings(max_examples=40)
+@examples(40)
 def test_the_best_combination_is_found(case: Scheduled, size: int, seed: int, nodes: int) -> None:
     before, value = case.offsets.copy(), case.scaled()
     members = np.random.default_rng(seed).permutation(case.around.free)[:size]
@@ -48,7 +49,7 @@ def test_the_best_combination_is_found(case: Scheduled, size: int, seed: int, no
 
 
 @given(schedules(), st.integers(0, 6), st.integers(0, 99))
-@settings(max_examples=40)
+@examples(40)
 def test_it_may_be_broken_off(case: Scheduled, nodes: int, seed: int) -> None:
     before, value = case.offsets.copy(), case.scaled()
     members = np.random.default_rng(seed).permutation(case.around.free)[:4]
@@ -60,7 +61,7 @@ def test_it_may_be_broken_off(case: Scheduled, nodes: int, seed: int) -> None:
 
 
 @given(schedules())
-@settings(max_examples=40)
+@examples(40)
 def test_blame_is_what_a_job_adds(case: Scheduled) -> None:
     free = case.around.free
     found = blames(case.compiled.tables, case.demand, case.offsets, free, case.work)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
@@ -32,6 +32,7 @@ from metronome_opt.verify import evaluate
 from tests.builders import tangle
 from tests.landscape import held, landscape, optimum, scale_of
 from tests.strategies import assigned, crowded, tight
+from tests.tiers import examples
 
 SHARPNESS = st.sampled_from((0.1, 1.0, 3.0, 8.0))  # the lower, the more by contacts
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000, fixed=False)
@@ -104,7 +105,7 @@ def truth(case: Grown) -> Fraction:
 
 
 @given(starts())
-@settings(max_examples=80)
+@examples(80)
 def test_it_ends_with_the_optimum(case: Grown) -> None:
     best = truth(case)
     assert is_done(case.grow(10**9))
@@ -114,8 +115,9 @@ def test_it_ends_with_the_optimum(case: Grown) -> None:
     assert all(0 <= case.found[job.name] < job.period for job in case.instance.jobs)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), SHARPNESS)
-@settings(max_examples=60)
+@examples(60)
 def test_so_it_does_where_few_schedules_are_optimal(seed: int, sharpness: float) -> None:
     instance = tight(seed)
     case = Grown(instance, dict.fromkeys(instance.unshifted, 0), frozenset({"job-0"}), sharpness)
@@ -124,7 +126,7 @@ def test_so_it_does_where_few_schedules_are_optimal(seed: int, sharpness: float)
 
 
 @given(starts())
-@settings(max_examples=40)
+@examples(40)
 def test_every_node_leaves_a_true_bound_and_the_demand_of_what_is_placed(case: Grown) -> None:
     best = truth(case)
     while not is_done(case.tree):
@@ -140,7 +142,7 @@ def test_every_node_leaves_a_true_bound_and_the_demand_of_what_is_placed(case: G
 
 
 @given(starts(), st.integers(2, 9))
-@settings(max_examples=40)
+@examples(40)
 def test_how_often_it_is_left_does_not_matter(case: Grown, budget: int) -> None:
     other = Grown(case.instance, case.offsets, case.stay, case.sharpness)
     while not is_done(case.tree):
@@ -152,7 +154,7 @@ def test_how_often_it_is_left_does_not_matter(case: Grown, budget: int) -> None:
 
 
 @given(starts(), st.booleans(), st.integers(0, 5))
-@settings(max_examples=60)
+@examples(60)
 def test_a_value_from_elsewhere_ends_it_early_but_not_wrong(
     case: Grown, optimal: bool, later: int
 ) -> None:

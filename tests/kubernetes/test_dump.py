@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.kubernetes.dump import dump_objects
+from tests.tiers import examples
 
 PRINTABLE = st.text(alphabet=st.characters(exclude_categories=["C", "Z"]), max_size=150)
 VALUES = st.recursive(
@@ -18,7 +19,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=40)  # long texts are slow to draw
+@examples(40)  # long texts are slow to draw
 @given(st.lists(st.dictionaries(PRINTABLE, VALUES, max_size=4), max_size=3))
 def test_reading_gives_back_what_was_written(objects: list[dict[str, Any]]) -> None:
     assert list(yaml.safe_load_all(dump_objects(objects, header="two\nlines"))) == objects

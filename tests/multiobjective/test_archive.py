@@ -7,10 +7,11 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.multiobjective.nondominated import Archive, Slope
+from tests.tiers import examples
 
 MAX = 5
 Point = tuple[int, ...]
@@ -42,7 +43,7 @@ def archives(draw: st.DrawFn, most_criteria: int = 3) -> tuple[Archive, list[Poi
 
 
 @given(archives())
-@settings(max_examples=100)
+@examples(100)
 def test_what_nothing_else_is_as_good_as_is_kept(drawn: tuple[Archive, list[Point]]) -> None:
     archive, within = drawn
     best = {p for p in within if not any(other != p and covers(other, p) for other in within)}
@@ -54,7 +55,7 @@ def test_what_nothing_else_is_as_good_as_is_kept(drawn: tuple[Archive, list[Poin
 
 
 @given(archives(), st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_limits_are_as_tight_as_they_can_be(
     drawn: tuple[Archive, list[Point]], data: st.DataObject
 ) -> None:
@@ -66,7 +67,7 @@ def test_limits_are_as_tight_as_they_can_be(
 
 
 @given(archives(most_criteria=2), st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_a_slope_leaves_out_nothing_that_is_accepted(
     drawn: tuple[Archive, list[Point]], data: st.DataObject
 ) -> None:

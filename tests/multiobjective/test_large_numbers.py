@@ -68,6 +68,7 @@ def test_the_line_names_place_value_and_remedy() -> None:
         solve(lonely, objectives=["wait"], workers=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "greedy"])
 def test_seventy_priority_classes(solver: str) -> None:
     many = network(*(job(f"job-{n}", 2, (0, 1, 60), weight=n + 1) for n in range(70)))

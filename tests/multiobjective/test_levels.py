@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
@@ -20,6 +20,7 @@ from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.multiobjective.enumeration import AT_GIVEN_PERIODS, allowed, contested, cost
 from tests.strategies import assigned
+from tests.tiers import examples
 
 
 def nothing(*_: object, start: Offsets | None = None, **__: object) -> Answer:
@@ -38,7 +39,7 @@ def levels_of(instance: Instance, offsets: dict[str, int]) -> Levels:
     st.integers(0, 3),
     st.fractions(0, 1, max_denominator=3),
 )
-@settings(max_examples=80)
+@examples(80)
 def test_without_time_nothing_becomes_worse(
     drawn: tuple[Instance, dict[str, int]], names: list[str], held: int, tolerance: Fraction
 ) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
 from metronome_opt import solve
 from metronome_opt.__main__ import main
@@ -18,6 +18,7 @@ from metronome_opt.multiobjective import pareto
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARMLESS, job, network
 from tests.multiobjective.enumeration import contested
+from tests.tiers import examples
 
 PACKAGE = """
 from metronome_opt.multiobjective.objectives import JobObjective
@@ -66,9 +67,7 @@ def value(instance: Instance, offsets: dict[str, int]) -> Fraction:
 
 
 @given(contested(most_schedules=60))
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_toy_is_optimised_held_and_weighed(instance: Instance) -> None:
     ranges = [
         range(each.period) if each.fixed_offset is None else [each.fixed_offset]

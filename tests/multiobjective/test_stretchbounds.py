@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
@@ -16,6 +16,7 @@ from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.landscape import optimum
 from tests.strategies import assigned, crowded, instances
+from tests.tiers import examples
 
 
 def never() -> bool:
@@ -29,7 +30,7 @@ def optimum_at(instance: Instance, slots: tuple[int, ...]) -> Fraction:
 
 
 @given(instances(max_jobs=4, max_links=2, max_period=4, max_stretch=1), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_no_schedule_in_a_box_is_below_its_floor(instance: Instance, data: st.DataObject) -> None:
     box = []
     for each in instance.jobs:
@@ -41,7 +42,7 @@ def test_no_schedule_in_a_box_is_below_its_floor(instance: Instance, data: st.Da
 
 
 @given(instances(max_jobs=2, max_links=1, max_period=6, max_stretch=2, weights=(0, 1, 2, 4)))
-@settings(max_examples=60)
+@examples(60)
 def test_the_floor_of_two_jobs_is_what_they_cost(instance: Instance) -> None:
     bounds = StretchBounds(instance, stopped=never)
     for slots in itertools.product(*(range(each.max_stretch + 1) for each in instance.jobs)):
@@ -72,7 +73,7 @@ Prices = st.fractions(0, 50, max_denominator=12)
 @given(
     assigned(instances(max_jobs=4, weights=(0, 1, 2, 5)) | crowded()), st.lists(Prices, min_size=4)
 )
-@settings(max_examples=60)
+@examples(60)
 def test_other_weights_give_the_sum_of_layered_objectives(
     drawn: tuple[Instance, dict[str, int]], prices: list[Fraction]
 ) -> None:

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
@@ -19,6 +19,7 @@ from metronome_opt.result import Event, Stop
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network, tangle
 from tests.multiobjective.enumeration import cost, every, front, in_order, stretchable
+from tests.tiers import examples
 
 ALL = ("contention", "latency", "stretch", "wait", "moves", "cushion")
 WITH_STRETCH = st.permutations(ALL).map(
@@ -33,7 +34,7 @@ TOO_LONG = network(
 
 
 @given(stretchable(), WITH_STRETCH, st.sampled_from((0, 0, 1)))
-@settings(max_examples=20)
+@examples(20)
 def test_objectives_in_any_order_come_to_their_least(
     instance: Instance, names: list[str], longer: int
 ) -> None:
@@ -52,7 +53,7 @@ def test_objectives_in_any_order_come_to_their_least(
     st.sampled_from([name for name in ALL if name != "stretch"]),
     st.fractions(Fraction(1, 4), 4, max_denominator=4),
 )
-@settings(max_examples=12)
+@examples(12)
 def test_a_weighted_sum_with_stretch_comes_to_its_least(
     instance: Instance, other: str, weight: Fraction
 ) -> None:
@@ -79,7 +80,7 @@ def test_a_weighted_sum_with_stretch_comes_to_its_least(
 
 
 @given(stretchable(), st.sampled_from([name for name in ALL if name != "stretch"]))
-@settings(max_examples=12)
+@examples(12)
 def test_a_front_with_stretch_is_all_there_is(instance: Instance, other: str) -> None:
     found = pareto(instance, [other, "stretch"], workers=1)
     points = [
@@ -182,6 +183,7 @@ def test_a_solver_that_cannot_stretch_is_refused_where_jobs_must_be(solver: str)
         solve(TOO_LONG, solver)
 
 
+@pytest.mark.slow
 def test_a_front_with_stretch_begins_at_its_ends() -> None:
     # Each end gets a fifth of the time, a little more than the order by itself is given here.
     found = pareto(TOO_LONG, ["contention", "stretch"], time_limit=12, workers=1)
@@ -215,6 +217,7 @@ def hard() -> Instance:
     )
 
 
+@pytest.mark.slow
 def test_of_many_choices_there_is_a_bound_and_something_better_than_no_stretch() -> None:
     found = solve(hard(), objectives=["contention", "stretch"], time_limit=3, workers=1)
     assert found.lower_bound is not None
@@ -254,3 +257,15 @@ def test_no_common_periods_are_an_error() -> None:
     # Each link by itself could be within 12 slots, by 4 and 6, and by 7 and 7.
     with pytest.raises(InputError, match="at most 12 slots; allow more stretch"):
         solve(instance, objectives=["contention", "stretch"], workers=1)
+
+
+@given(stretchable())
+@examples(12)
+def test_without_room_to_stretch_nothing_changes(instance: Instance) -> None:
+    kept = instance.replace(
+        jobs=tuple(each.model_copy(update={"max_stretch": 0}) for each in instance.jobs)
+    )
+    plain = solve(kept, workers=1)
+    asked = solve(kept, objectives=["contention", "stretch"], workers=1)
+    assert asked.evaluation.contention == plain.evaluation.contention
+    assert not any(asked.stretch.values())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
@@ -27,6 +27,7 @@ from tests.multiobjective.enumeration import (
     final,
     in_order,
 )
+from tests.tiers import examples
 
 
 def natural_sizes(instance: Instance) -> dict[str, Fraction]:
@@ -66,7 +67,7 @@ def weightings(draw: st.DrawFn) -> dict[str, Fraction]:
 
 
 @given(contested(), weightings())
-@settings(max_examples=60)
+@examples(60)
 def test_a_weighted_sum_is_the_least_there_is(
     instance: Instance, weights: dict[str, Fraction]
 ) -> None:
@@ -99,7 +100,7 @@ def within(values: Objectives, epsilon: Mapping[str, Fraction]) -> bool:
 
 
 @given(contested(), ORDERS, st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_limits_are_kept_and_nothing_else_is_lost(
     instance: Instance, names: list[str], data: st.DataObject
 ) -> None:
@@ -143,7 +144,7 @@ def test_a_gain_of_cushion_does_not_break_limits() -> None:
 
 
 @given(contested(most_schedules=80), weightings(), st.data())
-@settings(max_examples=30)
+@examples(30)
 def test_a_weighted_sum_keeps_limits(
     instance: Instance, weights: dict[str, Fraction], data: st.DataObject
 ) -> None:

@@ -32,6 +32,7 @@ def test_macros_are_those_that_the_text_uses(sources: list[Source], generated: G
     assert set(macros(generated)) <= commands(sources)
 
 
+@pytest.mark.slow
 def test_only_what_is_used_is_generated(complete: Recorded) -> None:
     found = generate(
         text("\\solvedAllAuto{} of \\instancesAll, \\input{generated/tables/solvers}"), complete

@@ -29,6 +29,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 MAGIC = {".svg": b"<?xml", ".png": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "suffix"),
     [*((name, ".svg") for name in FIGURES), ("timeline", ".png"), ("timeline", ".pdf")],

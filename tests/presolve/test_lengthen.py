@@ -63,3 +63,9 @@ def test_nothing_but_the_bursts_changes_and_the_instance_is_valid(
     jobs = zip(problem.jobs, longer.jobs, strict=True)
     restored = tuple(after.model_copy(update={"phases": job.phases}) for job, after in jobs)
     assert longer.replace(jobs=restored) == problem
+
+
+@given(instances(max_phases=3), st.integers(1, 6), st.integers(0, 6))
+@settings(deadline=None)
+def test_growing_twice_is_growing_once(problem: Instance, some: int, more: int) -> None:
+    assert lengthen(lengthen(problem, some), more) == lengthen(problem, some + more)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
@@ -13,6 +14,7 @@ from metronome_opt.presolve import Orbits, orbits
 from metronome_opt.solvers import solve
 from metronome_opt.verify import evaluate
 from tests.strategies import assigned, instances
+from tests.tiers import examples
 
 SMALL = instances(max_jobs=4, max_links=3, max_period=6, weights=(0, 1, 2, 4))
 LARGER = instances(max_jobs=6, max_links=4, max_period=12, weights=(0, 1, 2, 4))
@@ -50,7 +52,7 @@ def network(*jobs: Job) -> Instance:
 
 
 @given(SMALL, st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_an_optimal_schedule_is_left(instance: Instance, data: st.DataObject) -> None:
     found = orbits(instance, data.draw(st.none() | ordered(instance)))
     assert set(found.domains) == {j.name for j in instance.jobs if j.fixed_offset is None}
@@ -58,7 +60,7 @@ def test_an_optimal_schedule_is_left(instance: Instance, data: st.DataObject) ->
 
 
 @given(assigned(LARGER), st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_every_schedule_can_be_turned_there(
     case: tuple[Instance, dict[str, int]], data: st.DataObject
 ) -> None:
@@ -89,3 +91,21 @@ def test_a_fixed_job_counts_before_all_others_and_connects_nothing() -> None:
     turned = orbits(instance, [1, 2, 3]).turn({"f": 1, "a": 5, "b": 7, "c": 0})
     # a by 4 k to 1, so 8; b by 4 k to 1, so 4 (7 + 4 = 11), and c with it.
     assert turned == {"f": 1, "a": 1, "b": 1, "c": 4}
+
+
+@given(LARGER, st.data())
+def test_the_order_does_not_change_how_many_are_left(
+    instance: Instance, data: st.DataObject
+) -> None:
+    counts = {
+        math.prod(orbits(instance, order).domains.values())
+        for order in (None, data.draw(ordered(instance)))
+    }
+    assert len(counts) == 1
+
+
+def test_components_are_turned_apart() -> None:
+    instance = network(job("a", 6, "x"), job("b", 6, "x"), job("c", 6, "y"), job("d", 6))
+    assert dict(orbits(instance).domains) == {"a": 1, "b": 6, "c": 1, "d": 1}
+    turned = orbits(instance).turn({"a": 2, "b": 1, "c": 3, "d": 4})
+    assert turned == {"a": 0, "b": 5, "c": 0, "d": 0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
@@ -13,6 +13,7 @@ from metronome_opt.presolve.reductions import grid_of
 from metronome_opt.solvers import solve
 from metronome_opt.verify import evaluate
 from tests.strategies import instances
+from tests.tiers import examples
 
 SMALL = instances(max_jobs=4, max_links=3, max_period=6, weights=(0, 1, 2, 4))
 
@@ -48,7 +49,7 @@ def check_reduction(whole: Instance, reduction: Reduction) -> None:
 
 
 @given(instances(max_jobs=3, max_links=2, max_period=4, weights=(1, 2)), st.integers(2, 3))
-@settings(max_examples=40)
+@examples(40)
 def test_the_grid_loses_nothing(instance: Instance, factor: int) -> None:
     fine = stretched(instance, factor)
     assert grid_of(fine) % factor == 0
@@ -56,7 +57,7 @@ def test_the_grid_loses_nothing(instance: Instance, factor: int) -> None:
 
 
 @given(SMALL)
-@settings(max_examples=60)
+@examples(60)
 def test_fewer_links_keep_the_optimum(instance: Instance) -> None:
     check_reduction(instance, simplify_links(instance))
 
@@ -73,7 +74,7 @@ def test_equal_links_become_one_and_free_ones_go() -> None:
 
 
 @given(SMALL)
-@settings(max_examples=80)
+@examples(80)
 def test_blocks_solved_apart_give_the_optimum(instance: Instance) -> None:
     parts = split(instance)
     solved = [optimum(block) for block in parts.blocks]
@@ -125,4 +126,24 @@ def test_the_grid_does_not_mind_where_a_burst_begins() -> None:
     jobs = tuple(Job(name=name, period=100, phases=(burst,), links={"l": 1}) for name in "ab")
     instance = Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=100),), jobs=jobs)
     assert grid_of(instance) == 10
+    check_reduction(instance, coarsen(instance))
+
+
+def test_a_cycle_is_one_block() -> None:
+    burst = (Phase(start=0, length=3, rate=60),)
+    jobs = tuple(
+        Job(name=name, period=8, phases=burst, links={one: 1, two: 1})
+        for name, one, two in (("a", "x", "y"), ("b", "y", "z"), ("c", "z", "x"), ("d", "z", "w"))
+    )
+    links = tuple(Link(name=name, capacity=100) for name in "xyzw")
+    blocks = split(Instance(name="i", slot_ms=1, links=links, jobs=jobs)).blocks
+    assert [sorted(link.name for link in block.links) for block in blocks] == [
+        ["x", "y", "z"],
+        ["w"],
+    ]
+
+
+@given(SMALL)
+@examples(60)
+def test_any_start_of_the_period_has_the_same_optimum_on_the_grid(instance: Instance) -> None:
     check_reduction(instance, coarsen(instance))

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.profiles import try_case
 from benchmarks.throughput import Truth, measure
 from metronome_opt.profiles import Profile, Samples, from_series, profile
 from tests.profiles.cases import job, pattern, period_ms
+from tests.tiers import examples
 
 STEP_S = 0.043
 
@@ -191,7 +192,7 @@ MEASURED = measure(job(cycles=40, jitter=0.05), STEP_S, snr_db=20)
 FOUND = profile(MEASURED)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15, deadline=None)
 @given(st.floats(1e-6, 1e6), st.floats(1e-3, 1e3))
 def test_units_of_rate_and_time_do_not_matter(rate: float, time: float) -> None:
     start = MEASURED.times_s[0]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.aperiodic import APERIODIC
 from benchmarks.throughput import measure
 from metronome_opt.profiles import Samples, profile
 from tests.profiles.cases import job, pattern, samples_of
+from tests.tiers import examples
 
 
 @pytest.mark.parametrize("name", APERIODIC)
@@ -79,7 +80,7 @@ def test_parts_of_a_period_that_samples_do_not_show() -> None:
     assert [round(burst.length_ms, -1) for burst in again.bursts] == [160, 200]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 @given(
     st.integers(0, 120),
     st.integers(0, 2**32 - 1),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +23,7 @@ from metronome_opt.report import (
 from metronome_opt.verify import Evaluation, evaluate
 from tests.builders import job, network
 from tests.strategies import instances, offsets_of
+from tests.tiers import examples
 
 F = Fraction
 
@@ -141,7 +142,7 @@ def test_the_table_shows_a_class_a_row(
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@examples(50, deadline=None)
 def test_classes_add_up_to_all_and_gains_are_losses_the_other_way(data: st.DataObject) -> None:
     problem = data.draw(instances(weights=(0, 1, 2), max_jobs=4))
     before, after = (evaluate(problem, data.draw(offsets_of(problem))) for _ in range(2))

@@ -33,6 +33,7 @@ def shifted(claim: Claim) -> Claim:
     return claim.model_copy(update={"offset": 0})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [
@@ -86,6 +87,7 @@ def test_who_was_interrupted_is_told_to_read_again(folder: Path) -> None:
         assert store.state.unreserve("a")
 
 
+@pytest.mark.slow
 def test_whenever_it_is_killed_no_event_is_lost(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     Store.create(folder, small_cluster()).__exit__(None, None, None)

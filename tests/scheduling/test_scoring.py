@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -111,6 +112,7 @@ def test_what_weighs_nothing_is_late_at_no_cost_and_has_the_best_score() -> None
     assert found.score.tolist() == [100, 100, 100, 100]
 
 
+@pytest.mark.slow
 @given(CASES, st.data())
 def test_the_last_task_costs_what_the_judge_finds(cycle: Cycle, data: st.DataObject) -> None:
     partial = Partial()

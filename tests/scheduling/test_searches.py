@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from benchmarks.clusters import small_case
 from metronome_opt.errors import InputError
@@ -28,6 +28,7 @@ from tests.scheduling.clusters import (
     state_of,
     with_gang,
 )
+from tests.tiers import examples
 
 Search = Callable[[Cycle], Decision | None]
 
@@ -52,8 +53,9 @@ def price_of(cycle: Cycle, decision: Decision) -> Price:
     return (conflicts, decision.contention), decision.racks, decision.fragments
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
-@settings(max_examples=30)
+@examples(30)
 @given(CASES)
 def test_what_is_found_is_a_place_and_priced_as_the_judge_does(name: str, cycle: Cycle) -> None:
     prices = judged_prices(cycle)

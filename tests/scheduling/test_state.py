@@ -7,7 +7,6 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from pydantic import TypeAdapter
@@ -20,6 +19,7 @@ from metronome_opt.scheduling.views import differences, instance_of, rebuilt, sc
 from metronome_opt.verify import evaluate
 from tests.scheduling.clusters import cluster, running, state_of
 from tests.scheduling.states import flows_by_definition, residual_by_definition
+from tests.tiers import examples
 
 # On node 0, slots 2 to 5 of 12, and 7 and 0 of 8; they meet in slots 15 and 16.
 HEAVY = running("heavy", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
@@ -214,4 +214,4 @@ class AnyLife(RuleBasedStateMachine):
 
 
 TestAnyLife = AnyLife.TestCase
-TestAnyLife.settings = settings(max_examples=50, stateful_step_count=30)
+TestAnyLife.settings = examples(50, stateful_step_count=30)

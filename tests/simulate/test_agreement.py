@@ -6,7 +6,7 @@ import itertools
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.stored import SUITES
@@ -16,12 +16,14 @@ from tests.simulate.played import free_run
 from tests.simulate.stepwise import stepwise_ends
 from tests.simulate.systems import latest, system
 from tests.strategies import assigned, crowded
+from tests.tiers import examples
 
 SHARINGS = st.sampled_from(("fair", "strict", "weighted"))
 DRAWN = assigned(crowded(fixed=False))
 
 
-@settings(max_examples=300)
+@pytest.mark.slow
+@examples(300)
 @given(DRAWN, SHARINGS, st.integers(1, 4))
 def test_iterations_are_those_of_exact_arithmetic(
     drawn: tuple[Instance, dict[str, int]], sharing: str, iterations: int
@@ -49,7 +51,7 @@ def test_so_they_are_where_many_meet(name: str, sharing: str) -> None:
     )
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(DRAWN, SHARINGS)
 def test_ends_are_those_of_fixed_steps_but_for_the_steps(
     drawn: tuple[Instance, dict[str, int]], sharing: str

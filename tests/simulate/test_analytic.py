@@ -6,7 +6,7 @@ import itertools
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.stored import SUITES
@@ -16,6 +16,7 @@ from tests.simulate.exact import exact_ends
 from tests.simulate.played import FreeRun, free_run
 from tests.simulate.systems import system
 from tests.strategies import assigned, crowded
+from tests.tiers import examples
 
 ROUNDING = 1e-12
 
@@ -64,7 +65,7 @@ SHARINGS = st.sampled_from(("fair", "strict", "weighted"))
 DRAWN = assigned(crowded(fixed=False))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(DRAWN, SHARINGS, st.integers(1, 4))
 def test_iterations_are_those_of_exact_arithmetic(
     drawn: tuple[Instance, dict[str, int]], sharing: str, iterations: int

@@ -237,3 +237,58 @@ def test_the_seed_decides_how_wrong_claims_are(policy: str) -> None:
     assert told[0].jobs.to_csv() == told[1].jobs.to_csv()
     if policy in {"default", "exclusive", "ideal"}:
         assert told[0].jobs.to_csv() == told[2].jobs.to_csv()
+
+
+def test_jitter_of_one_iteration_says_nothing_of_the_next() -> None:
+    drawn = factors(Conditions(jitter=0.1))
+    assert statistics.correlation(drawn[1:], drawn[:-1]) == pytest.approx(0, abs=0.07)
+
+
+def test_jitter_of_one_seed_says_nothing_of_that_of_another() -> None:
+    drawn = [factors(Conditions(jitter=0.1), seed) for seed in (0, 1)]
+    assert statistics.correlation(*drawn) == pytest.approx(0, abs=0.07)
+
+
+def test_jobs_do_not_jitter_together() -> None:
+    pair = links(
+        job("a", 10, (9, 1, 100)), job("b", 10, (9, 1, 100), links={"other": 1}), other=100
+    )
+    run = free_run(pair, {"a": 0, "b": 0}, LONG, conditions=Conditions(jitter=0.1))
+    assert statistics.correlation(*map(list, run.times.values())) == pytest.approx(0, abs=0.07)
+
+
+def test_each_computing_time_of_an_iteration_jitters_for_itself() -> None:
+    """Two of 40 ms each deviate together by the root of two times what one does."""
+    twice = links(job("a", 10, (4, 1, 100), (9, 1, 100)))
+    run = free_run(twice, {"a": 0}, LONG, conditions=Conditions(jitter=0.1))
+    assert statistics.stdev(run.times["a"]) == pytest.approx(math.sqrt(2) * 4, rel=0.06)
+
+
+def test_bursts_do_not_jitter() -> None:
+    always = links(job("a", 4, (0, 4, 70)))
+    run = free_run(always, {"a": 0}, 50, conditions=Conditions(jitter=0.3, stragglers=0.5))
+    assert set(run.times["a"]) == {40.0}
+
+
+def test_background_holds_jobs_up() -> None:
+    calm = free_run(crowded(), {"a": 0, "b": 0}, 200)
+    crowd = free_run(crowded(), {"a": 0, "b": 0}, 200, conditions=Conditions(background=0.3))
+    assert sum(crowd.times["a"]) > sum(calm.times["a"])
+
+
+def test_true_clocks_stay_together() -> None:
+    assert {time for times in drifting(0, 5, 20) for time in times} == {110.0}
+
+
+def test_the_same_iteration_meets_the_same_chance_held_back_or_not() -> None:
+    """A job that waits for its slot computes for as long as one that does not."""
+    stretched = links(job("a", 10, (9, 1, 100), max_stretch=5))
+    conditions = Conditions(jitter=0.1)
+    held = play(
+        stretched, {"a": 0}, {"a": 5}, iterations=100, conditions=conditions, seed=4, trace=True
+    )
+    free = free_run(lonely(), {"a": 0}, 100, conditions=conditions, seed=4)
+    starts = held.trace[held.trace["rate_mbps"] > 0]["time_ms"].tolist()
+    computed = [start - 150 * index for index, start in enumerate(starts)]
+    assert computed == pytest.approx(computing(free), rel=1e-9)
+    assert column(held, "iteration_max_ms")["a"] == 150

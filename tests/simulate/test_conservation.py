@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job
 from tests.simulate.played import free_run
 from tests.strategies import assigned, crowded
+from tests.tiers import examples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +57,7 @@ def on_links(instance: Instance) -> list[Job]:
     return [job for job in instance.jobs if job.links]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(DRAWN, SHARINGS)
 def test_no_link_carries_more_than_its_capacity(
     drawn: tuple[Instance, dict[str, int]], sharing: str
@@ -68,7 +69,7 @@ def test_no_link_carries_more_than_its_capacity(
             assert carried <= link.capacity * (1 + SLACK)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(DRAWN, SHARINGS)
 def test_every_burst_carries_its_volume_and_never_faster_than_it_may(
     drawn: tuple[Instance, dict[str, int]], sharing: str
@@ -94,7 +95,7 @@ def test_every_burst_carries_its_volume_and_never_faster_than_it_may(
         assert seen[-1].flow(job) == 0
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(DRAWN, SHARINGS)
 def test_rates_are_max_min_fair_by_class_and_weight(
     drawn: tuple[Instance, dict[str, int]], sharing: str
@@ -162,7 +163,7 @@ def share(job: Job, sharing: str) -> int:
     return max(job.weight, 1) if sharing == "weighted" else 1
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(DRAWN, SHARINGS)
 def test_links_tell_what_the_trace_tells(
     drawn: tuple[Instance, dict[str, int]], sharing: str
@@ -186,7 +187,7 @@ def test_links_tell_what_the_trace_tells(
         assert 0 <= run.over[link.name] <= run.busy[link.name] * (1 + SLACK)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(DRAWN, SHARINGS)
 def test_no_iteration_is_shorter_than_the_period(
     drawn: tuple[Instance, dict[str, int]], sharing: str

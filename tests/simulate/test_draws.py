@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.simulate.study import read_study
@@ -19,6 +19,7 @@ from tests.simulate.studies import (
     study,
     traffic,
 )
+from tests.tiers import examples
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -29,7 +30,7 @@ def test_the_seed_alone_decides(name: str) -> None:
     assert made.scenario(cell, 4).jobs != made.scenario(cell, 5).jobs
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20, deadline=None)
 @given(seed=st.integers(0, 2**32), load=st.floats(0.1, 2), count=st.integers(2, 60))
 def test_the_load_says_in_which_time_the_jobs_arrive(seed: int, load: float, count: int) -> None:
     made = study(draw={"dynamic": {"count": count}}, grid={"load": [load, 2 * load]})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.gate.plan import Claim, Plan
@@ -18,6 +18,7 @@ from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
 from tests.builders import job
 from tests.simulate.whole import SLOT, meeting
 from tests.slots import CASES, Case
+from tests.tiers import examples
 
 
 def begun(case: Case) -> list[float]:
@@ -110,7 +111,7 @@ def claimed(draw: st.DrawFn, instance: Instance) -> tuple[int, tuple[Claim, ...]
     return parts, tuple(made)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.data(), meeting(min_jobs=1), st.integers(1, 5))
 def test_bursts_take_the_slots_of_the_gate(
     data: st.DataObject, instance: Instance, iterations: int

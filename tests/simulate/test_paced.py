@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from metronome_opt.simulate import Conditions
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
 from tests.builders import job
@@ -62,3 +63,43 @@ def test_a_look_tells_what_happened_since_the_last_one() -> None:
     assert (seen.computed[0], seen.computing[0], seen.squares[0]) == (2, 120, 7200)
     assert (seen.began[0], seen.shortest[0], seen.volume[0]) == (190, 40, 4000)
     assert engine.look(0).computed[0] == 0
+
+
+@pytest.mark.parametrize("manner", list(Manner))
+def test_bursts_wait_and_iterations_do_not(manner: Manner) -> None:
+    """Bursts end at 100, 230, ...; the next iteration begins at once, its burst 130 later."""
+    engine = pair((paced(60, manner), paced(60, manner)))
+    assert finish(engine, 0) == [100, 130, 130, 130, 130]
+    assert engine.waited(0) == 4 * 30
+    assert engine.rephasings(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("manner", "times"),
+    [
+        (Manner.SLIDE, [100, 126, 130, 130, 130]),  # 6 of 10 ms for good, 4 made up for
+        (Manner.YIELD, [100, 120, 130, 130, 130]),  # all made up for
+        (Manner.HOLD, [100, 126, 130, 130, 130]),
+    ],
+)
+def test_idle_time_lets_the_late_one_catch_up(manner: Manner, times: list[float]) -> None:
+    engine = pair((paced(50, manner, 4), paced(60, manner, 4)))
+    assert finish(engine, 0) == times
+
+
+def test_jitter_of_computing_does_not_reach_bursts_that_wait_long_enough() -> None:
+    runner = Runner("a", PATTERN, 1, 200, 1)
+    conditions = Conditions(jitter=0.1)
+    engine = Engine({"link": 100}, [runner], conditions=conditions, seed=3)
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, Manner.HOLD, 0, (80.0,)))
+    assert engine.run(math.inf) == 0
+    assert engine.times(0)[1:-1] == pytest.approx(130)
+
+
+def test_a_clock_that_is_off_is_set_when_it_is_off_by_more_than_the_cushion() -> None:
+    """Without that a clock off by up to 1 % would be off by up to 260 ms at the end."""
+    runner = Runner("a", PATTERN, 1, 200, 1)
+    engine = Engine({"link": 100}, [runner], conditions=Conditions(drift_ppm=10_000), seed=5)
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 3.0, Manner.HOLD, 0, (60.0,)))
+    engine.run(math.inf)
+    assert engine.now == pytest.approx(199 * 130 + 100, abs=3 + 1.3)

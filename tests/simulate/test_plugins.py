@@ -52,6 +52,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_commands_campaigns_and_figures_know_the_policy_of_another_package(folder: Path) -> None:
     command = ["-m", "metronome_opt", "simulate", "pair.yaml", "--policy", "hesitant,default"]
     found = run(folder, *command, "--seeds", "1", "--output", "out", "--json")
@@ -63,7 +64,9 @@ def test_commands_campaigns_and_figures_know_the_policy_of_another_package(folde
     # One after the other: neither meets anybody, and the second waits as long as the first runs.
     assert set(means) == {"hesitant", "default"}
     assert (folder / "out" / "report.md").exists()
-    drawn = "from metronome_opt.plot.simulation.looks import lines; print(lines(['hesitant']))"
+    drawn = (
+        "from metronome_opt.plot.simulation import line_styles; print(line_styles(['hesitant']))"
+    )
     assert "#123456" in run(folder, "-c", drawn).stdout
 
 

@@ -193,6 +193,7 @@ def test_an_iteration_longer_than_the_hyperperiod_is_refused_in_one_line() -> No
         simulate(scenario, "proposal")
 
 
+@pytest.mark.slow
 def test_claims_that_the_monitor_puts_right_are_taken_over() -> None:
     study = find_study("wrong-profile")
     scenario = study.scenario(study.cells[11], seed=0)
@@ -202,3 +203,33 @@ def test_claims_that_the_monitor_puts_right_are_taken_over() -> None:
     right = simulate(scenario, "proposal", conditions=watched)
     assert "claims corrected" in right.notes[0]
     assert right.jobs["completion_s"].mean() < held
+
+
+@SHIFTING
+def test_jobs_in_a_round_do_not_notice(policy: str) -> None:
+    """60, 120 and 60 ms; each 120 hold bursts of 20 of a and c twice, and of 40 of b."""
+    given = scene(
+        switch(2, 3),
+        work("a", 0, 1, iterations=2 * ITERATIONS),
+        work("b", 0, 1, model="Long", batch=8, iterations=ITERATIONS),
+    )
+    assert max(slowdowns(simulate(given, policy)).values()) <= 1.02
+
+
+@pytest.mark.parametrize("policy", ["cassini", "metronome"])
+def test_those_that_stay_are_told_their_score_when_planned(policy: str) -> None:
+    scores = column(pair(switch(2, 2), policy), "score")
+    assert scores == {"a": 1, "b": 1}
+
+
+@SHIFTING
+def test_the_same_policy_can_be_asked_again(policy: str) -> None:
+    first, second = (pair(switch(2, 2), policy) for _ in range(2))
+    assert first.jobs.to_csv() == second.jobs.to_csv()
+
+
+@pytest.mark.parametrize("policy", ["exclusive", "cassini", "metronome-greedy", "metronome"])
+def test_who_knows_the_network_stays_within_a_rack(policy: str) -> None:
+    """An uplink of 100 for three nodes: across racks, bursts of four tasks take twice as long."""
+    row = job_table(simulate(scene(racks(2, 3, 1, "3:1"), work("a", workers=3)), policy))["a"]
+    assert (row["nodes"], row["racks"]) == (3, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
@@ -12,6 +12,7 @@ from tests.simulate.exact import exact_ends
 from tests.simulate.stepwise import stepwise_ends
 from tests.simulate.systems import latest, system
 from tests.strategies import assigned, crowded
+from tests.tiers import examples
 
 SHARINGS = ("fair", "strict", "weighted")
 
@@ -31,7 +32,7 @@ def test_the_stepwise_simulation_comes_close(case: Case) -> None:
         assert ends[name] == pytest.approx([float(time) for time in times], abs=late)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(assigned(crowded(fixed=False, max_jobs=3)), st.sampled_from(SHARINGS))
 def test_the_stepwise_simulation_converges_to_the_exact_one(
     drawn: tuple[Instance, dict[str, int]], sharing: str

@@ -183,3 +183,40 @@ def test_a_job_that_waits_leaves_after_the_iteration_that_it_waits_for() -> None
     engine.end(0)
     assert engine.run(math.inf) == 0
     assert engine.now == 600.0
+
+
+def test_without_drift_nobody_is_ever_rephased() -> None:
+    engine = lonely(500)
+    engine.enter(0, {"link": 1}, at=0.1, slot=Slot(100.3, 0.0, Manner.YIELD))
+    assert max(finish(engine)) == pytest.approx(100.3)
+    assert engine.rephasings(0) == 0
+
+
+def test_slots_as_long_as_the_iteration_never_make_a_job_late() -> None:
+    """Sums of thirds are rounded; what comes of that is no lateness, under any manner."""
+    pattern = Pattern.of_job(job("a", 7, (3, 4, 70)), 1)
+    for manner in Manner:
+        engine = Engine({"link": 30}, [Runner("a", pattern, 1, 300, 1)])
+        alone = 3 + 4 * 70 / 30
+        engine.enter(0, {"link": 1}, at=1 / 3, slot=Slot(alone, 1e-6, manner))
+        assert engine.run(math.inf) == 0
+        assert engine.now == pytest.approx(1 / 3 + 300 * alone)
+        assert engine.rephasings(0) == 0
+
+
+def test_another_group_does_not_wait() -> None:
+    engine = Engine(
+        {"link": 100, "x": 100},
+        [
+            Runner("a", PATTERN, 1, 3, 1),
+            Runner("b", Pattern.of_job(job("b", 8, (6, 2, 100)), 10), 1, 1, 1),
+            Runner("c", PATTERN, 1, 3, 1),
+        ],
+    )
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(100.0, 1.0, Manner.HOLD, group=1))
+    engine.enter(1, {"link": 1}, at=0.0)
+    engine.enter(2, {"x": 1}, at=0.0, slot=Slot(100.0, 1.0, Manner.HOLD, group=2))
+    for _ in range(3):
+        assert engine.run(math.inf) is not None
+    assert list(engine.times(2)) == [100, 100, 100]
+    assert engine.rephasings(2) == 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
@@ -18,12 +18,14 @@ from metronome_opt.simulate.policies.rotation import (
     common_periods,
     crowd_of,
     newcomer,
+    predictions,
 )
 from metronome_opt.simulate.runner import Manner, Slot
 from metronome_opt.verify import evaluate
 from tests.simulate.moments import at
 from tests.simulate.scenes import scene, switch, work
 from tests.strategies import assigned, crowded, instances
+from tests.tiers import examples
 
 DRAWN = assigned(crowded(fixed=False))
 
@@ -170,7 +172,7 @@ def in_step(periods: dict[int, int]) -> bool:
     )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(DURATIONS, STRETCH, st.data())
 def test_periods_fit_their_jobs_and_each_other(
     durations: dict[int, int], stretch: float, data: st.DataObject
@@ -184,7 +186,7 @@ def test_periods_fit_their_jobs_and_each_other(
     assert in_step(periods)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.integers(1, 50),
     st.lists(st.sampled_from((1, 2, 3, 4)), min_size=1, max_size=3),
@@ -266,3 +268,85 @@ def test_slots_that_are_kept_go_on_as_they_are(manner: Manner, now: float) -> No
     state = at(PAIR, now, starts, dict.fromkeys(starts, slot))
     told = forecast(state, [0, 1], bursts=1000)
     assert told == {0: pytest.approx(120 / 110, rel=1e-3), 1: pytest.approx(1, rel=1e-3)}
+
+
+@given(DRAWN, st.booleans(), st.data())
+def test_nobody_waits_for_more_than_a_period(
+    drawn: tuple[Instance, dict[str, int]], turn: bool, data: st.DataObject
+) -> None:
+    instance, offsets = drawn
+    ready = [data.draw(st.floats(0, 1e6)) for _ in instance.jobs]
+    starts = crowd(instance, ready, data.draw(st.floats(0, 1e6))).starts(
+        list(offsets.values()), turn=turn
+    )
+    for job, earliest, start in zip(instance.jobs, ready, starts, strict=True):
+        assert earliest <= start <= earliest + job.period * instance.slot_ms + 1e-6
+
+
+@examples(40)
+@given(DRAWN, st.booleans(), st.integers(0, 50), st.data())
+def test_turning_all_together_changes_no_contention(
+    drawn: tuple[Instance, dict[str, int]], turn: bool, origin: int, data: st.DataObject
+) -> None:
+    """Jobs that are ready on the grid begin on the grid."""
+    instance, offsets = drawn
+    slot_ms = instance.slot_ms
+    ready = [float(slot_ms * data.draw(st.integers(0, 50))) for _ in instance.jobs]
+    made = crowd(instance, ready, float(origin * slot_ms))
+    starts = made.starts(list(offsets.values()), turn=turn)
+    begun = {
+        job.name: round(start / slot_ms - origin) % job.period
+        for job, start in zip(instance.jobs, starts, strict=True)
+    }
+    assert turn or begun == offsets
+    turned, planned = evaluate(instance, begun), evaluate(instance, offsets)
+    assert turned.contention == planned.contention
+    assert turned.objectives["latency"] == planned.objectives["latency"]
+    assert turned.elongation == planned.elongation
+
+
+@examples(50)
+@given(DRAWN)
+def test_predictions_are_those_of_the_judge(drawn: tuple[Instance, dict[str, int]]) -> None:
+    instance, offsets = drawn
+    told = predictions(crowd(instance, [0.0] * len(offsets), 0.0), list(offsets.values()))
+    judged = evaluate(instance, offsets)
+    for index, job in enumerate(instance.jobs):
+        shared = [link.score for link in judged.links if link.jobs > 1 and link.name in job.links]
+        score, elongation = told[index]
+        assert score == (pytest.approx(float(min(shared))) if shared else None)
+        expected = float(judged.elongation[job.name] * instance.slot_ms)
+        assert elongation == pytest.approx(expected)
+
+
+def test_an_instance_says_what_the_jobs_do() -> None:
+    """40 ms of computing and 20 of bursting, or 50 and 10, at all of 100 Mbit/s."""
+    given = scene(
+        switch(2, 2), work("a", 0, 1, priority=4), work("b", 0, 1, model="Short", batch=5)
+    )
+    made = crowd_of(at(given, 0.0, {}), [0, 1])
+    assert made is not None
+    for job, start, length, weight in zip(
+        made.instance.jobs, (40, 50), (20, 10), (4, 1), strict=True
+    ):
+        assert job.period == 60
+        assert [(p.start, p.length, p.rate) for p in job.phases] == [(start, length, 100)]
+        assert job.weight == weight
+        assert job.links == {"node-00": 1, "node-01": 1}
+
+
+@given(st.integers(0, 400), st.integers(0, 59))
+def test_a_newcomer_and_one_that_is_there_are_kept_apart(now: int, start: int) -> None:
+    given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
+    assume(start <= now)
+    state = at(given, float(now), {0: float(start)})
+    made = newcomer(state, 1)
+    assert made is not None
+    offset, cost = best_rotation(made, 1)
+    assert cost == (0, Fraction(0))
+    offsets = [job.fixed_offset or 0 for job in made.instance.jobs]
+    offsets[made.members.index(1)] = offset
+    starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))
+    assert (starts[0] - start) % 60 == pytest.approx(0)
+    assert now <= starts[1] <= now + 60
+    assert 20 <= (starts[1] - starts[0]) % 60 <= 40

@@ -202,3 +202,46 @@ def test_a_run_can_be_looked_at_at_any_moment() -> None:
         assert engine.carried()[0] == pytest.approx(2 * (2500 * rounds + sent) + beside)
         assert engine.will_start(0) == pytest.approx(100 * (rounds + 1))
         assert engine.done(0) == rounds
+
+
+def test_nobody_idles_unless_held_to_it() -> None:
+    instance = links(job("a", 10, (6, 4, 100), max_stretch=3))
+    run = play(instance, {"a": 2}, {"a": 3}, iterations=4, enforce=False)
+    assert column(run, "end_s") == {"a": pytest.approx(0.42)}
+    assert column(run, "iteration_max_ms") == {"a": 100}
+
+
+def test_a_run_says_what_the_model_predicts() -> None:
+    """For 40 of 100 ms the demand is 200: 4000 are not served, 2000 of each, who send at 100."""
+    instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
+    run = play(instance, {"a": 0, "b": 0}, iterations=3)
+    assert column(run, "predicted_ms") == {"a": 20, "b": 20}
+    assert column(run, "score") == {"a": 0.6, "b": 0.6}
+    assert column(run, "ideal_ms") == {"a": 100, "b": 100}
+
+
+def test_the_ideal_iteration_is_that_of_the_job_alone() -> None:
+    """3200 at the 40 of the narrow link take 80 ms after 20 of computing."""
+    instance = links(job("a", 6, (2, 4, 80), links={"link": 1, "narrow": 1}), narrow=40)
+    run = play(instance, {"a": 0}, iterations=3, enforce=False)
+    assert column(run, "ideal_ms") == column(run, "iteration_mean_ms") == {"a": 100}
+
+
+def test_who_comes_later_computes_and_sends_like_the_others() -> None:
+    """b comes at 65, is given half of the link at once, and again on links of its own."""
+    burst = job("a", 4, (0, 4, 100))
+    pattern = Pattern.of_job(burst, 10)
+    engine = Engine(
+        {"link": 100, "other": 100},
+        [Runner("a", pattern, 1, 2, 1), Runner("b", pattern, 1, 1, 2)],
+    )
+    engine.enter(0, {"link": 1}, at=30.0)
+    assert engine.run(65.0) is None
+    engine.enter(1, {"other": 1, "link": 1})
+    # a: 30 to 70 alone if nobody came: at 65 it has 500 of 4000 left, 10 ms at 50, then 4000 more.
+    # b has 3500 left at 75 and sends beside a's second till 145; a has 500 left then: 150.
+    assert engine.run(math.inf) == 1
+    assert engine.now == pytest.approx(145)
+    assert engine.run(math.inf) == 0
+    assert engine.now == pytest.approx(150)
+    assert list(engine.times(0)) == pytest.approx([45, 75])

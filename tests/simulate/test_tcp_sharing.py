@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
@@ -21,6 +21,7 @@ from tests.builders import job
 from tests.simulate.cases import Case, links, starts
 from tests.simulate.played import FreeRun, free_run
 from tests.simulate.test_conservation import DRAWN, ITERATIONS, SLACK, moments
+from tests.tiers import examples
 
 NEWCOMERS = TcpShares(spread=0.0, newcomer=0.5)
 EQUALS = TcpShares(spread=0.0, newcomer=1.0)
@@ -128,7 +129,7 @@ def bytes_of(run: FreeRun) -> list[object]:
     ]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(DRAWN, st.sampled_from((0.0, 0.2)), st.integers(0, 3))
 def test_equal_shares_without_chance_are_fair_to_the_last_bit(
     drawn: tuple[Instance, dict[str, int]], jitter: float, seed: int
@@ -219,3 +220,77 @@ def test_jobs_that_fit_find_their_own_slots_where_fair_sharing_keeps_them_togeth
         assert list(fair.times[name]) == [140.0] * 60
         assert max(tcp.times[name][:2]) > 105
         assert list(tcp.times[name][40:]) == pytest.approx([100.0] * 20, abs=0.01)
+
+
+DRAWN_SHARES = st.builds(TcpShares, st.floats(0, 1.5), st.floats(0.1, 1))
+
+
+@examples(50)
+@given(DRAWN, st.sampled_from(("fair", "weighted", "strict")), DRAWN_SHARES)
+def test_other_ways_of_sharing_do_not_ask_for_shares(
+    drawn: tuple[Instance, dict[str, int]], sharing: str, shares: TcpShares
+) -> None:
+    as_ever = free_run(*drawn, ITERATIONS, sharing)
+    assert bytes_of(free_run(*drawn, ITERATIONS, sharing, tcp=shares)) == bytes_of(as_ever)
+
+
+def test_a_job_alone_has_the_same_times_under_every_share() -> None:
+    """What chance does to computing times is another number than that of a share."""
+    instance = links(job("a", 10, (2, 3, 100), (6, 2, 50)))
+    fair = free_run(instance, {"a": 0}, 50, "fair", Conditions(jitter=0.1), 3)
+    tcp = free_run(instance, {"a": 0}, 50, "tcp", Conditions(jitter=0.1), 3)
+    assert bytes_of(tcp) == bytes_of(fair)
+    assert len(set(fair.times["a"])) > 40
+
+
+@examples(150)
+@given(DRAWN, DRAWN_SHARES, st.integers(0, 3))
+def test_links_are_never_too_full_and_carry_all_that_is_sent(
+    drawn: tuple[Instance, dict[str, int]], shares: TcpShares, seed: int
+) -> None:
+    instance, _ = drawn
+    run = free_run(*drawn, ITERATIONS, "tcp", seed=seed, tcp=shares)
+    seen = moments(run.trace)
+    capacity = {link.name: link.capacity for link in instance.links}
+    sent = dict.fromkeys(((link, job.name) for job in instance.jobs for link in job.links), 0.0)
+    for moment, after in itertools.pairwise(seen):
+        for link, most in capacity.items():
+            carried = sum(rate for (name, _), rate in moment.rates.items() if name == link)
+            assert carried <= most * (1 + SLACK)
+        for use, rate in moment.rates.items():
+            sent[use] += rate * (after.time - moment.time)
+    for each in instance.jobs:
+        for link, flows in each.links.items():
+            volume = flows * each.volume * instance.slot_ms * ITERATIONS
+            assert sent[link, each.name] == pytest.approx(volume, rel=SLACK)
+        assert min(run.times[each.name]) >= each.period * instance.slot_ms * (1 - SLACK)
+
+
+@examples(100)
+@given(DRAWN, DRAWN_SHARES, st.integers(0, 3))
+def test_whoever_is_held_back_has_a_full_link(
+    drawn: tuple[Instance, dict[str, int]], shares: TcpShares, seed: int
+) -> None:
+    """Links do not idle while somebody who could send more has to wait."""
+    instance, _ = drawn
+    run = free_run(*drawn, ITERATIONS, "tcp", seed=seed, tcp=shares)
+    fastest = {each.name: min(phase.rate for phase in each.phases) for each in instance.jobs}
+    capacity = {link.name: link.capacity for link in instance.links}
+    for moment in moments(run.trace):
+        carried = dict.fromkeys(capacity, 0.0)
+        for (link, _), rate in moment.rates.items():
+            carried[link] += rate
+        for each in instance.jobs:
+            flows = [moment.rates.get((link, each.name), 0) / n for link, n in each.links.items()]
+            if flows and 0 < flows[0] < fastest[each.name] * (1 - SLACK):
+                assert any(carried[link] >= capacity[link] * (1 - SLACK) for link in each.links)
+
+
+def test_every_seed_draws_shares_of_its_own() -> None:
+    """Both are drawn, and the second one is a newcomer; standard errors 0.021 and 0.015."""
+    seen = []
+    for seed in range(400):
+        run = free_run(PAIR, starts(a=0, b=0), 1, "tcp", seed=seed, tcp=TcpShares(0.3, 0.6))
+        seen.append(math.log(ratios(run)[0]))
+    assert np.mean(seen) == pytest.approx(math.log(0.6), abs=0.06)
+    assert np.std(seen) == pytest.approx(math.sqrt(2) * 0.3, abs=0.045)

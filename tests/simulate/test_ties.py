@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
@@ -20,6 +20,7 @@ from tests.simulate.exact import exact_times
 from tests.simulate.played import column, free_run
 from tests.simulate.systems import system
 from tests.simulate.whole import meeting
+from tests.tiers import examples
 
 
 class Member(NamedTuple):
@@ -208,7 +209,7 @@ def schedules(draw: st.DrawFn) -> tuple[Instance, dict[str, int], dict[str, int]
     return instance, offsets, stretch
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(schedules(), st.integers(2, 6))
 def test_jobs_in_step_run_as_the_document_says(
     drawn: tuple[Instance, dict[str, int], dict[str, int]], iterations: int

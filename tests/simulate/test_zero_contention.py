@@ -60,6 +60,7 @@ def keep_their_period(run_of: Instance, offsets: Mapping[str, int], enforce: boo
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("enforce", [True, False])
 def test_links_that_just_carry_the_peak_hold_nobody_up(family: str, enforce: bool) -> None:
@@ -111,6 +112,7 @@ def fitting(instance: Instance, offsets: Mapping[str, int]) -> set[str]:
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["fabric", "paper"])  # in the others nobody is that far
 def test_jobs_far_from_all_contention_keep_their_period(family: str) -> None:
     """Who shares no overloaded link with anybody, not even through others, is never held up."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -71,3 +72,19 @@ def test_a_callback_ends_everything() -> None:
     assert tuple(heard) == result.trajectory
     assert gated_jobs(result) == "a b"  # and nothing was tried for the others
     assert [result.offsets[name] for name in "cd"] == [0, 0]
+
+
+@pytest.mark.parametrize("seconds", [1, 2])
+def test_little_time_is_enough_for_an_answer(seconds: float) -> None:
+    began = time.process_time()
+    result = solve(ALTERNATING, time_limit=seconds, workers=1)
+    assert time.process_time() - began < seconds + 5
+    assert_sound(result)
+
+
+def test_a_callback_that_wants_more_changes_nothing() -> None:
+    heard: list[Event] = []
+    result = solve(ALTERNATING, time_limit=None, workers=1, callback=heard.append)
+    assert tuple(heard) == result.trajectory
+    assert result.stop is Stop.FINISHED
+    assert gated_jobs(result) == "a b"

@@ -42,3 +42,7 @@ def test_the_mean_is_weighted_unless_all_weigh_nothing(
         job("a", 20, (0, 2, 60), weight=weights[0]), job("b", 40, (0, 2, 60), weight=weights[1])
     )
     assert mean_slowdown(pair, {"a": Fraction(100), "b": Fraction(400)}) == mean
+
+
+def test_free_jobs_take_what_was_played_in_whole_microseconds() -> None:
+    assert stated({}, 1.2345678, 2, 1) == [Fraction(123_457, 1000), 200, 100]

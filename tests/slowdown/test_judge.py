@@ -66,3 +66,28 @@ def test_harm_under_one_way_of_sharing_is_harm(monkeypatch: pytest.MonkeyPatch) 
     assert play(1.05, told)
     assert not play(1.08, told)
     assert not play(1.05, Plan({**TIGHT.unshifted, "a": 1}))
+
+
+def test_unshifted_jobs_harm_nobody() -> None:
+    judge = Judge(NESTED, plays(0, 1))
+    assert judge.value(Plan(NESTED.unshifted)) == judge.player.value(judge.unshifted)
+    assert np.array_equal(judge.unshifted, judge.player.slowdowns(Plan(NESTED.unshifted)))
+    later = Plan({"a": 0, "b": 3})
+    assert np.array_equal(judge.slowdowns(later), judge.player.slowdowns(later))
+    assert not np.array_equal(judge.slowdowns(later), judge.unshifted)
+
+
+def test_hyperperiods_stay_within_what_can_be_walked_through() -> None:
+    crowd = network(job("a", 100, (0, 9, 60)), job("b", 100, (0, 9, 60)))
+    assert is_short(crowd, ["link"], {})
+    assert is_short(crowd, ["link"], {"a": 149, "b": 134})
+    assert not is_short(crowd, ["link"], {"a": 149, "b": 139})
+    assert is_short(crowd, [], {"a": 149, "b": 139})
+
+
+def test_annealing_without_time_changes_nothing() -> None:
+    judge = Judge(TIGHT, plays(0, 1))
+    start = Plan(TIGHT.unshifted)
+    longest = dict.fromkeys("abc", 25)
+    over = Budget(0, lambda: False)
+    assert anneal(judge, judge, start, longest, over, short=lambda _: True) == start

@@ -13,6 +13,7 @@ from metronome_opt.schedule import Schedule
 from metronome_opt.verify import check
 from tests.builders import job, network
 from tests.slowdown.cases import (
+    ALTERNATING,
     TIGHT,
     assert_harmless,
     assert_sound,
@@ -101,3 +102,25 @@ def test_periods_without_a_common_denominator_are_no_obstacle() -> None:
         **{f"l{n}": 100 for n in range(count)},
     )
     assert_sound(solve(ring, time_limit=3, workers=1, stretch_limit="20%"))
+
+
+def test_a_limit_below_what_the_instance_says_changes_nothing() -> None:
+    result = least(stretchable(1), stretch_limit="1%")
+    assert result.offsets == least(stretchable(1)).offsets
+    assert result.stretch == least(stretchable(1)).stretch
+    assert result.schedule.stretch_limit is None
+
+
+@pytest.mark.parametrize("limit", [0, "0%", "4%", Fraction(0)])
+def test_a_limit_of_no_slot_is_an_answer(limit: str | Fraction) -> None:
+    result = solve(ALTERNATING, time_limit=None, workers=1, stretch_limit=limit)
+    assert_sound(result)
+    assert set(result.stretch.values()) == {0}
+    assert result.schedule.stretch_limit is None
+    assert result.offsets == least(ALTERNATING).offsets
+
+
+def test_any_limit_is_an_answer() -> None:
+    result = solve(TIGHT, time_limit=1, workers=1, stretch_limit=10**30)
+    assert_sound(result)
+    assert_harmless(result)

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance, read_instance
@@ -25,11 +26,12 @@ from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.local import Population
 from metronome_opt.solvers.proof import Proof
 from metronome_opt.solvers.search import Search
-from metronome_opt.verify import check
+from metronome_opt.verify import check, evaluate
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
 from tests.running import let_work
 from tests.strategies import crowded
+from tests.tiers import examples
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
 SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
@@ -37,7 +39,7 @@ TOUGH = hard_instance(14, 5)  # not proved in two rounds, which are shorter than
 
 
 @given(SPREAD)
-@settings(max_examples=15)
+@examples(15)
 def test_any_number_of_workers_proves_the_same(instance: Instance) -> None:
     best = optimum(instance)
     for workers in (1, 2, 3):
@@ -69,6 +71,7 @@ def after(rounds: int, instance: Instance) -> tuple[object, ...]:
     return search.incumbent, search.best, search.bound, events, search.notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_rounds_come_to_the_same_whatever_the_clock_says(
     rounds: int, monkeypatch: pytest.MonkeyPatch
@@ -82,6 +85,7 @@ def test_rounds_come_to_the_same_whatever_the_clock_says(
     assert after(rounds, TOUGH) == at_leisure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "workers"), [("proof", 1), ("proof", 3), ("search", 2)])
 def test_an_error_in_a_thread_ends_the_run(
     where: str, workers: int, monkeypatch: pytest.MonkeyPatch
@@ -96,6 +100,7 @@ def test_an_error_in_a_thread_ends_the_run(
     assert any("it fell over" in note for note in result.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "workers"), [("proof", 1), ("proof", 2), ("search", 2)])
 def test_a_mistake_in_a_thread_is_not_swallowed(
     where: str, workers: int, monkeypatch: pytest.MonkeyPatch
@@ -146,6 +151,7 @@ def test_next_to_no_time_gives_a_true_schedule_of_many_jobs() -> None:
         assert result.lower_bound is None or result.lower_bound <= result.evaluation.contention
 
 
+@pytest.mark.slow
 def test_a_signal_amid_a_dense_instance_writes_what_was_found(tmp_path: Path) -> None:
     instance = SUITES / "dense" / "dense-30-tune-0.json"
     arguments = [sys.executable, "-m", "metronome_opt", "solve", str(instance), "--workers", "2"]
@@ -194,6 +200,7 @@ def test_memory_that_runs_out_in_one_block_leaves_the_others(
     assert "no elimination: out of memory" in result.notes
 
 
+@pytest.mark.slow
 def test_one_worker_proves_and_improves_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is to take all the time that is left for itself."""
     turns: list[str] = []
@@ -221,3 +228,29 @@ def test_memory_that_runs_out_leaves_what_was_found(monkeypatch: pytest.MonkeyPa
     assert result.status is Status.FEASIBLE
     assert check(HARD, result.schedule) == ()
     assert "stopped: out of memory" in result.notes
+
+
+def test_more_rounds_are_never_worse_and_stay_true() -> None:
+    names = [job.name for job in TOUGH.jobs]
+    least: Fraction | None = None
+    bounds: list[Fraction] = []
+    for rounds in (0, 1, 2):
+        search = Search(TOUGH, time_limit=None, seed=3, workers=1, rounds=rounds)
+        auto.run(search)
+        assert search.best is not None
+        assert search.incumbent is not None
+        offsets = dict(zip(names, search.best, strict=True))
+        assert evaluate(TOUGH, offsets).contention == search.incumbent
+        assert least is None or search.incumbent <= least
+        least = search.incumbent
+        bounds.append(search.bound or Fraction(0))
+    assert bounds == sorted(bounds)
+    assert least is not None
+    assert bounds[-1] <= least
+
+
+def test_all_threads_end_with_the_run() -> None:
+    before = threading.active_count()
+    result = solve(HARD, time_limit=1, workers=3)
+    assert result.stop is Stop.TIME_LIMIT
+    assert threading.active_count() == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from metronome_opt.instance import Instance
 from metronome_opt.presolve import simplify_links, split
@@ -16,6 +16,7 @@ from metronome_opt.verify import evaluate
 from tests.builders import hard_instance
 from tests.landscape import optimum
 from tests.strategies import crowded
+from tests.tiers import examples
 
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
 SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
@@ -44,7 +45,7 @@ def check_adds_up(result: Result) -> None:
 
 
 @given(SPREAD)
-@settings(max_examples=20)
+@examples(20)
 def test_the_schedules_of_the_blocks_make_one_of_the_whole(instance: Instance) -> None:
     whole = Search(instance, time_limit=None, seed=0, workers=1)
     blocks = Blocks(whole)
@@ -68,7 +69,7 @@ def test_the_schedules_of_the_blocks_make_one_of_the_whole(instance: Instance) -
 
 
 @given(SPREAD)
-@settings(max_examples=15)
+@examples(15)
 def test_bounds_add_up_while_some_are_open(instance: Instance) -> None:
     best = optimum(instance)
     whole = Search(instance, time_limit=None, seed=0, workers=1)
@@ -86,7 +87,7 @@ def test_bounds_add_up_while_some_are_open(instance: Instance) -> None:
 
 
 @given(CASES)
-@settings(max_examples=20)
+@examples(20)
 def test_results_say_what_proved_each_block(instance: Instance) -> None:
     for solver in ("auto", "branch-bound"):
         result = solve(instance, solver, time_limit=None, workers=1)

@@ -10,17 +10,18 @@ from fractions import Fraction
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import cassini, solve
-from metronome_opt.solvers.cassini import shifts_of, time_shifts
+from metronome_opt.solvers.cassini import shifts_of, steps, time_shifts
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARD
 from tests.strategies import instances, jobs
+from tests.tiers import examples
 
 
 def job(name: str, period: int, length: int, *links: str, **rest: object) -> Job:
@@ -105,7 +106,7 @@ def scaled(draw: st.DrawFn) -> Instance:
 
 
 @given(st.one_of(instances(max_jobs=4, max_links=1, max_period=8), scaled()))
-@settings(max_examples=80)
+@examples(80)
 def test_one_link_gets_its_best_rotations(instance: Instance) -> None:
     result = solved(instance)
     for link, report in zip(instance.links, result.evaluation.links, strict=True):
@@ -149,7 +150,7 @@ def trees(draw: st.DrawFn) -> Instance:
 
 
 @given(st.one_of(trees(), instances(max_jobs=4, max_links=3, max_period=6)))
-@settings(max_examples=100)
+@examples(100)
 def test_without_cycles_every_link_keeps_its_best(instance: Instance) -> None:
     result = solved(instance)
     cycles = says(result, "close a cycle")
@@ -192,7 +193,7 @@ def test_fixed_jobs_stay_and_are_the_reference() -> None:
 
 
 @given(instances(max_jobs=4, max_links=3, max_period=6))
-@settings(max_examples=50)
+@examples(50)
 def test_shifts_after_effort_enough_are_those_of_the_solver(instance: Instance) -> None:
     shifts = shifts_of(instance, 1000)
     assert dict(shifts.offsets) == dict(solved(instance).offsets)
@@ -235,3 +236,64 @@ def test_weights_are_not_known() -> None:
         )
     )
     assert solved(instance).offsets == solved(heavier).offsets
+
+
+def test_two_jobs_by_hand() -> None:
+    # On 72 slots a step is a slot; b is out of a's way from slot 30 on.
+    result = solved(network(job("a", 72, 30), job("b", 72, 30)))
+    assert dict(result.offsets) == {"a": 0, "b": 30}
+    assert result.status is Status.OPTIMAL  # 0 is a proof, whoever finds it
+
+
+def test_steps_of_five_degrees() -> None:
+    assert steps(60, 240) == [0, 3, 6, 10, 13, 16, 20, 23, 26, 30, 33, 36, 40, 43, 46, 50, 53, 56]
+    assert steps(720, 720) == list(range(0, 720, 10))
+    assert steps(7, 21) == [0, 1, 2, 3, 4, 5, 6]
+    assert steps(10, 1430) == [0]  # shorter than a step
+
+
+def test_a_cycle_is_said_to_be_cut() -> None:
+    triangle = network(job("a", 8, 3, "x", "y"), job("b", 8, 3, "y", "z"), job("c", 8, 3, "z", "x"))
+    result = solved(triangle)
+    assert says(result, "1 of 6 edges of the affinity graph close a cycle")
+    # x and y are what they want; b and c both moved out of a's way by 3, into each other's.
+    assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
+    assert result.objective == Fraction(3 * 20, 8)
+
+
+def test_links_that_bear_everything_say_nothing() -> None:
+    result = solved(network(job("a", 8, 3, ready=5), job("b", 8, 3, ready=6), capacity=120))
+    assert dict(result.offsets) == {"a": 5, "b": 6}
+
+
+def test_a_job_between_two_fixed_ones_follows_the_first() -> None:
+    ends = job("a", 8, 3, "x", fixed_offset=0), job("c", 8, 3, "y", fixed_offset=3)
+    result = solved(network(*ends, job("b", 8, 3, "x", "y")))
+    assert dict(result.offsets) == {"a": 0, "b": 3, "c": 3}
+    assert says(result, "1 of 4 edges")
+
+
+def test_shifts_by_hand() -> None:
+    """b moves out of a's way on x, c out of b's on y, by 3 slots each; e has nobody to meet."""
+    chain = (
+        job("a", 8, 3, "x"),
+        job("b", 8, 3, "x", "y"),
+        job("c", 8, 3, "y"),
+        job("e", 8, 3, "z", ready=2),
+    )
+    shifts = shifts_of(network(*chain), 100)
+    assert dict(shifts.offsets) == {"a": 0, "b": 3, "c": 6, "e": 2}
+    assert shifts.closing == 0
+
+
+def test_no_time_leaves_everybody_unshifted() -> None:
+    result = solved(HARD, time_limit=0)
+    assert result.stop is Stop.TIME_LIMIT
+    assert result.offsets == HARD.unshifted
+    assert says(result, "4 of 4 shared links may have better rotations")
+
+
+def test_little_time_gives_a_true_schedule() -> None:
+    result = solved(HARD, time_limit=0.1)
+    assert result.status is Status.FEASIBLE
+    assert result.lower_bound is None

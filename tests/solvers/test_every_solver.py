@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import metronome_opt
@@ -19,6 +19,7 @@ from metronome_opt.solvers import SOLVERS, solve
 from metronome_opt.verify import check, evaluate
 from tests.builders import job, network
 from tests.strategies import instances
+from tests.tiers import examples
 
 ALL = sorted(SOLVERS)
 EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
@@ -95,7 +96,7 @@ def test_exact_solvers_prove_the_optimum(name: str, case: str) -> None:
 
 
 @given(instances(max_jobs=3, max_links=2, max_period=6, weights=(0, 1, 2, 4)))
-@settings(max_examples=25)
+@examples(25)
 def test_exact_solvers_agree_with_enumeration(instance: Instance) -> None:
     optimum = enumerated(instance)
     for name in IN_PROCESS:
@@ -105,7 +106,7 @@ def test_exact_solvers_agree_with_enumeration(instance: Instance) -> None:
 
 
 @given(instances(max_jobs=3, max_links=2, max_period=6))
-@settings(max_examples=6)
+@examples(6)
 def test_milp_agrees_with_enumeration(instance: Instance) -> None:
     optimum = enumerated(instance)
     for name in sorted(set(EXACT) - set(IN_PROCESS)):
@@ -114,7 +115,7 @@ def test_milp_agrees_with_enumeration(instance: Instance) -> None:
 
 
 @given(instances(max_jobs=4, max_links=3, max_period=8), st.integers(0, 5))
-@settings(max_examples=30)
+@examples(30)
 def test_heuristics_state_the_truth_and_no_more(instance: Instance, seed: int) -> None:
     for name in sorted(set(ALL) - set(EXACT)):
         result = solve(instance, name, seed=seed)
@@ -203,3 +204,11 @@ def test_a_problem_in_place_of_its_instance_is_told_apart() -> None:
     for entry in (solve, metronome_opt.solve):
         with pytest.raises(InputError, match=r"an Instance, got Problem; .*problem\.instance"):
             entry(load("paper-24"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_unused_stretch_is_said_to_be_unused(name: str) -> None:
+    instance = network(job("a", 10, (0, 4, 60), max_stretch=2))
+    result = metronome_opt.solve(instance, name, objectives=["contention"])
+    assert result.schedule.stretch == {"a": 0}
+    assert any("periods are kept, though 1 job may be stretched" in note for note in result.notes)

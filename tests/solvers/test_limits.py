@@ -19,7 +19,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.presolve import split
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import solve
+from metronome_opt.solvers import SOLVERS, solve
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance, two_jobs
 
@@ -32,6 +32,7 @@ def a_while(name: str) -> float:
     return 1.5 if name in MODELS else 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHING)
 def test_the_time_limit_gives_what_was_found(name: str) -> None:
     result = solve(HARD, name, time_limit=a_while(name), workers=1)
@@ -41,6 +42,7 @@ def test_the_time_limit_gives_what_was_found(name: str) -> None:
     assert result.lower_bound is None or result.lower_bound < result.evaluation.contention
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHING)
 def test_ctrl_c_gives_what_was_found(name: str) -> None:
     timer = threading.Timer(a_while(name), os.kill, (os.getpid(), signal.SIGINT))
@@ -104,6 +106,7 @@ def test_a_missing_back_end_is_named_with_its_remedy(
         solve(HARD, name, time_limit=5)
 
 
+@pytest.mark.slow
 def test_back_ends_work_in_one_process_in_any_order() -> None:
     # OR-Tools and highspy bring shared libraries of one name; the second to load fails.
     code = """
@@ -231,6 +234,7 @@ def test_auto_solves_parts_whose_common_multiple_is_beyond_64_bits() -> None:
     assert solve(instance, "auto", time_limit=20, workers=1).status is Status.OPTIMAL
 
 
+@pytest.mark.slow
 def test_exhaustive_is_not_deep() -> None:
     jobs = tuple(
         Job(name=f"j{i}", period=2, phases=(Phase(start=0, length=1, rate=1),), links={"l": 1})
@@ -313,3 +317,20 @@ def test_numbers_beyond_64_bits_are_refused_in_a_line(size: int) -> None:
         for name in ("greedy", "auto", "elimination"):
             with pytest.raises(InputError, match="does not fit 64-bit integers"):
                 solve(instance, name, time_limit=5)
+
+
+def test_auto_proves_what_no_time_indexed_model_can_hold() -> None:
+    phase = Phase(start=0, length=7000, rate=60)
+    jobs = tuple(Job(name=name, period=12_000, phases=(phase,), links={"link": 1}) for name in "ab")
+    huge = Instance(name="huge", slot_ms=1, links=(Link(name="link", capacity=100),), jobs=jobs)
+    result = solve(huge, "auto", time_limit=4)
+    # Two bursts of 7,000 in 12,000 slots share 2,000 at least, 20 unserved.
+    assert result.objective == Fraction(2000 * 20, 12_000)
+    assert result.status is Status.OPTIMAL  # on the grid of 1,000 slots there is little to try
+
+
+def test_every_solver_says_what_it_is() -> None:
+    for name, solver in SOLVERS.items():
+        assert solver.name == name
+        assert solver.summary
+        assert callable(solver.load())

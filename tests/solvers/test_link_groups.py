@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
@@ -18,6 +18,7 @@ from metronome_opt.verify import evaluate
 from tests.builders import hard_instance
 from tests.landscape import optimum
 from tests.strategies import crowded
+from tests.tiers import examples
 
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
 LARGER = crowded(min_jobs=5, max_jobs=7, max_links=4, most_schedules=40_000)
@@ -55,7 +56,7 @@ def judged(search: Search) -> Fraction:
 
 
 @given(CASES, st.sampled_from((1, 2)))
-@settings(max_examples=40)
+@examples(40)
 def test_it_ends_with_a_proof(instance: Instance, threads: int) -> None:
     for block in blocks_of(instance):
         search = play_to_the_end(searching(block), threads=threads)
@@ -63,7 +64,7 @@ def test_it_ends_with_a_proof(instance: Instance, threads: int) -> None:
 
 
 @given(LARGER)
-@settings(max_examples=20)
+@examples(20)
 def test_so_it_does_in_many_small_rounds(instance: Instance) -> None:
     """Groups are left and taken up again, and those with more jobs come in later."""
     with pytest.MonkeyPatch.context() as patch:
@@ -76,7 +77,7 @@ def test_so_it_does_in_many_small_rounds(instance: Instance) -> None:
 
 
 @given(LARGER)
-@settings(max_examples=20)
+@examples(20)
 def test_links_whose_optimum_is_not_proved_in_time_do_not_mislead(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_LINK_NODES", 0)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
@@ -21,6 +21,7 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
 from tests.builders import tangle
 from tests.strategies import instances
+from tests.tiers import examples
 
 VARIED = instances(max_jobs=5, max_links=3, weights=(0, 1, 2, 4))
 
@@ -30,7 +31,7 @@ def search_of(instance: Instance, *, time_limit: float | None = None, seed: int 
 
 
 @given(VARIED, st.integers(0, 9))
-@settings(max_examples=40)
+@examples(40)
 def test_it_is_never_worse_than_greedy(instance: Instance, seed: int) -> None:
     result = solve(instance, "local", seed=seed)
     assert check(instance, result.schedule) == ()
@@ -40,7 +41,7 @@ def test_it_is_never_worse_than_greedy(instance: Instance, seed: int) -> None:
 
 
 @given(VARIED, st.integers(0, 9))
-@settings(max_examples=15)
+@examples(15)
 def test_the_same_seed_gives_the_same_run(instance: Instance, seed: int) -> None:
     runs = [solve(instance, "local", seed=seed) for _ in range(2)]
     assert runs[0].offsets == runs[1].offsets
@@ -48,6 +49,7 @@ def test_the_same_seed_gives_the_same_run(instance: Instance, seed: int) -> None
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_the_clock_changes_nothing_where_it_does_not_bite(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = tangle(14, 6, 1, periods=(20, 30, 60), lengths=(5, 15))
     found = []
@@ -115,7 +117,7 @@ def test_there_may_be_nothing_to_search() -> None:
 
 
 @given(VARIED, st.integers(0, 9))
-@settings(max_examples=40)
+@examples(40)
 def test_polishing_never_makes_it_worse(instance: Instance, seed: int) -> None:
     compiled = compile_instance(instance, common_scale=True)
     around = neighbours_of(compiled)

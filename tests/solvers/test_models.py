@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import SolverError
@@ -27,6 +27,7 @@ from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
 from tests.strategies import assigned, crowded
+from tests.tiers import examples
 
 Solve = Callable[[Search, StrongForm], None]
 
@@ -79,7 +80,7 @@ def check_model(drawn: tuple[Search, Network, list[Eliminated], int], solve_with
 
 
 @given(modelled())
-@settings(max_examples=120)
+@examples(120)
 def test_cpsat_agrees_with_all_schedules(
     drawn: tuple[Search, Network, list[Eliminated], int],
 ) -> None:
@@ -88,7 +89,7 @@ def test_cpsat_agrees_with_all_schedules(
 
 @pytest.mark.parametrize("solve_with", [isolated, with_highs, with_cbc])
 @given(modelled())
-@settings(max_examples=10)
+@examples(10)
 def test_other_programs_agree_with_all_schedules(
     solve_with: Solve, drawn: tuple[Search, Network, list[Eliminated], int]
 ) -> None:

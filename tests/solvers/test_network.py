@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
@@ -18,6 +18,7 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
 from tests.landscape import landscape, optimum, scale_of
 from tests.strategies import assigned, crowded
+from tests.tiers import examples
 
 Drawn = tuple[Instance, dict[str, int]]
 SCHEDULES = assigned(crowded())
@@ -74,7 +75,7 @@ def test_a_table_by_hand() -> None:
 
 
 @given(SCHEDULES)
-@settings(max_examples=60)
+@examples(60)
 def test_tables_add_up_to_what_the_judge_says(drawn: Drawn) -> None:
     search = searching(*drawn)
     if search.proved:
@@ -87,7 +88,7 @@ def test_tables_add_up_to_what_the_judge_says(drawn: Drawn) -> None:
 
 
 @given(SCHEDULES, st.data())
-@settings(max_examples=30)
+@examples(30)
 def test_a_job_given_an_offset_leaves_the_rest_as_it_was(drawn: Drawn, data: st.DataObject) -> None:
     search = searching(*drawn)
     network = build(search)
@@ -102,7 +103,7 @@ def test_a_job_given_an_offset_leaves_the_rest_as_it_was(drawn: Drawn, data: st.
 
 
 @given(SCHEDULES, st.sampled_from((1, 10, 2**16)), st.sampled_from((1, 5, 100, 10**6)))
-@settings(max_examples=100)
+@examples(100)
 def test_nothing_that_is_needed_is_cut_off(drawn: Drawn, small: int, most: int) -> None:
     best = optimum(drawn[0])
     search = searching(*drawn)
@@ -119,7 +120,7 @@ def test_nothing_that_is_needed_is_cut_off(drawn: Drawn, small: int, most: int) 
 
 
 @given(SCHEDULES, st.sampled_from((1, 5, 20, 2**20)))
-@settings(max_examples=100)
+@examples(100)
 def test_branching_makes_up_for_tables_that_are_too_large(drawn: Drawn, most: int) -> None:
     best = optimum(drawn[0])
     search = searching(*drawn)
@@ -133,6 +134,7 @@ def test_branching_makes_up_for_tables_that_are_too_large(drawn: Drawn, most: in
     assert all(event.bound is None or event.bound <= best for event in search.trajectory)
 
 
+@pytest.mark.slow
 def test_the_shipped_example_is_proved_block_by_block() -> None:
     search = Search(load("paper-24").instance, time_limit=200, seed=0, workers=1)
     elimination.run(search)
@@ -142,7 +144,7 @@ def test_the_shipped_example_is_proved_block_by_block() -> None:
 
 
 @given(SCHEDULES, st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_what_jobs_add_to_decided_ones_is_no_more_than_the_truth(
     drawn: Drawn, data: st.DataObject
 ) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
@@ -16,8 +17,10 @@ from metronome_opt.solvers import proof as module
 from metronome_opt.solvers.proof import Known, Proof, link_bound, load_bound
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
+from tests.builders import HARD
 from tests.landscape import optimum
 from tests.strategies import assigned, crowded, tight
+from tests.tiers import examples
 
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
 
@@ -49,7 +52,7 @@ def check_proved(search: Search, best: Fraction) -> None:
 
 
 @given(assigned(CASES), st.sampled_from((1, 2)))
-@settings(max_examples=60)
+@examples(60)
 def test_a_proof_is_of_the_optimum(case: tuple[Instance, dict[str, int]], threads: int) -> None:
     instance, offsets = case
     search = searching(instance, offsets)
@@ -81,7 +84,7 @@ def true_bound(draw: st.DrawFn, instance: Instance, links: frozenset[str]) -> Fr
 
 
 @given(assigned(CASES), st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_what_is_known_of_groups_changes_nothing(
     case: tuple[Instance, dict[str, int]], data: st.DataObject
 ) -> None:
@@ -91,8 +94,9 @@ def test_what_is_known_of_groups_changes_nothing(
     check_proved(search, optimum(instance))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.booleans(), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_so_it_is_where_few_schedules_are_optimal(
     seed: int, by_contacts: bool, data: st.DataObject
 ) -> None:
@@ -132,8 +136,9 @@ def test_groups_need_not_hang_together() -> None:
     check_proved(search, 2 * each)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(2, 4), st.booleans(), st.booleans())
-@settings(max_examples=60)
+@examples(60)
 def test_so_it_is_where_jobs_could_change_places(
     seed: int, alike: int, fixed: bool, by_contacts: bool
 ) -> None:
@@ -150,7 +155,7 @@ def test_so_it_is_where_jobs_could_change_places(
 
 
 @given(CASES)
-@settings(max_examples=30)
+@examples(30)
 def test_the_bound_of_a_link_is_its_optimum(instance: Instance) -> None:
     search = searching(instance)
     for link in instance.links:
@@ -194,7 +199,7 @@ def test_contention_beyond_64_bits_in_all_is_refused() -> None:
 
 
 @given(crowded())
-@settings(max_examples=60)
+@examples(60)
 def test_no_schedule_costs_less(instance: Instance) -> None:
     compiled = compile_instance(instance)
     for link in compiled.links:
@@ -210,3 +215,34 @@ def test_what_is_known_of_a_link_that_costs_nothing_is_not_needed() -> None:
         search = searching(instance)
         assert Proof(search, known).grow()
         check_proved(search, Fraction(40, 6))
+
+
+def test_a_schedule_found_meanwhile_by_others_is_taken() -> None:
+    instance = alike(a={"l": 1, "m": 1}, b={"l": 1}, c={"m": 1, "l": 1}, d={"m": 1})
+    known = searching(instance)
+    Proof(known).grow()
+    search = searching(instance, dict.fromkeys("abcd", 0))
+    proof = Proof(search)
+    assert known.best is not None
+    search.offer(known.best, "somebody else")
+    assert proof.grow()
+    check_proved(search, optimum(instance))
+    assert search.found_by == "somebody else"
+
+
+def test_the_clock_is_looked_at_however_long_a_node_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def slowly(*arguments: object) -> None:
+        nodes = arguments[-1]
+        assert isinstance(nodes, int)
+        asked.append(nodes)
+        until = time.thread_time() + 0.02 * nodes
+        while time.thread_time() < until:
+            pass
+
+    monkeypatch.setattr(module, "grow", slowly)
+    search = searching(HARD, time_limit=0.3)
+    Proof(search).grow()
+    assert search.stopped
+    assert max(asked) < 10

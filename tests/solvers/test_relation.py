@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.kernels.tables import Ints
@@ -19,6 +19,7 @@ from metronome_opt.solvers.network.relation import (
     nondominated,
     without,
 )
+from tests.tiers import examples
 
 SIZES = (2, 3, 1, 4)  # offsets of four jobs
 LARGE = 2**61
@@ -87,7 +88,7 @@ def undominated(found: list[Row], criteria: int) -> dict[Place, set[tuple[int, .
 
 
 @given(relations(2, gone=8), relations(2, gone=9))
-@settings(max_examples=150)
+@examples(150)
 def test_rows_that_agree_are_joined_and_their_costs_added(one: Relation, other: Relation) -> None:
     expected = [
         (
@@ -108,7 +109,7 @@ def test_rows_that_agree_are_joined_and_their_costs_added(one: Relation, other: 
 
 
 @given(relations(2), relations(3))
-@settings(max_examples=150)
+@examples(150)
 def test_floors_are_the_least_of_each_cost_beside_a_row(wider: Relation, other: Relation) -> None:
     least, known = floors(wider, other, SIZES)
     for row, (places, _, _) in enumerate(rows(wider)):
@@ -123,7 +124,7 @@ def test_floors_are_the_least_of_each_cost_beside_a_row(wider: Relation, other: 
 
 
 @given(st.integers(1, 3).flatmap(lambda count: st.tuples(st.just(count), relations(count + 1))))
-@settings(max_examples=200)
+@examples(200)
 def test_the_nondominated_rows_of_each_place_are_kept(drawn: tuple[int, Relation]) -> None:
     criteria, relation = drawn
     found = nondominated(relation, SIZES, criteria)
@@ -141,7 +142,7 @@ def test_the_nondominated_rows_of_each_place_are_kept(drawn: tuple[int, Relation
     st.integers(2, 3).flatmap(lambda count: relations(count, least_jobs=1)),
     st.data(),
 )
-@settings(max_examples=150)
+@examples(150)
 def test_a_job_is_taken_out_and_where_it_was_is_kept(
     relation: Relation, data: st.DataObject
 ) -> None:

@@ -1,8 +1,8 @@
-"""Bursts begin and end on all links of a job at once."""
+"""Bursts begin and end on all links of a job at once, and links come to carry more or less."""
 
 from __future__ import annotations
 
-from metronome_opt.kernels import inner
+from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.fluid.sharing import (
     is_over,
     join,
@@ -82,5 +82,27 @@ def end_burst(world: World, job: int) -> None:
             links[link].over += now - links[link].over_since
     for use in range(row.first_use, row.first_use + row.uses):
         count = join_held(world, uses[use].link, count)
+    if count:
+        share_out(world, count)
+
+
+@kernel
+def change_capacity(world: World, link: int, capacity: float) -> None:
+    """Let a link carry more or less from now on."""
+    clock, links, uses = world.clock, world.links, world.uses
+    now = clock[0].now
+    was_over = is_over(world, link)
+    links[link].capacity = capacity
+    over = is_over(world, link)
+    if over and not was_over:
+        links[link].over_since = now
+    if was_over and not over:
+        links[link].over += now - links[link].over_since
+    clock[0].stamp += 1
+    count = 0
+    use = links[link].head
+    while use >= 0:
+        count = join(world, uses[use].job, count)
+        use = uses[use].next
     if count:
         share_out(world, count)

@@ -211,6 +211,7 @@ def test_an_object_that_is_not_there_is_none_and_need_not_be_deleted(talk: Talk)
     assert connection.delete(CLAIMS, "a-0") is False
 
 
+@pytest.mark.slow
 def test_without_the_extra_a_line_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['lightkube'] = None; from metronome_opt.__main__ import main; "

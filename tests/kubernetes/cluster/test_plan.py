@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.__main__ import main
@@ -29,6 +29,7 @@ from metronome_opt.kubernetes.cluster.plan import (
 from metronome_opt.kubernetes.crd import custom_resource_definitions
 from tests.kubernetes.cluster.exports import GROUP, capacity, claim, desired
 from tests.kubernetes.cluster.fake import FakeCluster
+from tests.tiers import examples
 
 CLAIMS, CAPACITIES = claims_of(GROUP), capacities_of(GROUP)
 JOBS = ("a", "b", "c")
@@ -229,7 +230,7 @@ def holds(cluster: FakeCluster, wanted: list[Manifest]) -> bool:
     return all(stated(cluster.list(CLAIMS), job) == stated(wanted, job) for job in JOBS)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(exports(), exports())
 def test_afterwards_the_cluster_holds_what_is_desired_and_a_second_run_does_nothing(
     before: list[Manifest], after: list[Manifest]
@@ -242,7 +243,7 @@ def test_afterwards_the_cluster_holds_what_is_desired_and_a_second_run_does_noth
     assert planned(cluster, *after, prune=True).parts == ()
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(exports(), exports(), st.integers(0, 12), st.booleans(), st.booleans())
 def test_whichever_request_fails_each_job_is_as_it_was_or_as_desired(
     before: list[Manifest], after: list[Manifest], number: int, passing: bool, late: bool
@@ -258,7 +259,7 @@ def test_whichever_request_fails_each_job_is_as_it_was_or_as_desired(
         assert untouched or stated(now, job) == stated(after, job)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(exports(), exports(), st.integers(0, 12), st.booleans())
 def test_after_any_failure_the_next_run_completes(
     before: list[Manifest], after: list[Manifest], number: int, late: bool

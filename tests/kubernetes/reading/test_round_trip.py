@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job
@@ -13,6 +14,7 @@ from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.schedule import Schedule, Status
 from tests.kubernetes.reading.manifests import GROUP
+from tests.tiers import examples
 
 SLOT_MS = 5
 SLOTS = (4, 5, 6, 8, 12, 20)
@@ -77,7 +79,8 @@ def claimed(instance: Instance, offsets: dict[str, int]) -> Schedule:
     )
 
 
-@settings(max_examples=30, deadline=None)
+@pytest.mark.slow
+@examples(30, deadline=None)
 @given(scenarios(), st.data())
 def test_what_is_written_reads_back_as_the_same_instance(
     scenario: Scenario, data: st.DataObject

@@ -192,6 +192,7 @@ def test_names_are_text_whatever_they_look_like(page: Page, tmp_path: Path) -> N
         assert page.locator("#link-list .name").all_inner_texts() == [name]
 
 
+@pytest.mark.slow
 def test_a_large_fabric_is_drawn_in_parts_and_searched(page: Page, tmp_path: Path) -> None:
     instance = tangle(400, 300, 1, periods=(40, 50, 100), lengths=(5, 10))
     open_page(page, tmp_path, report(instance))

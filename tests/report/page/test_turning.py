@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Page
 
@@ -29,6 +29,7 @@ from tests.report.page.making import (
     wait_for_frames,
 )
 from tests.strategies import crowded, instances
+from tests.tiers import examples
 
 SUITES = Path(__file__).parents[3] / "benchmarks" / "suites"
 
@@ -72,7 +73,8 @@ def cases(draw: st.DrawFn) -> tuple[Instance, dict[str, int], int, list[dict[str
     return instance, stretch, draw(st.sampled_from((0, 0, 1, 3))), turns
 
 
-@settings(max_examples=15)
+@pytest.mark.slow
+@examples(15)
 @given(case=cases())
 def test_whatever_is_turned_the_page_shows_what_the_judge_says(
     lasting: Page,
