@@ -164,6 +164,7 @@ def test_a_lost_case_is_not_recorded_and_the_others_go_on(suite: Path, tmp_path:
     assert str(error) == "the worker died"
 
 
+@pytest.mark.slow
 def test_a_real_solver_is_recorded_as_the_judge_sees_it(suite: Path, tmp_path: Path) -> None:
     (trial,) = trials(suite, "greedy", limits=Limits(time_s=5))
     real = type(trial)(trial.member, trial.solver, 0, 1, trial.limits)

@@ -57,6 +57,7 @@ def dask(*arguments: str) -> Iterator[None]:
             process.terminate()
 
 
+@pytest.mark.slow
 def test_cases_run_on_a_cluster(cluster: str, suite: Path, tmp_path: Path) -> None:
     names = ("well", "abort", "eat", "hang_after_schedule", "overlap_denied")
     with dask_pool(cluster) as pool:

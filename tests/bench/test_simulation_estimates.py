@@ -65,6 +65,7 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
     assert " to 160" not in text
 
 
+@pytest.mark.slow
 def test_policies_that_are_all_equal(tmp_path: Path) -> None:
     records = [one(policy, 100.0, seed=seed) for policy in STUDY for seed in range(3)]
     with warnings.catch_warnings():

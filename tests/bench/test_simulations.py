@@ -132,6 +132,7 @@ def test_what_a_simulation_says_is_recorded(outcomes: dict[str, SimulationRecord
 # ------------------------------------------------------------------ what is left
 
 
+@pytest.mark.slow
 def test_a_campaign_that_resumes_runs_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     planned = cases("well", "refuse", seeds=2)

@@ -36,6 +36,7 @@ NOTHING = BestKnown(instances={})
 # ------------------------------------------------------------------ what is stored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_stored_value_has_a_true_certificate_and_no_bound_exceeds_it(family: str) -> None:
     entries = read_best_known().instances

@@ -59,6 +59,7 @@ def assert_no_job_overloads_a_link_alone(instance: Instance) -> None:
 # ------------------------------------------------------------------ all families
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_stored_files_are_what_the_generators_make_byte_for_byte(name: str) -> None:
     assert differences(FAMILIES[name]) == []

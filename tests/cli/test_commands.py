@@ -330,6 +330,7 @@ def test_fit_says_yes_or_who_stands_in_the_way(tmp_path: Path, capsys: Captured)
     assert main(["fit", str(path), "--cushion-slots", "9"]) == 1
 
 
+@pytest.mark.slow
 def test_stretched_jobs_are_told_drawn_and_verified(tmp_path: Path, capsys: Captured) -> None:
     # Bursts of 3 and 4 slots never fit into periods of 6 and 9; they do if both take 7 or more.
     jobs = (job("a", 6, (0, 3, 60), max_stretch=3), job("b", 9, (0, 4, 60)))

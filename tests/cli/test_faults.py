@@ -62,6 +62,7 @@ def test_a_front_is_written_before_a_full_pipe_is_found_out(small: Path, tmp_pat
     assert check(read_instance(small), read_schedule(folder / "point-001.json")) == ()
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_one_line(small: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -26,6 +26,7 @@ NOTHING = matrix()
 BURSTS = [[NOW_S - 1.0, "0"], [NOW_S, "1000"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "said"),
     [

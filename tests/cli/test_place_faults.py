@@ -155,6 +155,7 @@ def test_of_processes_at_once_each_places_its_job_or_says_why_not(folder: Folder
         assert len(told.splitlines()) == (1 if status else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("moment", "there"), [("before", False), ("after", True)])
 def test_a_job_is_placed_or_not_whenever_the_process_is_killed(
     moment: str, there: bool, folder: Folder
@@ -179,6 +180,7 @@ main(["place", {str(folder.state)!r}, {folder.file(job("a"))!r}])
     assert folder.place(job("b", tasks=1)) == 0
 
 
+@pytest.mark.slow
 def test_a_job_that_was_reserved_is_told_even_if_nobody_reads_it(folder: Folder) -> None:
     with Path("/dev/full").open("w") as full:
         run = subprocess.run(

@@ -131,6 +131,7 @@ def test_deciding_drawn_from_seeds(seed: int) -> None:
         check_all_decide(draw, ["search", "cpsat", "milp", "greedy"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_choosing_drawn_from_seeds(seed: int) -> None:
     draw = Random(seed)

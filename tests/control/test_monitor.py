@@ -89,6 +89,7 @@ def test_a_finding_that_comes_and_goes_is_not_believed() -> None:
         assert decision.claims == claims
 
 
+@pytest.mark.slow
 def test_a_job_that_flaps_is_moved_less_and_less_often() -> None:
     """It is late by as much again after each check, so that it is found every time."""
     claims = three_apart()

@@ -211,6 +211,7 @@ def test_one_memory_answers_many_questions(
         assert answer(compiled, forgetful, offsets, link) == truth
 
 
+@pytest.mark.slow
 @given(questions(), st.integers(0, 11))
 @examples(40)
 def test_turning_all_that_stands_asks_the_same(

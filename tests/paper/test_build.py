@@ -39,6 +39,7 @@ def log(generated: Generated, recorded: Recorded, tmp_path_factory: pytest.TempP
     return (folder / "main.log").read_text(encoding="utf-8", errors="replace")
 
 
+@pytest.mark.slow
 def test_it_has_the_length_of_a_paper(log: str) -> None:
     found = re.search(r"Output written on main\.pdf \((\d+) pages", log)
     assert found is not None

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from paper.__main__ import app
@@ -18,6 +19,7 @@ def test_the_plan_is_told_without_running_anything() -> None:
     assert "metronome simulate snapshot --seeds 5" in told.stdout
 
 
+@pytest.mark.slow
 def test_a_mistake_is_one_line_and_exit_status_2(tmp_path: Path) -> None:
     words = ["record", "solvers", str(tmp_path / "none.jsonl"), "--command", "c"]
     ended = subprocess.run(

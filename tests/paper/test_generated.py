@@ -42,6 +42,7 @@ def test_only_what_is_used_is_generated(complete: Recorded) -> None:
     assert found.missing == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("used", "told"),
     [
@@ -64,6 +65,7 @@ def test_what_is_not_recorded_stops_tex(tmp_path: Path) -> None:
     assert "\\PackageError" in found.texts["macros.tex"]
 
 
+@pytest.mark.slow
 def test_all_tables_and_figures_can_be_made(complete: Recorded, tmp_path: Path) -> None:
     used = [f"\\input{{generated/tables/{name}}}" for name in TABLES]
     used += [f"\\includegraphics{{generated/figures/{name}}}" for name in FIGURES]
@@ -80,6 +82,7 @@ def test_all_tables_and_figures_can_be_made(complete: Recorded, tmp_path: Path) 
         assert len({line.count("&") for line in rows}) == 1, name
 
 
+@pytest.mark.slow
 def test_figures_have_the_same_bytes_each_time(complete: Recorded, tmp_path: Path) -> None:
     for folder in ("one", "other"):
         draw(["profile", "snapshot"], complete, tmp_path / folder)

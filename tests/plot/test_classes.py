@@ -101,6 +101,7 @@ def test_nothing_known_before_is_not_drawn() -> None:
     assert "weight 4: 1 job, mean 1.000×" in texts(figure)
 
 
+@pytest.mark.slow
 def test_a_stretch_is_paid_for() -> None:
     problem = network(job("a", 4, (0, 2, 60), max_stretch=4), job("b", 4, (0, 2, 60), weight=4))
     figure = plot_classes(problem, {"a": 0, "b": 0}, {"a": 6, "b": 0}, stretch={"a": 4})

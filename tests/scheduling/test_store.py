@@ -162,6 +162,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         Store.create(tmp_path / "file" / "state", cluster([2, 2]))
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_has_the_state(folder: Path) -> None:
     script = f"from metronome_opt.scheduling.store import Store; Store({str(folder)!r})"
     command = [sys.executable, "-c", script]

@@ -88,6 +88,7 @@ def simple_ends(
 # ------------------------------------------------------------------ one burst
 
 
+@pytest.mark.slow
 def test_a_burst_takes_twice_as_long_once_half_of_its_link_is_lost() -> None:
     """4000 from 60 on: 2000 until 80, then 2000 at 50 instead of 100."""
     told = simple_ends(job("a", 10, (6, 4, 100)), changes=[(80, "link", 50)])

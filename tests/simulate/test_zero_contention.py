@@ -76,6 +76,7 @@ def test_links_that_just_carry_the_peak_hold_nobody_up(family: str, enforce: boo
         assert keep_their_period(wide, offsets, enforce) == {job.name for job in instance.jobs}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_jobs_that_fit_together_hold_nobody_up(family: str) -> None:
     """The best known schedules, without the jobs that do not fit beside those before them."""

@@ -123,6 +123,7 @@ def test_some_of_the_jobs_that_meet_are_gated_if_sharing_is_known(sharing: str) 
     assert fits.objective < 1.005
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_any_answer_is_true_of_its_instance(seed: int) -> None:
     draw = Random(seed)
@@ -142,6 +143,7 @@ def test_any_answer_is_true_of_its_instance(seed: int) -> None:
         assert_sound(result)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_answer() -> None:
     once, again = (
         solve(TIGHT, time_limit=None, workers=1, seed=5, stretch_limit="5%", sharing="tcp")

@@ -67,6 +67,7 @@ def test_the_hyperperiod_limit_holds_for_stretched_jobs(limit: int, sharing: str
     assert_sound(solve(limited, time_limit=None, workers=1, **options))
 
 
+@pytest.mark.slow
 def test_groups_that_share_a_wide_link_keep_its_hyperperiod_within_the_limit() -> None:
     # With a cushion those on "x" fit into 21 slots, those on "y" into 22. On the link in the middle
     # 21 slots of some and 20 of the others come to 420, and 21 and 22 would come to 462.
@@ -90,6 +91,7 @@ def test_groups_that_share_a_wide_link_keep_its_hyperperiod_within_the_limit() -
     assert gated_jobs(limited) == "x0 x1 x2"
 
 
+@pytest.mark.slow
 def test_periods_without_a_common_denominator_are_no_obstacle() -> None:
     # Shares of 1 / 997, 1 / 991, ... have none that fits 64 bits.
     periods = (997, 991, 983, 977, 971, 967)

@@ -130,6 +130,7 @@ def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(Portfolio, "_improve_one", failing_improve)
 
 
+@pytest.mark.slow
 def test_a_callback_stops_all_workers() -> None:
     seen: list[Fraction | None] = []
 
@@ -230,6 +231,7 @@ def test_memory_that_runs_out_leaves_what_was_found(monkeypatch: pytest.MonkeyPa
     assert "stopped: out of memory" in result.notes
 
 
+@pytest.mark.slow
 def test_more_rounds_are_never_worse_and_stay_true() -> None:
     names = [job.name for job in TOUGH.jobs]
     least: Fraction | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 
 from metronome_opt.instance import Instance
@@ -97,6 +98,7 @@ def test_results_say_what_proved_each_block(instance: Instance) -> None:
             assert all(block.proved_by for block in result.blocks)
 
 
+@pytest.mark.slow
 def test_open_blocks_add_up_as_well() -> None:
     for solver in ("auto", "branch-bound"):
         result = solve(hard_instance(), solver, time_limit=0.7, workers=1)

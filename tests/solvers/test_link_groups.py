@@ -90,6 +90,7 @@ def test_links_whose_optimum_is_not_proved_in_time_do_not_mislead(instance: Inst
             assert search.incumbent == search.bound == best
 
 
+@pytest.mark.slow
 def test_what_is_stopped_stays_true() -> None:
     search = searching(hard_instance(12, 4), time_limit=0.3)
     groups = LinkGroups(search)

@@ -26,6 +26,7 @@ PLAN = Plan(SLOTS, {"a": 100, "b": 100})
 # ------------------------------------------------------------------ machines without namespaces
 
 
+@pytest.mark.slow
 def test_a_machine_without_the_tools_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.testbed", "run", "one", "--output", tmp_path / "x"],

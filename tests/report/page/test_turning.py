@@ -217,6 +217,7 @@ def test_keys_that_come_faster_than_frames_all_count(page: Page, tmp_path: Path)
     assert offsets_after(page, instance) == {"a": 8, "b": 12}
 
 
+@pytest.mark.slow
 def test_what_has_happened_is_told_to_those_who_do_not_see_it(page: Page, tmp_path: Path) -> None:
     instance = two_jobs()
     open_page(page, tmp_path, page_of(instance, schedule_of(instance, {"a": 0, "b": 8})))
