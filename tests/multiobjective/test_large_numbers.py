@@ -74,3 +74,10 @@ def test_seventy_priority_classes(solver: str) -> None:
     many = network(*(job(f"job-{n}", 2, (0, 1, 60), weight=n + 1) for n in range(70)))
     found = solve(many, solver, strict=True, time_limit=2, workers=1)
     assert check(many, found.schedule) == ()
+
+
+def test_a_link_of_more_jobs_than_an_array_has_axes() -> None:
+    many = network(*(job(f"job-{n}", 4, (0, 1, 2)) for n in range(70)))
+    found = solve(many, objectives=["latency", "wait"], time_limit=1, workers=1)
+    assert check(many, found.schedule) == ()
+    assert found.schedule.objectives["latency"] == 0

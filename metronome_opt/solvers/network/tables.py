@@ -142,7 +142,7 @@ def contention_cells(
     Returns
     -------
     array
-        Units, shape (offsets of each user).
+        Units, shape (offsets of each user that has several).
     """
     shared = compiled.links[link]
     alone = compile_instance(restrict(compiled.instance, frozenset([shared.name])))
@@ -159,12 +159,23 @@ def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints |
 
     None if the search is stopped.
     """
-    values = np.empty([len(domain) for domain in domains], dtype=np.int64)
+    # numpy knows 64 axes, and a job with one offset needs none.
+    several = [user for user, domain in enumerate(domains) if len(domain) > 1]
+    # One pass scores a job at all its offsets: best spent on the largest domain.
+    order = sorted(several, key=lambda user: len(domains[user]))
+    values = np.empty([len(domains[user]) for user in several], dtype=np.int64)
     tables = compiled.tables
     demand, work = compiled.empty_demand(), workspace(compiled)
     costs = [np.empty(period, dtype=np.int64) for period in tables.period]
-    # One pass scores a job at all its offsets: best spent on the largest domain.
-    order = sorted(range(len(domains)), key=lambda user: len(domains[user]))
+    fixed = 0
+    for user, domain in enumerate(domains):
+        if len(domain) == 1:
+            score_job(tables, demand, user, costs[user], work)
+            fixed += int(costs[user][domain[0]])
+            put_job(tables, demand, user, domain[0], 1)
+    if not order:
+        values[...] = fixed
+        return values
 
     def descend(depth: int, spent: int, part: Ints) -> None:
         user = order[depth]
@@ -187,7 +198,8 @@ def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints |
             descend(depth + 1, spent + int(cost[offset]), part[entry])
             put_job(tables, demand, user, offset, -1)
 
-    descend(0, 0, np.moveaxis(values, order, range(len(order))))
+    axes = [several.index(user) for user in order]
+    descend(0, fixed, np.moveaxis(values, axes, range(len(order))))
     return None if search.stopped else values
 
 
