@@ -184,7 +184,7 @@ def slowdowns() -> Iterator[tuple[str, Any]]:
 def judged() -> Iterator[tuple[str, Any]]:
     """Yield what the judge says of stored instances unshifted, and of false statements."""
     for path in sorted(SUITES.glob("*/*.json")):
-        if path.stat().st_size > 400_000 or "manifest" in path.name:
+        if path.stat().st_size > 400_000 or path.name == "index.json":
             continue
         try:
             instance = package.read_instance(path)
