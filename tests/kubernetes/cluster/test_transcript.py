@@ -1,4 +1,4 @@
-"""README's session with a cluster, run line by line against a real API server."""
+"""The session with a cluster in the documents, run line by line against a real API server."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         server.stop()
 
 
-def test_the_session_in_the_readme_goes_as_it_says(
+def test_the_session_goes_as_it_is_shown(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     folder = tmp_path / "here"
     shutil.copytree(ROOT / "docs" / "example-cluster", folder / "docs" / "example-cluster")
-    for command, expected in session("README.md", "A cluster takes the claims"):
+    for command, expected in session("docs/kubernetes.md", "A cluster takes the claims"):
         printed = run(command, folder, environment)
         assert agrees(printed, expected), (command, printed)
