@@ -123,9 +123,7 @@ def run_arrivals(hours: float) -> int:
     """Let jobs of the study fabric-1024 arrive under `default`; return how many events happen."""
     study = read_study(_ROOT / STUDIES / "fabric-1024.yaml")
     cell = study.cells[0]
-    dynamic = study.draw.dynamic
-    assert dynamic is not None
-    draw = Draw(dynamic=dynamic.model_copy(update={"hours": hours}))
+    draw = Draw(dynamic=study.draw.generator.model_copy(update={"hours": hours}))
     conditions = study.conditions_of(cell).model_copy(update={"horizon_s": 3600 * hours})
     scenario = study.model_copy(update={"draw": draw}).scenario(cell, seed=0)
     run = simulate(scenario, "default", conditions=conditions, sample_s=study.sample_s)

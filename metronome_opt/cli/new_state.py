@@ -34,8 +34,8 @@ def new_state(
     """
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario
+    from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
-    from metronome_opt.scheduling.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scheduling.gang import gangs_of
     from metronome_opt.scheduling.place import place_all
     from metronome_opt.scheduling.state import ClusterState

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
 from metronome_opt.records import read_as
+from metronome_opt.scenario.cluster import Gpu, ListedCluster, most_free
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.machines import Gpu, ListedCluster, most_free
-from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, network_of
-from metronome_opt.scenario.rounding import Rounded, round_to
-from metronome_opt.scenario.traffic import Iteration, Setting, iteration
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work
+from metronome_opt.scenario.traffic import Iteration, Rounded, Setting, iteration, round_to
 from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, workload_named
 
 if TYPE_CHECKING:
@@ -179,7 +178,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
             f"limit of {hyperperiod_limit}; coarsen the slots or raise the limit"
         )
     workloads = workloads_of(scenario)
-    network = network_of(scenario.cluster)
+    network = scenario.cluster.listed
     placements = _place_tasks(scenario)
     tasks: list[Task] = []
     traffic: list[JobTraffic] = []
@@ -286,11 +285,7 @@ def _traffic_of(
         return JobTraffic(job.name, job.workers, "stated", "stated", None, rounded)
     if workload is None:
         raise InputError("traffic: missing; state it, or name a model")
-    gpu, nic = network.gpu, scenario.cluster.nic
-    rate, link = min(
-        ((network.capacities[link] // count, link) for link, count in counts.items()),
-        default=(nic, None),
-    )
+    gpu, (rate, link) = network.gpu, network.fastest(counts)
     if not rate:
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
     setting = setting_of(job, workload, gpu, rate)
@@ -302,7 +297,7 @@ def _traffic_of(
         assumptions.append(f"sustained_tflops = {float(speed.value):g}: {speed.assumed}")
     if link is None:
         assumptions.append("all tasks share a node, so that no link carries anything")
-    elif rate < nic:
+    elif rate < network.nic:
         assumptions.append(f"each task sends at most {rate} Mbit/s, its share of {link}")
     return JobTraffic(
         job.name, job.workers, workload.name, workload.kind, setting, rounded, tuple(assumptions)

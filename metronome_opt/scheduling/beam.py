@@ -11,8 +11,13 @@ import numpy as np
 
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scheduling.cycle import Cycle, Decision, Partial, decide
-from metronome_opt.scheduling.filtering import filter_nodes
-from metronome_opt.scheduling.scoring import network_costs, normalise, normalised, score_nodes
+from metronome_opt.scheduling.nodes import (
+    filter_nodes,
+    network_costs,
+    normalise,
+    normalised,
+    score_nodes,
+)
 from metronome_opt.scheduling.tree import NEVER, filled, packed
 
 _FEW = 8  # racks of which compact places are made
@@ -34,7 +39,7 @@ def place_greedily(cycle: Cycle) -> Decision | None:
 
 def rank_nodes(cycle: Cycle, partial: Partial) -> list[int]:
     """Return the nodes that can take the next task of a gang, the best first."""
-    nodes = filter_nodes(cycle, partial).nodes
+    nodes = filter_nodes(cycle, partial)
     scores = score_nodes(cycle, partial, nodes).score
     network = normalised(network_costs(cycle, partial, nodes))
     hosts = cycle.state.cluster.nodes
@@ -93,7 +98,7 @@ def _beam(
 
 def _candidates(cycle: Cycle, partial: Partial, turn: Ints, branching: int) -> Iterator[int]:
     """Yield nodes for the next task, no more than half of them in one rack."""
-    nodes = filter_nodes(cycle, partial).nodes
+    nodes = filter_nodes(cycle, partial)
     costs = score_nodes(cycle, partial, nodes).least
     rack = cycle.state.rack[nodes]
     network = network_costs(cycle, partial, nodes)

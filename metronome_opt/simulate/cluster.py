@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.machines import ListedCluster, most_free
-from metronome_opt.scenario.model import Cluster, network_of
+from metronome_opt.scenario.cluster import Cluster, ListedCluster, most_free
 
 _Rack = Mapping[str, int]  # tasks that there are GPUs for, by node
 _WHOLE_RACKS = 8  # looked at where several have room for a job
@@ -62,7 +61,7 @@ class Machines:
 
     def __init__(self, cluster: Cluster | ListedCluster) -> None:
         self.cluster = cluster
-        self.network = network_of(cluster)
+        self.network = cluster.listed
         self.capacities = self.network.capacities
         self.nic = cluster.nic
         self.gpus = sum(cluster.gpus_of.values())

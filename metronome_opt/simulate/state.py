@@ -14,8 +14,7 @@ from functools import cached_property
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.build import setting_of, workloads_of
 from metronome_opt.scenario.model import Scenario, Work
-from metronome_opt.scenario.rounding import Rounded, to_slots
-from metronome_opt.scenario.traffic import Iteration, iteration
+from metronome_opt.scenario.traffic import Iteration, Rounded, iteration, to_slots
 from metronome_opt.scenario.workload import Workload
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Sharing

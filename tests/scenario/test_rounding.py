@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Phase
-from metronome_opt.scenario.rounding import to_slots
-from metronome_opt.scenario.traffic import Burst, Iteration
+from metronome_opt.scenario.traffic import Burst, Iteration, to_slots
 
 
 def burst(after: int | str, volume: int | str, rate: int) -> Burst:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from metronome_opt.scenario import Cluster
-from metronome_opt.scenario.model import network_of
 from tests.scenario.examples import scenario
 
 
@@ -16,7 +15,7 @@ def cluster(**changes: Any) -> Cluster:
 
 
 def test_leaf_spine() -> None:
-    network = network_of(cluster())
+    network = cluster().listed
     # Three nodes of 50 Gbit/s a rack, half of it upwards.
     assert dict(network.capacities) == {
         **dict.fromkeys([f"node-0{index}" for index in range(6)], 50_000),
@@ -33,12 +32,12 @@ def test_leaf_spine() -> None:
 
 @pytest.mark.parametrize(("ratio", "uplink"), [(None, 150_000), ("4:3", 112_500), ("7:1", 21_428)])
 def test_an_uplink_carries_its_share_rounded_down(ratio: str | None, uplink: int) -> None:
-    assert network_of(cluster(oversubscription=ratio)).capacities["rack-1-uplink"] == uplink
+    assert cluster(oversubscription=ratio).listed.capacities["rack-1-uplink"] == uplink
 
 
 def test_a_single_switch_has_interfaces_and_nothing_else() -> None:
     switch = {"topology": "single-switch", "racks": None, "oversubscription": None}
-    network = network_of(cluster(**switch, nic_gbps=2.5, nodes=2))
+    network = cluster(**switch, nic_gbps=2.5, nodes=2).listed
     assert dict(network.capacities) == {"node-00": 2500, "node-01": 2500}
     assert (network.racks, network.zone_costs, {node.rack for node in network.nodes}) == (
         (),
@@ -60,7 +59,7 @@ def test_a_single_switch_has_interfaces_and_nothing_else() -> None:
     ],
 )
 def test_flows_are_the_tasks_behind_a_link(placement: list[str], expected: dict[str, int]) -> None:
-    counts = network_of(cluster()).flows(placement)
+    counts = cluster().listed.flows(placement)
     assert dict(counts) == expected
     assert list(counts) == list(expected)  # in the order of the links
 

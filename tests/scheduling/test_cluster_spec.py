@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.model import Cluster
-from metronome_opt.scheduling.cluster import ClusterSpec, read_cluster
+from metronome_opt.scenario.cluster import Cluster, ClusterSpec, read_cluster
 
 GPU = {"name": "A100", "sustained_tflops": {"value": 62.5, "assumed": "for the test"}}
 DOCUMENT: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metronome_opt.scheduling.demand import Demand
+from metronome_opt.scheduling.state import Demand
 from tests.scheduling.clusters import running
 
 # On link 0: slots 2 to 5 of 12, and 7 and 0 of 8.

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.scheduling.cluster import Resources
+from metronome_opt.scenario.cluster import Resources
 from metronome_opt.scheduling.cycle import Cycle, Partial
-from metronome_opt.scheduling.filtering import filter_nodes
 from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.nodes import filter_nodes, refusals
 from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import CASES, cluster, every_place, gang, state_of
 
@@ -20,10 +20,8 @@ def refused(state: ClusterState, asked: Gang, placed: str = "") -> dict[str, str
     """Return the reasons of all nodes that do not pass, tasks being on the nodes named."""
     cycle = Cycle(state, asked)
     partial = cycle.partial([state.node_index(name) for name in placed.split()])
-    filtered = filter_nodes(cycle, partial)
-    names = [state.cluster.nodes[node].name for node in filtered.nodes]
-    reasons = dict(filtered)
-    assert len(filtered) == len(reasons)
+    names = [state.cluster.nodes[node].name for node in filter_nodes(cycle, partial)]
+    reasons = refusals(cycle, partial)
     assert not set(names) & set(reasons)
     assert set(names) | set(reasons) == {node.name for node in state.cluster.nodes}
     return reasons
@@ -101,7 +99,7 @@ def test_a_place_passes_task_by_task_if_and_only_if_reserving_accepts_it(cycle: 
     for nodes in combinations_with_replacement(range(len(cycle.room)), cycle.gang.tasks):
         passes, partial = True, Partial()
         for node in nodes:
-            passes = passes and node in filter_nodes(cycle, partial).nodes
+            passes = passes and node in filter_nodes(cycle, partial)
             partial = cycle.add(partial, node)
         assert passes == (nodes in places)
 
@@ -111,9 +109,9 @@ def test_taking_any_nodes_that_pass_leads_to_a_place_if_there_is_one(
     cycle: Cycle, data: st.DataObject
 ) -> None:
     partial = Partial()
-    passing = filter_nodes(cycle, partial).nodes.tolist()
+    passing = filter_nodes(cycle, partial).tolist()
     assert bool(passing) == any(True for _ in every_place(cycle))
     while passing and partial.tasks < cycle.gang.tasks:
         partial = cycle.add(partial, data.draw(st.sampled_from(passing)))
-        passing = filter_nodes(cycle, partial).nodes.tolist()
+        passing = filter_nodes(cycle, partial).tolist()
         assert passing or partial.tasks == cycle.gang.tasks

@@ -12,9 +12,8 @@ import yaml
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario import Scenario, load, locate, read_scenario
-from metronome_opt.scenario.machines import Gpu
-from metronome_opt.scheduling.cluster import ClusterSpec, Resources
-from metronome_opt.scheduling.gang import Gang, gangs_of, read_request, stretch_for
+from metronome_opt.scenario.cluster import ClusterSpec, Gpu, Resources
+from metronome_opt.scheduling.gang import Gang, gangs_of, read_request
 from tests.scheduling.clusters import cluster, gang
 
 # A forward pass of 10 samples takes 100 ms at 20 TFLOPS; 2 workers send 625 MB, 5,000 Mbit, each.
@@ -188,7 +187,7 @@ def test_a_period_is_stretched_to_the_next_divisor(
     period: int, max_stretch: int, stretch: int
 ) -> None:
     asked = gang(2, (0, 1, 60), period=period, max_stretch=max_stretch)
-    assert stretch_for(asked, 24) == stretch
+    assert asked.stretch_for(24) == stretch
 
 
 @pytest.mark.parametrize(
@@ -204,7 +203,7 @@ def test_a_period_that_cannot_be_stretched_so_far_is_refused(
 ) -> None:
     asked = gang(2, (0, 1, 60), period=period, max_stretch=max_stretch)
     with pytest.raises(InputError) as caught:
-        stretch_for(asked, 24)
+        asked.stretch_for(24)
     assert message in str(caught.value)
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Link
-from metronome_opt.scheduling.cluster import ClusterSpec, Distance, Host, Rack, Resources
+from metronome_opt.scenario.cluster import ClusterSpec, Distance, Host, Rack, Resources
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.scoring import network_costs, normalise, normalised
+from metronome_opt.scheduling.nodes import network_costs, normalise, normalised
 from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import gang
 

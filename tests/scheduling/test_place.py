@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.cluster import Resources
+from metronome_opt.scenario.cluster import Resources
 from metronome_opt.scheduling.cycle import First
-from metronome_opt.scheduling.filtering import why_not
+from metronome_opt.scheduling.nodes import why_not
 from metronome_opt.scheduling.place import SEARCHES, place_all, place_job
 from tests.scheduling.clusters import cluster, gang, running, state_of
 

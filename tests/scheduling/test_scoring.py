@@ -10,9 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.scheduling.cycle import Cycle, First, Partial
-from metronome_opt.scheduling.filtering import filter_nodes
 from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.scoring import Scores, score_nodes
+from metronome_opt.scheduling.nodes import Scores, filter_nodes, score_nodes
 from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import (
     CASES,
@@ -117,10 +116,10 @@ def test_what_weighs_nothing_is_late_at_no_cost_and_has_the_best_score() -> None
 def test_the_last_task_costs_what_the_judge_finds(cycle: Cycle, data: st.DataObject) -> None:
     partial = Partial()
     for _ in range(cycle.gang.tasks - 1):
-        passing = filter_nodes(cycle, partial).nodes
+        passing = filter_nodes(cycle, partial)
         assume(len(passing))
         partial = cycle.add(partial, data.draw(st.sampled_from(passing.tolist())))
-    scores = score_nodes(cycle, partial, filter_nodes(cycle, partial).nodes)
+    scores = score_nodes(cycle, partial, filter_nodes(cycle, partial))
     placed = [node for node, count in partial.nodes.items() for _ in range(count)]
     for i, node in enumerate(scores.nodes.tolist()):
         judged = judged_costs(cycle, [*placed, node])

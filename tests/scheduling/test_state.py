@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from benchmarks.happenings import draw, small_cluster, somewhere
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.claim import Event, Reserved, Revised, Unreserved
+from metronome_opt.scheduling.gang import Event, Reserved, Revised, Unreserved
 from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.scheduling.views import differences, instance_of, rebuilt, schedule_of
 from metronome_opt.verify import evaluate

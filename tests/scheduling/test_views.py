@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
 from metronome_opt.verify import check

@@ -14,18 +14,17 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError
 from metronome_opt.records import Record
-from metronome_opt.scenario.machines import ListedCluster
-from metronome_opt.scenario.model import Cluster, Work, network_of, read_scenario
-from metronome_opt.scenario.rounding import batches_around, suitable_batches
-from metronome_opt.scenario.traffic import Setting, iteration
+from metronome_opt.scenario.cluster import Cluster, ListedCluster
+from metronome_opt.scenario.model import Work, read_scenario
+from metronome_opt.scenario.traffic import Setting, batches_around, iteration, suitable_batches
 from metronome_opt.scenario.workload import (
     HybridParallel,
     TensorParallel,
     Workload,
     data_folder,
-    read_workload,
+    workload_named,
 )
 
 Mix = Literal["harmonic", "any", "free"]
@@ -137,13 +136,7 @@ class Setup:
         InputError
             If there is none.
         """
-        path = self.files.get(model.lower())
-        if path is None:
-            raise InputError(
-                f"model: there is no workload {show(model)}; known are "
-                f"{', '.join(sorted(self.files))}"
-            )
-        return read_workload(path)
+        return workload_named(model, self.files)
 
     def alone_s(
         self, workload: Workload, workers: int, batch: int, nodes: Sequence[str] | None = None
@@ -183,16 +176,9 @@ class Setup:
             wanted if mix == "harmonic" else (),
         )
 
-    @cached_property
-    def _network(self) -> ListedCluster:
-        return network_of(self.cluster)
-
     def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Setting:
-        counts = self._network.flows(nodes) if nodes else {}
-        rate = min(
-            (self._network.capacities[link] // count for link, count in counts.items()),
-            default=self.cluster.nic,
-        )
+        network = self.cluster.listed
+        rate, _ = network.fastest(network.flows(nodes or ()))
         return Setting(workers, batch, self.cluster.gpu.flops, rate)
 
 
@@ -255,19 +241,3 @@ Span = Annotated[
 """The least and the most of what is drawn evenly."""
 
 Seconds = Annotated[float, Field(gt=0, le=10**7, allow_inf_nan=False)]
-
-
-class Given(Generator):
-    """The same jobs for every seed, which is left to what disturbs them.
-
-    Parameters
-    ----------
-    work
-        The jobs, as in a scenario.
-    """
-
-    work: Annotated[tuple[Work, ...], Field(strict=False)]
-
-    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:  # noqa: ARG002 (as all generators)
-        """Return the jobs."""
-        return self.work

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from metronome_opt.simulate.conditions import Sharing
     from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
 
-ENTRY_POINTS = "metronome_opt.policies"
+_ENTRY_POINTS = "metronome_opt.policies"
 
 
 class Policy(Protocol):
@@ -80,6 +81,11 @@ class Registration:
 
 _HERE = "metronome_opt.simulate.policies"
 _METRONOME = f"{_HERE}.metronome:Metronome"
+
+if TYPE_CHECKING:
+    REGISTERED: Mapping[str, Registration]
+    POLICIES: Mapping[str, str]
+    PARTS: Mapping[str, str]
 
 # From what clusters do today to what no policy can do better. The colours are those of Okabe and
 # Ito; the dashes tell the lines in a print without colours.
@@ -142,32 +148,41 @@ _OURS |= {
 }
 
 
+@cache
 def _registered() -> dict[str, Registration]:
     """Return all policies by name: ours, then those of other packages."""
     found = dict(_OURS)
-    for point in entry_points(group=ENTRY_POINTS):
+    for point in entry_points(group=_ENTRY_POINTS):
         registration = point.load()
         if point.name in found or not isinstance(registration, Registration):
             raise InputError(
-                f"{ENTRY_POINTS}: {point.name}: {point.value}: must be a Registration, and the "
+                f"{_ENTRY_POINTS}: {point.name}: {point.value}: must be a Registration, and the "
                 "name one that no other policy has"
             )
         found[point.name] = registration
     return found
 
 
-REGISTERED = _registered()
-POLICIES = {name: found.about for name, found in REGISTERED.items() if not found.part}
-PARTS = {name: found.about for name, found in REGISTERED.items() if found.part}
-"""Parts of policies, to see what brings how much."""
+def __getattr__(name: str) -> Any:
+    """Return `REGISTERED`, or what `POLICIES` and the `PARTS` of policies do, by their names.
+
+    They are made when they are asked for: what other packages add imports this module in turn.
+    """
+    if name == "REGISTERED":
+        return _registered()
+    if name not in ("POLICIES", "PARTS"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    parts = name == "PARTS"
+    return {name: found.about for name, found in _registered().items() if found.part == parts}
 
 
 def find_policy(name: str, seed: int) -> Policy:
     """Return the policy called `name`; an unknown name is an `InputError` that lists them all."""
-    if name not in REGISTERED:
-        known = ", ".join([*POLICIES, *PARTS])
-        raise InputError(f"policy: {show(name)} is not known; choose from {known}")
-    found = REGISTERED[name]
+    if name not in _registered():
+        raise InputError(
+            f"policy: {show(name)} is not known; choose from {', '.join(_registered())}"
+        )
+    found = _registered()[name]
     make: Any = found.make
     if isinstance(make, str):
         module, _, attribute = make.partition(":")

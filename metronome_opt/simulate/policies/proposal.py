@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.rounding import to_slots
-from metronome_opt.scheduling.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.traffic import to_slots
 from metronome_opt.scheduling.cycle import Cycle, decide
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.place import place_job
