@@ -431,7 +431,7 @@ class Cluster(Record):
         """The GPUs of each node."""
         return dict.fromkeys(self.node_names, self.gpus)
 
-    @cached_property
+    @property
     def listed(self) -> ListedCluster:
         """The same with its machines one by one.
 
@@ -554,7 +554,8 @@ class ClusterSpec(_Fabric, _Grid):  # the fields of the last base come first
                 f"{name}: slots of {show(slot_ms)} ms do not fill a hyperperiod of "
                 f"{show(hyperperiod_ms)} ms; choose a divisor"
             )
-        tree = {field: getattr(cluster.listed, field) for field in _Fabric.model_fields}
+        listed = cluster.listed
+        tree = {field: getattr(listed, field) for field in _Fabric.model_fields}
         try:
             return cls(name=name, slot_ms=slot_ms, hyperperiod=hyperperiod_ms // slot_ms, **tree)
         except ValidationError as error:

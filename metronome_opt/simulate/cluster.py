@@ -55,18 +55,19 @@ class Machines:
 
     Attributes
     ----------
-    free
-        GPUs that are free, by node.
+    network, capacities
+        The machines one by one, and what each link carries in Mbit/s.
+    gpus, free
+        GPUs in all, and those that are free, by node.
+    racks
+        The nodes of each.
     """
 
     def __init__(self, cluster: Cluster | ListedCluster) -> None:
-        self.cluster = cluster
         self.network = cluster.listed
         self.capacities = self.network.capacities
-        self.nic = cluster.nic
         self.gpus = sum(cluster.gpus_of.values())
         self.free: Counter[str] = Counter(cluster.gpus_of)
-        self.rack_of = {node.name: node.rack for node in self.network.nodes}
         self.racks: dict[str | None, list[str]] = {}
         for node in self.network.nodes:
             self.racks.setdefault(node.rack, []).append(node.name)
@@ -77,31 +78,19 @@ class Machines:
         return self.free.total()
 
     def placement(self, nodes: Sequence[str], each: int = 1) -> Placement:
-        """Return what it means for the network to run a job's tasks on these nodes.
+        """Return what it means for the network to run tasks of `each` GPUs on nodes, one per task.
 
-        Parameters
-        ----------
-        nodes
-            One per task.
-        each
-            GPUs of a task.
-
-        Raises
-        ------
-        InputError
-            If a link does not have 1 Mbit/s for each of the tasks.
+        An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
         """
         chosen = tuple(sorted(nodes))
         links = self.network.flows(chosen)
-        shares = {link: self.capacities[link] // count for link, count in links.items()}
-        for link, share in shares.items():
-            if not share:
-                raise InputError(
-                    f"{link}: its {self.capacities[link]} Mbit/s are less than 1 Mbit/s for each "
-                    f"of the {links[link]} tasks of a job; widen it or use fewer workers"
-                )
-        rate = min(shares.values(), default=self.nic)
-        racks = len({self.rack_of[node] for node in chosen})
+        rate, link = self.network.fastest(links)
+        if not rate and link is not None:
+            raise InputError(
+                f"{link}: its {self.capacities[link]} Mbit/s are less than 1 Mbit/s for each "
+                f"of the {links[link]} tasks of a job; widen it or use fewer workers"
+            )
+        racks = len({self.network.hosts[node].rack for node in chosen})
         return Placement(chosen, links, rate, racks, each)
 
     def fits(self, nodes: Sequence[str], each: int = 1) -> bool:

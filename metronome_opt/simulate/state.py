@@ -184,6 +184,11 @@ class Placed:
     score: float | None = None
     elongation_ms: float | None = None
 
+    def follow(self, order: Order) -> None:
+        """Take down what it is to do from now on."""
+        self.slot, self.score = order.slot, order.score
+        self.elongation_ms = order.elongation_ms
+
     @property
     def claim(self) -> Rounded:
         """What it claims there, in slots."""

@@ -129,13 +129,7 @@ class Setup:
         return self.cluster.nodes * self.cluster.gpus
 
     def workload(self, model: str) -> Workload:
-        """Return the workload of a model.
-
-        Raises
-        ------
-        InputError
-            If there is none.
-        """
+        """Return the workload of a model; one that is not known is an `InputError`."""
         return workload_named(model, self.files)
 
     def alone_s(
@@ -176,9 +170,12 @@ class Setup:
             wanted if mix == "harmonic" else (),
         )
 
+    @cached_property
+    def _network(self) -> ListedCluster:
+        return self.cluster.listed
+
     def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Setting:
-        network = self.cluster.listed
-        rate, _ = network.fastest(network.flows(nodes or ()))
+        rate, _ = self._network.fastest(self._network.flows(nodes or ()))
         return Setting(workers, batch, self.cluster.gpu.flops, rate)
 
 

@@ -104,13 +104,13 @@ _OURS: dict[str, Registration] = {
     ),
     "cassini": Registration(
         "most compatible placement, time shifts of CASSINI",
-        f"{_HERE}.cassini:Cassini",
+        f"{_HERE}.rivals:Cassini",
         line=("#D55E00", (0, (5, 1.5, 1, 1.5)), 1.6),
         usual=True,
     ),
     "metronome-greedy": Registration(
         "fewest conflicts of the new job, then least contention, rotated once",
-        f"{_HERE}.greedy:MetronomeGreedy",
+        f"{_HERE}.rivals:MetronomeGreedy",
         line=("#009E73", (0, (3, 1.2)), 1.6),
         usual=True,
     ),

@@ -8,7 +8,10 @@ from metronome_opt.simulate.cluster import Placement, candidates, spread
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, peak_rate
 
-_CANDIDATES = 64
+CANDIDATES = 12
+"""Placements that policies look at which ask what a place brings."""
+
+_MANY = 64  # of which the bandwidth is asked only
 
 
 class Default:
@@ -48,14 +51,9 @@ class Exclusive(Default):
 
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Take the nearest placement whose bandwidth is free."""
-        load = state.load()
-        fitting = (
-            placement
-            for placement in candidates(
-                state.machines, job.work.workers, _CANDIDATES, job.work.each.gpus
-            )
-            if _fits(job, placement, state, load)
-        )
+        load, each = state.load(), job.work.each.gpus
+        places = candidates(state.machines, job.work.workers, _MANY, each)
+        fitting = [place for place in places if _fits(job, place, state, load)]
         return min(fitting, key=network_cost, default=None)
 
     def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:

@@ -1,4 +1,4 @@
-"""CASSINI: the most compatible of several placements, and the time shifts that make it so."""
+"""Policies to compare with that choose the best of some placements: CASSINI's, and a greedy one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.simulate.cluster import Placement, candidates
-from metronome_opt.simulate.policies.greedy import CANDIDATES
-from metronome_opt.simulate.policies.plain import Default, network_cost
-from metronome_opt.simulate.policies.rotation import Crowd, crowd_of, predictions
+from metronome_opt.simulate.policies.plain import CANDIDATES, Default, network_cost
+from metronome_opt.simulate.policies.rotation import (
+    Crowd,
+    best_rotation,
+    crowd_of,
+    newcomer,
+    predictions,
+)
 from metronome_opt.simulate.runner import Manner
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate
 
-_DRIFT = 0.05  # of a period: who is off by no more is left alone
-_EFFORT = 1  # rounds of search on each link
+_DRIFT = 0.05  # of a period: who is off by no more is left alone by CASSINI
+_EFFORT = 1  # rounds of its search on each link
 
 
 class Cassini(Default):
@@ -74,3 +79,56 @@ def _badness(job: TrainingJob, placement: Placement, state: State) -> tuple[bool
         scores = [report.score for report in reports if report.name in mine and report.jobs > 1]
         mean = sum(scores, Fraction(0)) / len(scores) if scores else Fraction(1)
         return shifts.closing > 0, 1 - mean
+
+
+class MetronomeGreedy(Default):
+    """Scores candidate placements by the best rotation there: compatibility before contention.
+
+    That is, by the links to whose contention the job adds, then by how much. A task that gets less
+    than its interface because of its own job's other tasks counts as slowed down with the latter.
+    Ties are broken by network cost. Running jobs stay where they are. The job keeps its slot as
+    long as it can; once late, it goes on from where it is.
+
+    Source: kubernetes-sigs/scheduler-plugins issue 955, Score and NormalizeScore, but for the
+    compatibility.
+    """
+
+    def place(self, job: TrainingJob, state: State) -> Placement | None:
+        """Return the candidate of least price."""
+        return min(
+            candidates(state.machines, job.work.workers, CANDIDATES, job.work.each.gpus),
+            key=lambda placement: (*_price(job, placement, state), network_cost(placement)),
+            default=None,
+        )
+
+    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
+        """Give each new job its best offset, and those without a slot theirs as it is."""
+        orders = []
+        for index in came:
+            crowd = newcomer(state, index)
+            if crowd is None:
+                continue
+            offsets = [job.fixed_offset or 0 for job in crowd.instance.jobs]
+            offsets[crowd.members.index(index)] = best_rotation(crowd, index)[0]
+            group = state.engine.new_group()
+            for member, start in zip(crowd.members, crowd.starts(offsets, turn=False), strict=True):
+                if member == index or state.running[member].slot is None:
+                    slot = crowd.slot(member, manner=Manner.SLIDE, group=group)
+                    orders.append(Order(member, slot, start))
+        return orders
+
+
+def _price(job: TrainingJob, placement: Placement, state: State) -> tuple[int, Fraction]:
+    """Return the conflicts there, and the weighted slowdown of the job and of others, about.
+
+    The contention that is added over the rate of an interface is the share of time that is lost.
+    """
+    own = (job.pattern(placement.rate).duration / job.ideal.duration - 1) * job.work.priority
+    if not placement.links:
+        return 0, own
+    with state.trying(Placed(job, placement)):
+        crowd = newcomer(state, job.index)
+        if crowd is None:
+            return 0, own
+        conflicts, added = best_rotation(crowd, job.index)[1]
+        return conflicts, own + added / state.machines.network.nic
