@@ -482,16 +482,9 @@ AnyCluster = Annotated[Cluster | ListedCluster, BeforeValidator(_cluster)]
 
 
 def most_free(free: Mapping[str, int], workers: int, each: int = 1) -> tuple[str, ...]:
-    """Return nodes for tasks, one after the other where most GPUs are free, by name.
+    """Return nodes for tasks of `each` GPUs, one after the other where most are free, by name.
 
     This is what Kubernetes does if it looks at resources alone (its score LeastAllocated).
-
-    Parameters
-    ----------
-    free
-        GPUs by node, enough of them.
-    workers, each
-        How many tasks, and how many GPUs of one node each takes.
     """
     heap = [(-count, node) for node, count in free.items() if count >= each]
     heapq.heapify(heap)

@@ -79,17 +79,8 @@ def place_all(
 ) -> None:
     """Reserve for jobs the nodes that they have, one after the other, each in its best rotation.
 
-    Parameters
-    ----------
-    placed
-        Jobs, the node of each task, and the offset if it is not to be chosen.
-    first
-        As in `place_job`.
-
-    Raises
-    ------
-    InputError
-        If there is no room for one of them; those before it stay.
+    A job comes with the node of each task, and its offset if that is not to be chosen. If there is
+    no room for one of them, that is an `InputError`; those before it stay.
     """
     for gang, nodes, offset in placed:
         cycle = Cycle(state, gang, first=first)

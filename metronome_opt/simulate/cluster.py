@@ -46,12 +46,7 @@ class Placement:
 
 
 class Machines:
-    """Nodes, their free GPUs and their racks.
-
-    Parameters
-    ----------
-    cluster
-        As a scenario describes it.
+    """Nodes of a scenario's cluster, their free GPUs and their racks.
 
     Attributes
     ----------
@@ -107,14 +102,9 @@ class Machines:
 
 
 def spread(machines: Machines, workers: int, each: int = 1) -> Placement | None:
-    """Put every task where most GPUs are free, the first node by name among equals.
+    """Put every task of `each` GPUs where most are free, the first node by name among equals.
 
     This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
-
-    Parameters
-    ----------
-    workers, each
-        How many tasks, and the GPUs of each.
     """
     if workers > sum(free // each for free in machines.free.values()):
         return None
@@ -122,17 +112,10 @@ def spread(machines: Machines, workers: int, each: int = 1) -> Placement | None:
 
 
 def candidates(machines: Machines, workers: int, most: int, each: int = 1) -> list[Placement]:
-    """Return placements worth looking at, each one once, those that span few racks first.
+    """Return placements worth looking at, `most` of them, those that span few racks first.
 
     One rack each, then several: the fullest ones that have room, and the emptiest ones. In a rack
     tasks are put on as few nodes as possible, or on as many; several racks get equal shares.
-
-    Parameters
-    ----------
-    workers, each
-        How many tasks, and the GPUs of each.
-    most
-        How many placements.
     """
     different = dict.fromkeys(tuple(sorted(nodes)) for nodes in _choices(machines, workers, each))
     placements = [machines.placement(nodes, each) for nodes in islice(different, most)]

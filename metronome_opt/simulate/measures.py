@@ -85,12 +85,8 @@ def make_run(
 ) -> Run:
     """Return the tables of a run that is over.
 
-    Parameters
-    ----------
-    facts
-        One per runner of the engine, in its order.
-    used_ms
-        Per link, for how long a job was placed across it; a link that is left out was not used.
+    There are `facts` for each runner of the engine, and `used_ms` says for how long jobs were
+    placed across links, 0 for those that it leaves out.
     """
     import pandas as pd
 

@@ -16,7 +16,7 @@ from metronome_opt.simulate.controller import INTERVAL_S, Controller
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
 from metronome_opt.simulate.policies import find_policy
-from metronome_opt.simulate.runner import Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Runner, Slot
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
 
@@ -355,10 +355,7 @@ def play(
     stretch = stretch or {}
     evaluation = evaluate(instance, offsets, stretch, stretch_limit=stretch_limit)
     slot_ms = instance.slot_ms
-    runners = [
-        Runner(job.name, Pattern.of_job(job, slot_ms), job.weight, iterations, len(job.links))
-        for job in instance.jobs
-    ]
+    runners = Runner.of_instance(instance, iterations)
     capacities = {link.name: link.capacity for link in instance.links}
     engine = Engine(
         capacities,

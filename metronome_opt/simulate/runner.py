@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.instance import Job
+from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.fluid import world
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.scenario.traffic import Iteration
@@ -92,12 +93,8 @@ class Runner:
 
     Attributes
     ----------
-    name
-        Unique.
-    pattern
-        Its iteration.
-    weight
-        Its priority.
+    pattern, weight
+        Its iteration, and its priority.
     iterations
         How many it runs; None for no end.
     most_links
@@ -106,9 +103,23 @@ class Runner:
 
     name: str
     pattern: Pattern
-    weight: int
-    iterations: int | None
-    most_links: int
+    weight: int = 1
+    iterations: int | None = None
+    most_links: int = 1
+
+    @classmethod
+    def of_instance(cls, instance: Instance, iterations: int | None = None) -> list[Self]:
+        """Return all jobs of an instance, that run so many iterations each."""
+        return [
+            cls(
+                job.name,
+                Pattern.of_job(job, instance.slot_ms),
+                job.weight,
+                iterations,
+                len(job.links),
+            )
+            for job in instance.jobs
+        ]
 
 
 @dataclass(frozen=True)

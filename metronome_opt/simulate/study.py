@@ -170,20 +170,7 @@ class Study(Record):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
-        """Build a study from a document of format ``metronome-study/1``.
-
-        Parameters
-        ----------
-        data
-            The document.
-        folder
-            What its ``workloads`` is relative to.
-
-        Raises
-        ------
-        InputError
-            If anything is unknown, missing, of the wrong type, out of range or inconsistent.
-        """
+        """Build a study from a document; its ``workloads`` is relative to `folder`."""
         return build(cls, in_folder(data, folder), STUDY_FORMAT)
 
     @classmethod
@@ -283,18 +270,9 @@ def read_study(path: str | Path) -> Study:
 def find_study(wanted: str | Path, start: str | Path = ".") -> Study:
     """Return the study that a user names.
 
-    Parameters
-    ----------
-    wanted
-        A file, or a name: of a study in ``benchmarks/studies`` of `start` or of the nearest folder
-        above it that has one, or of a scenario that comes with the package.
-    start
-        Where to look from.
-
-    Raises
-    ------
-    InputError
-        If it is not there, or cannot be read; the text says what was tried.
+    By file, or by the name of a study in ``benchmarks/studies`` of `start` or of the nearest folder
+    above it that has one, or of a scenario that comes with the package. An `InputError` says what
+    was tried.
     """
     path = Path(start) / wanted
     if path.is_file():

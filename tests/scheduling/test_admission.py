@@ -70,16 +70,6 @@ def test_a_failed_link_has_room_for_nobody() -> None:
     assert state.reserve(claim(2, "n3 n3", (0, 1, 1)))  # they do not use it
 
 
-def test_exclusive_bandwidth_is_given_once() -> None:
-    state = state_of(cluster([2, 2]), A, mode="exclusive")
-    # Of 100, 60 belong to the first job, even in slots in which it is silent.
-    asked = claim(2, "n0 n2", (6, 1, 41))
-    check_refused(state, lambda s: s.reserve(asked), "new: n0: 41 Mbit/s asked for, 40 to be had")
-    assert state.reserve(claim(2, "n0 n2", (6, 1, 40)))
-    state.set_capacity("n0", 50)
-    assert (state.room("n0"), state.room("n1")) == (0, 40)
-
-
 def test_exclusive_bandwidth_is_given_once_to_running_jobs_too() -> None:
     small = running("small", "n0 n2", (6, 1, 40), gpus=1)
     state = state_of(cluster([2, 2]), A, small, mode="exclusive")

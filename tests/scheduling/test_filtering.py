@@ -27,12 +27,6 @@ def refused(state: ClusterState, asked: Gang, placed: str = "") -> dict[str, str
     return reasons
 
 
-def test_a_node_that_is_down_takes_no_tasks() -> None:
-    state = state_of(cluster([2]))
-    state.set_node("n1", up=False)
-    assert refused(state, gang(1)) == {"n1": "takes no tasks"}
-
-
 @pytest.mark.parametrize(
     ("each", "reason"),
     [
@@ -85,12 +79,6 @@ def test_no_more_racks_are_opened_than_leave_room_for_all() -> None:
     assert refused(state, gang(3, (0, 1, 60), most_racks=1)) == dict.fromkeys(
         ("n3", "n4", "n5"), "the other tasks would find too little room in 1 rack"
     )
-
-
-def test_uplinks_limit_what_racks_hold() -> None:
-    state = state_of(cluster([3, 1, 1], gpus=1, uplink=100))
-    rest = "the other tasks would find too little room"
-    assert refused(state, gang(4, (0, 1, 60))) == dict.fromkeys((f"n{n}" for n in range(5)), rest)
 
 
 @given(CASES)

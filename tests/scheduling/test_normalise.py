@@ -94,10 +94,6 @@ def test_a_way_costs_what_zones_and_regions_say(there: tuple[Label, Label], cost
     assert costs(labelled([("r", "a"), there], zones, regions), [1]) == [cost, 0]
 
 
-def test_tasks_on_one_node_cost_nothing_even_without_labels() -> None:
-    assert costs(labelled([(None, None)] * 2, {}, {}), [0, 0, 1]) == [100, 200]
-
-
 @given(st.lists(st.integers(0, 7), max_size=6))
 def test_every_task_that_has_a_place_counts(placed: list[int]) -> None:
     cycle = labelled(NODES, ZONES, REGIONS)

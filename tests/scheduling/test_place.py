@@ -48,16 +48,6 @@ def test_what_does_not_fit_costs_what_is_late(search: str) -> None:
 
 
 @EVERY
-def test_a_period_that_does_not_divide_the_hyperperiod_is_stretched(search: str) -> None:
-    state = state_of(cluster([2], gpus=1))
-    decision = place_job(state, gang(2, period=10, max_stretch=2), search=search)
-    assert decision is not None
-    assert (decision.claim.stretch, decision.claim.period) == (2, 12)
-    with pytest.raises(InputError, match="allow a max_stretch of 2"):
-        place_job(state, gang(2, period=10, max_stretch=1), search=search)
-
-
-@EVERY
 @pytest.mark.parametrize("mode", ["shared", "exclusive"])
 def test_bandwidth_of_its_own_or_in_turns(search: str, mode: str) -> None:
     shared = mode == "shared"
@@ -124,19 +114,6 @@ def test_the_rotation_with_fewest_conflicts_or_least_contention_is_taken(
     )
     place_all(state, [(gang(2, (0, 6, 60)), ("n0", "n1"), None)], first=first)
     assert state.claims["new"].offset == offset
-
-
-@pytest.mark.parametrize(
-    ("nodes", "offset", "said"),
-    [
-        (("n0", "n9"), None, "there is no node 'n9'"),
-        (("n0", "n0"), None, "new: node n0: GPUs: 1 free, 2 needed"),
-        (("n0", "n1"), 12, "offset: 12 must be below the period of 12 slots"),
-    ],
-)
-def test_where_it_cannot_be_is_said(nodes: tuple[str, ...], offset: int | None, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        place_all(state_of(cluster([2], gpus=1)), [(gang(2), nodes, offset)])
 
 
 def test_a_job_whose_costs_are_too_large_to_count_conflicts_is_placed_by_contention() -> None:

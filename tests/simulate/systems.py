@@ -108,8 +108,3 @@ def classes(loops: Sequence[Loop], sharing: str) -> list[list[Loop]]:
         [loop for loop in loops if ranks[loop.name] == rank]
         for rank in sorted(set(ranks.values()), reverse=True)
     ]
-
-
-def latest(system: System) -> int:
-    """Return by how many steps a job can be late in fixed steps: everybody's segments by one."""
-    return sum(len(loop.segments) * loop.iterations for loop in system.loops)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,11 +11,10 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link
-from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Pattern, Runner
 from tests.builders import job
 from tests.simulate.cases import links
+from tests.simulate.played import engine_of
 from tests.simulate.test_conservation import moments
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
@@ -28,28 +26,6 @@ ITERATIONS = 3
 
 Change = tuple[float, str, float]
 """When, on which link, and how much it carries from then on."""
-
-
-def engine_of(
-    instance: Instance, *, iterations: int = 1, sharing: str = "fair", contends: bool = True
-) -> Engine:
-    """Return an engine that the jobs of an instance may enter."""
-    return Engine(
-        {link.name: link.capacity for link in instance.links},
-        [
-            Runner(
-                each.name,
-                Pattern.of_job(each, instance.slot_ms),
-                each.weight,
-                iterations,
-                len(each.links),
-            )
-            for each in instance.jobs
-        ],
-        sharing=cast(Sharing, sharing),
-        watched=[link.name for link in instance.links],
-        contends=contends,
-    )
 
 
 def ends(
@@ -95,28 +71,6 @@ def test_a_burst_takes_twice_as_long_once_half_of_its_link_is_lost() -> None:
     assert told == {"a": 120}
 
 
-def test_it_is_as_fast_as_before_once_that_comes_back() -> None:
-    """2000 until 80, 1000 until 100, the last 1000 at 100 again."""
-    told = simple_ends(job("a", 10, (6, 4, 100)), changes=[(80, "link", 50), (100, "link", 100)])
-    assert told == {"a": 110}
-
-
-def test_a_change_while_nobody_sends_is_there_for_the_next_burst() -> None:
-    """All 4000 at 50, from 60 on."""
-    told = simple_ends(job("a", 10, (6, 4, 100)), changes=[(30, "link", 50)])
-    assert told == {"a": 140}
-
-
-def test_nobody_is_faster_than_he_may_be_on_a_link_that_carries_more() -> None:
-    told = simple_ends(job("a", 10, (6, 4, 100)), changes=[(80, "link", 200)])
-    assert told == {"a": 100}
-
-
-def test_what_a_link_still_carries_may_be_enough() -> None:
-    told = simple_ends(job("a", 10, (6, 4, 40)), changes=[(80, "link", 50)])
-    assert told == {"a": 100}
-
-
 def test_all_flows_of_a_job_share_what_is_left() -> None:
     """Two flows of 2000 each at 50, until 80; then 1000 each at 20."""
     told = simple_ends(job("a", 10, (6, 4, 50), links={"link": 2}), changes=[(80, "link", 40)])
@@ -124,12 +78,6 @@ def test_all_flows_of_a_job_share_what_is_left() -> None:
 
 
 # ------------------------------------------------------------------ several
-
-
-def test_two_share_what_is_left_evenly() -> None:
-    """4000 each from 60 on at 50; at 100, 2000 are left of each, at 25: until 180."""
-    jobs = [job(name, 10, (6, 4, 100)) for name in "ab"]
-    assert simple_ends(*jobs, changes=[(100, "link", 50)]) == {"a": 180, "b": 180}
 
 
 def test_who_wants_less_than_his_share_gets_it_as_long_as_that_is_so() -> None:
@@ -170,31 +118,7 @@ def test_what_one_loses_on_a_link_another_gains_on_the_next() -> None:
     assert told == {"a": 230, "b": 117.5}
 
 
-def test_what_one_gains_on_a_link_another_loses_on_the_next() -> None:
-    """a has 20 of the narrow link and b 80 of the other one; from 80 on, 50 each.
-
-    At 80 a has sent 400 and b 1600. b's other 2400 take 48 ms, until 128; a has 1200 left, at 100.
-    """
-    told = simple_ends(
-        job("a", 10, (6, 4, 100), links={"narrow": 1, "other": 1}),
-        job("b", 10, (6, 4, 100), links={"other": 1}),
-        changes=[(0, "narrow", 20), (80, "narrow", 100)],
-        narrow=100,
-        other=100,
-    )
-    assert told == {"a": 140, "b": 128}
-
-
 # ------------------------------------------------------------------ what links tell
-
-
-def test_a_link_is_over_for_as_long_as_it_is_asked_for_more_than_it_carries() -> None:
-    """Until 80 the burst is all right; then it wants 100 of 50 until 120, for 40 of 60 ms."""
-    instance = links(job("a", 10, (6, 4, 100)))
-    engine = engine_of(instance)
-    assert ends(engine, instance.jobs, [(80, "link", 50)]) == {"a": 120}
-    busy, over = engine.busy()
-    assert (busy.tolist(), over.tolist()) == ([60], [40])
 
 
 def test_a_link_that_carries_enough_again_is_over_no_more() -> None:
@@ -297,27 +221,6 @@ def carries(link: Link, changes: Sequence[Change], time: float) -> float:
     """Return the capacity of a link from a moment on."""
     past = [rate for at, name, rate in sorted(changes) if name == link.name and at <= time]
     return past[-1] if past else link.capacity
-
-
-@examples(100)
-@given(assigned(crowded(fixed=False)), st.integers(1, 120), SHARINGS)
-def test_a_change_before_anybody_sends_is_as_good_as_one_from_the_start(
-    drawn: tuple[Instance, dict[str, int]], capacity: int, sharing: str
-) -> None:
-    """If the capacity shrinks: a larger one would let flows be faster that enter later."""
-    instance, offsets = drawn
-    smaller = tuple(
-        link.model_copy(update={"capacity": min(link.capacity, capacity)})
-        for link in instance.links
-    )
-    changes = [(0.0, link.name, float(link.capacity)) for link in smaller]
-    starts = started(instance, offsets)
-    changed = engine_of(instance, iterations=ITERATIONS, sharing=sharing)
-    small = engine_of(instance.replace(links=smaller), iterations=ITERATIONS, sharing=sharing)
-    assert ends(changed, instance.jobs, changes, starts) == pytest.approx(
-        ends(small, instance.jobs, [], starts), rel=ROUNDING
-    )
-    assert changed.busy()[0].tolist() == pytest.approx(small.busy()[0].tolist(), rel=ROUNDING)
 
 
 @examples(100)

@@ -204,19 +204,6 @@ def test_a_run_without_end_is_cut_at_the_horizon() -> None:
     assert run.makespan_s == pytest.approx(0.45)
 
 
-@pytest.mark.parametrize("policy", ["default", "exclusive", "ideal"])
-def test_who_reads_no_claims_does_not_care_that_they_are_wrong(policy: str) -> None:
-    given = scene(
-        switch(2, 3),
-        work("a", 0, 1),
-        work("b", 0, 1, model="Long", arrival_s=0.2),
-        work("c", workers=2, arrival_s=0.5),
-    )
-    right = simulate(given, policy)
-    wrong = simulate(given, policy, conditions=Conditions(claim_error=0.2))
-    assert right.jobs.to_csv() == wrong.jobs.to_csv()
-
-
 @pytest.mark.parametrize("policy", list(POLICIES))
 @pytest.mark.parametrize("seed", range(3))
 def test_wrong_claims_change_no_volume_and_make_nobody_faster(policy: str, seed: int) -> None:
@@ -244,11 +231,6 @@ def test_jitter_of_one_iteration_says_nothing_of_the_next() -> None:
     assert statistics.correlation(drawn[1:], drawn[:-1]) == pytest.approx(0, abs=0.07)
 
 
-def test_jitter_of_one_seed_says_nothing_of_that_of_another() -> None:
-    drawn = [factors(Conditions(jitter=0.1), seed) for seed in (0, 1)]
-    assert statistics.correlation(*drawn) == pytest.approx(0, abs=0.07)
-
-
 def test_jobs_do_not_jitter_together() -> None:
     pair = links(
         job("a", 10, (9, 1, 100)), job("b", 10, (9, 1, 100), links={"other": 1}), other=100
@@ -257,27 +239,10 @@ def test_jobs_do_not_jitter_together() -> None:
     assert statistics.correlation(*map(list, run.times.values())) == pytest.approx(0, abs=0.07)
 
 
-def test_each_computing_time_of_an_iteration_jitters_for_itself() -> None:
-    """Two of 40 ms each deviate together by the root of two times what one does."""
-    twice = links(job("a", 10, (4, 1, 100), (9, 1, 100)))
-    run = free_run(twice, {"a": 0}, LONG, conditions=Conditions(jitter=0.1))
-    assert statistics.stdev(run.times["a"]) == pytest.approx(math.sqrt(2) * 4, rel=0.06)
-
-
 def test_bursts_do_not_jitter() -> None:
     always = links(job("a", 4, (0, 4, 70)))
     run = free_run(always, {"a": 0}, 50, conditions=Conditions(jitter=0.3, stragglers=0.5))
     assert set(run.times["a"]) == {40.0}
-
-
-def test_background_holds_jobs_up() -> None:
-    calm = free_run(crowded(), {"a": 0, "b": 0}, 200)
-    crowd = free_run(crowded(), {"a": 0, "b": 0}, 200, conditions=Conditions(background=0.3))
-    assert sum(crowd.times["a"]) > sum(calm.times["a"])
-
-
-def test_true_clocks_stay_together() -> None:
-    assert {time for times in drifting(0, 5, 20) for time in times} == {110.0}
 
 
 def test_the_same_iteration_meets_the_same_chance_held_back_or_not() -> None:

@@ -90,19 +90,6 @@ def test_candidates_that_span_few_racks_come_first(made: Machines, workers: int)
         assert spans[0] == 1
 
 
-@given(used(), st.integers(2, 12), st.integers(1, 6))
-def test_no_more_candidates_than_asked_for(made: Machines, workers: int, most: int) -> None:
-    whole = candidates(made, workers, 100)
-    some = candidates(made, workers, most)
-    assert len(some) == min(most, len(whole))
-    assert all(placement in whole for placement in some)
-
-
-def test_tasks_that_fit_on_a_node_may_stay_together_or_not() -> None:
-    found = [len(set(each.nodes)) for each in candidates(machines(switch(2, 2)), 2, 10)]
-    assert sorted(found) == [1, 2]
-
-
 @given(used(), st.integers(2, 12))
 def test_what_is_taken_can_be_given_back(made: Machines, workers: int) -> None:
     before = dict(made.free)

@@ -87,15 +87,6 @@ def test_idle_time_lets_the_late_one_catch_up(manner: Manner, times: list[float]
     assert finish(engine, 0) == times
 
 
-def test_jitter_of_computing_does_not_reach_bursts_that_wait_long_enough() -> None:
-    runner = Runner("a", PATTERN, 1, 200, 1)
-    conditions = Conditions(jitter=0.1)
-    engine = Engine({"link": 100}, [runner], conditions=conditions, seed=3)
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, Manner.HOLD, 0, (80.0,)))
-    assert engine.run(math.inf) == 0
-    assert engine.times(0)[1:-1] == pytest.approx(130)
-
-
 def test_a_clock_that_is_off_is_set_when_it_is_off_by_more_than_the_cushion() -> None:
     """Without that a clock off by up to 1 % would be off by up to 260 ms at the end."""
     runner = Runner("a", PATTERN, 1, 200, 1)

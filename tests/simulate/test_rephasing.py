@@ -31,26 +31,6 @@ def finish(engine: Engine) -> list[float]:
 
 
 @ALL
-def test_who_is_early_waits_and_is_not_rephased(manner: Manner) -> None:
-    engine = lonely(4)
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, manner))
-    assert finish(engine) == [130, 130, 130, 100]
-    assert engine.waited(0) == 90
-    assert engine.rephasings(0) == 0
-
-
-@ALL
-def test_a_new_slot_counts_from_the_next_iteration(manner: Manner) -> None:
-    """At 50 it is told to begin its next at 150, and every 130 from then on."""
-    engine = lonely(4)
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, manner))
-    assert engine.run(50.0) is None
-    engine.assign(0, Slot(130.0, 0.0, manner), 150.0)
-    assert finish(engine) == [150, 130, 130, 100]
-    assert engine.waited(0) == pytest.approx(110)
-
-
-@ALL
 @pytest.mark.parametrize("start", [110.0, 120.0, 150.0])
 def test_who_waits_for_a_slot_can_be_given_another(manner: Manner, start: float) -> None:
     """From 100 to 130 it waits; at 110 it is told to begin at another time than 130."""
@@ -61,15 +41,6 @@ def test_who_waits_for_a_slot_can_be_given_another(manner: Manner, start: float)
     assert finish(engine) == [start, 130, 130, 100]
     assert engine.waited(0) == pytest.approx(start - 100 + 60)
     assert engine.rephasings(0) == 0
-
-
-@ALL
-def test_who_has_not_begun_can_be_given_another_slot(manner: Manner) -> None:
-    engine = lonely(3)
-    engine.enter(0, {"link": 1}, at=40.0, slot=Slot(130.0, 0.0, manner))
-    engine.assign(0, Slot(120.0, 0.0, manner), 60.0)
-    assert finish(engine) == [120, 120, 100]
-    assert engine.now == 60 + 340
 
 
 def test_nobody_waits_for_a_slot_that_was_taken_away() -> None:
@@ -185,13 +156,6 @@ def test_a_job_that_waits_leaves_after_the_iteration_that_it_waits_for() -> None
     assert engine.now == 600.0
 
 
-def test_without_drift_nobody_is_ever_rephased() -> None:
-    engine = lonely(500)
-    engine.enter(0, {"link": 1}, at=0.1, slot=Slot(100.3, 0.0, Manner.YIELD))
-    assert max(finish(engine)) == pytest.approx(100.3)
-    assert engine.rephasings(0) == 0
-
-
 def test_slots_as_long_as_the_iteration_never_make_a_job_late() -> None:
     """Sums of thirds are rounded; what comes of that is no lateness, under any manner."""
     pattern = Pattern.of_job(job("a", 7, (3, 4, 70)), 1)
@@ -202,21 +166,3 @@ def test_slots_as_long_as_the_iteration_never_make_a_job_late() -> None:
         assert engine.run(math.inf) == 0
         assert engine.now == pytest.approx(1 / 3 + 300 * alone)
         assert engine.rephasings(0) == 0
-
-
-def test_another_group_does_not_wait() -> None:
-    engine = Engine(
-        {"link": 100, "x": 100},
-        [
-            Runner("a", PATTERN, 1, 3, 1),
-            Runner("b", Pattern.of_job(job("b", 8, (6, 2, 100)), 10), 1, 1, 1),
-            Runner("c", PATTERN, 1, 3, 1),
-        ],
-    )
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(100.0, 1.0, Manner.HOLD, group=1))
-    engine.enter(1, {"link": 1}, at=0.0)
-    engine.enter(2, {"x": 1}, at=0.0, slot=Slot(100.0, 1.0, Manner.HOLD, group=2))
-    for _ in range(3):
-        assert engine.run(math.inf) is not None
-    assert list(engine.times(2)) == [100, 100, 100]
-    assert engine.rephasings(2) == 0

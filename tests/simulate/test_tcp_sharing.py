@@ -148,21 +148,6 @@ def test_equal_shares_without_chance_are_fair_to_the_last_bit(
 PAIR = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
 
 
-def test_the_seed_alone_decides() -> None:
-    first, again, other = (free_run(PAIR, starts(a=0, b=0), 20, "tcp", seed=s) for s in (1, 1, 2))
-    assert bytes_of(again) == bytes_of(first)
-    assert set(other.times["a"]).isdisjoint(set(first.times["a"][:1]))
-
-
-def test_what_a_burst_draws_does_not_depend_on_who_else_is_there() -> None:
-    """c comes on a link of its own."""
-    beside = links(*PAIR.jobs, job("c", 7, (0, 3, 100), links={"other": 1}), other=100)
-    two = free_run(PAIR, starts(a=0, b=0), 20, "tcp")
-    three = free_run(beside, starts(a=0, b=0, c=0), 20, "tcp")
-    for name in "ab":
-        assert three.times[name].tobytes() == two.times[name].tobytes()
-
-
 @kernel
 def shares(world: World, count: int) -> Floats:
     """Return the shares of so many bursts of the first job."""
@@ -234,15 +219,6 @@ def test_other_ways_of_sharing_do_not_ask_for_shares(
     assert bytes_of(free_run(*drawn, ITERATIONS, sharing, tcp=shares)) == bytes_of(as_ever)
 
 
-def test_a_job_alone_has_the_same_times_under_every_share() -> None:
-    """What chance does to computing times is another number than that of a share."""
-    instance = links(job("a", 10, (2, 3, 100), (6, 2, 50)))
-    fair = free_run(instance, {"a": 0}, 50, "fair", Conditions(jitter=0.1), 3)
-    tcp = free_run(instance, {"a": 0}, 50, "tcp", Conditions(jitter=0.1), 3)
-    assert bytes_of(tcp) == bytes_of(fair)
-    assert len(set(fair.times["a"])) > 40
-
-
 @examples(150)
 @given(DRAWN, DRAWN_SHARES, st.integers(0, 3))
 def test_links_are_never_too_full_and_carry_all_that_is_sent(
@@ -264,33 +240,3 @@ def test_links_are_never_too_full_and_carry_all_that_is_sent(
             volume = flows * each.volume * instance.slot_ms * ITERATIONS
             assert sent[link, each.name] == pytest.approx(volume, rel=SLACK)
         assert min(run.times[each.name]) >= each.period * instance.slot_ms * (1 - SLACK)
-
-
-@examples(100)
-@given(DRAWN, DRAWN_SHARES, st.integers(0, 3))
-def test_whoever_is_held_back_has_a_full_link(
-    drawn: tuple[Instance, dict[str, int]], shares: TcpShares, seed: int
-) -> None:
-    """Links do not idle while somebody who could send more has to wait."""
-    instance, _ = drawn
-    run = free_run(*drawn, ITERATIONS, "tcp", seed=seed, tcp=shares)
-    fastest = {each.name: min(phase.rate for phase in each.phases) for each in instance.jobs}
-    capacity = {link.name: link.capacity for link in instance.links}
-    for moment in moments(run.trace):
-        carried = dict.fromkeys(capacity, 0.0)
-        for (link, _), rate in moment.rates.items():
-            carried[link] += rate
-        for each in instance.jobs:
-            flows = [moment.rates.get((link, each.name), 0) / n for link, n in each.links.items()]
-            if flows and 0 < flows[0] < fastest[each.name] * (1 - SLACK):
-                assert any(carried[link] >= capacity[link] * (1 - SLACK) for link in each.links)
-
-
-def test_every_seed_draws_shares_of_its_own() -> None:
-    """Both are drawn, and the second one is a newcomer; standard errors 0.021 and 0.015."""
-    seen = []
-    for seed in range(400):
-        run = free_run(PAIR, starts(a=0, b=0), 1, "tcp", seed=seed, tcp=TcpShares(0.3, 0.6))
-        seen.append(math.log(ratios(run)[0]))
-    assert np.mean(seen) == pytest.approx(math.log(0.6), abs=0.06)
-    assert np.std(seen) == pytest.approx(math.sqrt(2) * 0.3, abs=0.045)

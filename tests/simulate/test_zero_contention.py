@@ -111,26 +111,3 @@ def fitting(instance: Instance, offsets: Mapping[str, int]) -> set[str]:
             free.update(left)
             kept.add(job.name)
     return kept
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["fabric", "paper"])  # in the others nobody is that far
-def test_jobs_far_from_all_contention_keep_their_period(family: str) -> None:
-    """Who shares no overloaded link with anybody, not even through others, is never held up."""
-    found = 0
-    for instance, offsets in best_known(family):
-        capacities = {link.name: link.capacity for link in instance.links}
-        overloaded = {
-            link for link, peak in peaks(instance, offsets).items() if peak > capacities[link]
-        }
-        reached = set(overloaded)
-        while True:
-            touched = {job.name for job in instance.jobs if reached & set(job.links)}
-            wider = {link for job in instance.jobs if job.name in touched for link in job.links}
-            if wider <= reached:
-                break
-            reached |= wider
-        apart = {job.name for job in instance.jobs} - touched
-        assert apart <= keep_their_period(instance, offsets, enforce=False)
-        found += len(apart)
-    assert found

@@ -125,21 +125,7 @@ def take_fragment(
 ) -> tuple[str, ...] | None:
     """Take a GPU on each of `workers` random nodes, from `racks` racks or as many as it needs.
 
-    Parameters
-    ----------
-    draw
-        Where chance comes from.
-    cluster
-        The nodes.
-    free
-        GPUs that are free on each node; those that are taken are subtracted.
-    workers, racks
-        How many.
-
-    Returns
-    -------
-    tuple of str or None
-        The nodes in order; None if fewer than `workers` have a GPU that is free.
+    Return the nodes in order, their GPUs being `free` no more; None if there are too few.
     """
     size = cluster.nodes // cluster.rack_count
     pool: list[str] = []
@@ -244,21 +230,11 @@ class Static(Generator):
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A job before its arrival is known.
+    """A job before its arrival is known."""
 
-    Attributes
-    ----------
-    job
-        All but name and arrival.
-    iterations
-        How many it has.
-    alone_s
-        Seconds of an iteration if the network is the job's own.
-    """
-
-    job: Work
+    job: Work  # but for name and arrival
     iterations: int
-    alone_s: float
+    alone_s: float  # of an iteration
 
     @property
     def gpu_s(self) -> float:

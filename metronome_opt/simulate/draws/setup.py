@@ -36,15 +36,7 @@ BATCHES = (0.5, 2.0)  # least and most, as a multiple of the usual batch
 
 @dataclass(frozen=True)
 class Model:
-    """A training model with the batch that is usual for it.
-
-    Attributes
-    ----------
-    name, batch
-        As in the shipped scenario ``paper-24``.
-    workload
-        What its traffic is computed from.
-    """
+    """A training model with the batch that is usual for it, as in the scenario ``paper-24``."""
 
     name: str
     batch: int
@@ -54,12 +46,8 @@ class Model:
         """Return the numbers of workers to draw from: those that the model can be shared out to.
 
         A tensor-parallel job has the fewest: in an iteration each of its workers sends the
-        activations of all, so that more of them would only send longer.
-
-        Raises
-        ------
-        InputError
-            If there is none.
+        activations of all, so that more of them would only send longer. An `InputError` if there is
+        none.
         """
         match self.workload.parallelism:
             case TensorParallel():
@@ -109,13 +97,7 @@ class Setup:
 
     @property
     def cluster(self) -> Cluster:
-        """The same, all machines alike.
-
-        Raises
-        ------
-        InputError
-            If machines are listed one by one.
-        """
+        """The same, all machines alike; an `InputError` if they are listed one by one."""
         if isinstance(self.machines, ListedCluster):
             raise InputError(
                 "cluster.topology: 'listed': jobs are drawn for machines that are all alike; "
