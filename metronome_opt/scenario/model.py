@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import show
+from metronome_opt.errors import InputError, show
 from metronome_opt.records import (
     Name,
     NonNegative,
@@ -20,12 +20,14 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.cluster import ONE_GPU, AnyCluster, Resources
+from metronome_opt.scenario.cluster import ONE_GPU, AnyCluster, Gpu, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.traffic import Traffic
+from metronome_opt.scenario.traffic import Iteration, Setting, Traffic, iteration
+from metronome_opt.scenario.workload import Workload, find_workloads, workload_named
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
+_RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 
 
 def _placement(value: Any) -> Any:
@@ -114,6 +116,33 @@ class Work(Record):
         """How many GPUs its workers have together."""
         return self.workers * self.each.gpus
 
+    def setting(self, rate: int, workload: Workload, gpu: Gpu | None) -> Setting:
+        """Return the conditions under which a job by model is trained; errors say where in it.
+
+        A ring visits the GPUs of a worker one after the other, so that a worker with several of
+        them sends and receives what one of them would; other exchanges are not of that kind. `rate`
+        is the fastest that one worker may send, in Mbit/s.
+        """
+        if gpu is None:
+            raise InputError(
+                f"model: {show(self.model)}: the cluster does not say how fast its GPUs are "
+                "(cluster.gpu); add it, or state the traffic"
+            )
+        if self.each.gpus > 1 and workload.kind not in _RINGS:
+            raise InputError(
+                f"each.gpus: {self.each.gpus}: what {show(self.model)} sends can be computed for "
+                "workers of one GPU only; state the traffic"
+            )
+        return Setting(self.gpus, self.batch or 1, gpu.flops, rate)
+
+    def iteration(self, rate: int, workload: Workload | None, gpu: Gpu | None) -> Iteration:
+        """Return what it does if each worker may send at `rate` Mbit/s; errors as of `setting`."""
+        if self.traffic is not None:
+            return self.traffic.iteration(rate)
+        if workload is None:
+            raise InputError("traffic: missing; state it, or name a model")
+        return iteration(workload, self.setting(rate, workload, gpu))
+
 
 _TIMES = ("ready_ms", "max_stretch_ms", "fixed_offset_ms", "current_offset_ms")
 
@@ -178,6 +207,15 @@ class Scenario(Record):
     def hyperperiod_slots(self) -> int | None:
         """The hyperperiod in slots, None where none is given."""
         return None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
+
+    def models(self) -> dict[str, Workload]:
+        """Return the workload of each model that it names; case does not matter."""
+        files = find_workloads(self.workloads)
+        found: dict[str, Workload] = {}
+        for index, job in enumerate(self.jobs):
+            if job.model is not None and job.model not in found:
+                found[job.model] = workload_named(job.model, files, f"jobs[{index}].model")
+        return found
 
     def _off_grid(self, value: int) -> str:
         return f"{show(value)}: must be a multiple of slot_ms, {self.slot_ms}"

@@ -21,7 +21,7 @@ from metronome_opt.control import (
 )
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.simulate.runner import Seen
+from metronome_opt.kernels.fluid.world import Floats, Rows
 from metronome_opt.simulate.state import SLOT_MS, Order, Placed, State
 
 _ENOUGH = 8  # iterations, before anything is said
@@ -32,22 +32,22 @@ _SURE = 3.0  # standard errors of a mean: many jobs are looked at often
 class _Watch:
     """The computing times and bursts of one job; nothing that has not happened yet."""
 
-    def __init__(self, seen: Seen) -> None:
-        self._counts = seen.computed.astype(np.float64)
-        self._sums, self._squares = seen.computing, seen.squares
-        self._volume, self._shortest = seen.volume, seen.shortest
-        self._began = seen.began
+    def __init__(self, seen: Rows) -> None:
+        self._counts = seen["computed"].astype(np.float64)
+        self._sums, self._squares = seen["computing"], seen["squares"]
+        self._volume, self._shortest = seen["volume"], seen["shortest"]
+        self._began = seen["began"]
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: Rows) -> None:
         """Take a further look in."""
         if self._counts.max() > _FORGET:
             self._counts, self._sums = self._counts / 2, self._sums / 2
             self._squares = self._squares / 2
-        self._counts = self._counts + seen.computed
-        self._sums = self._sums + seen.computing
-        self._squares = self._squares + seen.squares
-        self._shortest = np.minimum(self._shortest, seen.shortest)
-        self._began = seen.began
+        self._counts = self._counts + seen["computed"]
+        self._sums = self._sums + seen["computing"]
+        self._squares = self._squares + seen["squares"]
+        self._shortest = np.minimum(self._shortest, seen["shortest"])
+        self._began = seen["began"]
 
     @property
     def is_known(self) -> bool:
@@ -123,11 +123,11 @@ class _Watch:
         )
 
     @property
-    def _means(self) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    def _means(self) -> Floats:
         return np.asarray(self._sums / np.maximum(self._counts, 1))
 
     @property
-    def _variances(self) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    def _variances(self) -> Floats:
         mean_square = self._squares / np.maximum(self._counts, 1)
         return np.asarray(np.maximum(mean_square - self._means**2, 0.0))
 

@@ -12,9 +12,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.build import setting_of, workloads_of
 from metronome_opt.scenario.model import Scenario, Work
-from metronome_opt.scenario.traffic import Iteration, Rounded, iteration, to_slots
+from metronome_opt.scenario.traffic import Iteration, Rounded, to_slots
 from metronome_opt.scenario.workload import Workload
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Sharing
@@ -86,18 +85,11 @@ class TrainingJob:
         """
         if rate not in self._iterations:
             try:
-                self._iterations[rate] = self._own_iteration(rate)
+                gpu = self._scenario.cluster.gpu
+                self._iterations[rate] = self.work.iteration(rate, self._workload, gpu)
             except InputError as error:
                 raise InputError(f"jobs[{self.index}].{error}") from None
         return self._iterations[rate]
-
-    def _own_iteration(self, rate: int) -> Iteration:
-        if self.work.traffic is not None:
-            return self.work.traffic.iteration(rate)
-        if self._workload is None:
-            raise InputError("traffic: missing; state it, or name a model")
-        gpu = self._scenario.cluster.gpu
-        return iteration(self._workload, setting_of(self.work, self._workload, gpu, rate))
 
     def pattern(self, rate: int) -> Pattern:
         """Return the same as the simulator takes it."""
@@ -149,7 +141,7 @@ class TrainingJob:
 
 def training_jobs(scenario: Scenario, claim_error: float, seed: int) -> list[TrainingJob]:
     """Return the jobs of a scenario, their claims off by up to `claim_error`, uniformly."""
-    workloads = workloads_of(scenario)
+    workloads = scenario.models()
     jobs = []
     for index, work in enumerate(scenario.jobs):
         draw = random.Random(f"claim {seed} {index}")  # noqa: S311 (nothing is kept secret)

@@ -55,14 +55,14 @@ def test_a_look_tells_what_happened_since_the_last_one() -> None:
     engine = pair((paced(60, Manner.HOLD), paced(60, Manner.HOLD)))
     engine.run(95.0)
     seen = engine.look(0)
-    assert (seen.computed.tolist(), seen.computing.tolist()) == ([1, 0], [60, 0])
-    assert seen.began[0] == 60
-    assert seen.shortest[0] == math.inf  # its burst goes on
+    assert (seen["computed"].tolist(), seen["computing"].tolist()) == ([1, 0], [60, 0])
+    assert seen["began"][0] == 60
+    assert seen["shortest"][0] == math.inf  # its burst goes on
     engine.run(300.0)
     seen = engine.look(0)
-    assert (seen.computed[0], seen.computing[0], seen.squares[0]) == (2, 120, 7200)
-    assert (seen.began[0], seen.shortest[0], seen.volume[0]) == (190, 40, 4000)
-    assert engine.look(0).computed[0] == 0
+    assert (seen["computed"][0], seen["computing"][0], seen["squares"][0]) == (2, 120, 7200)
+    assert (seen["began"][0], seen["shortest"][0], seen["volume"][0]) == (190, 40, 4000)
+    assert engine.look(0)["computed"][0] == 0
 
 
 @pytest.mark.parametrize("manner", list(Manner))

@@ -1,54 +1,25 @@
 """Policies: who runs where, and when each job may begin its iterations.
 
-A policy is a file with a class, and one `Registration`: of ours in the table below, of those of
-other packages in the entry points of the group ``metronome_opt.policies``, each of which names a
-`Registration`. Command line, studies, campaigns and figures know them all by name.
+A policy is a subclass of `plain.Default`, and one `Registration`: of ours in the table below, of
+those of other packages in the entry points of the group ``metronome_opt.policies``, each of which
+names a `Registration`. Command line, studies, campaigns and figures know them all by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
-    from metronome_opt.simulate.cluster import Placement
-    from metronome_opt.simulate.conditions import Sharing
-    from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
+    from metronome_opt.simulate.policies.plain import Default
 
 _ENTRY_POINTS = "metronome_opt.policies"
-
-
-class Policy(Protocol):
-    """Decides where jobs run and when they begin.
-
-    Attributes
-    ----------
-    sharing
-        How it asks the network to share links.
-    contends
-        Whether its jobs share links at all.
-    """
-
-    sharing: Sharing
-    contends: bool
-
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
-        """Return where a waiting job is to run; None to let it wait."""
-
-    def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:
-        """Whether a waiting job may run where the scenario says; there are GPUs for it."""
-
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
-        """Return what jobs are to do now that some came, which run already, and some left.
-
-        A job that came and is not named begins at once; who is not named goes on as before.
-        """
 
 
 @dataclass(frozen=True)
@@ -72,7 +43,7 @@ class Registration:
     """
 
     about: str
-    make: str | Callable[..., Policy]
+    make: str | Callable[..., Default]
     options: Mapping[str, Any] = field(default_factory=dict)
     line: tuple[str, Any, float] | None = None
     usual: bool = False
@@ -176,7 +147,7 @@ def __getattr__(name: str) -> Any:
     return {name: found.about for name, found in _registered().items() if found.part == parts}
 
 
-def find_policy(name: str, seed: int) -> Policy:
+def find_policy(name: str, seed: int) -> Default:
     """Return the policy called `name`; an unknown name is an `InputError` that lists them all."""
     if name not in _registered():
         raise InputError(
@@ -187,5 +158,5 @@ def find_policy(name: str, seed: int) -> Policy:
     if isinstance(make, str):
         module, _, attribute = make.partition(":")
         make = getattr(import_module(module), attribute)
-    policy: Policy = make(seed, **found.options)
+    policy: Default = make(seed, **found.options)
     return policy

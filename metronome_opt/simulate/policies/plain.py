@@ -15,7 +15,15 @@ _MANY = 64  # of which the bandwidth is asked only
 
 
 class Default:
-    """Spreads tasks by free GPUs, knows of no network, and shifts nobody."""
+    """Spreads tasks by free GPUs, knows of no network, and shifts nobody; the base of all others.
+
+    Attributes
+    ----------
+    sharing
+        How it asks the network to share links.
+    contends
+        Whether its jobs share links at all.
+    """
 
     sharing: Sharing = "fair"
     contends = True
@@ -24,15 +32,18 @@ class Default:
         self._seed = seed
 
     def place(self, job: TrainingJob, state: State) -> Placement | None:
-        """Put every task where most GPUs are free."""
+        """Return where a waiting job is to run, None to let it wait: where most GPUs are free."""
         return spread(state.machines, job.work.workers, job.work.each.gpus)
 
     def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:  # noqa: ARG002
-        """Let everybody in who has GPUs."""
+        """Whether a waiting job may run where the scenario says; there are GPUs for it."""
         return True
 
     def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
-        """Let everybody begin at once."""
+        """Return what jobs are to do now that some came, which run already, and some left.
+
+        A job that came and is not named begins at once; who is not named goes on as before.
+        """
         return []
 
 
