@@ -21,11 +21,11 @@ from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.scenario import Cluster, data_folder, read_scenario
 from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scheduling.beam import place_by_beam, place_greedily, rank_nodes
 from metronome_opt.scheduling.cpsat import place_exactly
 from metronome_opt.scheduling.cycle import Cycle, Decision, First, Partial, decide
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.nodes import filter_nodes
+from metronome_opt.scheduling.place import place_by_beam, place_greedily, rank_nodes
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.tree import place_on_tree
 from metronome_opt.scheduling.views import instance_of

@@ -14,9 +14,7 @@ from metronome_opt.scheduling.gang import Claim, Revised
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import cluster, gang, running, state_of
-
-A = running("a", "n0 n1", (0, 4, 60), gpus=1)
-B = running("b", "n0 n2", (0, 2, 30), period=8, gpus=1)
+from tests.scheduling.states import A, B
 
 
 def usual() -> ClusterState:

@@ -9,9 +9,8 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import Resources
-from metronome_opt.scheduling.cycle import First
 from metronome_opt.scheduling.nodes import why_not
-from metronome_opt.scheduling.place import SEARCHES, place_all, place_job
+from metronome_opt.scheduling.place import SEARCHES, place_job
 from tests.scheduling.clusters import cluster, gang, running, state_of
 
 EVERY = pytest.mark.parametrize("search", list(SEARCHES))
@@ -102,18 +101,6 @@ def test_how_many_tasks_fit_is_told_and_what_limits_them(
     assert why_not(state, asked).endswith(told)
     assert place_job(state, gang(4, most_racks=limit)) is not None
     assert place_job(state, gang(5, most_racks=limit)) is None
-
-
-@pytest.mark.parametrize(("first", "offset"), [("compatibility", 0), ("contention", 6)])
-def test_the_rotation_with_fewest_conflicts_or_least_contention_is_taken(
-    first: First, offset: int
-) -> None:
-    # At 6 both interfaces are over by 1, at 0 one of them by 20.
-    state = state_of(
-        cluster([3]), running("most", "n0 n1", (6, 6, 41)), running("some", "n0 n2", (0, 6, 60))
-    )
-    place_all(state, [(gang(2, (0, 6, 60)), ("n0", "n1"), None)], first=first)
-    assert state.claims["new"].offset == offset
 
 
 def test_a_job_whose_costs_are_too_large_to_count_conflicts_is_placed_by_contention() -> None:

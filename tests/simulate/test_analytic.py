@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from benchmarks.stored import SUITES
 from metronome_opt.instance import Instance, read_instance
 from tests.simulate.cases import CASES, Case
-from tests.simulate.exact import exact_ends
+from tests.simulate.exact import exact_ends, system
 from tests.simulate.played import FreeRun, free_run
-from tests.simulate.systems import system
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 

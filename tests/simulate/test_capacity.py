@@ -71,12 +71,6 @@ def test_a_burst_takes_twice_as_long_once_half_of_its_link_is_lost() -> None:
     assert told == {"a": 120}
 
 
-def test_all_flows_of_a_job_share_what_is_left() -> None:
-    """Two flows of 2000 each at 50, until 80; then 1000 each at 20."""
-    told = simple_ends(job("a", 10, (6, 4, 50), links={"link": 2}), changes=[(80, "link", 40)])
-    assert told == {"a": 130}
-
-
 # ------------------------------------------------------------------ several
 
 
@@ -129,23 +123,6 @@ def test_a_link_that_carries_enough_again_is_over_no_more() -> None:
     assert ends(engine, instance.jobs, changes) == {"a": 107.5}
     busy, over = engine.busy()
     assert (busy.tolist(), over.tolist()) == ([47.5], [15])
-
-
-def test_links_may_be_looked_at_between_two_changes() -> None:
-    instance = links(job("a", 10, (6, 4, 100)))
-    engine = engine_of(instance)
-    engine.enter(0, {"link": 1})
-    engine.run(80)
-    engine.set_capacity("link", 50)
-    engine.run(90)
-    busy, over = engine.busy()
-    assert (busy.tolist(), over.tolist()) == ([30], [10])
-    assert engine.carried().tolist() == [2500]
-    engine.set_capacity("link", 100)
-    engine.run(100)
-    busy, over = engine.busy()
-    assert (busy.tolist(), over.tolist()) == ([40], [10])
-    assert engine.carried().tolist() == [3500]
 
 
 def test_the_trace_shows_the_new_rates_from_the_moment_of_the_change_on() -> None:
@@ -221,30 +198,6 @@ def carries(link: Link, changes: Sequence[Change], time: float) -> float:
     """Return the capacity of a link from a moment on."""
     past = [rate for at, name, rate in sorted(changes) if name == link.name and at <= time]
     return past[-1] if past else link.capacity
-
-
-@examples(100)
-@given(assigned(crowded(fixed=False)), CHANGES, SHARINGS)
-def test_what_is_taken_back_at_once_was_never_there(
-    drawn: tuple[Instance, dict[str, int]], changes: Sequence[tuple[int, int, int]], sharing: str
-) -> None:
-    instance, offsets = drawn
-    capacities = {link.name: float(link.capacity) for link in instance.links}
-    starts = started(instance, offsets)
-    plain = engine_of(instance, iterations=ITERATIONS, sharing=sharing)
-    undone = engine_of(instance, iterations=ITERATIONS, sharing=sharing)
-    expected = ends(plain, instance.jobs, [], starts)
-    for index, each in enumerate(instance.jobs):
-        undone.enter(index, each.links, at=starts[each.name])
-    found: dict[str, float] = {}
-    for at, link, rate in sorted(named(instance, changes)):
-        _run_until(undone, at, found)
-        undone.set_capacity(link, rate)
-        undone.set_capacity(link, capacities[link])
-    _run_until(undone, math.inf, found)
-    assert found == pytest.approx(expected, rel=ROUNDING)
-    for mine, its in zip(undone.busy(), plain.busy(), strict=True):
-        assert mine.tolist() == pytest.approx(its.tolist(), rel=ROUNDING, abs=ROUNDING)
 
 
 def test_a_link_that_carries_nothing_is_refused() -> None:

@@ -54,41 +54,6 @@ def test_nothing_is_random_unless_somebody_says_so() -> None:
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize(
-    "conditions",
-    [
-        Conditions(jitter=0.1),
-        Conditions(stragglers=0.2),
-        Conditions(drift_ppm=100),
-        Conditions(background=0.3),
-        DISTURBED,
-    ],
-    ids=["jitter", "stragglers", "drift", "background", "all"],
-)
-def test_the_same_seed_gives_the_same_and_another_seed_another(conditions: Conditions) -> None:
-    instance = crowded()
-    stretch = {"a": 1, "b": 1}
-
-    def told(seed: int) -> str:
-        offsets = {"a": 0, "b": 3}
-        return text(
-            play(
-                instance.replace(
-                    jobs=tuple(each.model_copy(update={"max_stretch": 1}) for each in instance.jobs)
-                ),
-                offsets,
-                stretch,
-                iterations=50,
-                conditions=conditions,
-                seed=seed,
-                trace=True,
-            )
-        )
-
-    assert told(1) == told(1)
-    assert told(1) != told(2)
-
-
 def test_an_instance_has_no_claims_that_could_be_wrong() -> None:
     with pytest.raises(InputError, match="claim_error"):
         play(lonely(), {"a": 0}, iterations=1, conditions=Conditions(claim_error=0.1))
@@ -213,17 +178,6 @@ def test_wrong_claims_change_no_volume_and_make_nobody_faster(policy: str, seed:
     assert (run.jobs["iteration_min_ms"] >= 60 - 1e-9).all()
     # 50 iterations of three jobs, 2 Mbit each on either node.
     assert run.links["carried_gbit"].tolist() == pytest.approx([0.3, 0.3])
-
-
-@pytest.mark.parametrize("policy", list(POLICIES))
-def test_the_seed_decides_how_wrong_claims_are(policy: str) -> None:
-    """Whoever goes by claims, plans otherwise; the same seed, the same plan."""
-    given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
-    conditions = Conditions(claim_error=0.3)
-    told = [simulate(given, policy, seed=seed, conditions=conditions) for seed in (1, 1, 2)]
-    assert told[0].jobs.to_csv() == told[1].jobs.to_csv()
-    if policy in {"default", "exclusive", "ideal"}:
-        assert told[0].jobs.to_csv() == told[2].jobs.to_csv()
 
 
 def test_jitter_of_one_iteration_says_nothing_of_the_next() -> None:

@@ -134,14 +134,6 @@ def test_exclusive_lets_jobs_in_while_their_peaks_fit() -> None:
     assert slowdowns(simulate(given, "exclusive")) == pytest.approx({"a": 100 / 70, "b": 1, "c": 1})
 
 
-def test_exclusive_goes_round_links_that_are_taken() -> None:
-    """With a across the first two nodes, b finds two GPUs there, but no bandwidth."""
-    given = scene(switch(4, 2), work("a", 0, 1), work("x", 2, 2), work("b"))
-    rows = job_table(simulate(given, "exclusive"))
-    assert rows["b"]["start_s"] == 0
-    assert slowdowns(simulate(given, "exclusive"))["b"] == pytest.approx(1)
-
-
 # ------------------------------------------------------------------ bad input
 
 
@@ -188,9 +180,3 @@ def test_claims_that_the_monitor_puts_right_are_taken_over() -> None:
     right = simulate(scenario, "proposal", conditions=watched)
     assert "claims corrected" in right.notes[0]
     assert right.jobs["completion_s"].mean() < held
-
-
-@pytest.mark.parametrize("policy", ["cassini", "metronome"])
-def test_those_that_stay_are_told_their_score_when_planned(policy: str) -> None:
-    scores = column(pair(switch(2, 2), policy), "score")
-    assert scores == {"a": 1, "b": 1}

@@ -217,19 +217,6 @@ def test_slots_that_are_kept_go_on_as_they_are(manner: Manner, now: float) -> No
     assert told == {0: pytest.approx(120 / 110, rel=1e-3), 1: pytest.approx(1, rel=1e-3)}
 
 
-@given(DRAWN, st.booleans(), st.data())
-def test_nobody_waits_for_more_than_a_period(
-    drawn: tuple[Instance, dict[str, int]], turn: bool, data: st.DataObject
-) -> None:
-    instance, offsets = drawn
-    ready = [data.draw(st.floats(0, 1e6)) for _ in instance.jobs]
-    starts = crowd(instance, ready, data.draw(st.floats(0, 1e6))).starts(
-        list(offsets.values()), turn=turn
-    )
-    for job, earliest, start in zip(instance.jobs, ready, starts, strict=True):
-        assert earliest <= start <= earliest + job.period * instance.slot_ms + 1e-6
-
-
 @examples(40)
 @given(DRAWN, st.booleans(), st.integers(0, 50), st.data())
 def test_turning_all_together_changes_no_contention(
@@ -250,22 +237,6 @@ def test_turning_all_together_changes_no_contention(
     assert turned.contention == planned.contention
     assert turned.objectives["latency"] == planned.objectives["latency"]
     assert turned.elongation == planned.elongation
-
-
-def test_an_instance_says_what_the_jobs_do() -> None:
-    """40 ms of computing and 20 of bursting, or 50 and 10, at all of 100 Mbit/s."""
-    given = scene(
-        switch(2, 2), work("a", 0, 1, priority=4), work("b", 0, 1, model="Short", batch=5)
-    )
-    made = crowd_of(at(given, 0.0, {}), [0, 1])
-    assert made is not None
-    for job, start, length, weight in zip(
-        made.instance.jobs, (40, 50), (20, 10), (4, 1), strict=True
-    ):
-        assert job.period == 60
-        assert [(p.start, p.length, p.rate) for p in job.phases] == [(start, length, 100)]
-        assert job.weight == weight
-        assert job.links == {"node-00": 1, "node-01": 1}
 
 
 @given(st.integers(0, 400), st.integers(0, 59))

@@ -8,9 +8,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.simulate import Conditions, play
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
@@ -147,32 +149,6 @@ def test_no_iteration_begins_before_its_slot_whatever_the_jitter() -> None:
 # ------------------------------------------------------------------ at any moment
 
 
-def test_a_run_can_be_looked_at_at_any_moment() -> None:
-    """40 ms of computing, 30 at 50, 10 of computing, 10 at 100, 10 of computing, again and again.
-
-    b bursts for 20 of 30 ms at 40 beside it; the link is wide enough for all. What was carried so
-    far and when iterations begin are known in between.
-    """
-    job_a = job("a", 10, (4, 3, 50), (8, 1, 100), links={"link": 2})
-    other = job("b", 3, (1, 2, 40))
-    engine = Engine(
-        {"link": 240},
-        [Runner(each.name, Pattern.of_job(each, 10), 1, None, 1) for each in (job_a, other)],
-    )
-    engine.enter(0, job_a.links, at=0.0)
-    engine.enter(1, other.links, at=0.0)
-    for now in range(5, 400, 7):
-        assert engine.run(float(now)) is None
-        assert engine.now == now
-        rounds, within = divmod(now, 100)
-        sent = 50 * min(max(within - 40, 0), 30) + 100 * min(max(within - 80, 0), 10)
-        others, rest = divmod(now, 30)
-        beside = 40 * (20 * others + max(rest - 10, 0))
-        assert engine.carried()[0] == pytest.approx(2 * (2500 * rounds + sent) + beside)
-        assert engine.will_start(0) == pytest.approx(100 * (rounds + 1))
-        assert engine.done(0) == rounds
-
-
 def test_a_run_says_what_the_model_predicts() -> None:
     """For 40 of 100 ms the demand is 200: 4000 are not served, 2000 of each, who send at 100."""
     instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
@@ -200,3 +176,62 @@ def test_who_comes_later_computes_and_sends_like_the_others() -> None:
     assert engine.run(math.inf) == 0
     assert engine.now == pytest.approx(150)
     assert list(engine.times(0)) == pytest.approx([45, 75])
+
+
+# ------------------------------------------------------------------ predictions
+
+SLOT_MS = 5
+PERIOD = 40
+lengths = st.integers(1, 15)
+
+
+def elongations(heavy: int, light: int, late: int) -> tuple[float, float]:
+    """Return predicted and simulated slots that a light job loses in its first iteration.
+
+    It bursts for `light` slots and begins `late` slots after a heavier one, which takes the whole
+    link for `heavy` slots.
+    """
+    instance = Instance(
+        name="two",
+        slot_ms=SLOT_MS,
+        links=(Link(name="link", capacity=100),),
+        jobs=tuple(
+            Job(
+                name=name,
+                period=PERIOD,
+                weight=weight,
+                phases=(Phase(start=0, length=length, rate=100),),
+                links={"link": 1},
+            )
+            for name, weight, length in (("heavy", 2, heavy), ("light", 1, light))
+        ),
+    )
+    run = play(
+        instance,
+        {"heavy": 0, "light": late},
+        iterations=1,
+        conditions=Conditions(sharing="strict"),
+        enforce=False,
+    )
+    mean, predicted = column(run, "iteration_mean_ms"), column(run, "predicted_ms")
+    assert mean["heavy"] == PERIOD * SLOT_MS
+    assert predicted["heavy"] == 0
+    return predicted["light"] / SLOT_MS, mean["light"] / SLOT_MS - PERIOD
+
+
+@given(lengths, lengths, st.integers(0, 14))
+def test_a_burst_that_outlasts_the_heavier_one_loses_what_is_predicted(
+    heavy: int, light: int, late: int
+) -> None:
+    light = max(light, heavy - late)
+    lost = max(0, heavy - late)
+    assert elongations(heavy, light, late) == (lost, lost)
+
+
+@given(lengths, lengths, st.integers(0, 14))
+def test_a_burst_within_a_heavier_one_loses_more_than_is_predicted(
+    heavy: int, light: int, late: int
+) -> None:
+    """It lacks no more than it would have sent, but it waits until the other one is over."""
+    heavy = max(heavy, late + light)
+    assert elongations(heavy, light, late) == (light, heavy - late)

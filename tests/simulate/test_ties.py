@@ -14,9 +14,8 @@ from metronome_opt.instance import Instance
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
 from tests.builders import job
-from tests.simulate.exact import exact_times
+from tests.simulate.exact import exact_times, system
 from tests.simulate.played import free_run
-from tests.simulate.systems import system
 from tests.simulate.whole import meeting
 from tests.tiers import examples
 
@@ -102,36 +101,6 @@ def test_within_the_cushion_nothing_is_shifted() -> None:
 
 
 # ------------------------------------------------------------------ two are late
-
-LESS = Member(0, 12, 10, 2)  # 20 ms late at 120
-MORE = Member(4, 8, 5, 2)  # 30 ms late at 120
-OTHER = Member(0, 4, 20, 2)  # to begin its second iteration at 200
-
-
-@pytest.mark.parametrize(
-    ("members", "ends", "times"),
-    [
-        # Shifts by 20, then by the 10 that remain of 30: both begin at once.
-        ((LESS, MORE), (True, True), (120, 80)),
-        # Shifts by 30: the other one is 10 early after that.
-        ((MORE, LESS), (True, True), (80, 130)),
-        ((LESS, MORE), (False, False), (120, 80)),
-        ((MORE, LESS), (False, False), (80, 130)),
-        # Whose burst ends goes first.
-        ((LESS, MORE), (True, False), (130, 80)),
-        ((LESS, MORE), (False, True), (120, 80)),
-        ((MORE, LESS), (True, False), (80, 120)),
-        ((MORE, LESS), (False, True), (80, 130)),
-    ],
-)
-def test_of_two_that_are_late_the_second_adds_what_remains(
-    members: Sequence[Member], ends: Sequence[bool], times: Sequence[float]
-) -> None:
-    """Whatever the order, the third is shifted by 30."""
-    late = [member._replace(computes_last=last) for member, last in zip(members, ends, strict=True)]
-    told = held(*late, OTHER)
-    assert [each.times[0] for each in told] == [*times, 230]
-    assert told[2].rephasings == 1
 
 
 @pytest.mark.parametrize(("order", "times"), [((0, 1), (100, 106)), ((1, 0), (100, 100))])
