@@ -6,8 +6,6 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link, Phase
@@ -112,20 +110,6 @@ def test_stated_times_are_exact_and_rounded_like_computed_ones() -> None:
     assert entry.exact.rest == Fraction("45.1")
     assert entry.rounded.volume_error == 0
     assert problem.traffic_frame().loc["one", "traffic"] == "stated"
-
-
-@given(st.integers(1, 40), st.data())
-def test_what_lies_on_the_grid_stays_as_it_is(period: int, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, period - 1))
-    length = data.draw(st.integers(1, period - start))
-    rate = data.draw(st.integers(1, 100_000))
-    phase = {"start_ms": 10 * start, "length_ms": 10 * length, "rate_mbps": rate}
-    problem = built(job(traffic={"period_ms": 10 * period, "phases": [phase]}))
-    (read,) = problem.instance.jobs
-    assert (read.period, read.phases) == (
-        period,
-        (Phase(start=start, length=length, rate=rate),),
-    )
 
 
 def test_it_is_a_cluster_to_place_jobs_in() -> None:

@@ -86,12 +86,6 @@ def test_hybrid() -> None:
     assert exact.duration == Fraction("27.08")
 
 
-def test_hybrid_with_one_replica_has_no_gradients_to_reduce() -> None:
-    model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
-    exact = iteration(model, Setting(workers=4, batch=1, flops=Fraction(10**9), rate=200))
-    assert [burst.name for burst in exact.bursts][4:] == ["tied embeddings"]
-
-
 def test_hybrid_needs_whole_groups_and_micro_batches() -> None:
     model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
     with pytest.raises(InputError, match=r"^workers: 6: must be a multiple of 4, "):

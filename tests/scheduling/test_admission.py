@@ -54,12 +54,6 @@ def test_a_claim_that_does_not_fit_is_refused(asked: Claim, message: str) -> Non
     check_refused(usual(), lambda state: state.reserve(asked), message)
 
 
-def test_a_node_that_is_down_takes_no_tasks() -> None:
-    state = usual()
-    state.set_node("n3", up=False)
-    check_refused(state, lambda s: s.reserve(claim(2, "n1 n3")), "new: node n3: is down")
-
-
 def test_a_failed_link_has_room_for_nobody() -> None:
     state = usual()
     state.set_capacity("n3", 0)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.scenario.cluster import Resources
 from metronome_opt.scheduling.cycle import Cycle, Partial
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.nodes import filter_nodes, refusals
@@ -25,18 +23,6 @@ def refused(state: ClusterState, asked: Gang, placed: str = "") -> dict[str, str
     assert not set(names) & set(reasons)
     assert set(names) | set(reasons) == {node.name for node in state.cluster.nodes}
     return reasons
-
-
-@pytest.mark.parametrize(
-    ("each", "reason"),
-    [
-        (Resources(gpus=3), "GPUs: 2 free, 3 needed"),
-        (Resources(gpus=1, cpu_millicores=500), "CPU: 0m free, 500m needed"),
-        (Resources(memory_mib=1), "memory: 0 MiB free, 1 MiB needed"),
-    ],
-)
-def test_what_is_short_is_told(each: Resources, reason: str) -> None:
-    assert refused(state_of(cluster([1])), gang(1, each=each)) == {"n0": reason}
 
 
 def test_an_interface_carries_all_tasks_of_a_node_at_their_fastest() -> None:

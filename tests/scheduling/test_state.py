@@ -25,25 +25,6 @@ HEAVY = running("heavy", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
 LIGHT = running("light", "n0 n2", (0, 2, 30), offset=7, period=8, gpus=1)
 
 
-def test_what_two_jobs_leave_of_the_links_that_they_cross() -> None:
-    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
-    assert state.residual("n0").tolist() == [
-        *(70, 100, 40, 40, 40, 40, 100, 70),
-        *(70, 100, 100, 100, 100, 100, 40, 10),
-        *(10, 40, 100, 100, 100, 100, 100, 70),
-    ]
-    # Heavy stays in its rack; light leaves it.
-    assert state.residual("up-0").tolist() == [120, 150, 150, 150, 150, 150, 150, 120] * 3
-    assert state.residual("n3").tolist() == [100] * 24
-    assert state.flows("heavy") == {"n0": 1, "n1": 1}
-    assert state.flows("light") == {"n0": 1, "n2": 1, "up-0": 1, "up-1": 1}
-    assert (state.peak("n0"), state.peak("n1"), state.peak("up-1")) == (90, 60, 30)
-    assert state.free[:, 0].tolist() == [0, 1, 1, 2]
-    assert state.fragments == 2
-    assert state.jobs_on("n0") == ["heavy", "light"]
-    assert state.jobs_on("n3") == []
-
-
 def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
     events: list[Event] = []
     state = ClusterState(cluster([2, 2]))

@@ -113,12 +113,6 @@ def test_a_damaged_snapshot_is_named(
     assert path.read_text(encoding="utf-8") == damaged
 
 
-def test_a_folder_that_holds_no_state_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no state\.json"):
-        Store(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_journal_that_is_gone_is_missed(folder: Path) -> None:
     (folder / "journal.jsonl").unlink()
     with pytest.raises(InputError, match=r"holds no journal\.jsonl, .*; restore it, or make"):

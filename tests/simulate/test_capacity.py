@@ -53,63 +53,47 @@ def _run_until(engine: Engine, until: float, found: dict[str, float]) -> None:
         found[engine.runners[finished].name] = engine.now
 
 
-def simple_ends(
-    *jobs: Job, changes: Sequence[Change], sharing: str = "fair", **others: int
-) -> dict[str, float]:
-    """Return the same of jobs of one iteration on links of 100, if not said else."""
-    instance = links(*jobs, **others)
-    return ends(engine_of(instance, sharing=sharing), instance.jobs, changes)
+SHARED = job("a", 10, (6, 4, 100), links={"link": 1, "other": 1})
 
 
-# ------------------------------------------------------------------ one burst
-
-
-@pytest.mark.slow
-def test_a_burst_takes_twice_as_long_once_half_of_its_link_is_lost() -> None:
-    """4000 from 60 on: 2000 until 80, then 2000 at 50 instead of 100."""
-    told = simple_ends(job("a", 10, (6, 4, 100)), changes=[(80, "link", 50)])
-    assert told == {"a": 120}
-
-
-# ------------------------------------------------------------------ several
-
-
-def test_who_wants_less_than_his_share_gets_it_as_long_as_that_is_so() -> None:
-    """a wants 20 of 100, and b 80: nobody is late until 80. Then 30 are 15 for each.
-
-    a has sent 400 of 800 and ends its burst 400 / 15 later, at 106.67. b has sent 1600 and 400
-    since; the other 1200 of 3200 take 40 ms at 30.
-    """
-    told = simple_ends(
-        job("a", 10, (6, 4, 20)), job("b", 10, (6, 4, 80)), changes=[(80, "link", 30)]
-    )
-    assert told == pytest.approx({"a": 80 + 400 / 15, "b": 80 + 400 / 15 + 40}, rel=ROUNDING)
-
-
-def test_the_more_important_one_loses_nothing_to_it_under_strict_priority() -> None:
-    """a has 100 until 80, and 50 then: its last 2000 take 40 ms. b waits until 120: 4000 at 50."""
-    told = simple_ends(
-        job("a", 10, (6, 4, 100), weight=2),
-        job("b", 10, (6, 4, 100)),
-        changes=[(80, "link", 50)],
-        sharing="strict",
-    )
-    assert told == {"a": 120, "b": 200}
-
-
-def test_what_one_loses_on_a_link_another_gains_on_the_next() -> None:
-    """a is on both links, b on the other one: 50 each. At 80 a has no more than 20, b 80 then.
-
-    1000 of 4000 of both are gone at 80. b's other 3000 take until 117.5, a has sent 750 more by
-    then; 2250 at 20 take 112.5.
-    """
-    told = simple_ends(
-        job("a", 10, (6, 4, 100), links={"link": 1, "other": 1}),
-        job("b", 10, (6, 4, 100), links={"other": 1}),
-        changes=[(80, "link", 20)],
-        other=100,
-    )
-    assert told == {"a": 230, "b": 117.5}
+@pytest.mark.parametrize(
+    ("jobs", "sharing", "change", "expected"),
+    [
+        # 4000 from 60 on: 2000 until 80, then 2000 at 50 instead of 100.
+        ([job("a", 10, (6, 4, 100))], "fair", (80, "link", 50), {"a": 120}),
+        # a wants 20 of 100, and b 80: nobody is late until 80. Then 30 are 15 for each. a has sent
+        # 400 of 800 and ends its burst 400 / 15 later, at 106.67. b has sent 1600 and 400 since;
+        # the other 1200 of 3200 take 40 ms at 30.
+        (
+            [job("a", 10, (6, 4, 20)), job("b", 10, (6, 4, 80))],
+            "fair",
+            (80, "link", 30),
+            {"a": 80 + 400 / 15, "b": 80 + 400 / 15 + 40},
+        ),
+        # a has 100 until 80, and 50 then: its last 2000 take 40 ms. b waits until 120: 4000 at 50.
+        (
+            [job("a", 10, (6, 4, 100), weight=2), job("b", 10, (6, 4, 100))],
+            "strict",
+            (80, "link", 50),
+            {"a": 120, "b": 200},
+        ),
+        # a is on both links, b on the other one: 50 each. At 80 a has no more than 20, b 80 then.
+        # 1000 of 4000 of both are gone at 80. b's other 3000 take until 117.5, a has sent 750 more
+        # by then; 2250 at 20 take 112.5.
+        (
+            [SHARED, job("b", 10, (6, 4, 100), links={"other": 1})],
+            "fair",
+            (80, "link", 20),
+            {"a": 230, "b": 117.5},
+        ),
+    ],
+)
+def test_bursts_take_as_long_as_was_worked_out(
+    jobs: list[Job], sharing: str, change: Change, expected: dict[str, float]
+) -> None:
+    instance = links(*jobs, other=100)
+    told = ends(engine_of(instance, sharing=sharing), instance.jobs, [change])
+    assert told == pytest.approx(expected, rel=ROUNDING)
 
 
 # ------------------------------------------------------------------ what links tell

@@ -10,7 +10,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.simulate import POLICIES, Conditions, Run, play, simulate
+from metronome_opt.simulate import POLICIES, Conditions, play, simulate
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Pattern, Runner, Slot
 from tests.builders import job
@@ -38,20 +38,7 @@ def factors(conditions: Conditions, seed: int = 0, iterations: int = LONG) -> li
     return [(time - BURST) / COMPUTING for time in run.times["a"]]
 
 
-def text(run: Run) -> str:
-    frames = (run.jobs, run.links, run.samples, run.trace)
-    return "\n".join([*(frame.to_csv() for frame in frames), repr((run.makespan_s, run.events))])
-
-
 # ------------------------------------------------------------------ when
-
-
-def test_nothing_is_random_unless_somebody_says_so() -> None:
-    texts = {
-        text(play(crowded(), {"a": 0, "b": 3}, iterations=50, seed=seed, trace=True))
-        for seed in range(5)
-    }
-    assert len(texts) == 1
 
 
 def test_an_instance_has_no_claims_that_could_be_wrong() -> None:

@@ -43,14 +43,6 @@ def test_who_waits_for_a_slot_can_be_given_another(manner: Manner, start: float)
     assert engine.rephasings(0) == 0
 
 
-def test_nobody_waits_for_a_slot_that_was_taken_away() -> None:
-    engine = lonely(3)
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0))
-    assert engine.run(50.0) is None
-    engine.assign(0, None)
-    assert finish(engine) == [100, 100, 100]
-
-
 # ------------------------------------------------------------------ clocks drift
 
 
@@ -147,15 +139,6 @@ def test_a_job_leaves_with_the_end_of_the_iteration_that_it_is_in(moment: int, e
     assert engine.run(math.inf) is None
 
 
-def test_a_job_that_waits_leaves_after_the_iteration_that_it_waits_for() -> None:
-    engine = Engine({"link": 100}, [Runner("a", ALTERNATING, 1, None, 1)])
-    engine.enter(0, {"link": 1}, at=500.0)
-    engine.run(300.0)
-    engine.end(0)
-    assert engine.run(math.inf) == 0
-    assert engine.now == 600.0
-
-
 def test_slots_as_long_as_the_iteration_never_make_a_job_late() -> None:
     """Sums of thirds are rounded; what comes of that is no lateness, under any manner."""
     pattern = Pattern.of_job(job("a", 7, (3, 4, 70)), 1)
@@ -196,13 +179,6 @@ def test_who_is_late_beyond_its_cushion_pushes_its_group_by_the_rest() -> None:
     engine = pair((paced(50, Manner.HOLD, 4), paced(60, Manner.HOLD, 4)))
     assert finish_both(engine, 1) == [106, 130, 130, 130, 130]
     assert engine.rephasings(1) == 1
-
-
-@pytest.mark.parametrize("manner", [Manner.SLIDE, Manner.YIELD])
-def test_others_are_left_alone_if_the_late_one_slides_or_yields(manner: Manner) -> None:
-    engine = pair((paced(50, manner, 4), paced(60, manner, 4)))
-    assert finish_both(engine, 1) == [100, 130, 130, 130, 130]
-    assert engine.rephasings(1) == 0
 
 
 # ------------------------------------------------------------------ what is seen

@@ -22,7 +22,7 @@ from metronome_opt.simulate.policies.rotation import (
 from metronome_opt.simulate.runner import Manner, Slot
 from metronome_opt.verify import evaluate
 from tests.simulate.moments import at
-from tests.simulate.scenes import racks, scene, switch, work
+from tests.simulate.scenes import scene, switch, work
 from tests.strategies import assigned, crowded, instances
 from tests.tiers import examples
 
@@ -262,9 +262,3 @@ def test_two_that_collide_take_turns_at_nothing() -> None:
     state = at(given, 0.0, {0: 0.0, 1: 0.0})
     expected = {0: pytest.approx(80 / 60), 1: pytest.approx(80 / 60)}
     assert forecast(state, [0, 1]) == expected
-
-
-def test_those_that_are_not_asked_for_are_not_there() -> None:
-    given = scene(racks(2, 2, 2), work("a", 0, 1), work("b", 0, 1), work("c", 2, 3))
-    state = at(given, 0.0, {0: 0.0, 1: 0.0, 2: 0.0})
-    assert forecast(state, [0, 2]) == {0: pytest.approx(1), 2: pytest.approx(1)}

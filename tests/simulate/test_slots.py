@@ -15,7 +15,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.simulate import Conditions, play
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Manner, Runner, Slot
 from tests.builders import job
 from tests.simulate.cases import links
 from tests.simulate.played import column, link_table
@@ -105,27 +105,23 @@ def times(slot: Slot, *, iterations: int = 5, instance: Instance = LATE) -> dict
     }
 
 
-def test_a_late_job_catches_up_where_its_slots_have_room() -> None:
-    """In slots of 110: late by 10 for the second, on time for the third, at 220."""
-    told = times(Slot(110, 30, Manner.YIELD))
-    assert told == {"a": [120, 100, 110, 110, 100], "c": [110] * 4 + [100]}
-
-
-def test_one_that_yields_waits_for_its_next_slot() -> None:
-    """Ends at 120, 20 after its slot: the next begins at 200."""
-    assert times(Slot(100, 10, Manner.YIELD)) == {"a": [200, 100, 100, 100, 100], "c": [100] * 5}
-
-
-def test_one_that_slides_moves_its_slots() -> None:
-    """From 120 on every 110 ms, rather than catching up."""
-    told = times(Slot(110, 5, Manner.SLIDE))
-    assert told == {"a": [120, 110, 110, 110, 100], "c": [110] * 4 + [100]}
-
-
-def test_one_that_holds_the_others_keeps_in_step_with_them() -> None:
-    """a begins at 120, 20 late; c, which began at 50, begins its next at 170 instead of 150."""
-    told = times(Slot(100, 10, Manner.HOLD))
-    assert told == {"a": [120, 100, 100, 100, 100], "c": [120, 100, 100, 100, 100]}
+@pytest.mark.parametrize(
+    ("slot", "of_a", "of_c"),
+    [
+        # In slots of 110: late by 10 for the second, on time for the third, at 220.
+        (Slot(110, 30, Manner.YIELD), [120, 100, 110, 110, 100], [110] * 4 + [100]),
+        # Ends at 120, 20 after its slot: the next begins at 200.
+        (Slot(100, 10, Manner.YIELD), [200, 100, 100, 100, 100], [100] * 5),
+        # From 120 on every 110 ms, rather than catching up.
+        (Slot(110, 5, Manner.SLIDE), [120, 110, 110, 110, 100], [110] * 4 + [100]),
+        # a begins at 120, 20 late; c, which began at 50, begins its next at 170 instead of 150.
+        (Slot(100, 10, Manner.HOLD), [120, 100, 100, 100, 100], [120, 100, 100, 100, 100]),
+    ],
+)
+def test_who_is_late_does_as_its_manner_says(
+    slot: Slot, of_a: list[float], of_c: list[float]
+) -> None:
+    assert times(slot) == {"a": of_a, "c": of_c}
 
 
 def test_no_iteration_begins_before_its_slot_whatever_the_jitter() -> None:
@@ -156,26 +152,6 @@ def test_a_run_says_what_the_model_predicts() -> None:
     assert column(run, "predicted_ms") == {"a": 20, "b": 20}
     assert column(run, "score") == {"a": 0.6, "b": 0.6}
     assert column(run, "ideal_ms") == {"a": 100, "b": 100}
-
-
-def test_who_comes_later_computes_and_sends_like_the_others() -> None:
-    """b comes at 65, is given half of the link at once, and again on links of its own."""
-    burst = job("a", 4, (0, 4, 100))
-    pattern = Pattern.of_job(burst, 10)
-    engine = Engine(
-        {"link": 100, "other": 100},
-        [Runner("a", pattern, 1, 2, 1), Runner("b", pattern, 1, 1, 2)],
-    )
-    engine.enter(0, {"link": 1}, at=30.0)
-    assert engine.run(65.0) is None
-    engine.enter(1, {"other": 1, "link": 1})
-    # a: 30 to 70 alone if nobody came: at 65 it has 500 of 4000 left, 10 ms at 50, then 4000 more.
-    # b has 3500 left at 75 and sends beside a's second till 145; a has 500 left then: 150.
-    assert engine.run(math.inf) == 1
-    assert engine.now == pytest.approx(145)
-    assert engine.run(math.inf) == 0
-    assert engine.now == pytest.approx(150)
-    assert list(engine.times(0)) == pytest.approx([45, 75])
 
 
 # ------------------------------------------------------------------ predictions

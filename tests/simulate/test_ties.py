@@ -87,14 +87,6 @@ def test_whose_burst_ends_late_goes_first_whatever_the_order(first: bool) -> Non
     assert told == Told(0, [140, 120, 40], 1)
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_a_first_iteration_waits_like_any_other(first: bool) -> None:
-    """It is to begin at 120."""
-    due = Member(12, 4, 12, 2)
-    told = held(LATE, due)[1] if first else held(due, LATE)[0]
-    assert told == (Told(140, [120, 40], 1) if first else Told(120, [140, 40], 1))
-
-
 def test_within_the_cushion_nothing_is_shifted() -> None:
     assert held(LATE, DUE, cushion=20.0)[1] == Told(0, [120, 120, 40], 0)
     assert held(LATE, DUE, cushion=19.0)[1] == Told(0, [140, 120, 40], 1)
