@@ -4,7 +4,7 @@ from metronome_opt.scenario.cluster import ClusterSpec, read_cluster
 from metronome_opt.scheduling.cycle import Cycle, Decision, Partial
 from metronome_opt.scheduling.gang import Claim, Gang, read_request
 from metronome_opt.scheduling.nodes import filter_nodes, normalise, refusals, score_nodes, why_not
-from metronome_opt.scheduling.place import SEARCHES, place_all, place_job
+from metronome_opt.scheduling.place import SEARCHES, place_job, place_scenario
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.store import Store
 
@@ -20,8 +20,8 @@ __all__ = [
     "Store",
     "filter_nodes",
     "normalise",
-    "place_all",
     "place_job",
+    "place_scenario",
     "read_cluster",
     "read_request",
     "refusals",

@@ -23,10 +23,9 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.cluster import ONE_GPU, ClusterSpec, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.model import MAX_BATCH, Scenario, in_folder
+from metronome_opt.scenario.model import MAX_BATCH, in_folder
 from metronome_opt.scenario.traffic import Setting, iteration, round_to
 from metronome_opt.scenario.workload import Workload, find_workloads, workload_named
 
@@ -287,32 +286,3 @@ def _computed(job: _ModelJob, workload: Workload, cluster: ClusterSpec) -> Gang:
         ready=job.ready_ms // cluster.slot_ms,
         most_racks=job.most_racks,
     )
-
-
-def gangs_of(scenario: Scenario) -> list[tuple[Gang, tuple[str, ...], int | None]]:
-    """Return the jobs of a scenario as gangs, with the node of each task and the offset in slots.
-
-    They are where the scenario says, or where its instance has them, and send what they send there.
-    The offset is the one at which the scenario lets them run; None if it does not say.
-    """
-    problem = build_scenario(scenario)
-    nodes: dict[str, list[str]] = {}
-    for task in problem.deployment.tasks:
-        nodes.setdefault(task.job, []).append(task.node)
-    return [
-        (
-            Gang(
-                name=job.name,
-                tasks=len(nodes[job.name]),
-                each=work.each,
-                period=job.period,
-                phases=job.phases,
-                weight=job.weight,
-                ready=job.ready,
-                max_stretch=job.max_stretch,
-            ),
-            tuple(nodes[job.name]),
-            job.current_offset if job.fixed_offset is None else job.fixed_offset,
-        )
-        for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True)
-    ]

@@ -6,12 +6,14 @@ Searches task by task are here: one place after the other, or several partial pl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import get_args
 
 import numpy as np
 
 from metronome_opt.errors import InputError, show
+from metronome_opt.scenario.build import build_scenario
+from metronome_opt.scenario.model import Scenario
 from metronome_opt.scheduling.cpsat import place_exactly
 from metronome_opt.scheduling.cycle import Cycle, Decision, First, Partial, decide
 from metronome_opt.scheduling.gang import Gang
@@ -169,18 +171,30 @@ def place_job(
     return find(Cycle(state, gang, first=first))
 
 
-def place_all(
-    state: ClusterState,
-    placed: Iterable[tuple[Gang, Sequence[str], int | None]],
-    *,
-    first: First = "compatibility",
+def place_scenario(
+    state: ClusterState, scenario: Scenario, *, first: First = "compatibility"
 ) -> None:
-    """Reserve for jobs the nodes that they have, one after the other, each in its best rotation.
+    """Reserve for the jobs of a scenario the nodes that its instance has, one after the other.
 
-    A job comes with the node of each task, and its offset if that is not to be chosen. If there is
-    no room for one of them, that is an `InputError`; those before it stay.
+    They send what they send there, from the offset on that the scenario gives, else in their best
+    rotation. If there is no room for one of them, that is an `InputError`; those before it stay.
     """
-    for gang, nodes, offset in placed:
+    problem = build_scenario(scenario)
+    nodes: dict[str, list[int]] = {}
+    for task in problem.deployment.tasks:
+        nodes.setdefault(task.job, []).append(state.node_index(task.node))
+    for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True):
+        gang = Gang(
+            name=job.name,
+            tasks=len(nodes[job.name]),
+            each=work.each,
+            period=job.period,
+            phases=job.phases,
+            weight=job.weight,
+            ready=job.ready,
+            max_stretch=job.max_stretch,
+        )
         cycle = Cycle(state, gang, first=first)
-        claim = decide(cycle, cycle.partial([state.node_index(node) for node in nodes])).claim
+        claim = decide(cycle, cycle.partial(nodes[job.name])).claim
+        offset = job.current_offset if job.fixed_offset is None else job.fixed_offset
         state.reserve(claim if offset is None else claim.model_copy(update={"offset": offset}))

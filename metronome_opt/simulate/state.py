@@ -182,6 +182,11 @@ class Placed:
         self.elongation_ms = order.elongation_ms
 
     @property
+    def peak(self) -> int:
+        """The fastest that a task of it sends there, in Mbit/s."""
+        return max(burst.rate for burst in self.job.iteration(self.placement.rate).bursts)
+
+    @property
     def claim(self) -> Rounded:
         """What it claims there, in slots."""
         return self.job.claim(self.placement.rate)
@@ -277,7 +282,7 @@ class State:
 
     def _peak(self, index: int, link: str) -> int:
         placed = self.running[index]
-        return placed.placement.links[link] * peak_rate(placed)
+        return placed.placement.links[link] * placed.peak
 
     def next_start(self, index: int) -> tuple[float, Slot | None]:
         """Return when a job is going to begin its next iteration, in ms, and the slot it keeps."""
@@ -351,10 +356,5 @@ class State:
         total: Counter[str] = Counter()
         for placed in self.running.values():
             for link, flows in placed.placement.links.items():
-                total[link] += flows * peak_rate(placed)
+                total[link] += flows * placed.peak
         return total
-
-
-def peak_rate(placed: Placed) -> int:
-    """Return the fastest that a task of a job sends, in Mbit/s."""
-    return max(burst.rate for burst in placed.job.iteration(placed.placement.rate).bursts)

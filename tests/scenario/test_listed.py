@@ -11,7 +11,6 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario import Problem, Scenario, build_scenario
 from metronome_opt.scheduling import ClusterSpec
-from metronome_opt.scheduling.gang import gangs_of
 from metronome_opt.simulate import simulate
 from tests.scenario.examples import number
 
@@ -117,8 +116,6 @@ def test_it_is_a_cluster_to_place_jobs_in() -> None:
     spec = ClusterSpec.of_cluster("any", read.cluster, 10, 1000)
     assert spec.links == built().instance.links
     assert spec.hosts["z"].has.vector == (2, 0, 0)
-    ((gang, nodes, offset),) = gangs_of(read)
-    assert (gang.each.vector, nodes, offset) == ((2, 500, 0), ("x", "y", "z"), None)
     assert list(spec.to_dict())[:4] == ["format", "name", "slot_ms", "hyperperiod"]
     assert ClusterSpec.from_dict(spec.to_dict()) == spec
 

@@ -11,9 +11,11 @@ import yaml
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
-from metronome_opt.scenario import Scenario, load, locate, read_scenario
+from metronome_opt.scenario import Scenario, build_scenario, locate
 from metronome_opt.scenario.cluster import ClusterSpec, Gpu, Resources
-from metronome_opt.scheduling.gang import Gang, gangs_of, read_request
+from metronome_opt.scheduling.gang import Gang, read_request
+from metronome_opt.scheduling.place import place_scenario
+from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import cluster, gang
 
 # A forward pass of 10 samples takes 100 ms at 20 TFLOPS; 2 workers send 625 MB, 5,000 Mbit, each.
@@ -132,27 +134,22 @@ def test_what_is_wrong_is_one_line_with_file_and_place(
     assert str(caught.value).startswith(f"{tmp_path / 'job.yaml'}: ")
 
 
-def test_a_scenario_s_jobs_are_where_it_says_and_send_what_its_instance_says() -> None:
-    scenario = read_scenario(locate("paper-24"))
-    instance = load("paper-24").instance
-    gangs = gangs_of(scenario)
-    assert [(asked.name, nodes) for asked, nodes, _ in gangs] == [
-        (job.name, job.nodes) for job in scenario.jobs
-    ]
-    for asked, _, offset in gangs:
-        job = instance.job(asked.name)
-        assert asked.job(job.links) == job
-        assert asked.each == Resources(gpus=1)
-        assert offset is None
-
-
-def test_offsets_of_jobs_that_run_are_taken_over_in_slots() -> None:
+def test_jobs_of_a_scenario_are_where_it_says_and_send_what_its_instance_says() -> None:
     document = yaml.safe_load(locate("paper-24").read_text())
     document["jobs"][0] |= {"fixed_offset_ms": 40, "current_offset_ms": 40}
     document["jobs"][1] |= {"current_offset_ms": 15, "max_stretch_ms": 10}
-    gangs = gangs_of(Scenario.from_dict(document))
-    assert [offset for _, _, offset in gangs[:3]] == [8, 3, None]
-    assert [asked.max_stretch for asked, _, _ in gangs[:3]] == [0, 2, 0]
+    scenario = Scenario.from_dict(document)
+    instance = build_scenario(scenario).instance
+    state = ClusterState(ClusterSpec.of_cluster("any", scenario.cluster, 5, 1500))
+    place_scenario(state, scenario)
+    for work in scenario.jobs:
+        claim, job = state.claim(work.name), instance.job(work.name)
+        expected = job.model_copy(update={"fixed_offset": None})
+        assert claim.nodes == tuple(sorted(work.nodes or ()))
+        assert claim.gang.job(job.links, current_offset=job.current_offset) == expected
+        assert claim.gang.each == Resources(gpus=1)
+    assert [claim.offset for claim in state.claims.values()][:2] == [8, 3]
+    assert [claim.gang.max_stretch for claim in state.claims.values()][:3] == [0, 2, 0]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from metronome_opt.simulate.cluster import Placement, candidates, spread
 from metronome_opt.simulate.conditions import Sharing
-from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, peak_rate
+from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
 
 CANDIDATES = 12
 """Placements that policies look at which ask what a place brings."""
@@ -73,7 +73,7 @@ class Exclusive(Default):
 
 
 def _fits(job: TrainingJob, placement: Placement, state: State, load: Mapping[str, int]) -> bool:
-    peak = peak_rate(Placed(job, placement))
+    peak = Placed(job, placement).peak
     return all(
         load.get(link, 0) + flows * peak <= state.machines.capacities[link]
         for link, flows in placement.links.items()
