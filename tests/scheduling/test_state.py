@@ -25,6 +25,13 @@ HEAVY = running("heavy", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
 LIGHT = running("light", "n0 n2", (0, 2, 30), offset=7, period=8, gpus=1)
 
 
+def test_gpus_that_are_left_over_and_jobs_of_a_node() -> None:
+    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
+    assert state.free[:, 0].tolist() == [0, 1, 1, 2]
+    assert state.fragments == 2
+    assert (state.jobs_on("n0"), state.jobs_on("n3")) == (["heavy", "light"], [])
+
+
 def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
     events: list[Event] = []
     state = ClusterState(cluster([2, 2]))

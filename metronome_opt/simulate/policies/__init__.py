@@ -75,13 +75,13 @@ _OURS: dict[str, Registration] = {
     ),
     "cassini": Registration(
         "most compatible placement, time shifts of CASSINI",
-        f"{_HERE}.rivals:Cassini",
+        f"{_HERE}.plain:Cassini",
         line=("#D55E00", (0, (5, 1.5, 1, 1.5)), 1.6),
         usual=True,
     ),
     "metronome-greedy": Registration(
         "fewest conflicts of the new job, then least contention, rotated once",
-        f"{_HERE}.rivals:MetronomeGreedy",
+        f"{_HERE}.plain:MetronomeGreedy",
         line=("#009E73", (0, (3, 1.2)), 1.6),
         usual=True,
     ),
