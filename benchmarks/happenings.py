@@ -11,17 +11,17 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from metronome_opt.instance import Link, Phase
-from metronome_opt.scheduling.claim import (
+from metronome_opt.scenario.cluster import ClusterSpec, Host, Rack, Resources
+from metronome_opt.scheduling.gang import (
     CapacityChanged,
     Claim,
     Event,
+    Gang,
     NodeChanged,
     Reserved,
     Revised,
     Unreserved,
 )
-from metronome_opt.scheduling.cluster import ClusterSpec, Host, Rack, Resources
-from metronome_opt.scheduling.gang import Gang, stretch_for
 from metronome_opt.scheduling.state import ClusterState
 
 Kind = Literal["arrival", "departure", "node", "capacity", "revision", "mistake"]
@@ -132,7 +132,7 @@ def somewhere(chance: random.Random, state: ClusterState, gang: Gang) -> Claim |
     if len(free) < gang.tasks:
         return None
     nodes = tuple(chance.sample(free, gang.tasks))
-    stretch = stretch_for(gang, state.cluster.hyperperiod)
+    stretch = gang.stretch_for(state.cluster.hyperperiod)
     offset = chance.randrange(gang.period + stretch)
     flows = state.cluster.flows(nodes)
     if any(count * gang.peak > state.room(link) for link, count in flows.items()):

@@ -20,12 +20,12 @@ from benchmarks.families import paper
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.scenario import Cluster, data_folder, read_scenario
-from metronome_opt.scheduling.beam import place_by_beam, place_greedily, rank_nodes
-from metronome_opt.scheduling.cluster import ClusterSpec
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scheduling.cpsat import place_exactly
 from metronome_opt.scheduling.cycle import Cycle, Decision, First, Partial, decide
-from metronome_opt.scheduling.filtering import filter_nodes
 from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.nodes import filter_nodes
+from metronome_opt.scheduling.place import place_by_beam, place_greedily, rank_nodes
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.tree import place_on_tree
 from metronome_opt.scheduling.views import instance_of
@@ -45,7 +45,7 @@ def place_spread(cycle: Cycle) -> Decision | None:
     """
     placed = Partial()
     for _ in range(cycle.gang.tasks):
-        passing = filter_nodes(cycle, placed).nodes
+        passing = filter_nodes(cycle, placed)
         if not len(passing):
             return None
         left = cycle.state.free[passing, 0]

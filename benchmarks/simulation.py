@@ -25,7 +25,7 @@ from metronome_opt.plot.picture import Picture
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Pattern, Runner
+from metronome_opt.simulate.runner import Runner
 from metronome_opt.simulate.study import STUDIES, read_study
 
 _ROOT = SUITES.parent.parent
@@ -123,9 +123,7 @@ def run_arrivals(hours: float) -> int:
     """Let jobs of the study fabric-1024 arrive under `default`; return how many events happen."""
     study = read_study(_ROOT / STUDIES / "fabric-1024.yaml")
     cell = study.cells[0]
-    dynamic = study.draw.dynamic
-    assert dynamic is not None
-    draw = Draw(dynamic=dynamic.model_copy(update={"hours": hours}))
+    draw = Draw(dynamic=study.draw.generator.model_copy(update={"hours": hours}))
     conditions = study.conditions_of(cell).model_copy(update={"horizon_s": 3600 * hours})
     scenario = study.model_copy(update={"draw": draw}).scenario(cell, seed=0)
     run = simulate(scenario, "default", conditions=conditions, sample_s=study.sample_s)
@@ -169,11 +167,9 @@ def _best_run(instance: Instance, until_s: float, repeats: int) -> tuple[int, fl
 
 def _unshifted(instance: Instance) -> Engine:
     """Return the jobs of an instance on its network, each to begin when it is ready, for ever."""
-    runners = [
-        Runner(job.name, Pattern.of_job(job, instance.slot_ms), job.weight, None, len(job.links))
-        for job in instance.jobs
-    ]
-    engine = Engine({link.name: link.capacity for link in instance.links}, runners)
+    engine = Engine(
+        {link.name: link.capacity for link in instance.links}, Runner.of_instance(instance)
+    )
     for index, job in enumerate(instance.jobs):
         engine.enter(index, job.links, at=float(job.ready * instance.slot_ms))
     return engine

@@ -19,10 +19,9 @@ from benchmarks.happenings import draw, small_cluster
 from benchmarks.killed import kill_a_writer
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.beam import place_greedily
-from metronome_opt.scheduling.claim import Claim
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.gang import Claim, Gang
+from metronome_opt.scheduling.place import place_greedily
 from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.scheduling.store import Store
 from metronome_opt.scheduling.views import differences, rebuilt

@@ -20,10 +20,8 @@ from metronome_opt.scenario import (
     read_scenario,
     read_workload,
 )
-from metronome_opt.scenario.model import network_of
-from metronome_opt.scenario.rounding import batches_around, suitable_batches
-from metronome_opt.scenario.traffic import Setting
-from metronome_opt.simulate.draws.static import take_fragment
+from metronome_opt.scenario.traffic import Setting, batches_around, suitable_batches
+from metronome_opt.simulate.draws.generators import take_fragment
 
 WORKERS = (2, 3, 4)
 GPT3_WORKERS = (4, 8)  # one or two replicas of four
@@ -124,7 +122,7 @@ def _batch(
     """Return a random one of the suitable batches; None if there is none."""
     usual = job.batch or 1
     batches = batches_around(usual, *BATCHES)
-    network = network_of(cluster)
+    network = cluster.listed
     counts = network.flows(job.nodes or ())
     rate = min(network.capacities[link] // count for link, count in counts.items())
     suitable = suitable_batches(

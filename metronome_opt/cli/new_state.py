@@ -34,10 +34,9 @@ def new_state(
     """
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario
+    from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
-    from metronome_opt.scheduling.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
-    from metronome_opt.scheduling.gang import gangs_of
-    from metronome_opt.scheduling.place import place_all
+    from metronome_opt.scheduling.place import place_scenario
     from metronome_opt.scheduling.state import ClusterState
 
     if schedule is not None and not with_jobs:
@@ -63,7 +62,7 @@ def new_state(
     state = ClusterState(spec, mode=mode)
     if with_jobs:
         try:
-            place_all(state, gangs_of(scenario), first=first)
+            place_scenario(state, scenario, first=first)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
     if schedule is not None:

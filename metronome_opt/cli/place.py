@@ -13,9 +13,8 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
-    from metronome_opt.scheduling.claim import CapacityChanged, NodeChanged
     from metronome_opt.scheduling.cycle import Decision, First
-    from metronome_opt.scheduling.gang import Gang
+    from metronome_opt.scheduling.gang import CapacityChanged, Gang, NodeChanged
     from metronome_opt.scheduling.state import ClusterState
 
     Change = CapacityChanged | NodeChanged
@@ -154,7 +153,7 @@ def _check_choices(search: str, first: str) -> First:
 
 def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:
     """Return what is to happen to nodes and links."""
-    from metronome_opt.scheduling.claim import CapacityChanged, NodeChanged
+    from metronome_opt.scheduling.gang import CapacityChanged, NodeChanged
 
     both = sorted(set(down) & set(up))
     if both:
@@ -217,7 +216,7 @@ def _place(
     as_json: bool,
 ) -> bool:
     """Place a job, perhaps instead of another one, and tell so; return whether there was room."""
-    from metronome_opt.scheduling.filtering import why_not
+    from metronome_opt.scheduling.nodes import why_not
     from metronome_opt.scheduling.place import place_job
 
     left = state if remove is None else _without(state, remove)

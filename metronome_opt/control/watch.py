@@ -21,8 +21,7 @@ from metronome_opt.control.reading import Read, Selector, observe
 from metronome_opt.documents import write_text
 from metronome_opt.instance import Instance
 from metronome_opt.records import read_as
-from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.store import Store
 from metronome_opt.scheduling.views import instance_of
 from metronome_opt.verify import evaluate

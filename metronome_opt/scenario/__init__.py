@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from metronome_opt.scenario.build import JobTraffic, Problem, build_scenario, load, locate
+from metronome_opt.scenario.cluster import Cluster, ListedCluster
 from metronome_opt.scenario.deployment import Deployment, Node, Task
-from metronome_opt.scenario.model import SCENARIO_FORMAT, Cluster, Scenario, Work, read_scenario
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, read_scenario
 from metronome_opt.scenario.workload import (
     WORKLOAD_FORMAT,
     Workload,

@@ -12,18 +12,14 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
 from metronome_opt.records import read_as
+from metronome_opt.scenario.cluster import ListedCluster, most_free
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.machines import Gpu, ListedCluster, most_free
-from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, network_of
-from metronome_opt.scenario.rounding import Rounded, round_to
-from metronome_opt.scenario.traffic import Iteration, Setting, iteration
-from metronome_opt.scenario.workload import Workload, data_folder, find_workloads, workload_named
+from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work
+from metronome_opt.scenario.traffic import Iteration, Rounded, Setting, iteration, round_to
+from metronome_opt.scenario.workload import Workload, data_folder
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-_RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 
 
 @dataclass(frozen=True)
@@ -178,8 +174,8 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
             f"hyperperiod_ms: {show(scenario.hyperperiod_ms)}: is {show(slots)} slots, above the "
             f"limit of {hyperperiod_limit}; coarsen the slots or raise the limit"
         )
-    workloads = workloads_of(scenario)
-    network = network_of(scenario.cluster)
+    workloads = scenario.models()
+    network = scenario.cluster.listed
     placements = _place_tasks(scenario)
     tasks: list[Task] = []
     traffic: list[JobTraffic] = []
@@ -214,16 +210,6 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     return Problem(instance, tuple(traffic), placed)
 
 
-def workloads_of(scenario: Scenario) -> Mapping[str, Workload]:
-    """Return the workload of each model that the scenario names; case does not matter."""
-    files = find_workloads(scenario.workloads)
-    found: dict[str, Workload] = {}
-    for index, job in enumerate(scenario.jobs):
-        if job.model is not None and job.model not in found:
-            found[job.model] = workload_named(job.model, files, f"jobs[{index}].model")
-    return found
-
-
 def _job(
     scenario: Scenario, index: int, rounded: Rounded, counts: Mapping[str, int]
 ) -> dict[str, Any]:
@@ -250,26 +236,6 @@ def _job(
     }
 
 
-def setting_of(job: Work, workload: Workload, gpu: Gpu | None, rate: int) -> Setting:
-    """Return the conditions under which a job by model is trained; errors say where in the job.
-
-    A ring visits the GPUs of a worker one after the other, so that a worker with several of them
-    sends and receives what one of them would; other exchanges are not of that kind. `rate` is the
-    fastest that one worker may send, in Mbit/s.
-    """
-    if gpu is None:
-        raise InputError(
-            f"model: {show(job.model)}: the cluster does not say how fast its GPUs are "
-            "(cluster.gpu); add it, or state the traffic"
-        )
-    if job.each.gpus > 1 and workload.kind not in _RINGS:
-        raise InputError(
-            f"each.gpus: {job.each.gpus}: what {show(job.model)} sends can be computed for workers "
-            "of one GPU only; state the traffic"
-        )
-    return Setting(job.gpus, job.batch or 1, gpu.flops, rate)
-
-
 def _traffic_of(
     job: Work,
     scenario: Scenario,
@@ -286,14 +252,10 @@ def _traffic_of(
         return JobTraffic(job.name, job.workers, "stated", "stated", None, rounded)
     if workload is None:
         raise InputError("traffic: missing; state it, or name a model")
-    gpu, nic = network.gpu, scenario.cluster.nic
-    rate, link = min(
-        ((network.capacities[link] // count, link) for link, count in counts.items()),
-        default=(nic, None),
-    )
+    gpu, (rate, link) = network.gpu, network.fastest(counts)
     if not rate:
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
-    setting = setting_of(job, workload, gpu, rate)
+    setting = job.setting(rate, workload, gpu)
     place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
     rounded = round_to(iteration(workload, setting), *grid, place, remedy)
     assumptions = list(workload.assumptions)
@@ -302,7 +264,7 @@ def _traffic_of(
         assumptions.append(f"sustained_tflops = {float(speed.value):g}: {speed.assumed}")
     if link is None:
         assumptions.append("all tasks share a node, so that no link carries anything")
-    elif rate < nic:
+    elif rate < network.nic:
         assumptions.append(f"each task sends at most {rate} Mbit/s, its share of {link}")
     return JobTraffic(
         job.name, job.workers, workload.name, workload.kind, setting, rounded, tuple(assumptions)

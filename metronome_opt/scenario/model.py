@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import show
-from metronome_opt.instance import Link
+from metronome_opt.errors import InputError, show
 from metronome_opt.records import (
     Name,
     NonNegative,
@@ -24,36 +20,14 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
+from metronome_opt.scenario.cluster import ONE_GPU, AnyCluster, Gpu, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.machines import (
-    MAX_NODES,
-    MAX_RACKS,
-    ONE_GPU,
-    Distance,
-    Gpu,
-    Host,
-    ListedCluster,
-    Rack,
-    Resources,
-)
-from metronome_opt.scenario.traffic import Traffic
-from metronome_opt.scenario.workload import Rational
+from metronome_opt.scenario.traffic import Iteration, Setting, Traffic, iteration
+from metronome_opt.scenario.workload import Workload, find_workloads, workload_named
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
-_RACK_COST = 2  # network cost between racks: their two uplinks are crossed
-_CPU_PER_GPU = 16_000  # millicores
-_MEMORY_PER_GPU = 128 * 1024  # MiB
-
-
-def _ratio(value: Any) -> Any:
-    """Read an oversubscription: a number or text such as ``2:1``."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"([1-9][0-9]{0,5}):([1-9][0-9]{0,5})", value)
-        if match is None:
-            raise PydanticCustomError("ratio", "must be a number or text such as '2:1'")
-        return Fraction(int(match[1]), int(match[2]))
-    return value
+_RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 
 
 def _placement(value: Any) -> Any:
@@ -73,150 +47,7 @@ def _placement(value: Any) -> Any:
     raise PydanticCustomError("placement", "must be a list of nodes or a mapping of nodes to tasks")
 
 
-Ratio = Annotated[Rational, BeforeValidator(_ratio)]
-Placement = Annotated[tuple[Name, ...], BeforeValidator(_placement)]
-
-
-class Cluster(Record):
-    """Machines that are all alike, and the network between them.
-
-    Parameters
-    ----------
-    topology
-        ``single-switch``, or ``leaf-spine`` with `racks` and `oversubscription`.
-    nodes, gpus
-        How many nodes (``node-00``, ``node-01`` and so on, rack by rack), and GPUs of each.
-    nic_gbps, nic_mbps
-        The interface of a node; exactly one of them is given.
-    racks
-        How many, of equal size.
-    oversubscription
-        What the nodes of a rack can send together over what its uplink carries.
-    """
-
-    topology: Literal["single-switch", "leaf-spine"]
-    nodes: Annotated[int, Field(ge=1, le=MAX_NODES)]
-    gpus: Annotated[int, Field(ge=1, le=2**23)]  # so that their memory is an amount
-    nic_gbps: Rational | None = None
-    nic_mbps: Positive | None = None
-    racks: Annotated[int, Field(ge=1, le=MAX_RACKS)] | None = None
-    oversubscription: Ratio | None = None
-    gpu: Gpu
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if (self.nic_gbps is None) == (self.nic_mbps is None):
-            refuse("nic_gbps", "give either nic_gbps or nic_mbps")
-        if self.nic_gbps is not None and (1000 * self.nic_gbps).denominator != 1:
-            refuse("nic_gbps", f"{float(self.nic_gbps)}: must be a whole number of Mbit/s")
-        if self.topology == "single-switch":
-            for field in ("racks", "oversubscription"):
-                if getattr(self, field) is not None:
-                    refuse(field, "a single switch has none; leave it out or use leaf-spine")
-            return self
-        if self.racks is None:
-            refuse("racks", "missing; a leaf-spine network needs the number of racks")
-        if self.nodes % self.rack_count:
-            refuse(
-                "racks",
-                f"{self.racks}: the {self.nodes} nodes cannot be shared out evenly; "
-                "choose a divisor",
-            )
-        if self.ratio < 1:
-            refuse(
-                "oversubscription", f"{self.ratio}: must be at least 1, write 2:1 for half the rate"
-            )
-        if not self.uplink:
-            refuse("oversubscription", f"{self.ratio}: leaves an uplink less than 1 Mbit/s")
-        return self
-
-    @property
-    def nic(self) -> int:
-        """The interface of a node in Mbit/s."""
-        if self.nic_gbps is not None:
-            return int(1000 * self.nic_gbps)
-        return self.nic_mbps or 0
-
-    @property
-    def rack_count(self) -> int:
-        """The number of racks, 1 where there are none."""
-        return self.racks or 1
-
-    @property
-    def ratio(self) -> Fraction:
-        """The oversubscription, 1 where none is given."""
-        return self.oversubscription or Fraction(1)
-
-    @property
-    def uplink(self) -> int:
-        """What the uplink of a rack carries, rounded down to whole Mbit/s."""
-        return math.floor(self.nodes // self.rack_count * self.nic / self.ratio)
-
-    @property
-    def node_names(self) -> tuple[str, ...]:
-        """The names of the nodes, in order."""
-        digits = max(2, len(str(self.nodes - 1)))
-        return tuple(f"node-{index:0{digits}}" for index in range(self.nodes))
-
-    @property
-    def gpus_of(self) -> Mapping[str, int]:
-        """The GPUs of each node."""
-        return dict.fromkeys(self.node_names, self.gpus)
-
-
-def network_of(cluster: Cluster | ListedCluster) -> ListedCluster:
-    """Return a cluster with its machines one by one.
-
-    Where they are not listed, an interface is called after its node, and a node has 16 cores and
-    128 GiB for each GPU.
-    """
-    if isinstance(cluster, ListedCluster):
-        return cluster
-    has = Resources(
-        gpus=cluster.gpus,
-        cpu_millicores=_CPU_PER_GPU * cluster.gpus,
-        memory_mib=_MEMORY_PER_GPU * cluster.gpus,
-    )
-    is_tree = cluster.topology == "leaf-spine"
-    racks = [f"rack-{index}" for index in range(cluster.rack_count)] if is_tree else []
-    size = cluster.nodes // cluster.rack_count
-    nodes = [
-        Host(name=name, has=has, interface=name, rack=racks[index // size] if is_tree else None)
-        for index, name in enumerate(cluster.node_names)
-    ]
-    uplinks = [Rack(name=rack, uplink=f"{rack}-uplink") for rack in racks]
-    return ListedCluster(
-        topology="listed",
-        nodes=tuple(nodes),
-        racks=tuple(uplinks),
-        links=(
-            *(Link(name=node.name, capacity=cluster.nic) for node in nodes),
-            *(Link(name=f"{rack}-uplink", capacity=cluster.uplink) for rack in racks),
-        ),
-        zone_costs=tuple(
-            Distance(origin=one, destination=other, cost=_RACK_COST)
-            for one in racks
-            for other in racks
-            if one != other
-        ),
-        gpu=cluster.gpu,
-    )
-
-
-def _cluster(value: Any) -> Any:
-    """Read a cluster by its topology, so that what is wrong in it is named as of that one."""
-    if isinstance(value, (Cluster, ListedCluster)):
-        return value
-    topology = value.get("topology") if isinstance(value, Mapping) else None
-    if topology == "listed":
-        return ListedCluster.model_validate(value)
-    if topology is not None and topology not in ("single-switch", "leaf-spine"):
-        known = "'single-switch', 'leaf-spine' or 'listed'"
-        refuse("topology", f"must be {known}, got {show(topology)}")
-    return Cluster.model_validate(value)
-
-
-AnyCluster = Annotated[Cluster | ListedCluster, BeforeValidator(_cluster)]
+_Placement = Annotated[tuple[Name, ...], BeforeValidator(_placement)]
 
 
 class Work(Record):
@@ -251,7 +82,7 @@ class Work(Record):
     workers: Annotated[int, Field(ge=2, le=MAX_TASKS)]
     each: Resources = ONE_GPU
     priority: NonNegative = 1
-    nodes: Placement | None = None
+    nodes: _Placement | None = None
     pods: Annotated[tuple[Name, ...], Field(strict=False)] | None = None
     namespace: Name | None = None
     arrival_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -284,6 +115,33 @@ class Work(Record):
     def gpus(self) -> int:
         """How many GPUs its workers have together."""
         return self.workers * self.each.gpus
+
+    def setting(self, rate: int, workload: Workload, gpu: Gpu | None) -> Setting:
+        """Return the conditions under which a job by model is trained; errors say where in it.
+
+        A ring visits the GPUs of a worker one after the other, so that a worker with several of
+        them sends and receives what one of them would; other exchanges are not of that kind. `rate`
+        is the fastest that one worker may send, in Mbit/s.
+        """
+        if gpu is None:
+            raise InputError(
+                f"model: {show(self.model)}: the cluster does not say how fast its GPUs are "
+                "(cluster.gpu); add it, or state the traffic"
+            )
+        if self.each.gpus > 1 and workload.kind not in _RINGS:
+            raise InputError(
+                f"each.gpus: {self.each.gpus}: what {show(self.model)} sends can be computed for "
+                "workers of one GPU only; state the traffic"
+            )
+        return Setting(self.gpus, self.batch or 1, gpu.flops, rate)
+
+    def iteration(self, rate: int, workload: Workload | None, gpu: Gpu | None) -> Iteration:
+        """Return what it does if each worker may send at `rate` Mbit/s; errors as of `setting`."""
+        if self.traffic is not None:
+            return self.traffic.iteration(rate)
+        if workload is None:
+            raise InputError("traffic: missing; state it, or name a model")
+        return iteration(workload, self.setting(rate, workload, gpu))
 
 
 _TIMES = ("ready_ms", "max_stretch_ms", "fixed_offset_ms", "current_offset_ms")
@@ -349,6 +207,15 @@ class Scenario(Record):
     def hyperperiod_slots(self) -> int | None:
         """The hyperperiod in slots, None where none is given."""
         return None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
+
+    def models(self) -> dict[str, Workload]:
+        """Return the workload of each model that it names; case does not matter."""
+        files = find_workloads(self.workloads)
+        found: dict[str, Workload] = {}
+        for index, job in enumerate(self.jobs):
+            if job.model is not None and job.model not in found:
+                found[job.model] = workload_named(job.model, files, f"jobs[{index}].model")
+        return found
 
     def _off_grid(self, value: int) -> str:
         return f"{show(value)}: must be a multiple of slot_ms, {self.slot_ms}"

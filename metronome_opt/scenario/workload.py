@@ -32,7 +32,7 @@ def rational(value: Any) -> Fraction:
 Rational = Annotated[Fraction, BeforeValidator(rational)]
 
 
-class Sourced(Record):
+class _Sourced(Record):
     """A number and where it comes from: either a source or the reason for assuming it."""
 
     source: Annotated[str, Field(min_length=1)] | None = None
@@ -46,13 +46,13 @@ class Sourced(Record):
         return self
 
 
-class Count(Sourced):
+class Count(_Sourced):
     """A whole number with its provenance."""
 
     value: Annotated[int, Field(ge=1, le=_MOST)]
 
 
-class Measure(Sourced):
+class Measure(_Sourced):
     """A positive rational number with its provenance."""
 
     value: Rational

@@ -16,8 +16,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.kernels.placing import Burden, cost_rows
 from metronome_opt.kernels.sliding import first_offset, roomiest_offset
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.gang import Gang, stretch_for
+from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.state import ClusterState
 
 First = Literal["compatibility", "contention"]
@@ -84,7 +83,7 @@ class Cycle:
     def __init__(self, state: ClusterState, gang: Gang, *, first: First = "compatibility") -> None:
         self.state, self.gang = state, gang
         hyperperiod = state.cluster.hyperperiod
-        self.stretch = stretch_for(gang, hyperperiod)
+        self.stretch = gang.stretch_for(hyperperiod)
         self.period = gang.period + self.stretch
         # No more than two links for each task, and bursts may be twice as long as a window.
         most = 4 * max(1, gang.weight) * gang.peak * gang.tasks * hyperperiod

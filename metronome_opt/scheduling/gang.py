@@ -1,4 +1,7 @@
-"""What asks for a place: the tasks of one job, all alike, and the traffic of each."""
+"""What asks for a place, what has one, and what may happen to a cluster: a record each.
+
+The tasks of a gang are all alike, and so is the traffic of each.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,11 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.build import build_scenario
+from metronome_opt.scenario.cluster import ONE_GPU, ClusterSpec, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.machines import ONE_GPU
-from metronome_opt.scenario.model import MAX_BATCH, Scenario, in_folder
-from metronome_opt.scenario.rounding import round_to
-from metronome_opt.scenario.traffic import Setting, iteration
+from metronome_opt.scenario.model import MAX_BATCH, in_folder
+from metronome_opt.scenario.traffic import Setting, iteration, round_to
 from metronome_opt.scenario.workload import Workload, find_workloads, workload_named
-from metronome_opt.scheduling.cluster import ClusterSpec, Resources
 
 JOB_FORMAT = "metronome-job/1"
 
@@ -103,23 +103,94 @@ class Gang(Record):
         """What a task sends in one iteration, in Mbit/s * slots."""
         return sum(phase.length * phase.rate for phase in self.phases)
 
+    def stretch_for(self, hyperperiod: int) -> int:
+        """Return the fewest idle slots that make the period divide the hyperperiod.
 
-def stretch_for(gang: Gang, hyperperiod: int) -> int:
-    """Return the fewest idle slots that make the period divide the hyperperiod.
+        Raises an `InputError` if it takes more of them than the gang allows.
+        """
+        period, longest = self.period, self.period + self.max_stretch
+        least = next((p for p in range(period, hyperperiod + 1) if hyperperiod % p == 0), None)
+        if least is not None and least <= longest:
+            return least - period
+        remedy = "choose a longer hyperperiod"
+        if least:
+            remedy = f"allow a max_stretch of {least - period}"
+        raise InputError(
+            f"{self.name}: period: {period} slots do not divide the hyperperiod of "
+            f"{hyperperiod}, nor does anything up to {longest}; {remedy}"
+        )
 
-    Raises an `InputError` if it takes more of them than the gang allows.
+
+class Claim(Record):
+    """A job that has its place.
+
+    Parameters
+    ----------
+    gang, nodes
+        What it asked for, and the node of each of its tasks.
+    offset
+        When its pattern begins, in slots.
+    stretch
+        Idle slots at the end of each iteration.
     """
-    longest = gang.period + gang.max_stretch
-    least = next((p for p in range(gang.period, hyperperiod + 1) if hyperperiod % p == 0), None)
-    if least is not None and least <= longest:
-        return least - gang.period
-    remedy = (
-        f"allow a max_stretch of {least - gang.period}" if least else "choose a longer hyperperiod"
-    )
-    raise InputError(
-        f"{gang.name}: period: {gang.period} slots do not divide the hyperperiod of "
-        f"{hyperperiod}, nor does anything up to {longest}; {remedy}"
-    )
+
+    gang: Gang
+    nodes: Annotated[tuple[Name, ...], Field(strict=False)]
+    offset: NonNegative
+    stretch: NonNegative = 0
+
+    @property
+    def job(self) -> str:
+        """Name of the job."""
+        return self.gang.name
+
+    @property
+    def period(self) -> int:
+        """Length of an iteration with its idle time, in slots."""
+        return self.gang.period + self.stretch
+
+
+class Reserved(Record):
+    """All claims of a job came into force."""
+
+    event: Literal["reserve"] = "reserve"
+    claim: Claim
+
+
+class Unreserved(Record):
+    """A job gave back all that it had."""
+
+    event: Literal["unreserve"] = "unreserve"
+    job: Name
+
+
+class Revised(Record):
+    """Running jobs changed what they claim, all at once: their offsets, say, or their traffic."""
+
+    event: Literal["revise"] = "revise"
+    claims: Annotated[tuple[Claim, ...], Field(strict=False)]
+
+
+class CapacityChanged(Record):
+    """A link carries more or less than before, in Mbit/s; 0 if it failed."""
+
+    event: Literal["capacity"] = "capacity"
+    link: Name
+    capacity: NonNegative
+
+
+class NodeChanged(Record):
+    """A node takes no more tasks, or does again. What runs there is not touched."""
+
+    event: Literal["node"] = "node"
+    node: Name
+    up: bool
+
+
+Event = Annotated[
+    Reserved | Unreserved | Revised | CapacityChanged | NodeChanged, Field(discriminator="event")
+]
+"""Anything that changes a cluster."""
 
 
 # ------------------------------------------------------------------ files that ask for a place
@@ -178,7 +249,7 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
 
 def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None:
     """Refuse a rate that no interface carries, unless all tasks fit onto one node."""
-    widest = max(cluster.capacities[node.interface] for node in cluster.nodes)
+    widest = cluster.nic
     together = [gang.tasks * needs for needs in gang.each.vector]
     if rate > widest and all(
         any(needs > has for has, needs in zip(node.has.vector, together, strict=True))
@@ -215,32 +286,3 @@ def _computed(job: _ModelJob, workload: Workload, cluster: ClusterSpec) -> Gang:
         ready=job.ready_ms // cluster.slot_ms,
         most_racks=job.most_racks,
     )
-
-
-def gangs_of(scenario: Scenario) -> list[tuple[Gang, tuple[str, ...], int | None]]:
-    """Return the jobs of a scenario as gangs, with the node of each task and the offset in slots.
-
-    They are where the scenario says, or where its instance has them, and send what they send there.
-    The offset is the one at which the scenario lets them run; None if it does not say.
-    """
-    problem = build_scenario(scenario)
-    nodes: dict[str, list[str]] = {}
-    for task in problem.deployment.tasks:
-        nodes.setdefault(task.job, []).append(task.node)
-    return [
-        (
-            Gang(
-                name=job.name,
-                tasks=len(nodes[job.name]),
-                each=work.each,
-                period=job.period,
-                phases=job.phases,
-                weight=job.weight,
-                ready=job.ready,
-                max_stretch=job.max_stretch,
-            ),
-            tuple(nodes[job.name]),
-            job.current_offset if job.fixed_offset is None else job.fixed_offset,
-        )
-        for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True)
-    ]

@@ -1,17 +1,117 @@
-"""A place for a job: the best nodes and the best rotation that a search finds."""
+"""A place for a job: the best nodes and the best rotation that a search finds.
+
+Searches task by task are here: one place after the other, or several partial places side by side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import get_args
 
+import numpy as np
+
 from metronome_opt.errors import InputError, show
-from metronome_opt.scheduling.beam import place_by_beam, place_greedily
+from metronome_opt.scenario.build import build_scenario
+from metronome_opt.scenario.model import Scenario
 from metronome_opt.scheduling.cpsat import place_exactly
-from metronome_opt.scheduling.cycle import Cycle, Decision, First, decide
+from metronome_opt.scheduling.cycle import Cycle, Decision, First, Partial, decide
 from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.nodes import (
+    filter_nodes,
+    network_costs,
+    normalise,
+    normalised,
+    score_nodes,
+)
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.tree import place_on_tree
+
+
+def place_greedily(cycle: Cycle) -> Decision | None:
+    """Filter, score, normalise and take the best node for each task, as a scheduler of pods does.
+
+    None if there is no room: the filter lets no node pass that leaves none for the others.
+    """
+    partial = Partial()
+    for _ in range(cycle.gang.tasks):
+        ranking = rank_nodes(cycle, partial)
+        if not ranking:
+            return None
+        partial = cycle.add(partial, ranking[0])
+    return decide(cycle, partial)
+
+
+def rank_nodes(cycle: Cycle, partial: Partial) -> list[int]:
+    """Return the nodes that can take the next task of a gang, the best first."""
+    nodes = filter_nodes(cycle, partial)
+    scores = score_nodes(cycle, partial, nodes).score
+    network = normalised(network_costs(cycle, partial, nodes))
+    hosts = cycle.state.cluster.nodes
+    order = normalise([hosts[node].name for node in nodes.tolist()], scores, network)
+    return [int(nodes[index]) for index in order]
+
+
+def place_by_beam(cycle: Cycle, *, width: int = 8, branching: int = 8) -> Decision | None:
+    """Return the best place that a beam search finds, None if there is no room.
+
+    Tasks are alike, so that a partial place is how many are on which node. It is ranked by what its
+    tasks cost at some offset at least. That of `place_greedily` is looked at too, so that it is
+    never worse.
+
+    Parameters
+    ----------
+    width
+        How many partial places are kept for each number of tasks.
+    branching
+        How many nodes are tried for the next task of each.
+    """
+    greedy = place_greedily(cycle)
+    if greedy is None:
+        return None
+    beam = [Partial()]
+    for _ in range(cycle.gang.tasks):
+        children = {}
+        for partial in beam:
+            for node in _candidates(cycle, partial, branching):
+                child = cycle.add(partial, node)
+                children[frozenset(child.nodes.items())] = child
+        beam = sorted(children.values(), key=lambda place: _rank(cycle, place))[:width]
+    found = [greedy, *(decide(cycle, place) for place in beam)]
+    return min(found, key=lambda decision: decision.price)
+
+
+def _candidates(cycle: Cycle, partial: Partial, branching: int) -> Iterator[int]:
+    """Yield nodes for the next task, no more than half of them in one rack."""
+    nodes = filter_nodes(cycle, partial)
+    costs = score_nodes(cycle, partial, nodes).least
+    rack = cycle.state.rack[nodes]
+    roomiest = -np.minimum(cycle.holds, cycle.lifted)[rack]
+    network = network_costs(cycle, partial, nodes)
+    ranking = np.lexsort((nodes, cycle.room[nodes], roomiest, network, costs))
+    in_rack = Counter[int]()
+    for node in nodes[ranking].tolist():
+        index = int(cycle.state.rack[node])
+        if 2 * in_rack[index] < branching:
+            in_rack[index] += 1
+            yield node
+        if in_rack.total() == branching:
+            return
+
+
+def _rank(cycle: Cycle, partial: Partial) -> tuple[int, int, int, tuple[tuple[int, int], ...]]:
+    """Return what partial places of as many tasks are compared by, the least being the best."""
+    fragments = sum(cycle.fragments(node, tasks) for node, tasks in partial.nodes.items())
+    key = tuple(sorted(partial.nodes.items()))
+    costs = np.zeros(cycle.period, dtype=np.int64)
+    node, rack = next(iter(partial.nodes)), next(iter(partial.racks))
+    if len(partial.nodes) > 1 or cycle.room[node] < cycle.gang.tasks:
+        for node, tasks in partial.nodes.items():
+            costs += cycle.row(int(cycle.state.interface[node]), tasks)
+        if len(partial.racks) > 1 or not cycle.whole[rack]:
+            costs += cycle.lift(partial.racks)
+    return int(costs.min()), len(partial.racks), fragments, key
+
 
 _TIME_LIMIT = 60.0
 
@@ -71,27 +171,30 @@ def place_job(
     return find(Cycle(state, gang, first=first))
 
 
-def place_all(
-    state: ClusterState,
-    placed: Iterable[tuple[Gang, Sequence[str], int | None]],
-    *,
-    first: First = "compatibility",
+def place_scenario(
+    state: ClusterState, scenario: Scenario, *, first: First = "compatibility"
 ) -> None:
-    """Reserve for jobs the nodes that they have, one after the other, each in its best rotation.
+    """Reserve for the jobs of a scenario the nodes that its instance has, one after the other.
 
-    Parameters
-    ----------
-    placed
-        Jobs, the node of each task, and the offset if it is not to be chosen.
-    first
-        As in `place_job`.
-
-    Raises
-    ------
-    InputError
-        If there is no room for one of them; those before it stay.
+    They send what they send there, from the offset on that the scenario gives, else in their best
+    rotation. If there is no room for one of them, that is an `InputError`; those before it stay.
     """
-    for gang, nodes, offset in placed:
+    problem = build_scenario(scenario)
+    nodes: dict[str, list[int]] = {}
+    for task in problem.deployment.tasks:
+        nodes.setdefault(task.job, []).append(state.node_index(task.node))
+    for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True):
+        gang = Gang(
+            name=job.name,
+            tasks=len(nodes[job.name]),
+            each=work.each,
+            period=job.period,
+            phases=job.phases,
+            weight=job.weight,
+            ready=job.ready,
+            max_stretch=job.max_stretch,
+        )
         cycle = Cycle(state, gang, first=first)
-        claim = decide(cycle, cycle.partial([state.node_index(node) for node in nodes])).claim
+        claim = decide(cycle, cycle.partial(nodes[job.name])).claim
+        offset = job.current_offset if job.fixed_offset is None else job.fixed_offset
         state.reserve(claim if offset is None else claim.model_copy(update={"offset": offset}))

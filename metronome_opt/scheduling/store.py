@@ -11,8 +11,8 @@ from metronome_opt.documents import make_folder, staged
 from metronome_opt.errors import InputError, show
 from metronome_opt.journal import Journal
 from metronome_opt.records import Name, NonNegative, Record, dump_document, read_as
-from metronome_opt.scheduling.claim import Event
-from metronome_opt.scheduling.cluster import ClusterSpec
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scheduling.gang import Event
 from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.scheduling.views import Snapshot, restore, snapshot_of
 

@@ -23,7 +23,7 @@ from metronome_opt.kernels.placing import merge, pack
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scheduling.cycle import Cycle, Decision, decide
 
-NEVER = 2**61  # dearer than anything that costs are counted in
+_NEVER = 2**61  # dearer than anything that costs are counted in
 _RACK = 2**32  # the second criterion: racks first, then fragments
 
 _Choice = tuple[tuple[int, int], Callable[[], list[int]]]
@@ -39,7 +39,7 @@ class _Table:
 
     @classmethod
     def nobody(cls, tasks: int, offsets: int) -> _Table:
-        cost = np.full((tasks + 1, offsets), NEVER, dtype=np.int64)
+        cost = np.full((tasks + 1, offsets), _NEVER, dtype=np.int64)
         cost[0] = 0
         return cls(cost, np.zeros_like(cost))
 
@@ -74,7 +74,7 @@ def place_on_tree(cycle: Cycle) -> Decision | None:
     the same.
     """
     racks = [np.flatnonzero(cycle.state.rack == rack) for rack in range(len(cycle.whole))]
-    choices = list(_choices(cycle, racks, [packed(cycle, nodes) for nodes in racks]))
+    choices = list(_choices(cycle, racks, [_packed(cycle, nodes) for nodes in racks]))
     if not choices:
         return None
     _, nodes = min(choices, key=lambda choice: choice[0])
@@ -90,12 +90,12 @@ def _choices(cycle: Cycle, racks: Sequence[Ints], tables: Sequence[_Table]) -> I
         yield (0, _RACK + cycle.fragments(node, tasks)), partial(list, [node] * tasks)
 
     def spread(counts: dict[int, int], offset: int) -> list[int]:
-        parts = (filled(cycle, racks[rack], count, offset) for rack, count in counts.items())
+        parts = (_filled(cycle, racks[rack], count, offset) for rack, count in counts.items())
         return [node for part in parts for node in part]
 
     for rack, table in enumerate(tables):
         cost, second, offset = table.best(tasks)
-        if cost < NEVER:
+        if cost < _NEVER:
             yield (cost, second + _RACK), partial(spread, {rack: tasks}, offset)
     if limit == 1:
         return
@@ -104,12 +104,12 @@ def _choices(cycle: Cycle, racks: Sequence[Ints], tables: Sequence[_Table]) -> I
     for item in items:
         _add(levels, item)
     cost, _, offset = min(level.best(tasks) for level in levels)
-    if cost < NEVER:
+    if cost < _NEVER:
         shares, price = _shares(tasks, limit, [item.at(offset) for item in items])
         yield price, partial(spread, shares, offset)
 
 
-def packed(cycle: Cycle, nodes: Ints) -> _Table:
+def _packed(cycle: Cycle, nodes: Ints) -> _Table:
     """Return what numbers of tasks cost on some nodes that all use their interfaces."""
     table = _Table.nobody(cycle.gang.tasks, cycle.period)
     most = np.minimum(cycle.room, cycle.carried)[nodes]
@@ -176,7 +176,7 @@ def _shares(
     return counts, price
 
 
-def filled(cycle: Cycle, nodes: Ints, tasks: int, offset: int) -> list[int]:
+def _filled(cycle: Cycle, nodes: Ints, tasks: int, offset: int) -> list[int]:
     """Return the node of each of so many tasks where they cost least on their interfaces."""
     tables = []
     for node in nodes.tolist():

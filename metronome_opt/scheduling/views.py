@@ -12,10 +12,10 @@ from pydantic import Field
 from metronome_opt.errors import InputError, place
 from metronome_opt.instance import Instance, Link
 from metronome_opt.records import FrozenMap, Name, NonNegative, Record, build
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.scheduling.claim import CapacityChanged, Claim, NodeChanged
-from metronome_opt.scheduling.cluster import ClusterSpec
+from metronome_opt.scheduling.gang import CapacityChanged, Claim, NodeChanged
 from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.verify import evaluate
 
@@ -197,4 +197,4 @@ def deployment_of(state: ClusterState) -> Deployment:
             zip(claim.nodes, cluster.routes(claim.nodes), strict=True)
         )
     ]
-    return Deployment(cluster.deployment_nodes(), tuple(tasks), cluster.zone_ways)
+    return Deployment(cluster.deployment_nodes(), tuple(tasks), cluster.rack_cost)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.machines import ListedCluster, most_free
-from metronome_opt.scenario.model import Cluster, network_of
+from metronome_opt.scenario.cluster import Cluster, ListedCluster, most_free
 
 _Rack = Mapping[str, int]  # tasks that there are GPUs for, by node
 _WHOLE_RACKS = 8  # looked at where several have room for a job
@@ -47,27 +46,23 @@ class Placement:
 
 
 class Machines:
-    """Nodes, their free GPUs and their racks.
-
-    Parameters
-    ----------
-    cluster
-        As a scenario describes it.
+    """Nodes of a scenario's cluster, their free GPUs and their racks.
 
     Attributes
     ----------
-    free
-        GPUs that are free, by node.
+    network, capacities
+        The machines one by one, and what each link carries in Mbit/s.
+    gpus, free
+        GPUs in all, and those that are free, by node.
+    racks
+        The nodes of each.
     """
 
     def __init__(self, cluster: Cluster | ListedCluster) -> None:
-        self.cluster = cluster
-        self.network = network_of(cluster)
+        self.network = cluster.listed
         self.capacities = self.network.capacities
-        self.nic = cluster.nic
         self.gpus = sum(cluster.gpus_of.values())
         self.free: Counter[str] = Counter(cluster.gpus_of)
-        self.rack_of = {node.name: node.rack for node in self.network.nodes}
         self.racks: dict[str | None, list[str]] = {}
         for node in self.network.nodes:
             self.racks.setdefault(node.rack, []).append(node.name)
@@ -78,31 +73,19 @@ class Machines:
         return self.free.total()
 
     def placement(self, nodes: Sequence[str], each: int = 1) -> Placement:
-        """Return what it means for the network to run a job's tasks on these nodes.
+        """Return what it means for the network to run tasks of `each` GPUs on nodes, one per task.
 
-        Parameters
-        ----------
-        nodes
-            One per task.
-        each
-            GPUs of a task.
-
-        Raises
-        ------
-        InputError
-            If a link does not have 1 Mbit/s for each of the tasks.
+        An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
         """
         chosen = tuple(sorted(nodes))
         links = self.network.flows(chosen)
-        shares = {link: self.capacities[link] // count for link, count in links.items()}
-        for link, share in shares.items():
-            if not share:
-                raise InputError(
-                    f"{link}: its {self.capacities[link]} Mbit/s are less than 1 Mbit/s for each "
-                    f"of the {links[link]} tasks of a job; widen it or use fewer workers"
-                )
-        rate = min(shares.values(), default=self.nic)
-        racks = len({self.rack_of[node] for node in chosen})
+        rate, link = self.network.fastest(links)
+        if not rate and link is not None:
+            raise InputError(
+                f"{link}: its {self.capacities[link]} Mbit/s are less than 1 Mbit/s for each "
+                f"of the {links[link]} tasks of a job; widen it or use fewer workers"
+            )
+        racks = len({self.network.hosts[node].rack for node in chosen})
         return Placement(chosen, links, rate, racks, each)
 
     def fits(self, nodes: Sequence[str], each: int = 1) -> bool:
@@ -119,14 +102,9 @@ class Machines:
 
 
 def spread(machines: Machines, workers: int, each: int = 1) -> Placement | None:
-    """Put every task where most GPUs are free, the first node by name among equals.
+    """Put every task of `each` GPUs where most are free, the first node by name among equals.
 
     This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
-
-    Parameters
-    ----------
-    workers, each
-        How many tasks, and the GPUs of each.
     """
     if workers > sum(free // each for free in machines.free.values()):
         return None
@@ -134,17 +112,10 @@ def spread(machines: Machines, workers: int, each: int = 1) -> Placement | None:
 
 
 def candidates(machines: Machines, workers: int, most: int, each: int = 1) -> list[Placement]:
-    """Return placements worth looking at, each one once, those that span few racks first.
+    """Return placements worth looking at, `most` of them, those that span few racks first.
 
     One rack each, then several: the fullest ones that have room, and the emptiest ones. In a rack
     tasks are put on as few nodes as possible, or on as many; several racks get equal shares.
-
-    Parameters
-    ----------
-    workers, each
-        How many tasks, and the GPUs of each.
-    most
-        How many placements.
     """
     different = dict.fromkeys(tuple(sorted(nodes)) for nodes in _choices(machines, workers, each))
     placements = [machines.placement(nodes, each) for nodes in islice(different, most)]

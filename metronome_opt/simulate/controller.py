@@ -21,7 +21,7 @@ from metronome_opt.control import (
 )
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.simulate.runner import Seen
+from metronome_opt.kernels.fluid.world import Floats, Rows
 from metronome_opt.simulate.state import SLOT_MS, Order, Placed, State
 
 _ENOUGH = 8  # iterations, before anything is said
@@ -29,31 +29,25 @@ _FORGET = 64  # iterations, after which what was seen before counts half
 _SURE = 3.0  # standard errors of a mean: many jobs are looked at often
 
 
-class Watch:
-    """The computing times and bursts of one job; nothing that has not happened yet.
+class _Watch:
+    """The computing times and bursts of one job; nothing that has not happened yet."""
 
-    Parameters
-    ----------
-    seen
-        The first look.
-    """
+    def __init__(self, seen: Rows) -> None:
+        self._counts = seen["computed"].astype(np.float64)
+        self._sums, self._squares = seen["computing"], seen["squares"]
+        self._volume, self._shortest = seen["volume"], seen["shortest"]
+        self._began = seen["began"]
 
-    def __init__(self, seen: Seen) -> None:
-        self._counts = seen.computed.astype(np.float64)
-        self._sums, self._squares = seen.computing, seen.squares
-        self._volume, self._shortest = seen.volume, seen.shortest
-        self._began = seen.began
-
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: Rows) -> None:
         """Take a further look in."""
         if self._counts.max() > _FORGET:
             self._counts, self._sums = self._counts / 2, self._sums / 2
             self._squares = self._squares / 2
-        self._counts = self._counts + seen.computed
-        self._sums = self._sums + seen.computing
-        self._squares = self._squares + seen.squares
-        self._shortest = np.minimum(self._shortest, seen.shortest)
-        self._began = seen.began
+        self._counts = self._counts + seen["computed"]
+        self._sums = self._sums + seen["computing"]
+        self._squares = self._squares + seen["squares"]
+        self._shortest = np.minimum(self._shortest, seen["shortest"])
+        self._began = seen["began"]
 
     @property
     def is_known(self) -> bool:
@@ -111,17 +105,10 @@ class Watch:
     def observation(
         self, phases: Sequence[Phase], slot_ms: int, *, period_ms: float, keeps_slot: bool
     ) -> Observation:
-        """Return what was seen of a job that claims some bursts.
+        """Return what was seen of a job that claims some bursts and a period.
 
-        Parameters
-        ----------
-        phases, slot_ms
-            As claimed.
-        period_ms
-            From one iteration to the next as claimed.
-        keeps_slot
-            Whether it waits for a slot: then a shorter iteration does not show, and it is known
-            when it was to begin.
+        Of one that waits for a slot it is known when it was to begin, and a shorter iteration does
+        not show.
         """
         bursts = self.bursts(phases, slot_ms)
         alone = self.computing_ms + sum(burst.length_ms for burst in bursts)
@@ -136,11 +123,11 @@ class Watch:
         )
 
     @property
-    def _means(self) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    def _means(self) -> Floats:
         return np.asarray(self._sums / np.maximum(self._counts, 1))
 
     @property
-    def _variances(self) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    def _variances(self) -> Floats:
         mean_square = self._squares / np.maximum(self._counts, 1)
         return np.asarray(np.maximum(mean_square - self._means**2, 0.0))
 
@@ -152,20 +139,12 @@ _SETTINGS = Settings(tolerance=Tolerance(period=0.01, traffic=0.02, start=0.01),
 
 
 class Controller:
-    """Watches all jobs, a monitor for each group that keeps in step.
-
-    Parameters
-    ----------
-    state
-        The cluster. Claims of its jobs are corrected.
-    seed
-        Of the solver.
-    """
+    """Watches all jobs, a monitor for each group that keeps in step, and corrects their claims."""
 
     def __init__(self, state: State, seed: int) -> None:
         self._state = state
         self._seed = seed
-        self._watches: dict[int, Watch] = {}
+        self._watches: dict[int, _Watch] = {}
         self._monitors: dict[tuple[int, ...], tuple[Monitor, Claims]] = {}
         self._checks = 0
         self._corrections = 0
@@ -225,11 +204,11 @@ class Controller:
         self._moves.update(running[order.index].job.work.priority for order in orders)
         return orders, list(corrected)
 
-    def _look(self, index: int) -> Watch:
+    def _look(self, index: int) -> _Watch:
         seen = self._state.engine.look(index)
         watch = self._watches.get(index)
         if watch is None:
-            return Watch(seen)
+            return _Watch(seen)
         watch.add(seen)
         return watch
 

@@ -13,7 +13,7 @@ from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.fluid import bursts, loop, world
 from metronome_opt.kernels.fluid.world import Floats, Rows
 from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
-from metronome_opt.simulate.runner import Pattern, Runner, Seen, Slot
+from metronome_opt.simulate.runner import Pattern, Runner, Slot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -285,15 +285,18 @@ class Engine:
         """Return how often a job had to stop and wait."""
         return int(self._world.jobs[job]["rephasings"])
 
-    def look(self, job: int) -> Seen:
-        """Return what was seen of a job since the last look at it."""
+    def look(self, job: int) -> Rows:
+        """Return what was seen of a job since the last look at it.
+
+        A row of `world.SEGMENT` for each computing and the burst after it: how often it computed,
+        the sum of these times in ms and of their squares; the volume of a flow, 0 for no burst; of
+        the times that the burst took the shortest, in ms, infinite if it was not seen; and when it
+        began last, minus infinity for never.
+        """
         row = self._world.jobs[job]
         first = int(row["first_segment"])
         segments = self._world.segments[first : first + int(row["segments"])]
-        seen = Seen(
-            *(segments[name].copy() for name in ("computed", "computing", "squares")),
-            *(segments[name].copy() for name in ("volume", "shortest", "began")),
-        )
+        seen = segments.copy()
         for name in ("computed", "computing", "squares"):
             segments[name] = 0
         segments["shortest"] = np.inf

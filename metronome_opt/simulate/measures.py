@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -56,24 +56,20 @@ class Run:
     notes: tuple[str, ...] = ()
 
 
-@dataclass
-class JobFacts:
-    """What is known of a job apart from the engine; times in ms, None for not (yet) known."""
+Facts = dict[str, Any]
+"""What is known of a job apart from the engine, by column of `Run.jobs`."""
 
-    name: str
-    priority: int
-    ideal_ms: float
-    model: str | None = None
-    workers: int | None = None
-    arrival_ms: float = 0.0
-    start_ms: float | None = None
-    end_ms: float | None = None
-    score: float | None = None
-    predicted_ms: float | None = None
-    alone_ms: float | None = None
-    nodes: int | None = None
-    racks: int | None = None
+_UNKNOWN: Facts = {
+    **dict.fromkeys(("model", "workers", "nodes", "racks")),
+    **dict.fromkeys(("start_s", "end_s", "alone_ms", "score", "predicted_ms"), math.nan),
+}
 
+_COLUMNS = (
+    *("job", "model", "priority", "workers", "arrival_s", "start_s", "end_s", "queueing_s"),
+    *("completion_s", "iterations", "finished", "ideal_ms", "alone_ms", "iteration_mean_ms"),
+    *("iteration_median_ms", "iteration_p99_ms", "iteration_min_ms", "iteration_max_ms"),
+    *("waited_s", "rephasings", "score", "predicted_ms", "nodes", "racks"),
+)
 
 Sample = tuple[float, float, int, int, int]
 """A row of `Run.samples`."""
@@ -81,7 +77,7 @@ Sample = tuple[float, float, int, int, int]
 
 def make_run(
     engine: Engine,
-    facts: Sequence[JobFacts],
+    facts: Sequence[Facts],
     *,
     used_ms: Mapping[str, float],
     samples: Sequence[Sample] = (),
@@ -89,20 +85,15 @@ def make_run(
 ) -> Run:
     """Return the tables of a run that is over.
 
-    Parameters
-    ----------
-    facts
-        One per runner of the engine, in its order.
-    used_ms
-        Per link, for how long a job was placed across it; a link that is left out was not used.
+    There are `facts` for each runner of the engine, and `used_ms` says for how long jobs were
+    placed across links, 0 for those that it leaves out.
     """
     import pandas as pd
 
-    ends = [fact.end_ms for fact in facts]
-    makespan = (
-        engine.now if None in ends else max((end for end in ends if end is not None), default=0)
-    )
-    jobs = pd.DataFrame([_job_row(engine, index, fact) for index, fact in enumerate(facts)])
+    jobs = [_job_row(engine, index, {**_UNKNOWN, **fact}) for index, fact in enumerate(facts)]
+    makespan = max((row["end_s"] for row in jobs), default=0.0)
+    if not all(row["finished"] for row in jobs):
+        makespan = engine.now / 1000
     busy, over = engine.busy()
     links = pd.DataFrame(
         {
@@ -115,38 +106,28 @@ def make_run(
         }
     )
     return Run(
-        jobs=jobs,
+        jobs=pd.DataFrame(jobs),
         links=links,
         samples=pd.DataFrame(
             list(samples), columns=["time_s", "utilisation", "running", "queued", "gpus_busy"]
         ),
         trace=engine.trace(),
-        makespan_s=makespan / 1000,
+        makespan_s=makespan,
         events=engine.events,
         notes=tuple(notes),
     )
 
 
-def _job_row(engine: Engine, index: int, fact: JobFacts) -> dict[str, object]:
+def _job_row(engine: Engine, index: int, fact: Facts) -> Facts:
     times = engine.times(index)
     shortest, longest = engine.extremes(index)
     median, p99 = np.quantile(times, [0.5, 0.99]) if len(times) else (math.nan, math.nan)
-    start, end = _seconds(fact.start_ms), _seconds(fact.end_ms)
-    arrival = fact.arrival_ms / 1000
-    return {
-        "job": fact.name,
-        "model": fact.model,
-        "priority": fact.priority,
-        "workers": fact.workers,
-        "arrival_s": arrival,
-        "start_s": start,
-        "end_s": end,
-        "queueing_s": start - arrival,
-        "completion_s": end - arrival,
+    found = {
+        **fact,
+        "queueing_s": fact["start_s"] - fact["arrival_s"],
+        "completion_s": fact["end_s"] - fact["arrival_s"],
         "iterations": engine.done(index),
-        "finished": fact.end_ms is not None,
-        "ideal_ms": fact.ideal_ms,
-        "alone_ms": math.nan if fact.alone_ms is None else fact.alone_ms,
+        "finished": not math.isnan(fact["end_s"]),
         "iteration_mean_ms": engine.mean_time(index),
         "iteration_median_ms": float(median),
         "iteration_p99_ms": float(p99),
@@ -154,12 +135,5 @@ def _job_row(engine: Engine, index: int, fact: JobFacts) -> dict[str, object]:
         "iteration_max_ms": longest,
         "waited_s": engine.waited(index) / 1000,
         "rephasings": engine.rephasings(index),
-        "score": math.nan if fact.score is None else fact.score,
-        "predicted_ms": math.nan if fact.predicted_ms is None else fact.predicted_ms,
-        "nodes": fact.nodes,
-        "racks": fact.racks,
     }
-
-
-def _seconds(ms: float | None) -> float:
-    return math.nan if ms is None else ms / 1000
+    return {column: found[column] for column in _COLUMNS}

@@ -14,9 +14,9 @@ from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.controller import INTERVAL_S, Controller
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.measures import JobFacts, Run, Sample, make_run
+from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
 from metronome_opt.simulate.policies import find_policy
-from metronome_opt.simulate.runner import Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Runner, Slot
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
 
@@ -103,7 +103,17 @@ class _Simulation:
             self._state.paced = True
             self._controller = Controller(self._state, seed)
         self._next_check = math.inf if self._controller is None else 1000 * INTERVAL_S
-        self._facts = [self._fact(job) for job in self._jobs]
+        self._facts: list[Facts] = [
+            {
+                "job": job.name,
+                "model": job.work.model or "stated",
+                "priority": job.work.priority,
+                "workers": job.work.workers,
+                "ideal_ms": job.ideal.alone_ms,
+                "arrival_s": 1000 * job.work.arrival_s / 1000,  # rounded as times in ms are
+            }
+            for job in self._jobs
+        ]
         self._queue: list[int] = []
         self._end_ms = math.inf if conditions.horizon_s is None else 1000 * conditions.horizon_s
         self._sample_ms = math.inf if sample_s is None else 1000 * sample_s
@@ -229,44 +239,40 @@ class _Simulation:
         return placement if self._policy.admits(job, placement, self._state) else None
 
     def _enter(self, index: int, order: Order) -> None:
-        placed, fact = self._state.running[index], self._facts[index]
-        self._note(placed, order)
-        now = self._engine.now
-        alone = placed.job.pattern(placed.placement.rate)
-        fact.start_ms = now
-        fact.nodes = len(set(placed.placement.nodes))
-        fact.racks = placed.placement.racks
-        fact.alone_ms = alone.alone_ms if self._policy.contends else placed.job.ideal.alone_ms
-        fact.score, fact.predicted_ms = order.score, order.elongation_ms
-        self._engine.enter(
-            index,
-            placed.placement.links,
-            at=max(now, order.start_ms),
-            pattern=alone if self._policy.contends else placed.job.ideal,
-            slot=order.slot,
-        )
-        self._let_go(order, max(now, order.start_ms))
+        placed, now = self._state.running[index], self._engine.now
+        placed.follow(order)
+        alone = placed.job.ideal
+        if self._policy.contends:
+            alone = placed.job.pattern(placed.placement.rate)
+        self._facts[index] |= {
+            "start_s": now / 1000,
+            "nodes": len(set(placed.placement.nodes)),
+            "racks": placed.placement.racks,
+            "alone_ms": alone.alone_ms,
+            "score": math.nan if order.score is None else order.score,
+            "predicted_ms": math.nan if order.elongation_ms is None else order.elongation_ms,
+        }
+        start = max(now, order.start_ms)
+        links = placed.placement.links
+        self._engine.enter(index, links, at=start, pattern=alone, slot=order.slot)
+        self._let_go(order, start)
         for link in placed.placement.links:
             self._used_since.setdefault(link, now)
 
     def _redirect(self, order: Order) -> None:
         placed = self._state.running[order.index]
         expected = self._engine.will_start(order.index)
-        self._note(placed, order)
+        placed.follow(order)
         if order.slot is not None and order.start_ms > expected:
             self._engine.count_rephasing(order.index)
         self._engine.assign(order.index, order.slot, order.start_ms)
         self._let_go(order, order.start_ms)
 
-    def _note(self, placed: Placed, order: Order) -> None:
-        placed.slot, placed.score = order.slot, order.score
-        placed.elongation_ms = order.elongation_ms
-
     def _leave(self, index: int) -> Placed:
         placed = self._state.remove(index)
         self._releases.pop(index, None)
         self._state.changes += 1
-        self._facts[index].end_ms = self._engine.now
+        self._facts[index]["end_s"] = self._engine.now / 1000
         for link in placed.placement.links:
             if not self._state.users[link]:
                 self._stop_using(link)
@@ -296,16 +302,6 @@ class _Simulation:
         workers = job.work.workers
         racks = min(workers, len(self._machines.racks))
         return Runner(job.name, job.ideal, job.work.priority, job.iterations, workers + racks)
-
-    def _fact(self, job: TrainingJob) -> JobFacts:
-        return JobFacts(
-            name=job.name,
-            model=job.work.model or "stated",
-            priority=job.work.priority,
-            workers=job.work.workers,
-            ideal_ms=job.ideal.alone_ms,
-            arrival_ms=1000 * job.work.arrival_s,
-        )
 
     def _stuck(self) -> str:
         job = self._jobs[self._queue[0]]
@@ -359,10 +355,7 @@ def play(
     stretch = stretch or {}
     evaluation = evaluate(instance, offsets, stretch, stretch_limit=stretch_limit)
     slot_ms = instance.slot_ms
-    runners = [
-        Runner(job.name, Pattern.of_job(job, slot_ms), job.weight, iterations, len(job.links))
-        for job in instance.jobs
-    ]
+    runners = Runner.of_instance(instance, iterations)
     capacities = {link.name: link.capacity for link in instance.links}
     engine = Engine(
         capacities,
@@ -373,7 +366,7 @@ def play(
         watched=[link.name for link in instance.links] if trace else (),
     )
     scores = {report.name: report.score for report in evaluation.links if report.jobs > 1}
-    facts = []
+    facts: list[Facts] = []
     for index, job in enumerate(instance.jobs):
         start = float(offsets[job.name] * slot_ms)
         period = float((job.period + stretch.get(job.name, 0)) * slot_ms)
@@ -382,24 +375,23 @@ def play(
         widest = [Fraction(capacities[link], flows) for link, flows in job.links.items()]
         alone = float(runners[index].pattern.slowed_to(min(widest, default=None)).duration)
         facts.append(
-            JobFacts(
-                name=job.name,
-                priority=job.weight,
-                ideal_ms=alone,
-                alone_ms=alone,
-                score=float(min(mine)) if mine else None,
-                predicted_ms=float(evaluation.elongation[job.name] * slot_ms),
-                start_ms=0.0,
-            )
+            {
+                "job": job.name,
+                "priority": job.weight,
+                "ideal_ms": alone,
+                "alone_ms": alone,
+                "score": float(min(mine)) if mine else math.nan,
+                "predicted_ms": float(evaluation.elongation[job.name] * slot_ms),
+                "arrival_s": 0.0,
+                "start_s": 0.0,
+            }
         )
-    end = float("inf") if conditions.horizon_s is None else 1000.0 * conditions.horizon_s
-    running = set(range(len(runners)))
-    while running:
+    end = math.inf if conditions.horizon_s is None else 1000.0 * conditions.horizon_s
+    for _ in runners:
         finished = engine.run(end)
         if finished is None:
             break
-        running.discard(finished)
-        facts[finished].end_ms = engine.now
+        facts[finished]["end_s"] = engine.now / 1000
     return make_run(
         engine, facts, used_ms={link: engine.now for job in instance.jobs for link in job.links}
     )

@@ -1,4 +1,4 @@
-"""What a job does in an iteration, the slots that are given to it, and what is seen of it."""
+"""What a job does in an iteration, and the slots that are given to it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from metronome_opt.instance import Job
+from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.fluid import world
-from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.scenario.traffic import Iteration
 
 
@@ -92,12 +89,8 @@ class Runner:
 
     Attributes
     ----------
-    name
-        Unique.
-    pattern
-        Its iteration.
-    weight
-        Its priority.
+    pattern, weight
+        Its iteration, and its priority.
     iterations
         How many it runs; None for no end.
     most_links
@@ -106,9 +99,23 @@ class Runner:
 
     name: str
     pattern: Pattern
-    weight: int
-    iterations: int | None
-    most_links: int
+    weight: int = 1
+    iterations: int | None = None
+    most_links: int = 1
+
+    @classmethod
+    def of_instance(cls, instance: Instance, iterations: int | None = None) -> list[Self]:
+        """Return all jobs of an instance, that run so many iterations each."""
+        return [
+            cls(
+                job.name,
+                Pattern.of_job(job, instance.slot_ms),
+                job.weight,
+                iterations,
+                len(job.links),
+            )
+            for job in instance.jobs
+        ]
 
 
 @dataclass(frozen=True)
@@ -136,29 +143,3 @@ class Slot:
     manner: Manner = Manner.HOLD
     group: int = 0
     bursts_ms: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What was seen of a job for a while. Arrays have one entry per computing and burst after it.
-
-    Attributes
-    ----------
-    computed
-        How often it computed.
-    computing, squares
-        Sums of the times in ms, and of their squares.
-    volume
-        What a flow sent in a burst, in Mbit/s * ms; 0 where there is none.
-    shortest
-        Of all times that the burst took, in ms; infinite if it was not seen.
-    began
-        When it began last, in ms; minus infinity for never.
-    """
-
-    computed: NDArray[np.int64]
-    computing: Floats
-    squares: Floats
-    volume: Floats
-    shortest: Floats
-    began: Floats

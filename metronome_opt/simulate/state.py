@@ -12,10 +12,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.build import setting_of, workloads_of
 from metronome_opt.scenario.model import Scenario, Work
-from metronome_opt.scenario.rounding import Rounded, to_slots
-from metronome_opt.scenario.traffic import Iteration, iteration
+from metronome_opt.scenario.traffic import Iteration, Rounded, to_slots
 from metronome_opt.scenario.workload import Workload
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Sharing
@@ -87,18 +85,11 @@ class TrainingJob:
         """
         if rate not in self._iterations:
             try:
-                self._iterations[rate] = self._own_iteration(rate)
+                gpu = self._scenario.cluster.gpu
+                self._iterations[rate] = self.work.iteration(rate, self._workload, gpu)
             except InputError as error:
                 raise InputError(f"jobs[{self.index}].{error}") from None
         return self._iterations[rate]
-
-    def _own_iteration(self, rate: int) -> Iteration:
-        if self.work.traffic is not None:
-            return self.work.traffic.iteration(rate)
-        if self._workload is None:
-            raise InputError("traffic: missing; state it, or name a model")
-        gpu = self._scenario.cluster.gpu
-        return iteration(self._workload, setting_of(self.work, self._workload, gpu, rate))
 
     def pattern(self, rate: int) -> Pattern:
         """Return the same as the simulator takes it."""
@@ -150,7 +141,7 @@ class TrainingJob:
 
 def training_jobs(scenario: Scenario, claim_error: float, seed: int) -> list[TrainingJob]:
     """Return the jobs of a scenario, their claims off by up to `claim_error`, uniformly."""
-    workloads = workloads_of(scenario)
+    workloads = scenario.models()
     jobs = []
     for index, work in enumerate(scenario.jobs):
         draw = random.Random(f"claim {seed} {index}")  # noqa: S311 (nothing is kept secret)
@@ -184,6 +175,16 @@ class Placed:
     slot: Slot | None = None
     score: float | None = None
     elongation_ms: float | None = None
+
+    def follow(self, order: Order) -> None:
+        """Take down what it is to do from now on."""
+        self.slot, self.score = order.slot, order.score
+        self.elongation_ms = order.elongation_ms
+
+    @property
+    def peak(self) -> int:
+        """The fastest that a task of it sends there, in Mbit/s."""
+        return max(burst.rate for burst in self.job.iteration(self.placement.rate).bursts)
 
     @property
     def claim(self) -> Rounded:
@@ -281,7 +282,7 @@ class State:
 
     def _peak(self, index: int, link: str) -> int:
         placed = self.running[index]
-        return placed.placement.links[link] * peak_rate(placed)
+        return placed.placement.links[link] * placed.peak
 
     def next_start(self, index: int) -> tuple[float, Slot | None]:
         """Return when a job is going to begin its next iteration, in ms, and the slot it keeps."""
@@ -355,10 +356,5 @@ class State:
         total: Counter[str] = Counter()
         for placed in self.running.values():
             for link, flows in placed.placement.links.items():
-                total[link] += flows * peak_rate(placed)
+                total[link] += flows * placed.peak
         return total
-
-
-def peak_rate(placed: Placed) -> int:
-    """Return the fastest that a task of a job sends, in Mbit/s."""
-    return max(burst.rate for burst in placed.job.iteration(placed.placement.rate).bursts)

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from immutabledict import immutabledict
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, show
@@ -27,9 +34,10 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder, find_workloads
-from metronome_opt.scenario.model import AnyCluster, in_folder
+from metronome_opt.scenario.cluster import AnyCluster
+from metronome_opt.scenario.model import in_folder
 from metronome_opt.simulate.conditions import Conditions
-from metronome_opt.simulate.draws import Draw, Given, Setup
+from metronome_opt.simulate.draws import AnyDraw, Draw, Given, Setup
 from metronome_opt.simulate.policies import REGISTERED
 
 STUDY_FORMAT = "metronome-study/1"
@@ -54,6 +62,11 @@ def _setting(value: Any) -> Any:
     if isinstance(value, (bool, int, str)) or (isinstance(value, float) and isfinite(value)):
         return value
     raise PydanticCustomError("setting", "must be a number, text, true or false")
+
+
+def _draw(value: Any) -> Any:
+    """Read a draw, whose fields are the generators that are installed."""
+    return Draw.model_validate(value)
 
 
 Settings = Annotated[tuple[Annotated[Any, BeforeValidator(_setting)], ...], Field(strict=False)]
@@ -112,7 +125,7 @@ class Study(Record):
     slot_ms: Positive
     hyperperiod_ms: Positive | None = None
     workloads: Annotated[str, Field(min_length=1)] | None = None
-    draw: Draw
+    draw: Annotated[SerializeAsAny[AnyDraw], BeforeValidator(_draw)]
     grid: FrozenMap[Name, Settings] = immutabledict()
     conditions: Conditions = Conditions()
     policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = _USUAL
@@ -157,20 +170,7 @@ class Study(Record):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
-        """Build a study from a document of format ``metronome-study/1``.
-
-        Parameters
-        ----------
-        data
-            The document.
-        folder
-            What its ``workloads`` is relative to.
-
-        Raises
-        ------
-        InputError
-            If anything is unknown, missing, of the wrong type, out of range or inconsistent.
-        """
+        """Build a study from a document; its ``workloads`` is relative to `folder`."""
         return build(cls, in_folder(data, folder), STUDY_FORMAT)
 
     @classmethod
@@ -270,18 +270,9 @@ def read_study(path: str | Path) -> Study:
 def find_study(wanted: str | Path, start: str | Path = ".") -> Study:
     """Return the study that a user names.
 
-    Parameters
-    ----------
-    wanted
-        A file, or a name: of a study in ``benchmarks/studies`` of `start` or of the nearest folder
-        above it that has one, or of a scenario that comes with the package.
-    start
-        Where to look from.
-
-    Raises
-    ------
-    InputError
-        If it is not there, or cannot be read; the text says what was tried.
+    By file, or by the name of a study in ``benchmarks/studies`` of `start` or of the nearest folder
+    above it that has one, or of a scenario that comes with the package. An `InputError` says what
+    was tried.
     """
     path = Path(start) / wanted
     if path.is_file():

@@ -15,7 +15,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.simulate.conditions import Conditions, Sharing
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Manner, Runner, Slot
 from metronome_opt.slowdown.plan import Plan
 
 if TYPE_CHECKING:
@@ -102,12 +102,7 @@ class Player:
         self._plays = tuple(plays)
         self._conditions = Conditions(jitter=jitter)
         self._capacities = {link.name: link.capacity for link in instance.links}
-        self._runners = [
-            Runner(
-                job.name, Pattern.of_job(job, instance.slot_ms), job.weight, None, len(job.links)
-            )
-            for job in instance.jobs
-        ]
+        self._runners = Runner.of_instance(instance)
         longest = float(max(job.period for job in instance.jobs) * instance.slot_ms)
         self._warm, self._horizon = _WARM_UP * longest, (_WARM_UP + periods) * longest
         self._own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])

@@ -19,7 +19,7 @@ from metronome_opt.__main__ import main
 from metronome_opt.control.metrics import dashboard_json
 from metronome_opt.kubernetes import check_manifests
 from metronome_opt.profiles.prometheus import NODE_COUNTER
-from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.store import Store
 from tests.cli.watching import NOW_S, SELECTOR, beside, check, exposed, kept
 from tests.control.wires import SILENT, claim, content, traffic

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from metronome_opt.__main__ import main
 from metronome_opt.profiles.prometheus import NODE_COUNTER
-from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.store import Store
 from tests.control.wires import claim, state_of
 from tests.prometheus.history import EPOCH_S

@@ -8,7 +8,7 @@ import pytest
 
 from metronome_opt.control import Burst, Decision, Monitor, Observation, Settings
 from metronome_opt.control.watch import carry_out, claims_of
-from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.views import snapshot_of
 from tests.control.scenes import obedient

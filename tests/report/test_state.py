@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metronome_opt.report import state_tables, terminal
-from metronome_opt.scheduling.cluster import Resources
+from metronome_opt.scenario.cluster import Resources
 from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import cluster, gang, running, state_of
 

@@ -63,15 +63,6 @@ def test_a_small_scenario() -> None:
     assert entry.assumptions[-1] == "each task sends at most 25000 Mbit/s, its share of node-00"
 
 
-def test_a_job_inside_a_node_has_no_links() -> None:
-    document = scenario()
-    document["jobs"][1]["nodes"] = ["node-05", "node-05"]
-    built = build_scenario(Scenario.from_dict(document))
-    assert dict(built.instance.jobs[1].links) == {}
-    assert [task.links for task in built.deployment.tasks if task.job == "two"] == [(), ()]
-    assert "no link carries anything" in built.traffic[1].assumptions[-1]
-
-
 def test_tasks_are_spread_after_the_placed_ones() -> None:
     document = scenario()
     document["jobs"] = [
@@ -133,33 +124,24 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "unknown": (top(colour=1), "colour: unknown field, got 1"),
     "missing": (lambda document: document.pop("slot_ms"), "slot_ms: missing"),
     "no jobs": (top(jobs=[]), "jobs: empty"),
-    "slot": (top(slot_ms=0), "slot_ms: must be at least 1, got 0"),
     "off grid": (top(hyperperiod_ms=1205), "hyperperiod_ms: 1205: must be a multiple of slot_ms,"),
     "too long": (top(hyperperiod_ms=10**9), "hyperperiod_ms: 1000000000: is 100000000 slots, abov"),
     "short": (top(hyperperiod_ms=450), "jobs[0].batch: 2: an iteration takes 451 ms, more than th"),
     "topology": (cluster(topology="ring"), "cluster.topology: must be 'single-switch', 'leaf-spin"),
-    "nodes": (cluster(nodes=0), "cluster.nodes: must be at least 1, got 0"),
     "racks": (cluster(racks=4), "cluster.racks: 4: the 6 nodes cannot be shared out evenly; choos"),
     "no racks": (cluster(racks=None), "cluster.racks: missing; a leaf-spine network needs the num"),
     "switch": (cluster(topology="single-switch"), "cluster.racks: a single switch has none"),
     "ratio": (cluster(oversubscription="2/1"), "cluster.oversubscription: must be a number or tex"),
     "below 1": (cluster(oversubscription=0.5), "cluster.oversubscription: 1/2: must be at least 1"),
     "no uplink": (cluster(oversubscription=10**6), "cluster.oversubscription: 1000000: leaves an"),
-    "ratio 0": (cluster(oversubscription=0), "cluster.oversubscription: must be between 0.000001"),
     "nic": (cluster(nic_gbps=None), "cluster.nic_gbps: give either nic_gbps or nic_mbps"),
-    "two nics": (cluster(nic_mbps=1), "cluster.nic_gbps: give either nic_gbps or nic_mbps"),
-    "odd nic": (cluster(nic_gbps=0.0005), "cluster.nic_gbps: 0.0005: must be a whole number of Mb"),
-    "nan nic": (cluster(nic_gbps=float("nan")), "cluster.nic_gbps: must be between 0.000001 and"),
     "gpu": (
         cluster(gpu={"name": "GPU", "sustained_tflops": {"value": 1}}),
         "cluster.gpu.sustained_tflops.source: give either source or assumed",
     ),
     "slow nic": (cluster(nic_gbps=None, nic_mbps=1), "jobs[0].workers: 4: node-00 has less than 1"),
     "model": (job(model="VGG12"), "jobs[0].model: there is no workload 'VGG12'; known are bert, c"),
-    "path": (job(model="../vgg16"), "jobs[0].model: there is no workload '../vgg16'; known are be"),
     "workers": (job(workers=3), "jobs[0].nodes: 4 tasks are placed, but workers is 3"),
-    "one worker": (job(workers=1), "jobs[0].workers: must be at least 2, got 1"),
-    "batch": (job(batch=0), "jobs[0].batch: must be at least 1, got 0"),
     "no node": (
         job(nodes=["node-00", "node-01", "node-02", "node-6"]),
         "jobs[0].nodes: there is no node 'node-6'; there are node-00 to node-05",
@@ -181,7 +163,6 @@ FAULTS: dict[str, tuple[Change, str]] = {
     ),
     "ready": (job(ready_ms=15), "jobs[0].ready_ms: 15: must be a multiple of slot_ms, 10"),
     "fixed": (job(fixed_offset_ms=460), "jobs[0].fixed_offset_ms: 460: must be below the period o"),
-    "arrival": (job(arrival_s=-1.0), "jobs[0].arrival_s: must be at least 0.0, got -1.0"),
     "groups": (job(model="GPT3", workers=2, nodes=None), "jobs[0].workers: 2: must be a multiple"),
     "folder": (top(workloads="nowhere"), "workloads: there is no folder "),
 }

@@ -6,14 +6,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario import Problem, Scenario, build_scenario
 from metronome_opt.scheduling import ClusterSpec
-from metronome_opt.scheduling.gang import gangs_of
 from metronome_opt.simulate import simulate
 from tests.scenario.examples import number
 
@@ -73,15 +70,6 @@ def test_an_instance_of_listed_machines_and_stated_traffic() -> None:
     assert problem.deployment.rack_cost == {("r", "s"): 20}
 
 
-def test_tasks_are_called_like_their_pods() -> None:
-    problem = built(job(pods=["a", "b", "c"], namespace="team"))
-    assert [(task.pod, task.namespace) for task in problem.deployment.tasks] == [
-        ("a", "team"),
-        ("b", "team"),
-        ("c", "team"),
-    ]
-
-
 def test_workers_take_the_gpus_that_each_needs() -> None:
     # x and y have room for two workers of two GPUs each, z for one.
     wide = job(nodes=None, workers=5, each={"gpus": 2})
@@ -123,38 +111,16 @@ def test_stated_times_are_exact_and_rounded_like_computed_ones() -> None:
     assert problem.traffic_frame().loc["one", "traffic"] == "stated"
 
 
-@given(st.integers(1, 40), st.data())
-def test_what_lies_on_the_grid_stays_as_it_is(period: int, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, period - 1))
-    length = data.draw(st.integers(1, period - start))
-    rate = data.draw(st.integers(1, 100_000))
-    phase = {"start_ms": 10 * start, "length_ms": 10 * length, "rate_mbps": rate}
-    problem = built(job(traffic={"period_ms": 10 * period, "phases": [phase]}))
-    (read,) = problem.instance.jobs
-    assert (read.period, read.phases) == (
-        period,
-        (Phase(start=start, length=length, rate=rate),),
-    )
-
-
-def test_periods_become_divisors_of_the_hyperperiod() -> None:
-    assert built(hyperperiod_ms=240).instance.jobs[0].period == 12
-    with pytest.raises(InputError, match=r"jobs\[0\]\.traffic\.period_ms: 100: .* raise hyperp"):
-        built(hyperperiod_ms=90)
-
-
 def test_it_is_a_cluster_to_place_jobs_in() -> None:
     read = scenario(job(each={"gpus": 2, "cpu_millicores": 500}))
     spec = ClusterSpec.of_cluster("any", read.cluster, 10, 1000)
     assert spec.links == built().instance.links
     assert spec.hosts["z"].has.vector == (2, 0, 0)
-    ((gang, nodes, offset),) = gangs_of(read)
-    assert (gang.each.vector, nodes, offset) == ((2, 500, 0), ("x", "y", "z"), None)
     assert list(spec.to_dict())[:4] == ["format", "name", "slot_ms", "hyperperiod"]
     assert ClusterSpec.from_dict(spec.to_dict()) == spec
 
 
-@pytest.mark.parametrize("policy", ["default", "metronome", "proposal", "cassini", "exclusive"])
+@pytest.mark.parametrize("policy", ["metronome", "proposal"])
 def test_it_is_simulated(policy: str) -> None:
     # Alone, 20 iterations of 100 ms take two seconds: its share of the uplink is 20 Gbit/s.
     made = scenario(job(nodes=None, each={"gpus": 2}, iterations=20))
@@ -196,16 +162,3 @@ def test_bad_traffic(phases: list[tuple[int, int]], message: str) -> None:
     with pytest.raises(InputError) as caught:
         scenario(job(traffic={"period_ms": 100, "phases": listed}))
     assert str(caught.value).startswith(f"jobs[0].traffic.{message}")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"gpus": 3}, "cluster.gpus: unknown field"),
-        ({"links": []}, "cluster.nodes[0].interface: there is no link 'x-nic'"),
-    ],
-)
-def test_bad_clusters(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        scenario(cluster=cluster(**change))
-    assert str(caught.value).startswith(message)

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from benchmarks.clusters import make_cluster, small_case
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
-from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec, Resources
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.place import FIRST
 from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.scheduling.views import instance_of

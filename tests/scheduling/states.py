@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
-from metronome_opt.scheduling.claim import Claim
-from metronome_opt.scheduling.cluster import ClusterSpec
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import cluster, running
 

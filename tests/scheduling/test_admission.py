@@ -9,14 +9,12 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link
-from metronome_opt.scheduling.claim import Claim, Revised
-from metronome_opt.scheduling.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec, Resources
+from metronome_opt.scheduling.gang import Claim, Revised
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import cluster, gang, running, state_of
-
-A = running("a", "n0 n1", (0, 4, 60), gpus=1)
-B = running("b", "n0 n2", (0, 2, 30), period=8, gpus=1)
+from tests.scheduling.states import A, B
 
 
 def usual() -> ClusterState:
@@ -56,28 +54,12 @@ def test_a_claim_that_does_not_fit_is_refused(asked: Claim, message: str) -> Non
     check_refused(usual(), lambda state: state.reserve(asked), message)
 
 
-def test_a_node_that_is_down_takes_no_tasks() -> None:
-    state = usual()
-    state.set_node("n3", up=False)
-    check_refused(state, lambda s: s.reserve(claim(2, "n1 n3")), "new: node n3: is down")
-
-
 def test_a_failed_link_has_room_for_nobody() -> None:
     state = usual()
     state.set_capacity("n3", 0)
     asked = claim(2, "n1 n3", (0, 1, 1))
     check_refused(state, lambda s: s.reserve(asked), "new: n3: 1 Mbit/s asked for, 0 to be had")
     assert state.reserve(claim(2, "n3 n3", (0, 1, 1)))  # they do not use it
-
-
-def test_exclusive_bandwidth_is_given_once() -> None:
-    state = state_of(cluster([2, 2]), A, mode="exclusive")
-    # Of 100, 60 belong to the first job, even in slots in which it is silent.
-    asked = claim(2, "n0 n2", (6, 1, 41))
-    check_refused(state, lambda s: s.reserve(asked), "new: n0: 41 Mbit/s asked for, 40 to be had")
-    assert state.reserve(claim(2, "n0 n2", (6, 1, 40)))
-    state.set_capacity("n0", 50)
-    assert (state.room("n0"), state.room("n1")) == (0, 40)
 
 
 def test_exclusive_bandwidth_is_given_once_to_running_jobs_too() -> None:

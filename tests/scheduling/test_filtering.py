@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.scheduling.cluster import Resources
 from metronome_opt.scheduling.cycle import Cycle, Partial
-from metronome_opt.scheduling.filtering import filter_nodes
 from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.nodes import filter_nodes, refusals
 from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import CASES, cluster, every_place, gang, state_of
 
@@ -20,31 +18,11 @@ def refused(state: ClusterState, asked: Gang, placed: str = "") -> dict[str, str
     """Return the reasons of all nodes that do not pass, tasks being on the nodes named."""
     cycle = Cycle(state, asked)
     partial = cycle.partial([state.node_index(name) for name in placed.split()])
-    filtered = filter_nodes(cycle, partial)
-    names = [state.cluster.nodes[node].name for node in filtered.nodes]
-    reasons = dict(filtered)
-    assert len(filtered) == len(reasons)
+    names = [state.cluster.nodes[node].name for node in filter_nodes(cycle, partial)]
+    reasons = refusals(cycle, partial)
     assert not set(names) & set(reasons)
     assert set(names) | set(reasons) == {node.name for node in state.cluster.nodes}
     return reasons
-
-
-def test_a_node_that_is_down_takes_no_tasks() -> None:
-    state = state_of(cluster([2]))
-    state.set_node("n1", up=False)
-    assert refused(state, gang(1)) == {"n1": "takes no tasks"}
-
-
-@pytest.mark.parametrize(
-    ("each", "reason"),
-    [
-        (Resources(gpus=3), "GPUs: 2 free, 3 needed"),
-        (Resources(gpus=1, cpu_millicores=500), "CPU: 0m free, 500m needed"),
-        (Resources(memory_mib=1), "memory: 0 MiB free, 1 MiB needed"),
-    ],
-)
-def test_what_is_short_is_told(each: Resources, reason: str) -> None:
-    assert refused(state_of(cluster([1])), gang(1, each=each)) == {"n0": reason}
 
 
 def test_an_interface_carries_all_tasks_of_a_node_at_their_fastest() -> None:
@@ -89,19 +67,13 @@ def test_no_more_racks_are_opened_than_leave_room_for_all() -> None:
     )
 
 
-def test_uplinks_limit_what_racks_hold() -> None:
-    state = state_of(cluster([3, 1, 1], gpus=1, uplink=100))
-    rest = "the other tasks would find too little room"
-    assert refused(state, gang(4, (0, 1, 60))) == dict.fromkeys((f"n{n}" for n in range(5)), rest)
-
-
 @given(CASES)
 def test_a_place_passes_task_by_task_if_and_only_if_reserving_accepts_it(cycle: Cycle) -> None:
     places = set(every_place(cycle))
     for nodes in combinations_with_replacement(range(len(cycle.room)), cycle.gang.tasks):
         passes, partial = True, Partial()
         for node in nodes:
-            passes = passes and node in filter_nodes(cycle, partial).nodes
+            passes = passes and node in filter_nodes(cycle, partial)
             partial = cycle.add(partial, node)
         assert passes == (nodes in places)
 
@@ -111,9 +83,9 @@ def test_taking_any_nodes_that_pass_leads_to_a_place_if_there_is_one(
     cycle: Cycle, data: st.DataObject
 ) -> None:
     partial = Partial()
-    passing = filter_nodes(cycle, partial).nodes.tolist()
+    passing = filter_nodes(cycle, partial).tolist()
     assert bool(passing) == any(True for _ in every_place(cycle))
     while passing and partial.tasks < cycle.gang.tasks:
         partial = cycle.add(partial, data.draw(st.sampled_from(passing)))
-        passing = filter_nodes(cycle, partial).nodes.tolist()
+        passing = filter_nodes(cycle, partial).tolist()
         assert passing or partial.tasks == cycle.gang.tasks

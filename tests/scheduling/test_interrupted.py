@@ -13,7 +13,7 @@ import pytest
 from benchmarks.happenings import draw, small_cluster, somewhere
 from benchmarks.killed import kill_a_writer
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.store import Store
 from metronome_opt.scheduling.views import differences, rebuilt

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from metronome_opt.instance import Link
-from metronome_opt.scheduling.cluster import ClusterSpec, Distance, Host, Rack, Resources
+from metronome_opt.scenario.cluster import ClusterSpec, Distance, Host, Rack, Resources
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.scoring import network_costs, normalise, normalised
+from metronome_opt.scheduling.nodes import network_costs, normalise, normalised
 from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import gang
 
@@ -92,17 +90,6 @@ def test_the_real_plugin_gave_the_same_costs_and_scores(
 def test_a_way_costs_what_zones_and_regions_say(there: tuple[Label, Label], cost: int) -> None:
     zones, regions = {("a", "b"): 7, ("b", "a"): 8}, {("r", "s"): 30, ("s", "r"): 40}
     assert costs(labelled([("r", "a"), there], zones, regions), [1]) == [cost, 0]
-
-
-def test_tasks_on_one_node_cost_nothing_even_without_labels() -> None:
-    assert costs(labelled([(None, None)] * 2, {}, {}), [0, 0, 1]) == [100, 200]
-
-
-@given(st.lists(st.integers(0, 7), max_size=6))
-def test_every_task_that_has_a_place_counts(placed: list[int]) -> None:
-    cycle = labelled(NODES, ZONES, REGIONS)
-    alone = [costs(cycle, [node]) for node in placed] or [[0] * 8]
-    assert costs(cycle, placed) == [sum(each) for each in zip(*alone, strict=True)]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.cluster import Resources
-from metronome_opt.scheduling.cycle import First
-from metronome_opt.scheduling.filtering import why_not
-from metronome_opt.scheduling.place import SEARCHES, place_all, place_job
+from metronome_opt.scenario.cluster import Resources
+from metronome_opt.scheduling.nodes import why_not
+from metronome_opt.scheduling.place import SEARCHES, place_job
 from tests.scheduling.clusters import cluster, gang, running, state_of
 
 EVERY = pytest.mark.parametrize("search", list(SEARCHES))
@@ -45,16 +44,6 @@ def test_what_does_not_fit_costs_what_is_late(search: str) -> None:
     decision = place_job(state, gang(2, (0, 10, 60)), search=search, first="contention")
     assert decision is not None
     assert (decision.conflicts, decision.score) == (2, 100 - 7)
-
-
-@EVERY
-def test_a_period_that_does_not_divide_the_hyperperiod_is_stretched(search: str) -> None:
-    state = state_of(cluster([2], gpus=1))
-    decision = place_job(state, gang(2, period=10, max_stretch=2), search=search)
-    assert decision is not None
-    assert (decision.claim.stretch, decision.claim.period) == (2, 12)
-    with pytest.raises(InputError, match="allow a max_stretch of 2"):
-        place_job(state, gang(2, period=10, max_stretch=1), search=search)
 
 
 @EVERY
@@ -112,31 +101,6 @@ def test_how_many_tasks_fit_is_told_and_what_limits_them(
     assert why_not(state, asked).endswith(told)
     assert place_job(state, gang(4, most_racks=limit)) is not None
     assert place_job(state, gang(5, most_racks=limit)) is None
-
-
-@pytest.mark.parametrize(("first", "offset"), [("compatibility", 0), ("contention", 6)])
-def test_the_rotation_with_fewest_conflicts_or_least_contention_is_taken(
-    first: First, offset: int
-) -> None:
-    # At 6 both interfaces are over by 1, at 0 one of them by 20.
-    state = state_of(
-        cluster([3]), running("most", "n0 n1", (6, 6, 41)), running("some", "n0 n2", (0, 6, 60))
-    )
-    place_all(state, [(gang(2, (0, 6, 60)), ("n0", "n1"), None)], first=first)
-    assert state.claims["new"].offset == offset
-
-
-@pytest.mark.parametrize(
-    ("nodes", "offset", "said"),
-    [
-        (("n0", "n9"), None, "there is no node 'n9'"),
-        (("n0", "n0"), None, "new: node n0: GPUs: 1 free, 2 needed"),
-        (("n0", "n1"), 12, "offset: 12 must be below the period of 12 slots"),
-    ],
-)
-def test_where_it_cannot_be_is_said(nodes: tuple[str, ...], offset: int | None, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        place_all(state_of(cluster([2], gpus=1)), [(gang(2), nodes, offset)])
 
 
 def test_a_job_whose_costs_are_too_large_to_count_conflicts_is_placed_by_contention() -> None:

@@ -11,11 +11,10 @@ from benchmarks.clusters import small_case
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scheduling.beam import place_by_beam, place_greedily
 from metronome_opt.scheduling.cpsat import place_exactly
 from metronome_opt.scheduling.cycle import Cycle, Decision, First
 from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.place import FIRST
+from metronome_opt.scheduling.place import FIRST, place_by_beam, place_greedily
 from metronome_opt.scheduling.tree import place_on_tree
 from tests.scheduling.clusters import (
     CASES,
@@ -81,23 +80,6 @@ def test_larger_cases_are_ranked_as_they_should_be(seed: int, first: First) -> N
     assert len(prices) in (0, len(SEARCHES))
     if prices:
         assert prices["cpsat"] == prices["tree"] <= prices["beam"] <= prices["greedy"]
-
-
-def test_a_bad_first_task_misleads_greedy_but_not_the_others() -> None:
-    # Alone all nodes are as good, but node 0 is free when nodes 1 and 2 are busy.
-    state = state_of(
-        cluster([4], gpus=[1, 1, 1, 0], uplink=None),
-        running("first", "n0 n3", (0, 6, 60)),
-        running("second", "n1 n2", (0, 6, 60), offset=6),
-    )
-    cycle = Cycle(state, gang(2, (0, 6, 60)))
-    greedy = place_greedily(cycle)
-    assert greedy is not None
-    assert (greedy.nodes, greedy.cost) == ((0, 1), 2 * 6 * 20)
-    for name in ("beam", *EXACT):
-        decision = SEARCHES[name](cycle)
-        assert decision is not None
-        assert (decision.nodes, decision.cost, decision.offset) == ((1, 2), 0, 0)
 
 
 @pytest.mark.parametrize("name", ["beam", *EXACT])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from fractions import Fraction
 
 import pytest
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter
 
 from benchmarks.happenings import draw, small_cluster, somewhere
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.claim import Event, Reserved, Revised, Unreserved
+from metronome_opt.scheduling.gang import Event, Reserved
 from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.scheduling.views import differences, instance_of, rebuilt, schedule_of
 from metronome_opt.verify import evaluate
@@ -26,42 +25,11 @@ HEAVY = running("heavy", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
 LIGHT = running("light", "n0 n2", (0, 2, 30), offset=7, period=8, gpus=1)
 
 
-def test_what_two_jobs_leave_of_the_links_that_they_cross() -> None:
+def test_gpus_that_are_left_over_and_jobs_of_a_node() -> None:
     state = state_of(cluster([2, 2]), HEAVY, LIGHT)
-    assert state.residual("n0").tolist() == [
-        *(70, 100, 40, 40, 40, 40, 100, 70),
-        *(70, 100, 100, 100, 100, 100, 40, 10),
-        *(10, 40, 100, 100, 100, 100, 100, 70),
-    ]
-    # Heavy stays in its rack; light leaves it.
-    assert state.residual("up-0").tolist() == [120, 150, 150, 150, 150, 150, 150, 120] * 3
-    assert state.residual("n3").tolist() == [100] * 24
-    assert state.flows("heavy") == {"n0": 1, "n1": 1}
-    assert state.flows("light") == {"n0": 1, "n2": 1, "up-0": 1, "up-1": 1}
-    assert (state.peak("n0"), state.peak("n1"), state.peak("up-1")) == (90, 60, 30)
     assert state.free[:, 0].tolist() == [0, 1, 1, 2]
     assert state.fragments == 2
-    assert state.jobs_on("n0") == ["heavy", "light"]
-    assert state.jobs_on("n3") == []
-
-
-def test_contention_is_what_is_late_by_weight() -> None:
-    state = state_of(cluster([2, 2]), HEAVY, LIGHT)
-    assert state.contention() == 0
-    assert state.set_capacity("n0", 80)
-    # In two slots of 24 the light one lacks 10.
-    assert state.contention() == Fraction(20, 24)
-    assert state.residual("n0").tolist()[15:17] == [-10, -10]
-    # If it is the more important one, the other one does.
-    assert state.revise(
-        [running("light", "n0 n2", (0, 2, 30), offset=7, period=8, weight=3, gpus=1)]
-    )
-    assert state.contention() == Fraction(2 * 20, 24)
-    # Slots 2 to 5 of 8 are never 7 or 0 of 8.
-    assert state.revise(
-        [running("heavy", "n0 n1", (0, 4, 60), offset=2, period=8, weight=2, gpus=1)]
-    )
-    assert state.contention() == 0
+    assert (state.jobs_on("n0"), state.jobs_on("n3")) == (["heavy", "light"], [])
 
 
 def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
@@ -78,16 +46,6 @@ def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
     assert not state.unreserve("nobody")
     assert events == [Reserved(claim=HEAVY)]
     assert differences(state, before) == []
-
-
-def test_a_node_that_fails_keeps_what_runs_there() -> None:
-    state = state_of(cluster([2, 2]), HEAVY)
-    assert state.set_node("n0", up=False)
-    assert state.jobs_on("n0") == ["heavy"]
-    assert state.free[:, 0].tolist() == [1, 1, 2, 2]
-    assert state.unreserve("heavy")
-    assert state.set_node("n0", up=True)
-    assert state.reserve(HEAVY)
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), InputError("no")])
@@ -130,21 +88,6 @@ def test_claims_that_were_copied_with_wrong_fields_are_refused(changes: dict[str
             call()
     assert events == []
     assert differences(state, before) == []
-
-
-def test_an_event_is_noted_before_it_is_carried_out() -> None:
-    state = state_of(cluster([2, 2]), LIGHT)
-    seen: list[tuple[Event, int, list[str]]] = []
-    state.note = lambda event: seen.append((event, state.sequence, list(state.claims)))
-    state.reserve(HEAVY)
-    state.revise([HEAVY.model_copy(update={"offset": 0}), LIGHT])
-    state.unreserve("light")
-    assert seen == [
-        (Reserved(claim=HEAVY), 1, ["light"]),
-        (Revised(claims=(HEAVY.model_copy(update={"offset": 0}),)), 2, ["light", "heavy"]),
-        (Unreserved(job="light"), 3, ["light", "heavy"]),
-    ]
-    assert state.sequence == 4
 
 
 class AnyLife(RuleBasedStateMachine):

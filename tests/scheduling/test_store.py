@@ -16,7 +16,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.scheduling.store import Store
 from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import cluster, running
-from tests.scheduling.states import A, usual
+from tests.scheduling.states import usual
 from tests.test_journal import at_most
 
 C = running("c", "n1 n3", (0, 2, 30), offset=7, period=8, gpus=1)
@@ -39,15 +39,6 @@ def test_a_state_is_there_again_when_it_is_opened(folder: Path) -> None:
         assert store.state.sequence == 5
     assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl", "state.json"]
     assert [json.loads(line)["sequence"] for line in lines(folder)] == [0, 1, 2, 3, 4]
-
-
-def test_what_is_refused_is_not_kept(folder: Path) -> None:
-    before = lines(folder)
-    with Store(folder) as store:
-        with pytest.raises(InputError, match="c: node n3: is down"):
-            store.state.reserve(C)
-        assert not store.state.reserve(A)
-    assert lines(folder) == before
 
 
 @pytest.mark.parametrize("torn", ['{"cluster":"', "{", "\0\0"])
@@ -122,12 +113,6 @@ def test_a_damaged_snapshot_is_named(
     assert path.read_text(encoding="utf-8") == damaged
 
 
-def test_a_folder_that_holds_no_state_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no state\.json"):
-        Store(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_journal_that_is_gone_is_missed(folder: Path) -> None:
     (folder / "journal.jsonl").unlink()
     with pytest.raises(InputError, match=r"holds no journal\.jsonl, .*; restore it, or make"):
@@ -176,17 +161,6 @@ def test_one_process_at_a_time_has_the_state(folder: Path) -> None:
 
 
 # ------------------------------------------------------------------ snapshots
-
-
-def test_a_snapshot_takes_the_place_of_the_journal(folder: Path) -> None:
-    with Store(folder) as store:
-        store.compact()
-        assert lines(folder) == []
-        store.state.unreserve("a")
-        after = rebuilt(store.state)
-    assert [json.loads(line)["sequence"] for line in lines(folder)] == [4]
-    with Store(folder) as store:
-        assert differences(store.state, after) == []
 
 
 def test_a_journal_that_was_not_emptied_after_the_snapshot_is_skipped(folder: Path) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.claim import Claim
+from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
 from metronome_opt.verify import check
 from tests.scheduling.clusters import cluster, gang, running, state_of
+from tests.scheduling.states import A, B
 
-A = running("a", "n0 n1", (0, 4, 60), offset=2, weight=2, gpus=1)
-B = running("b", "n0 n2", (0, 2, 30), offset=7, period=8, gpus=1)
 ALONE = running("alone", "n3 n3", (0, 2, 30))
 
 

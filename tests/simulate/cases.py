@@ -55,22 +55,6 @@ CASES = (
         starts(a=0, b=0),
         {"a": (140, 280, 420), "b": (140, 280, 420)},
     ),
-    # a: 60 ms, then 2000; b: 60 ms, then 6000. Both at 50 from 60: a is done at 100, b has 4000
-    # left and the link alone: 140. a bursts 160 to 180 alone and again from 240; b bursts from 200,
-    # has sent 4000 at 240, and then both need 2000 at 50: 280. The third of b is alone: 340 to 400.
-    Case(
-        "unequal bursts",
-        links(job("a", 8, (6, 2, 100)), job("b", 12, (6, 6, 100))),
-        starts(a=0, b=0),
-        {"a": (100, 180, 280), "b": (140, 280, 400)},
-    ),
-    # Bursts of half a period, half a period apart.
-    Case(
-        "two interleaved",
-        links(job("a", 10, (5, 5, 100)), job("b", 10, (5, 5, 100))),
-        starts(a=0, b=5),
-        {"a": (100, 200, 300), "b": (150, 250, 350)},
-    ),
     # Bursts of 30 ms at 100 get a third each: 90 ms.
     Case(
         "three on one link",
@@ -110,37 +94,12 @@ CASES = (
         starts(a=2, b=0, c=0, d=0),
         {"a": (60,), "b": (80,), "c": (90,), "d": (100,)},
     ),
-    # 3200 at 40 rather than 80: 80 ms after 20 of computing.
-    Case(
-        "a burst across two unequal links",
-        links(job("a", 6, (2, 4, 80), links={"link": 1, "narrow": 1}), narrow=40),
-        starts(a=0),
-        {"a": (100, 200, 300)},
-    ),
-    # The heavy one bursts 60 to 100, 160 to 200, 260 to 300. The light one needs 20 ms: at 60 it
-    # waits till 100 (done 120); at 180 till 200 (220); at 280 till 300 (320).
-    Case(
-        "the lighter one waits",
-        links(job("heavy", 10, (6, 4, 100), weight=4), job("light", 8, (6, 2, 100))),
-        starts(heavy=0, light=0),
-        {"heavy": (100, 200, 300), "light": (120, 220, 320)},
-        "strict",
-    ),
     # The light one, 4000, sends from 0, is stopped at 20 with 2000 left, and goes on at 50.
     Case(
         "the lighter one is interrupted",
         links(job("heavy", 5, (2, 3, 100), weight=2), job("light", 4, (0, 4, 100))),
         starts(heavy=0, light=0),
         {"heavy": (50,), "light": (70,)},
-        "strict",
-    ),
-    # The heavy one leaves 40; 1600 of 2000 are sent at 40, the rest at 100. Two light ones, of one
-    # class, share what is left: 20 each, 800 at 40, then 1200 at 50 each.
-    Case(
-        "what the heavy one leaves",
-        links(job("heavy", 4, (0, 4, 60), weight=9), job("light", 2, (0, 2, 100))),
-        starts(heavy=0, light=0),
-        {"heavy": (40,), "light": (44,)},
         "strict",
     ),
     Case(
@@ -187,14 +146,6 @@ CASES = (
         {"a": (40,), "b": (50,)},
         "weighted",
     ),
-    # a could have 75 but sends at 60 at most, so b gets 40: 2400 and 1600 by 40, then 400 at 100.
-    Case(
-        "weights and an own rate",
-        links(job("a", 4, (0, 4, 60), weight=3), job("b", 2, (0, 2, 100))),
-        starts(a=0, b=0),
-        {"a": (40,), "b": (44,)},
-        "weighted",
-    ),
     # Each flow of a gets twice what that of b gets, and a has two: 80 and 20 of the link. a sends
     # 2000 a flow at 40: 50 ms; b has sent 1000 of 2000 then: 10 ms more.
     Case(
@@ -204,27 +155,12 @@ CASES = (
         {"a": (50,), "b": (60,)},
         "weighted",
     ),
-    # Weights do not count.
-    Case(
-        "fair in spite of weights",
-        links(job("a", 10, (6, 4, 100), weight=5), job("b", 10, (6, 4, 100))),
-        starts(a=0, b=0),
-        {"a": (140, 280), "b": (140, 280)},
-    ),
     # Alone, three flows of 100 get a third of the link each: 2000 take 60 ms.
     Case(
         "several flows of one job",
         links(job("a", 5, (3, 2, 100), links={"link": 3})),
         starts(a=0),
         {"a": (90, 180)},
-    ),
-    # Four flows get 25 each: b is done with 1000 at 40, when a has 1000 of 2000 left a flow,
-    # at 100 / 3: 30 ms.
-    Case(
-        "several flows beside one",
-        links(job("a", 2, (0, 2, 100), links={"link": 3}), job("b", 1, (0, 1, 100))),
-        starts(a=0, b=0),
-        {"a": (70,), "b": (40,)},
     ),
     # Flows on links of their own: two of a on `link`, one on `other`. With b on `link` all flows
     # there get 100 / 3, so a sends at 100 / 3 on `other` too, and c gets 200 / 3 of it.
@@ -241,26 +177,12 @@ CASES = (
         starts(a=0, b=0, c=0),
         {"a": (50,), "b": (30,), "c": (60,)},
     ),
-    # a takes 20 and is never slowed down; b gets 80 instead of 90: 3600 by 45 rather than 40.
-    Case(
-        "an own rate below the share",
-        links(job("a", 5, (0, 5, 20)), job("b", 4, (0, 4, 90))),
-        starts(a=0, b=0),
-        {"a": (50,), "b": (45,)},
-    ),
     # No computing at all: the end of a burst is the start of the next.
     Case(
         "bursts without a break",
         links(job("a", 4, (0, 4, 70))),
         starts(a=0),
         {"a": (40, 80, 120)},
-    ),
-    # Both always send, at 50: 4000 take 80, 2000 take 40 each.
-    Case(
-        "two that never compute",
-        links(job("a", 4, (0, 4, 100)), job("b", 2, (0, 2, 100))),
-        starts(a=0, b=0),
-        {"a": (80, 120), "b": (40, 80)},
     ),
     # a sends 1000 at up to 50, then 3000 at up to 100, without a break; b sends 2000 from 10 on.
     # From 10 both get 50: a's first burst lasts till 20; b is done at 50, when a has sent 1500 of
@@ -270,21 +192,6 @@ CASES = (
         links(job("a", 5, (0, 2, 50), (2, 3, 100)), job("b", 22, (1, 2, 100))),
         starts(a=0, b=0),
         {"a": (65, 115), "b": (240, 460)},
-    ),
-    # Phases need not be told in order: computes 10, 1000, computes 20, 2000, computes 10.
-    Case(
-        "bursts in another order",
-        links(job("a", 7, (4, 2, 100), (1, 1, 100))),
-        starts(a=0),
-        {"a": (70, 140)},
-    ),
-    # b, which starts when a has sent 2000 of 4000, shares with it till 60; a has none left then,
-    # and b 2000 of 4000: 80.
-    Case(
-        "a late start",
-        links(job("a", 4, (0, 4, 100)), job("b", 4, (0, 4, 100))),
-        starts(a=0, b=2),
-        {"a": (60,), "b": (80,)},
     ),
     # On no link, nothing slows a burst down.
     Case(

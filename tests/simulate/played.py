@@ -14,7 +14,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Run
-from metronome_opt.simulate.runner import Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Runner, Slot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +44,20 @@ class FreeRun:
     trace: pd.DataFrame
 
 
+def engine_of(
+    instance: Instance, iterations: int = 1, sharing: str = "fair", **more: Any
+) -> Engine:
+    """Return an engine that the jobs of an instance may enter, all links watched."""
+    capacities = {link.name: link.capacity for link in instance.links}
+    return Engine(
+        capacities,
+        Runner.of_instance(instance, iterations),
+        sharing=cast(Sharing, sharing),
+        watched=list(capacities),
+        **more,
+    )
+
+
 def free_run(
     instance: Instance,
     offsets: Mapping[str, int],
@@ -58,24 +72,7 @@ def free_run(
 
     They keep slots, all in step, if it is said how far each is stretched.
     """
-    engine = Engine(
-        {link.name: link.capacity for link in instance.links},
-        [
-            Runner(
-                job.name,
-                Pattern.of_job(job, instance.slot_ms),
-                job.weight,
-                iterations,
-                len(job.links),
-            )
-            for job in instance.jobs
-        ],
-        sharing=cast(Sharing, sharing),
-        conditions=conditions,
-        seed=seed,
-        watched=[link.name for link in instance.links],
-        tcp=tcp,
-    )
+    engine = engine_of(instance, iterations, sharing, conditions=conditions, seed=seed, tcp=tcp)
     for index, job in enumerate(instance.jobs):
         slot = None
         if stretch is not None:

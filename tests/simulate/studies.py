@@ -16,7 +16,7 @@ from metronome_opt.scenario import (
     find_workloads,
     read_workload,
 )
-from metronome_opt.scenario.model import AnyCluster
+from metronome_opt.scenario.cluster import AnyCluster
 from metronome_opt.scenario.traffic import Setting, iteration
 from metronome_opt.simulate.study import Cell, Study, read_study
 from tests.scenario.examples import number

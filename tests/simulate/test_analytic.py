@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from benchmarks.stored import SUITES
 from metronome_opt.instance import Instance, read_instance
 from tests.simulate.cases import CASES, Case
-from tests.simulate.exact import exact_ends
+from tests.simulate.exact import exact_ends, system
 from tests.simulate.played import FreeRun, free_run
-from tests.simulate.systems import system
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
@@ -33,26 +32,6 @@ def test_iterations_end_when_they_should(case: Case) -> None:
         times = [float(end - start) for start, end in itertools.pairwise((begin, *ends))]
         assert list(run.times[name]) == pytest.approx(times, rel=ROUNDING)
         assert run.ends[name] == pytest.approx(float(ends[-1]), rel=ROUNDING)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_who_is_done_leaves_the_links_to_the_others(case: Case) -> None:
-    for iterations in range(1, case.iterations):
-        run = free_run(case.instance, case.offsets, iterations, case.sharing)
-        exact = exact_ends(system(case.instance, case.offsets, iterations, case.sharing))
-        last = {name: float(ends[-1]) for name, ends in exact.items()}
-        assert run.ends == pytest.approx(last, rel=ROUNDING)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_links_carry_all_that_is_sent(case: Case) -> None:
-    run = run_of(case)
-    for link in case.instance.links:
-        sent = sum(
-            job.volume * case.instance.slot_ms * job.links.get(link.name, 0) * case.iterations
-            for job in case.instance.jobs
-        )
-        assert run.carried[link.name] == pytest.approx(sent, rel=ROUNDING)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

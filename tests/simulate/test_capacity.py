@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,11 +11,10 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link
-from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Pattern, Runner
 from tests.builders import job
 from tests.simulate.cases import links
+from tests.simulate.played import engine_of
 from tests.simulate.test_conservation import moments
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
@@ -28,28 +26,6 @@ ITERATIONS = 3
 
 Change = tuple[float, str, float]
 """When, on which link, and how much it carries from then on."""
-
-
-def engine_of(
-    instance: Instance, *, iterations: int = 1, sharing: str = "fair", contends: bool = True
-) -> Engine:
-    """Return an engine that the jobs of an instance may enter."""
-    return Engine(
-        {link.name: link.capacity for link in instance.links},
-        [
-            Runner(
-                each.name,
-                Pattern.of_job(each, instance.slot_ms),
-                each.weight,
-                iterations,
-                len(each.links),
-            )
-            for each in instance.jobs
-        ],
-        sharing=cast(Sharing, sharing),
-        watched=[link.name for link in instance.links],
-        contends=contends,
-    )
 
 
 def ends(
@@ -77,124 +53,50 @@ def _run_until(engine: Engine, until: float, found: dict[str, float]) -> None:
         found[engine.runners[finished].name] = engine.now
 
 
-def simple_ends(
-    *jobs: Job, changes: Sequence[Change], sharing: str = "fair", **others: int
-) -> dict[str, float]:
-    """Return the same of jobs of one iteration on links of 100, if not said else."""
-    instance = links(*jobs, **others)
-    return ends(engine_of(instance, sharing=sharing), instance.jobs, changes)
+SHARED = job("a", 10, (6, 4, 100), links={"link": 1, "other": 1})
 
 
-# ------------------------------------------------------------------ one burst
-
-
-@pytest.mark.slow
-def test_a_burst_takes_twice_as_long_once_half_of_its_link_is_lost() -> None:
-    """4000 from 60 on: 2000 until 80, then 2000 at 50 instead of 100."""
-    told = simple_ends(job("a", 10, (6, 4, 100)), changes=[(80, "link", 50)])
-    assert told == {"a": 120}
-
-
-def test_it_is_as_fast_as_before_once_that_comes_back() -> None:
-    """2000 until 80, 1000 until 100, the last 1000 at 100 again."""
-    told = simple_ends(job("a", 10, (6, 4, 100)), changes=[(80, "link", 50), (100, "link", 100)])
-    assert told == {"a": 110}
-
-
-def test_a_change_while_nobody_sends_is_there_for_the_next_burst() -> None:
-    """All 4000 at 50, from 60 on."""
-    told = simple_ends(job("a", 10, (6, 4, 100)), changes=[(30, "link", 50)])
-    assert told == {"a": 140}
-
-
-def test_nobody_is_faster_than_he_may_be_on_a_link_that_carries_more() -> None:
-    told = simple_ends(job("a", 10, (6, 4, 100)), changes=[(80, "link", 200)])
-    assert told == {"a": 100}
-
-
-def test_what_a_link_still_carries_may_be_enough() -> None:
-    told = simple_ends(job("a", 10, (6, 4, 40)), changes=[(80, "link", 50)])
-    assert told == {"a": 100}
-
-
-def test_all_flows_of_a_job_share_what_is_left() -> None:
-    """Two flows of 2000 each at 50, until 80; then 1000 each at 20."""
-    told = simple_ends(job("a", 10, (6, 4, 50), links={"link": 2}), changes=[(80, "link", 40)])
-    assert told == {"a": 130}
-
-
-# ------------------------------------------------------------------ several
-
-
-def test_two_share_what_is_left_evenly() -> None:
-    """4000 each from 60 on at 50; at 100, 2000 are left of each, at 25: until 180."""
-    jobs = [job(name, 10, (6, 4, 100)) for name in "ab"]
-    assert simple_ends(*jobs, changes=[(100, "link", 50)]) == {"a": 180, "b": 180}
-
-
-def test_who_wants_less_than_his_share_gets_it_as_long_as_that_is_so() -> None:
-    """a wants 20 of 100, and b 80: nobody is late until 80. Then 30 are 15 for each.
-
-    a has sent 400 of 800 and ends its burst 400 / 15 later, at 106.67. b has sent 1600 and 400
-    since; the other 1200 of 3200 take 40 ms at 30.
-    """
-    told = simple_ends(
-        job("a", 10, (6, 4, 20)), job("b", 10, (6, 4, 80)), changes=[(80, "link", 30)]
-    )
-    assert told == pytest.approx({"a": 80 + 400 / 15, "b": 80 + 400 / 15 + 40}, rel=ROUNDING)
-
-
-def test_the_more_important_one_loses_nothing_to_it_under_strict_priority() -> None:
-    """a has 100 until 80, and 50 then: its last 2000 take 40 ms. b waits until 120: 4000 at 50."""
-    told = simple_ends(
-        job("a", 10, (6, 4, 100), weight=2),
-        job("b", 10, (6, 4, 100)),
-        changes=[(80, "link", 50)],
-        sharing="strict",
-    )
-    assert told == {"a": 120, "b": 200}
-
-
-def test_what_one_loses_on_a_link_another_gains_on_the_next() -> None:
-    """a is on both links, b on the other one: 50 each. At 80 a has no more than 20, b 80 then.
-
-    1000 of 4000 of both are gone at 80. b's other 3000 take until 117.5, a has sent 750 more by
-    then; 2250 at 20 take 112.5.
-    """
-    told = simple_ends(
-        job("a", 10, (6, 4, 100), links={"link": 1, "other": 1}),
-        job("b", 10, (6, 4, 100), links={"other": 1}),
-        changes=[(80, "link", 20)],
-        other=100,
-    )
-    assert told == {"a": 230, "b": 117.5}
-
-
-def test_what_one_gains_on_a_link_another_loses_on_the_next() -> None:
-    """a has 20 of the narrow link and b 80 of the other one; from 80 on, 50 each.
-
-    At 80 a has sent 400 and b 1600. b's other 2400 take 48 ms, until 128; a has 1200 left, at 100.
-    """
-    told = simple_ends(
-        job("a", 10, (6, 4, 100), links={"narrow": 1, "other": 1}),
-        job("b", 10, (6, 4, 100), links={"other": 1}),
-        changes=[(0, "narrow", 20), (80, "narrow", 100)],
-        narrow=100,
-        other=100,
-    )
-    assert told == {"a": 140, "b": 128}
+@pytest.mark.parametrize(
+    ("jobs", "sharing", "change", "expected"),
+    [
+        # 4000 from 60 on: 2000 until 80, then 2000 at 50 instead of 100.
+        ([job("a", 10, (6, 4, 100))], "fair", (80, "link", 50), {"a": 120}),
+        # a wants 20 of 100, and b 80: nobody is late until 80. Then 30 are 15 for each. a has sent
+        # 400 of 800 and ends its burst 400 / 15 later, at 106.67. b has sent 1600 and 400 since;
+        # the other 1200 of 3200 take 40 ms at 30.
+        (
+            [job("a", 10, (6, 4, 20)), job("b", 10, (6, 4, 80))],
+            "fair",
+            (80, "link", 30),
+            {"a": 80 + 400 / 15, "b": 80 + 400 / 15 + 40},
+        ),
+        # a has 100 until 80, and 50 then: its last 2000 take 40 ms. b waits until 120: 4000 at 50.
+        (
+            [job("a", 10, (6, 4, 100), weight=2), job("b", 10, (6, 4, 100))],
+            "strict",
+            (80, "link", 50),
+            {"a": 120, "b": 200},
+        ),
+        # a is on both links, b on the other one: 50 each. At 80 a has no more than 20, b 80 then.
+        # 1000 of 4000 of both are gone at 80. b's other 3000 take until 117.5, a has sent 750 more
+        # by then; 2250 at 20 take 112.5.
+        (
+            [SHARED, job("b", 10, (6, 4, 100), links={"other": 1})],
+            "fair",
+            (80, "link", 20),
+            {"a": 230, "b": 117.5},
+        ),
+    ],
+)
+def test_bursts_take_as_long_as_was_worked_out(
+    jobs: list[Job], sharing: str, change: Change, expected: dict[str, float]
+) -> None:
+    instance = links(*jobs, other=100)
+    told = ends(engine_of(instance, sharing=sharing), instance.jobs, [change])
+    assert told == pytest.approx(expected, rel=ROUNDING)
 
 
 # ------------------------------------------------------------------ what links tell
-
-
-def test_a_link_is_over_for_as_long_as_it_is_asked_for_more_than_it_carries() -> None:
-    """Until 80 the burst is all right; then it wants 100 of 50 until 120, for 40 of 60 ms."""
-    instance = links(job("a", 10, (6, 4, 100)))
-    engine = engine_of(instance)
-    assert ends(engine, instance.jobs, [(80, "link", 50)]) == {"a": 120}
-    busy, over = engine.busy()
-    assert (busy.tolist(), over.tolist()) == ([60], [40])
 
 
 def test_a_link_that_carries_enough_again_is_over_no_more() -> None:
@@ -205,23 +107,6 @@ def test_a_link_that_carries_enough_again_is_over_no_more() -> None:
     assert ends(engine, instance.jobs, changes) == {"a": 107.5}
     busy, over = engine.busy()
     assert (busy.tolist(), over.tolist()) == ([47.5], [15])
-
-
-def test_links_may_be_looked_at_between_two_changes() -> None:
-    instance = links(job("a", 10, (6, 4, 100)))
-    engine = engine_of(instance)
-    engine.enter(0, {"link": 1})
-    engine.run(80)
-    engine.set_capacity("link", 50)
-    engine.run(90)
-    busy, over = engine.busy()
-    assert (busy.tolist(), over.tolist()) == ([30], [10])
-    assert engine.carried().tolist() == [2500]
-    engine.set_capacity("link", 100)
-    engine.run(100)
-    busy, over = engine.busy()
-    assert (busy.tolist(), over.tolist()) == ([40], [10])
-    assert engine.carried().tolist() == [3500]
 
 
 def test_the_trace_shows_the_new_rates_from_the_moment_of_the_change_on() -> None:
@@ -297,51 +182,6 @@ def carries(link: Link, changes: Sequence[Change], time: float) -> float:
     """Return the capacity of a link from a moment on."""
     past = [rate for at, name, rate in sorted(changes) if name == link.name and at <= time]
     return past[-1] if past else link.capacity
-
-
-@examples(100)
-@given(assigned(crowded(fixed=False)), st.integers(1, 120), SHARINGS)
-def test_a_change_before_anybody_sends_is_as_good_as_one_from_the_start(
-    drawn: tuple[Instance, dict[str, int]], capacity: int, sharing: str
-) -> None:
-    """If the capacity shrinks: a larger one would let flows be faster that enter later."""
-    instance, offsets = drawn
-    smaller = tuple(
-        link.model_copy(update={"capacity": min(link.capacity, capacity)})
-        for link in instance.links
-    )
-    changes = [(0.0, link.name, float(link.capacity)) for link in smaller]
-    starts = started(instance, offsets)
-    changed = engine_of(instance, iterations=ITERATIONS, sharing=sharing)
-    small = engine_of(instance.replace(links=smaller), iterations=ITERATIONS, sharing=sharing)
-    assert ends(changed, instance.jobs, changes, starts) == pytest.approx(
-        ends(small, instance.jobs, [], starts), rel=ROUNDING
-    )
-    assert changed.busy()[0].tolist() == pytest.approx(small.busy()[0].tolist(), rel=ROUNDING)
-
-
-@examples(100)
-@given(assigned(crowded(fixed=False)), CHANGES, SHARINGS)
-def test_what_is_taken_back_at_once_was_never_there(
-    drawn: tuple[Instance, dict[str, int]], changes: Sequence[tuple[int, int, int]], sharing: str
-) -> None:
-    instance, offsets = drawn
-    capacities = {link.name: float(link.capacity) for link in instance.links}
-    starts = started(instance, offsets)
-    plain = engine_of(instance, iterations=ITERATIONS, sharing=sharing)
-    undone = engine_of(instance, iterations=ITERATIONS, sharing=sharing)
-    expected = ends(plain, instance.jobs, [], starts)
-    for index, each in enumerate(instance.jobs):
-        undone.enter(index, each.links, at=starts[each.name])
-    found: dict[str, float] = {}
-    for at, link, rate in sorted(named(instance, changes)):
-        _run_until(undone, at, found)
-        undone.set_capacity(link, rate)
-        undone.set_capacity(link, capacities[link])
-    _run_until(undone, math.inf, found)
-    assert found == pytest.approx(expected, rel=ROUNDING)
-    for mine, its in zip(undone.busy(), plain.busy(), strict=True):
-        assert mine.tolist() == pytest.approx(its.tolist(), rel=ROUNDING, abs=ROUNDING)
 
 
 def test_a_link_that_carries_nothing_is_refused() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.simulate import POLICIES, Conditions, Run, play, simulate
+from metronome_opt.simulate import POLICIES, Conditions, play, simulate
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Pattern, Runner, Slot
 from tests.builders import job
@@ -38,55 +38,7 @@ def factors(conditions: Conditions, seed: int = 0, iterations: int = LONG) -> li
     return [(time - BURST) / COMPUTING for time in run.times["a"]]
 
 
-def text(run: Run) -> str:
-    frames = (run.jobs, run.links, run.samples, run.trace)
-    return "\n".join([*(frame.to_csv() for frame in frames), repr((run.makespan_s, run.events))])
-
-
 # ------------------------------------------------------------------ when
-
-
-def test_nothing_is_random_unless_somebody_says_so() -> None:
-    texts = {
-        text(play(crowded(), {"a": 0, "b": 3}, iterations=50, seed=seed, trace=True))
-        for seed in range(5)
-    }
-    assert len(texts) == 1
-
-
-@pytest.mark.parametrize(
-    "conditions",
-    [
-        Conditions(jitter=0.1),
-        Conditions(stragglers=0.2),
-        Conditions(drift_ppm=100),
-        Conditions(background=0.3),
-        DISTURBED,
-    ],
-    ids=["jitter", "stragglers", "drift", "background", "all"],
-)
-def test_the_same_seed_gives_the_same_and_another_seed_another(conditions: Conditions) -> None:
-    instance = crowded()
-    stretch = {"a": 1, "b": 1}
-
-    def told(seed: int) -> str:
-        offsets = {"a": 0, "b": 3}
-        return text(
-            play(
-                instance.replace(
-                    jobs=tuple(each.model_copy(update={"max_stretch": 1}) for each in instance.jobs)
-                ),
-                offsets,
-                stretch,
-                iterations=50,
-                conditions=conditions,
-                seed=seed,
-                trace=True,
-            )
-        )
-
-    assert told(1) == told(1)
-    assert told(1) != told(2)
 
 
 def test_an_instance_has_no_claims_that_could_be_wrong() -> None:
@@ -204,19 +156,6 @@ def test_a_run_without_end_is_cut_at_the_horizon() -> None:
     assert run.makespan_s == pytest.approx(0.45)
 
 
-@pytest.mark.parametrize("policy", ["default", "exclusive", "ideal"])
-def test_who_reads_no_claims_does_not_care_that_they_are_wrong(policy: str) -> None:
-    given = scene(
-        switch(2, 3),
-        work("a", 0, 1),
-        work("b", 0, 1, model="Long", arrival_s=0.2),
-        work("c", workers=2, arrival_s=0.5),
-    )
-    right = simulate(given, policy)
-    wrong = simulate(given, policy, conditions=Conditions(claim_error=0.2))
-    assert right.jobs.to_csv() == wrong.jobs.to_csv()
-
-
 @pytest.mark.parametrize("policy", list(POLICIES))
 @pytest.mark.parametrize("seed", range(3))
 def test_wrong_claims_change_no_volume_and_make_nobody_faster(policy: str, seed: int) -> None:
@@ -228,25 +167,9 @@ def test_wrong_claims_change_no_volume_and_make_nobody_faster(policy: str, seed:
     assert run.links["carried_gbit"].tolist() == pytest.approx([0.3, 0.3])
 
 
-@pytest.mark.parametrize("policy", list(POLICIES))
-def test_the_seed_decides_how_wrong_claims_are(policy: str) -> None:
-    """Whoever goes by claims, plans otherwise; the same seed, the same plan."""
-    given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
-    conditions = Conditions(claim_error=0.3)
-    told = [simulate(given, policy, seed=seed, conditions=conditions) for seed in (1, 1, 2)]
-    assert told[0].jobs.to_csv() == told[1].jobs.to_csv()
-    if policy in {"default", "exclusive", "ideal"}:
-        assert told[0].jobs.to_csv() == told[2].jobs.to_csv()
-
-
 def test_jitter_of_one_iteration_says_nothing_of_the_next() -> None:
     drawn = factors(Conditions(jitter=0.1))
     assert statistics.correlation(drawn[1:], drawn[:-1]) == pytest.approx(0, abs=0.07)
-
-
-def test_jitter_of_one_seed_says_nothing_of_that_of_another() -> None:
-    drawn = [factors(Conditions(jitter=0.1), seed) for seed in (0, 1)]
-    assert statistics.correlation(*drawn) == pytest.approx(0, abs=0.07)
 
 
 def test_jobs_do_not_jitter_together() -> None:
@@ -257,27 +180,10 @@ def test_jobs_do_not_jitter_together() -> None:
     assert statistics.correlation(*map(list, run.times.values())) == pytest.approx(0, abs=0.07)
 
 
-def test_each_computing_time_of_an_iteration_jitters_for_itself() -> None:
-    """Two of 40 ms each deviate together by the root of two times what one does."""
-    twice = links(job("a", 10, (4, 1, 100), (9, 1, 100)))
-    run = free_run(twice, {"a": 0}, LONG, conditions=Conditions(jitter=0.1))
-    assert statistics.stdev(run.times["a"]) == pytest.approx(math.sqrt(2) * 4, rel=0.06)
-
-
 def test_bursts_do_not_jitter() -> None:
     always = links(job("a", 4, (0, 4, 70)))
     run = free_run(always, {"a": 0}, 50, conditions=Conditions(jitter=0.3, stragglers=0.5))
     assert set(run.times["a"]) == {40.0}
-
-
-def test_background_holds_jobs_up() -> None:
-    calm = free_run(crowded(), {"a": 0, "b": 0}, 200)
-    crowd = free_run(crowded(), {"a": 0, "b": 0}, 200, conditions=Conditions(background=0.3))
-    assert sum(crowd.times["a"]) > sum(calm.times["a"])
-
-
-def test_true_clocks_stay_together() -> None:
-    assert {time for times in drifting(0, 5, 20) for time in times} == {110.0}
 
 
 def test_the_same_iteration_meets_the_same_chance_held_back_or_not() -> None:

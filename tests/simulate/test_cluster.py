@@ -31,15 +31,6 @@ def used(draw: st.DrawFn) -> Machines:
 # ------------------------------------------------------------------ flows
 
 
-def test_tasks_of_a_node_share_its_interface() -> None:
-    assert machines(switch(3, 2)).placement(["node-02", "node-00", "node-02"]) == Placement(
-        nodes=("node-00", "node-02", "node-02"),
-        links={"node-00": 1, "node-02": 2},
-        rate=50,
-        racks=1,
-    )
-
-
 def test_tasks_of_a_rack_share_its_uplink() -> None:
     """Three nodes of 100 a rack, 3:1, make an uplink of 100: two tasks get 50 each."""
     cluster = racks(2, 3, 2, "3:1")
@@ -88,27 +79,3 @@ def test_candidates_that_span_few_racks_come_first(made: Machines, workers: int)
     assert spans == sorted(spans)
     if any(sum(made.free[node] for node in rack) >= workers for rack in made.racks.values()):
         assert spans[0] == 1
-
-
-@given(used(), st.integers(2, 12), st.integers(1, 6))
-def test_no_more_candidates_than_asked_for(made: Machines, workers: int, most: int) -> None:
-    whole = candidates(made, workers, 100)
-    some = candidates(made, workers, most)
-    assert len(some) == min(most, len(whole))
-    assert all(placement in whole for placement in some)
-
-
-def test_tasks_that_fit_on_a_node_may_stay_together_or_not() -> None:
-    found = [len(set(each.nodes)) for each in candidates(machines(switch(2, 2)), 2, 10)]
-    assert sorted(found) == [1, 2]
-
-
-@given(used(), st.integers(2, 12))
-def test_what_is_taken_can_be_given_back(made: Machines, workers: int) -> None:
-    before = dict(made.free)
-    for placement in candidates(made, workers, 4):
-        made.take(placement)
-        assert made.free_gpus == sum(before.values()) - workers
-        assert min(made.free.values()) >= 0
-        made.release(placement)
-        assert dict(made.free) == before

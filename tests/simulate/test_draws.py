@@ -43,18 +43,6 @@ def test_the_load_says_in_which_time_the_jobs_arrive(seed: int, load: float, cou
         assert early.model_copy(update={"arrival_s": late.arrival_s}) == late
 
 
-def test_arrivals_are_even_over_that_time() -> None:
-    made = study(draw={"dynamic": {"count": 30, "load": 0.8}})
-    shares = []
-    for seed in range(100):
-        jobs = made.scenario(made.cells[0], seed).jobs
-        span = gpu_seconds(jobs, made.cluster) / 16 / 0.8
-        shares += [job.arrival_s / span for job in jobs]
-    # 3,000 values, evenly from 0 to 1: standard errors 0.005 and about 0.004
-    assert statistics.mean(shares) == pytest.approx(1 / 2, abs=0.02)
-    assert statistics.pstdev(shares) == pytest.approx(12**-0.5, abs=0.015)
-
-
 def test_a_warm_cluster_is_as_full_at_the_beginning_as_in_the_long_run() -> None:
     made = study(draw={"dynamic": {"hours": 0.5, "load": 2}})
     cluster = made.cluster

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from metronome_opt.gate.plan import Claim, Plan
 from metronome_opt.instance import Instance
-from metronome_opt.simulate import Conditions
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
-from tests.builders import job
 from tests.simulate.whole import SLOT, meeting
 from tests.slots import CASES, Case
 from tests.tiers import examples
@@ -48,39 +46,6 @@ def begun(case: Case) -> list[float]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_bursts_begin_when_it_was_worked_out(case: Case) -> None:
     assert begun(case) == list(case.begins)
-
-
-def test_who_takes_a_later_slot_is_rephased_if_it_has_to_wait() -> None:
-    """Ready at 60, late by 70, 50 or 51 ms in slots of 100; the second burst is always in time."""
-    pattern = Pattern.of_job(job("a", 8, (6, 2, 100)), 10)
-    for planned, count in ((-10, 1), (10, 0), (9, 1)):
-        engine = Engine({"link": 100}, [Runner("a", pattern, 1, 2, 1)])
-        engine.enter(0, {"link": 1}, at=0.0)
-        engine.run(0.0)
-        engine.assign(0, Slot(100.0, 0.0, Manner.YIELD, 0, (0.0,)), planned + 100.0)
-        engine.run(math.inf)
-        assert engine.rephasings(0) == count
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_clock_that_is_off_leads_to_other_slots_by_no_more_than_the_cushion(seed: int) -> None:
-    """In slots of 80 the job is late by more and more, and skips one in four or five."""
-    pattern = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)
-    conditions = Conditions(drift_ppm=2000)
-    engine = Engine(
-        {"link": 100},
-        [Runner("a", pattern, 1, 200, 1)],
-        conditions=conditions,
-        seed=seed,
-        watched=["link"],
-    )
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(80.0, 1.0, Manner.YIELD, 0, (60.0,)))
-    engine.run(math.inf)
-    trace = engine.trace()
-    begins = trace[trace["rate_mbps"] > 0]["time_ms"].tolist()
-    late = [(begin - 60 + 20) % 80 - 20 for begin in begins]
-    assert all(-1.2 <= each <= 41.2 for each in late)
-    assert sum(each < 1.2 for each in late) >= 40
 
 
 # ------------------------------------------------------------------ many jobs

@@ -1,4 +1,4 @@
-"""Policies of other packages: one file, one registration, known everywhere by name."""
+"""Policies and generators of other packages, known everywhere by name."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 from tests.cli.test_simulate import SCENARIO, write
 
 TOY = '''
+from metronome_opt.scenario import Work
+from metronome_opt.simulate.draws import Generator
 from metronome_opt.simulate.policies import Registration
 from metronome_opt.simulate.policies.plain import Default
 
@@ -25,7 +27,28 @@ class Hesitant(Default):
 
 
 hesitant = Registration("one job at a time", Hesitant, line=("#123456", "-", 1.0))
+
+
+class Twins(Generator):
+    """So many jobs that are all alike."""
+
+    count: int = 2
+
+    def jobs(self, setup, seed):
+        made = dict(model="VGG16", batch=8, workers=2, iterations=3 + seed)
+        return tuple(Work(name=f"twin-{number}", **made) for number in range(self.count))
 '''
+STUDY = """
+format: metronome-study/1
+name: pairs
+cluster: {topology: single-switch, nodes: 2, gpus: 4, nic_gbps: 50, gpu: {name: GPU,
+    sustained_tflops: {value: 23, assumed: for the test}}}
+slot_ms: 5
+draw: {twins: {}}
+grid: {count: [1, 2]}
+policies: [default]
+seeds: 2
+"""
 
 
 @pytest.fixture
@@ -35,7 +58,11 @@ def folder(tmp_path: Path) -> Path:
     told = tmp_path / "toy-1.dist-info"
     told.mkdir()
     (told / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1\n")
-    (told / "entry_points.txt").write_text("[metronome_opt.policies]\nhesitant = toy:hesitant\n")
+    (told / "entry_points.txt").write_text(
+        "[metronome_opt.policies]\nhesitant = toy:hesitant\n"
+        "[metronome_opt.draws]\ntwins = toy:Twins\n"
+    )
+    (tmp_path / "pairs.yaml").write_text(STUDY)
     write(tmp_path / "pair.yaml", SCENARIO)
     return tmp_path
 
@@ -70,9 +97,17 @@ def test_commands_campaigns_and_figures_know_the_policy_of_another_package(folde
     assert "#123456" in run(folder, "-c", drawn).stdout
 
 
-def test_a_name_that_is_taken_is_refused(folder: Path) -> None:
-    points = folder / "toy-1.dist-info" / "entry_points.txt"
-    points.write_text("[metronome_opt.policies]\nideal = toy:hesitant\n")
-    found = run(folder, "-m", "metronome_opt", "simulate", "pair.yaml", "--policy", "ideal")
+def test_a_study_draws_the_jobs_of_the_generator_of_another_package(folder: Path) -> None:
+    read = "from metronome_opt.simulate.study import read_study; s = read_study('pairs.yaml'); "
+    told = run(folder, "-c", read + "print([j.iterations for j in s.scenario(s.cells[1], 1).jobs])")
+    assert told.stdout == "[4, 4]\n", told.stderr
+
+
+@pytest.mark.parametrize("point", ["policies]\nideal = toy:hesitant", "draws]\nstatic = toy:Twins"])
+def test_a_name_that_is_taken_is_refused(point: str, folder: Path) -> None:
+    (folder / "toy-1.dist-info" / "entry_points.txt").write_text(f"[metronome_opt.{point}\n")
+    found = run(folder, "-m", "metronome_opt", "simulate", "pairs.yaml", "--policy", "ideal")
     assert found.returncode == 2
-    assert found.stderr.startswith("metronome: error: metronome_opt.policies: ideal: toy:hesitant:")
+    group, _, entry = point.partition("]\n")
+    named = f"metronome_opt.{group}: {entry.replace(' = ', ': ')}: must be a"
+    assert found.stderr.startswith(f"metronome: error: {named}")

@@ -98,16 +98,6 @@ def test_a_newcomer_in_between_costs_the_others_less_than_an_iteration(
 # ------------------------------------------------------------------ where
 
 
-def test_default_spreads_over_free_gpus_whatever_the_network_costs() -> None:
-    """a goes to the first two nodes, b to the next two, c and its four tasks everywhere."""
-    cluster = racks(2, 2, 3)
-    given = scene(cluster, work("a"), work("b", arrival_s=0.1), work("c", workers=4, arrival_s=0.2))
-    rows = job_table(simulate(given, "default"))
-    assert (rows["a"]["nodes"], rows["a"]["racks"]) == (2, 1)
-    assert (rows["b"]["nodes"], rows["b"]["racks"]) == (2, 1)
-    assert (rows["c"]["nodes"], rows["c"]["racks"]) == (4, 2)
-
-
 @pytest.mark.parametrize("policy", ["exclusive", "cassini", "metronome-greedy", "metronome"])
 def test_who_knows_the_network_keeps_a_lonely_job_together(policy: str) -> None:
     """Two tasks on one node need no network."""
@@ -116,11 +106,6 @@ def test_who_knows_the_network_keeps_a_lonely_job_together(policy: str) -> None:
 
 
 # ------------------------------------------------------------------ parts of metronome
-
-
-@pytest.mark.parametrize("policy", ["placing", "admitting"])
-def test_parts_without_shifts_shift_nobody(policy: str) -> None:
-    assert min(slowdowns(pair(switch(2, 2), policy)).values()) == pytest.approx(80 / 60)
 
 
 def test_only_admission_makes_a_job_wait_that_has_room() -> None:
@@ -147,14 +132,6 @@ def test_exclusive_lets_jobs_in_while_their_peaks_fit() -> None:
     assert rows["c"]["start_s"] == 0
     assert rows["b"]["start_s"] == pytest.approx(max(rows["a"]["end_s"], rows["c"]["end_s"]))
     assert slowdowns(simulate(given, "exclusive")) == pytest.approx({"a": 100 / 70, "b": 1, "c": 1})
-
-
-def test_exclusive_goes_round_links_that_are_taken() -> None:
-    """With a across the first two nodes, b finds two GPUs there, but no bandwidth."""
-    given = scene(switch(4, 2), work("a", 0, 1), work("x", 2, 2), work("b"))
-    rows = job_table(simulate(given, "exclusive"))
-    assert rows["b"]["start_s"] == 0
-    assert slowdowns(simulate(given, "exclusive"))["b"] == pytest.approx(1)
 
 
 # ------------------------------------------------------------------ bad input
@@ -203,33 +180,3 @@ def test_claims_that_the_monitor_puts_right_are_taken_over() -> None:
     right = simulate(scenario, "proposal", conditions=watched)
     assert "claims corrected" in right.notes[0]
     assert right.jobs["completion_s"].mean() < held
-
-
-@SHIFTING
-def test_jobs_in_a_round_do_not_notice(policy: str) -> None:
-    """60, 120 and 60 ms; each 120 hold bursts of 20 of a and c twice, and of 40 of b."""
-    given = scene(
-        switch(2, 3),
-        work("a", 0, 1, iterations=2 * ITERATIONS),
-        work("b", 0, 1, model="Long", batch=8, iterations=ITERATIONS),
-    )
-    assert max(slowdowns(simulate(given, policy)).values()) <= 1.02
-
-
-@pytest.mark.parametrize("policy", ["cassini", "metronome"])
-def test_those_that_stay_are_told_their_score_when_planned(policy: str) -> None:
-    scores = column(pair(switch(2, 2), policy), "score")
-    assert scores == {"a": 1, "b": 1}
-
-
-@SHIFTING
-def test_the_same_policy_can_be_asked_again(policy: str) -> None:
-    first, second = (pair(switch(2, 2), policy) for _ in range(2))
-    assert first.jobs.to_csv() == second.jobs.to_csv()
-
-
-@pytest.mark.parametrize("policy", ["exclusive", "cassini", "metronome-greedy", "metronome"])
-def test_who_knows_the_network_stays_within_a_rack(policy: str) -> None:
-    """An uplink of 100 for three nodes: across racks, bursts of four tasks take twice as long."""
-    row = job_table(simulate(scene(racks(2, 3, 1, "3:1"), work("a", workers=3)), policy))["a"]
-    assert (row["nodes"], row["racks"]) == (3, 1)

@@ -1,4 +1,4 @@
-"""Plans that change, clocks that drift: who is moved, when, and how often it is counted."""
+"""Plans that change, clocks that drift, bursts that keep slots: who waits, who is moved, when."""
 
 from __future__ import annotations
 
@@ -31,26 +31,6 @@ def finish(engine: Engine) -> list[float]:
 
 
 @ALL
-def test_who_is_early_waits_and_is_not_rephased(manner: Manner) -> None:
-    engine = lonely(4)
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, manner))
-    assert finish(engine) == [130, 130, 130, 100]
-    assert engine.waited(0) == 90
-    assert engine.rephasings(0) == 0
-
-
-@ALL
-def test_a_new_slot_counts_from_the_next_iteration(manner: Manner) -> None:
-    """At 50 it is told to begin its next at 150, and every 130 from then on."""
-    engine = lonely(4)
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, manner))
-    assert engine.run(50.0) is None
-    engine.assign(0, Slot(130.0, 0.0, manner), 150.0)
-    assert finish(engine) == [150, 130, 130, 100]
-    assert engine.waited(0) == pytest.approx(110)
-
-
-@ALL
 @pytest.mark.parametrize("start", [110.0, 120.0, 150.0])
 def test_who_waits_for_a_slot_can_be_given_another(manner: Manner, start: float) -> None:
     """From 100 to 130 it waits; at 110 it is told to begin at another time than 130."""
@@ -61,23 +41,6 @@ def test_who_waits_for_a_slot_can_be_given_another(manner: Manner, start: float)
     assert finish(engine) == [start, 130, 130, 100]
     assert engine.waited(0) == pytest.approx(start - 100 + 60)
     assert engine.rephasings(0) == 0
-
-
-@ALL
-def test_who_has_not_begun_can_be_given_another_slot(manner: Manner) -> None:
-    engine = lonely(3)
-    engine.enter(0, {"link": 1}, at=40.0, slot=Slot(130.0, 0.0, manner))
-    engine.assign(0, Slot(120.0, 0.0, manner), 60.0)
-    assert finish(engine) == [120, 120, 100]
-    assert engine.now == 60 + 340
-
-
-def test_nobody_waits_for_a_slot_that_was_taken_away() -> None:
-    engine = lonely(3)
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0))
-    assert engine.run(50.0) is None
-    engine.assign(0, None)
-    assert finish(engine) == [100, 100, 100]
 
 
 # ------------------------------------------------------------------ clocks drift
@@ -176,22 +139,6 @@ def test_a_job_leaves_with_the_end_of_the_iteration_that_it_is_in(moment: int, e
     assert engine.run(math.inf) is None
 
 
-def test_a_job_that_waits_leaves_after_the_iteration_that_it_waits_for() -> None:
-    engine = Engine({"link": 100}, [Runner("a", ALTERNATING, 1, None, 1)])
-    engine.enter(0, {"link": 1}, at=500.0)
-    engine.run(300.0)
-    engine.end(0)
-    assert engine.run(math.inf) == 0
-    assert engine.now == 600.0
-
-
-def test_without_drift_nobody_is_ever_rephased() -> None:
-    engine = lonely(500)
-    engine.enter(0, {"link": 1}, at=0.1, slot=Slot(100.3, 0.0, Manner.YIELD))
-    assert max(finish(engine)) == pytest.approx(100.3)
-    assert engine.rephasings(0) == 0
-
-
 def test_slots_as_long_as_the_iteration_never_make_a_job_late() -> None:
     """Sums of thirds are rounded; what comes of that is no lateness, under any manner."""
     pattern = Pattern.of_job(job("a", 7, (3, 4, 70)), 1)
@@ -204,19 +151,79 @@ def test_slots_as_long_as_the_iteration_never_make_a_job_late() -> None:
         assert engine.rephasings(0) == 0
 
 
-def test_another_group_does_not_wait() -> None:
-    engine = Engine(
-        {"link": 100, "x": 100},
-        [
-            Runner("a", PATTERN, 1, 3, 1),
-            Runner("b", Pattern.of_job(job("b", 8, (6, 2, 100)), 10), 1, 1, 1),
-            Runner("c", PATTERN, 1, 3, 1),
-        ],
-    )
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(100.0, 1.0, Manner.HOLD, group=1))
-    engine.enter(1, {"link": 1}, at=0.0)
-    engine.enter(2, {"x": 1}, at=0.0, slot=Slot(100.0, 1.0, Manner.HOLD, group=2))
-    for _ in range(3):
-        assert engine.run(math.inf) is not None
-    assert list(engine.times(2)) == [100, 100, 100]
-    assert engine.rephasings(2) == 0
+# ------------------------------------------------------------------ bursts that keep slots
+
+
+def pair(slots: tuple[Slot, Slot], iterations: int = 5) -> Engine:
+    """Return an engine with two jobs that share nothing; both begin at 0."""
+    runners = [Runner(name, PATTERN, 1, iterations, 1) for name in "ab"]
+    engine = Engine({"one": 100, "two": 100}, runners, observed=True)
+    for index, link in enumerate(("one", "two")):
+        engine.enter(index, {link: 1}, at=0.0, slot=slots[index])
+    return engine
+
+
+def paced(due: float, manner: Manner, cushion: float = 0.0, period: float = 130.0) -> Slot:
+    return Slot(period, cushion, manner, 1, (due,))
+
+
+def finish_both(engine: Engine, index: int) -> list[float]:
+    while engine.run(math.inf) is not None:
+        if all(engine.done(other) == 5 for other in (0, 1)):
+            break
+    return [float(time) for time in engine.times(index)]
+
+
+def test_who_is_late_beyond_its_cushion_pushes_its_group_by_the_rest() -> None:
+    """a is ready at 60, 10 after its slot; of that 4 are allowed, so b, ready as well, waits 6."""
+    engine = pair((paced(50, Manner.HOLD, 4), paced(60, Manner.HOLD, 4)))
+    assert finish_both(engine, 1) == [106, 130, 130, 130, 130]
+    assert engine.rephasings(1) == 1
+
+
+# ------------------------------------------------------------------ what is seen
+
+
+def test_a_look_tells_what_happened_since_the_last_one() -> None:
+    engine = pair((paced(60, Manner.HOLD), paced(60, Manner.HOLD)))
+    engine.run(95.0)
+    seen = engine.look(0)
+    assert (seen["computed"].tolist(), seen["computing"].tolist()) == ([1, 0], [60, 0])
+    assert seen["began"][0] == 60
+    assert seen["shortest"][0] == math.inf  # its burst goes on
+    engine.run(300.0)
+    seen = engine.look(0)
+    assert (seen["computed"][0], seen["computing"][0], seen["squares"][0]) == (2, 120, 7200)
+    assert (seen["began"][0], seen["shortest"][0], seen["volume"][0]) == (190, 40, 4000)
+    assert engine.look(0)["computed"][0] == 0
+
+
+@pytest.mark.parametrize("manner", list(Manner))
+def test_bursts_wait_and_iterations_do_not(manner: Manner) -> None:
+    """Bursts end at 100, 230, ...; the next iteration begins at once, its burst 130 later."""
+    engine = pair((paced(60, manner), paced(60, manner)))
+    assert finish_both(engine, 0) == [100, 130, 130, 130, 130]
+    assert engine.waited(0) == 4 * 30
+    assert engine.rephasings(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("manner", "times"),
+    [
+        (Manner.SLIDE, [100, 126, 130, 130, 130]),  # 6 of 10 ms for good, 4 made up for
+        (Manner.YIELD, [100, 120, 130, 130, 130]),  # all made up for
+        (Manner.HOLD, [100, 126, 130, 130, 130]),
+    ],
+)
+def test_idle_time_lets_the_late_one_catch_up(manner: Manner, times: list[float]) -> None:
+    engine = pair((paced(50, manner, 4), paced(60, manner, 4)))
+    assert finish_both(engine, 0) == times
+
+
+def test_a_clock_that_is_off_is_set_when_it_is_off_by_more_than_the_cushion() -> None:
+    """Without that a clock off by up to 1 % would be off by up to 260 ms at the end."""
+    runner = Runner("a", PATTERN, 1, 200, 1)
+    engine = Engine({"link": 100}, [runner], conditions=Conditions(drift_ppm=10_000), seed=5)
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 3.0, Manner.HOLD, 0, (60.0,)))
+    engine.run(math.inf)
+    assert engine.now == pytest.approx(199 * 130 + 100, abs=3 + 1.3)

@@ -18,7 +18,6 @@ from metronome_opt.simulate.policies.rotation import (
     common_periods,
     crowd_of,
     newcomer,
-    predictions,
 )
 from metronome_opt.simulate.runner import Manner, Slot
 from metronome_opt.verify import evaluate
@@ -40,24 +39,6 @@ def crowd(instance: Instance, ready: Sequence[float], origin: float) -> Crowd:
 
 
 # ------------------------------------------------------------------ beginnings
-
-
-@given(DRAWN, st.data())
-def test_turning_makes_important_jobs_wait_less(
-    drawn: tuple[Instance, dict[str, int]], data: st.DataObject
-) -> None:
-    instance, offsets = drawn
-    ready = [float(data.draw(st.integers(0, 400))) for _ in instance.jobs]
-    made = crowd(instance, ready, 0.0)
-
-    def price(turn: bool) -> float:
-        starts = made.starts(list(offsets.values()), turn=turn)
-        return sum(
-            job.weight * (start - earliest)
-            for job, start, earliest in zip(instance.jobs, starts, ready, strict=True)
-        )
-
-    assert price(turn=True) <= price(turn=False) + 1e-6
 
 
 # ------------------------------------------------------------------ the best rotation of one job
@@ -106,24 +87,6 @@ def test_who_meets_nobody_is_in_no_crowd() -> None:
     assert [link.name for link in made.instance.links] == ["node-00", "node-01"]
     assert crowd_of(state, [0, 1]) is None
     assert newcomer(state, 1) is None
-
-
-def test_a_newcomer_finds_the_gap_between_the_others() -> None:
-    """At 130 a is to begin at 180 and b at 140: of every 60 ms, 20 to 40 are free for c's burst.
-
-    It computes for 40 ms before, so it begins at 40, the next of which is 160.
-    """
-    given = scene(switch(2, 3), *(work(name, 0, 1) for name in "abc"))
-    made = newcomer(at(given, 130.0, {0: 0.0, 1: 20.0}), 2)
-    assert made is not None
-    offset, cost = best_rotation(made, 2)
-    assert cost == (0, Fraction(0))
-    offsets = [
-        offset if i == 2 else job.fixed_offset or 0
-        for i, job in zip(made.members, made.instance.jobs, strict=True)
-    ]
-    starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))
-    assert starts == {0: pytest.approx(180), 1: pytest.approx(140), 2: pytest.approx(160)}
 
 
 @pytest.mark.parametrize("start", [20.0, 20.3, 20.5, 20.7])
@@ -227,24 +190,8 @@ def test_periods_by_hand(durations: dict[int, int], periods: dict[int, int]) -> 
     assert common_periods(durations, dict.fromkeys(durations, 1)) == periods
 
 
-def test_a_job_that_would_idle_for_too_long_is_left_out() -> None:
-    """80 neither fits 100 nor is 100 a multiple: one of them goes its own way."""
-    assert len(common_periods({0: 100, 1: 80}, {0: 1, 1: 1})) == 1
-
-
-def test_stretching_lets_jobs_fit_that_would_not() -> None:
-    """80 stretched by 30 % is 104, and 100 idles for 4."""
-    assert common_periods({0: 100, 1: 80}, {0: 1, 1: 1}, stretch=0.3) == {0: 104, 1: 104}
-
-
 PAIR = scene(switch(2, 2), work("a", 0, 1, batch=9), work("b", 0, 1, batch=10))
 """110 and 120 ms, of which the last 20 are a burst over the same links."""
-
-
-def test_who_shares_its_own_interface_is_slower_than_with_one_for_each_task() -> None:
-    """Two tasks of four on each node: a burst of 30 ms takes 60 after 40."""
-    state = at(scene(switch(2, 2), work("a", 0, 0, 1, 1)), 0.0, {0: 0.0})
-    assert forecast(state, [0]) == {0: pytest.approx(100 / 70)}
 
 
 def test_a_plan_that_keeps_them_apart_is_worth_it() -> None:
@@ -270,19 +217,6 @@ def test_slots_that_are_kept_go_on_as_they_are(manner: Manner, now: float) -> No
     assert told == {0: pytest.approx(120 / 110, rel=1e-3), 1: pytest.approx(1, rel=1e-3)}
 
 
-@given(DRAWN, st.booleans(), st.data())
-def test_nobody_waits_for_more_than_a_period(
-    drawn: tuple[Instance, dict[str, int]], turn: bool, data: st.DataObject
-) -> None:
-    instance, offsets = drawn
-    ready = [data.draw(st.floats(0, 1e6)) for _ in instance.jobs]
-    starts = crowd(instance, ready, data.draw(st.floats(0, 1e6))).starts(
-        list(offsets.values()), turn=turn
-    )
-    for job, earliest, start in zip(instance.jobs, ready, starts, strict=True):
-        assert earliest <= start <= earliest + job.period * instance.slot_ms + 1e-6
-
-
 @examples(40)
 @given(DRAWN, st.booleans(), st.integers(0, 50), st.data())
 def test_turning_all_together_changes_no_contention(
@@ -305,36 +239,6 @@ def test_turning_all_together_changes_no_contention(
     assert turned.elongation == planned.elongation
 
 
-@examples(50)
-@given(DRAWN)
-def test_predictions_are_those_of_the_judge(drawn: tuple[Instance, dict[str, int]]) -> None:
-    instance, offsets = drawn
-    told = predictions(crowd(instance, [0.0] * len(offsets), 0.0), list(offsets.values()))
-    judged = evaluate(instance, offsets)
-    for index, job in enumerate(instance.jobs):
-        shared = [link.score for link in judged.links if link.jobs > 1 and link.name in job.links]
-        score, elongation = told[index]
-        assert score == (pytest.approx(float(min(shared))) if shared else None)
-        expected = float(judged.elongation[job.name] * instance.slot_ms)
-        assert elongation == pytest.approx(expected)
-
-
-def test_an_instance_says_what_the_jobs_do() -> None:
-    """40 ms of computing and 20 of bursting, or 50 and 10, at all of 100 Mbit/s."""
-    given = scene(
-        switch(2, 2), work("a", 0, 1, priority=4), work("b", 0, 1, model="Short", batch=5)
-    )
-    made = crowd_of(at(given, 0.0, {}), [0, 1])
-    assert made is not None
-    for job, start, length, weight in zip(
-        made.instance.jobs, (40, 50), (20, 10), (4, 1), strict=True
-    ):
-        assert job.period == 60
-        assert [(p.start, p.length, p.rate) for p in job.phases] == [(start, length, 100)]
-        assert job.weight == weight
-        assert job.links == {"node-00": 1, "node-01": 1}
-
-
 @given(st.integers(0, 400), st.integers(0, 59))
 def test_a_newcomer_and_one_that_is_there_are_kept_apart(now: int, start: int) -> None:
     given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
@@ -350,3 +254,11 @@ def test_a_newcomer_and_one_that_is_there_are_kept_apart(now: int, start: int) -
     assert (starts[0] - start) % 60 == pytest.approx(0)
     assert now <= starts[1] <= now + 60
     assert 20 <= (starts[1] - starts[0]) % 60 <= 40
+
+
+def test_two_that_collide_take_turns_at_nothing() -> None:
+    """Bursts of 20 ms after 40 take 40 each, for ever."""
+    given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
+    state = at(given, 0.0, {0: 0.0, 1: 0.0})
+    expected = {0: pytest.approx(80 / 60), 1: pytest.approx(80 / 60)}
+    assert forecast(state, [0, 1]) == expected

@@ -103,29 +103,6 @@ def test_of_those_that_wait_the_important_ones_come_first(policy: str) -> None:
     assert sorted(starts, key=lambda name: starts[name]) == ["a", "heavy", "early", "late"]
 
 
-@EVERYBODY
-def test_links_carry_what_the_jobs_send(policy: str) -> None:
-    """Two tasks on two nodes: each sends the volume of each iteration through its interface."""
-    given = case(work("a", nodes=["node-02", "node-03"]))
-    run = simulate(given, policy)
-    volume = 20 * float(build_scenario(given).traffic[0].exact.volume) / 1000
-    told = link_table(run)
-    carried = {name: row["carried_gbit"] for name, row in told.items() if row["carried_gbit"]}
-    assert carried == pytest.approx({"node-02": volume, "node-03": volume}, rel=1e-9)
-    assert all(told[name]["used_s"] == pytest.approx(run.makespan_s) for name in carried)
-
-
-def test_two_that_collide_share_fairly() -> None:
-    """Two equal jobs on the same two nodes: every burst takes twice as long, for ever."""
-    both = ["node-00", "node-01"]
-    given = case(work("a", nodes=both), work("b", nodes=both))
-    exact = build_scenario(given).traffic[0].exact
-    longer = float(exact.duration + sum(burst.duration for burst in exact.bursts))
-    jobs = simulate(given, "default").jobs
-    assert jobs["iteration_min_ms"].tolist() == pytest.approx([longer] * 2, rel=1e-12)
-    assert jobs["iteration_max_ms"].tolist() == pytest.approx([longer] * 2, rel=1e-12)
-
-
 # ------------------------------------------------------------------ laws
 
 
@@ -178,32 +155,6 @@ def test_the_same_arguments_give_the_same_bytes(policy: str) -> None:
     assert told(1) != told(2)
 
 
-def test_exclusive_jobs_never_contend() -> None:
-    given = case(
-        *(work(name, arrival_s=index, priority=index) for index, name in enumerate("abcdef"))
-    )
-    run = simulate(given, "exclusive")
-    assert (run.links["contended_s"] == 0).all()
-    assert run.jobs["iteration_max_ms"].tolist() == pytest.approx(run.jobs["ideal_ms"].tolist())
-
-
-@EVERYBODY
-def test_pinned_jobs_run_where_they_are_pinned_and_gpus_are_never_overcommitted(
-    policy: str,
-) -> None:
-    run = simulate(crowd(), policy, sample_s=0.37)  # never when somebody comes or goes
-    assert run.jobs["finished"].all()
-    assert run.jobs["iterations"].tolist() == [20, 50, 10, 20, 20]
-    assert (run.jobs["queueing_s"] >= 0).all()
-    rows = job_table(run)
-    assert rows["a"]["nodes"] == rows["b"]["nodes"] == 2
-    for time, busy in zip(run.samples["time_s"], run.samples["gpus_busy"], strict=True):
-        assert busy <= 8
-        assert busy == sum(
-            row["workers"] for row in rows.values() if row["start_s"] <= time < row["end_s"]
-        )
-
-
 @EVERYBODY
 def test_samples_add_up_to_what_is_carried(policy: str) -> None:
     """The last one is taken when the horizon is reached."""
@@ -236,23 +187,6 @@ def test_of_jobs_that_the_horizon_cuts_off_no_end_is_told(policy: str) -> None:
     rows = job_table(run)
     assert math.isnan(rows["e"]["start_s"])  # it comes later
     assert rows["e"]["iterations"] == 0
-
-
-@EVERYBODY
-def test_a_watched_link_tells_who_sends(policy: str) -> None:
-    run = simulate(crowd(), policy, watch=["node-00"])
-    assert set(run.trace["link"]) <= {"node-00"}
-    told = link_table(run)["node-00"]
-    assert run.trace["rate_mbps"].between(0, told["capacity_mbps"] * (1 + 1e-9)).all()
-    carried, before = 0.0, 0.0
-    rates = dict.fromkeys(run.jobs["job"], 0.0)
-    changes = zip(*(run.trace[name] for name in ("time_ms", "job", "rate_mbps")), strict=True)
-    for time, job, rate in changes:
-        carried += sum(rates.values()) * (time - before)
-        before = time
-        rates[job] = rate
-    assert carried / 1e6 == pytest.approx(told["carried_gbit"], rel=1e-9)
-    assert set(rates.values()) == {0.0}
 
 
 def test_progress_goes_from_nothing_to_all() -> None:

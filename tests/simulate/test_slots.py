@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.simulate import Conditions, play
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Manner, Runner, Slot
 from tests.builders import job
 from tests.simulate.cases import links
 from tests.simulate.played import column, link_table
 
 # ------------------------------------------------------------------ schedules
-
-
-def test_a_stretched_iteration_lasts_as_long_as_the_schedule_says() -> None:
-    instance = links(job("a", 10, (6, 4, 100), max_stretch=3))
-    run = play(instance, {"a": 2}, {"a": 3}, iterations=4)
-    # 20 to 150 to 280 to 410; the last one ends with its work, 510.
-    assert column(run, "end_s") == {"a": pytest.approx(0.51)}
-    assert column(run, "iteration_max_ms") == {"a": 130}
-    assert column(run, "iteration_min_ms") == {"a": 100}
 
 
 def test_a_schedule_may_allow_more_stretch_than_a_job() -> None:
@@ -97,19 +91,9 @@ link of its own.
 
 def times(slot: Slot, *, iterations: int = 5, instance: Instance = LATE) -> dict[str, list[float]]:
     """Return the iteration times of a and c, a from 0 and c from 50 on in slots like this."""
-    engine = Engine(
-        {link.name: link.capacity for link in instance.links},
-        [
-            Runner(
-                each.name,
-                Pattern.of_job(each, instance.slot_ms),
-                each.weight,
-                1 if each.name == "guest" else iterations,
-                len(each.links),
-            )
-            for each in instance.jobs
-        ],
-    )
+    runners = Runner.of_instance(instance, iterations)
+    runners[1] = replace(runners[1], iterations=1)
+    engine = Engine({link.name: link.capacity for link in instance.links}, runners)
     for index, (each, start) in enumerate(zip(instance.jobs, (0.0, 0.0, 50.0), strict=True)):
         engine.enter(index, each.links, at=start, slot=None if each.name == "guest" else slot)
     for _ in instance.jobs:
@@ -121,40 +105,23 @@ def times(slot: Slot, *, iterations: int = 5, instance: Instance = LATE) -> dict
     }
 
 
-def test_within_its_cushion_a_late_job_is_left_alone() -> None:
-    """20 ms late for ever in slots as long as the iteration; c does not notice."""
-    assert times(Slot(100, 30, Manner.YIELD)) == {"a": [120, 100, 100, 100, 100], "c": [100] * 5}
-
-
-def test_a_late_job_catches_up_where_its_slots_have_room() -> None:
-    """In slots of 110: late by 10 for the second, on time for the third, at 220."""
-    told = times(Slot(110, 30, Manner.YIELD))
-    assert told == {"a": [120, 100, 110, 110, 100], "c": [110] * 4 + [100]}
-
-
-def test_one_that_yields_waits_for_its_next_slot() -> None:
-    """Ends at 120, 20 after its slot: the next begins at 200."""
-    assert times(Slot(100, 10, Manner.YIELD)) == {"a": [200, 100, 100, 100, 100], "c": [100] * 5}
-
-
-def test_one_that_slides_moves_its_slots() -> None:
-    """From 120 on every 110 ms, rather than catching up."""
-    told = times(Slot(110, 5, Manner.SLIDE))
-    assert told == {"a": [120, 110, 110, 110, 100], "c": [110] * 4 + [100]}
-
-
-def test_one_that_holds_the_others_keeps_in_step_with_them() -> None:
-    """a begins at 120, 20 late; c, which began at 50, begins its next at 170 instead of 150."""
-    told = times(Slot(100, 10, Manner.HOLD))
-    assert told == {"a": [120, 100, 100, 100, 100], "c": [120, 100, 100, 100, 100]}
-
-
-def test_a_run_counts_what_was_held_back() -> None:
-    """In slots of 130 an iteration of 100 waits for 30, but for the last."""
-    instance = links(job("a", 10, (6, 4, 100), max_stretch=3))
-    run = play(instance, {"a": 0}, {"a": 3}, iterations=4)
-    assert column(run, "waited_s") == {"a": pytest.approx(0.09)}
-    assert column(run, "rephasings") == {"a": 0}
+@pytest.mark.parametrize(
+    ("slot", "of_a", "of_c"),
+    [
+        # In slots of 110: late by 10 for the second, on time for the third, at 220.
+        (Slot(110, 30, Manner.YIELD), [120, 100, 110, 110, 100], [110] * 4 + [100]),
+        # Ends at 120, 20 after its slot: the next begins at 200.
+        (Slot(100, 10, Manner.YIELD), [200, 100, 100, 100, 100], [100] * 5),
+        # From 120 on every 110 ms, rather than catching up.
+        (Slot(110, 5, Manner.SLIDE), [120, 110, 110, 110, 100], [110] * 4 + [100]),
+        # a begins at 120, 20 late; c, which began at 50, begins its next at 170 instead of 150.
+        (Slot(100, 10, Manner.HOLD), [120, 100, 100, 100, 100], [120, 100, 100, 100, 100]),
+    ],
+)
+def test_who_is_late_does_as_its_manner_says(
+    slot: Slot, of_a: list[float], of_c: list[float]
+) -> None:
+    assert times(slot) == {"a": of_a, "c": of_c}
 
 
 def test_no_iteration_begins_before_its_slot_whatever_the_jitter() -> None:
@@ -178,39 +145,6 @@ def test_no_iteration_begins_before_its_slot_whatever_the_jitter() -> None:
 # ------------------------------------------------------------------ at any moment
 
 
-def test_a_run_can_be_looked_at_at_any_moment() -> None:
-    """40 ms of computing, 30 at 50, 10 of computing, 10 at 100, 10 of computing, again and again.
-
-    b bursts for 20 of 30 ms at 40 beside it; the link is wide enough for all. What was carried so
-    far and when iterations begin are known in between.
-    """
-    job_a = job("a", 10, (4, 3, 50), (8, 1, 100), links={"link": 2})
-    other = job("b", 3, (1, 2, 40))
-    engine = Engine(
-        {"link": 240},
-        [Runner(each.name, Pattern.of_job(each, 10), 1, None, 1) for each in (job_a, other)],
-    )
-    engine.enter(0, job_a.links, at=0.0)
-    engine.enter(1, other.links, at=0.0)
-    for now in range(5, 400, 7):
-        assert engine.run(float(now)) is None
-        assert engine.now == now
-        rounds, within = divmod(now, 100)
-        sent = 50 * min(max(within - 40, 0), 30) + 100 * min(max(within - 80, 0), 10)
-        others, rest = divmod(now, 30)
-        beside = 40 * (20 * others + max(rest - 10, 0))
-        assert engine.carried()[0] == pytest.approx(2 * (2500 * rounds + sent) + beside)
-        assert engine.will_start(0) == pytest.approx(100 * (rounds + 1))
-        assert engine.done(0) == rounds
-
-
-def test_nobody_idles_unless_held_to_it() -> None:
-    instance = links(job("a", 10, (6, 4, 100), max_stretch=3))
-    run = play(instance, {"a": 2}, {"a": 3}, iterations=4, enforce=False)
-    assert column(run, "end_s") == {"a": pytest.approx(0.42)}
-    assert column(run, "iteration_max_ms") == {"a": 100}
-
-
 def test_a_run_says_what_the_model_predicts() -> None:
     """For 40 of 100 ms the demand is 200: 4000 are not served, 2000 of each, who send at 100."""
     instance = links(job("a", 10, (6, 4, 100)), job("b", 10, (6, 4, 100)))
@@ -220,28 +154,60 @@ def test_a_run_says_what_the_model_predicts() -> None:
     assert column(run, "ideal_ms") == {"a": 100, "b": 100}
 
 
-def test_the_ideal_iteration_is_that_of_the_job_alone() -> None:
-    """3200 at the 40 of the narrow link take 80 ms after 20 of computing."""
-    instance = links(job("a", 6, (2, 4, 80), links={"link": 1, "narrow": 1}), narrow=40)
-    run = play(instance, {"a": 0}, iterations=3, enforce=False)
-    assert column(run, "ideal_ms") == column(run, "iteration_mean_ms") == {"a": 100}
+# ------------------------------------------------------------------ predictions
+
+SLOT_MS = 5
+PERIOD = 40
+lengths = st.integers(1, 15)
 
 
-def test_who_comes_later_computes_and_sends_like_the_others() -> None:
-    """b comes at 65, is given half of the link at once, and again on links of its own."""
-    burst = job("a", 4, (0, 4, 100))
-    pattern = Pattern.of_job(burst, 10)
-    engine = Engine(
-        {"link": 100, "other": 100},
-        [Runner("a", pattern, 1, 2, 1), Runner("b", pattern, 1, 1, 2)],
+def elongations(heavy: int, light: int, late: int) -> tuple[float, float]:
+    """Return predicted and simulated slots that a light job loses in its first iteration.
+
+    It bursts for `light` slots and begins `late` slots after a heavier one, which takes the whole
+    link for `heavy` slots.
+    """
+    instance = Instance(
+        name="two",
+        slot_ms=SLOT_MS,
+        links=(Link(name="link", capacity=100),),
+        jobs=tuple(
+            Job(
+                name=name,
+                period=PERIOD,
+                weight=weight,
+                phases=(Phase(start=0, length=length, rate=100),),
+                links={"link": 1},
+            )
+            for name, weight, length in (("heavy", 2, heavy), ("light", 1, light))
+        ),
     )
-    engine.enter(0, {"link": 1}, at=30.0)
-    assert engine.run(65.0) is None
-    engine.enter(1, {"other": 1, "link": 1})
-    # a: 30 to 70 alone if nobody came: at 65 it has 500 of 4000 left, 10 ms at 50, then 4000 more.
-    # b has 3500 left at 75 and sends beside a's second till 145; a has 500 left then: 150.
-    assert engine.run(math.inf) == 1
-    assert engine.now == pytest.approx(145)
-    assert engine.run(math.inf) == 0
-    assert engine.now == pytest.approx(150)
-    assert list(engine.times(0)) == pytest.approx([45, 75])
+    run = play(
+        instance,
+        {"heavy": 0, "light": late},
+        iterations=1,
+        conditions=Conditions(sharing="strict"),
+        enforce=False,
+    )
+    mean, predicted = column(run, "iteration_mean_ms"), column(run, "predicted_ms")
+    assert mean["heavy"] == PERIOD * SLOT_MS
+    assert predicted["heavy"] == 0
+    return predicted["light"] / SLOT_MS, mean["light"] / SLOT_MS - PERIOD
+
+
+@given(lengths, lengths, st.integers(0, 14))
+def test_a_burst_that_outlasts_the_heavier_one_loses_what_is_predicted(
+    heavy: int, light: int, late: int
+) -> None:
+    light = max(light, heavy - late)
+    lost = max(0, heavy - late)
+    assert elongations(heavy, light, late) == (lost, lost)
+
+
+@given(lengths, lengths, st.integers(0, 14))
+def test_a_burst_within_a_heavier_one_loses_more_than_is_predicted(
+    heavy: int, light: int, late: int
+) -> None:
+    """It lacks no more than it would have sent, but it waits until the other one is over."""
+    heavy = max(heavy, late + light)
+    assert elongations(heavy, light, late) == (light, heavy - late)

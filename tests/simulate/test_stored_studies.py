@@ -99,16 +99,3 @@ def test_disturbances_meet_the_same_jobs() -> None:
     settings_of_drift = [stored("drift").conditions_of(cell) for cell in stored("drift").cells]
     assert len(settings_of_drift) == 3 * 20
     assert len({str(each) for each in settings_of_drift}) == 20
-
-
-def test_priorities_differ_in_nothing_else() -> None:
-    made = stored("priority")
-    drawn = {str(cell.settings["priorities"]): made.scenario(cell, 0).jobs for cell in made.cells}
-    two, three = drawn["1/10"], drawn["1/4/16"]
-    for cell in made.cells:  # nor does how links are shared
-        assert made.scenario(cell, 0).jobs == drawn[str(cell.settings["priorities"])]
-    assert {job.priority for job in two} == {1, 10}
-    assert {job.priority for job in three} == {1, 4, 16}
-    assert [job.model_copy(update={"priority": 1}) for job in two] == [
-        job.model_copy(update={"priority": 1}) for job in three
-    ]

@@ -11,14 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.simulate import play
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
 from tests.builders import job
-from tests.simulate.cases import links
-from tests.simulate.exact import exact_times
-from tests.simulate.played import column, free_run
-from tests.simulate.systems import system
+from tests.simulate.exact import exact_times, system
+from tests.simulate.played import free_run
 from tests.simulate.whole import meeting
 from tests.tiers import examples
 
@@ -90,60 +87,12 @@ def test_whose_burst_ends_late_goes_first_whatever_the_order(first: bool) -> Non
     assert told == Told(0, [140, 120, 40], 1)
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_a_first_iteration_waits_like_any_other(first: bool) -> None:
-    """It is to begin at 120."""
-    due = Member(12, 4, 12, 2)
-    told = held(LATE, due)[1] if first else held(due, LATE)[0]
-    assert told == (Told(140, [120, 40], 1) if first else Told(120, [140, 40], 1))
-
-
-def test_a_last_iteration_is_never_late() -> None:
-    assert held(LATE._replace(iterations=1), DUE)[1] == Told(0, [120, 120, 40], 0)
-
-
 def test_within_the_cushion_nothing_is_shifted() -> None:
     assert held(LATE, DUE, cushion=20.0)[1] == Told(0, [120, 120, 40], 0)
     assert held(LATE, DUE, cushion=19.0)[1] == Told(0, [140, 120, 40], 1)
 
 
 # ------------------------------------------------------------------ two are late
-
-LESS = Member(0, 12, 10, 2)  # 20 ms late at 120
-MORE = Member(4, 8, 5, 2)  # 30 ms late at 120
-OTHER = Member(0, 4, 20, 2)  # to begin its second iteration at 200
-
-
-@pytest.mark.parametrize(
-    ("members", "ends", "times"),
-    [
-        # Shifts by 20, then by the 10 that remain of 30: both begin at once.
-        ((LESS, MORE), (True, True), (120, 80)),
-        # Shifts by 30: the other one is 10 early after that.
-        ((MORE, LESS), (True, True), (80, 130)),
-        ((LESS, MORE), (False, False), (120, 80)),
-        ((MORE, LESS), (False, False), (80, 130)),
-        # Whose burst ends goes first.
-        ((LESS, MORE), (True, False), (130, 80)),
-        ((LESS, MORE), (False, True), (120, 80)),
-        ((MORE, LESS), (True, False), (80, 120)),
-        ((MORE, LESS), (False, True), (80, 130)),
-    ],
-)
-def test_of_two_that_are_late_the_second_adds_what_remains(
-    members: Sequence[Member], ends: Sequence[bool], times: Sequence[float]
-) -> None:
-    """Whatever the order, the third is shifted by 30."""
-    late = [member._replace(computes_last=last) for member, last in zip(members, ends, strict=True)]
-    told = held(*late, OTHER)
-    assert [each.times[0] for each in told] == [*times, 230]
-    assert told[2].rephasings == 1
-
-
-def test_who_is_just_in_time_has_to_wait_for_who_went_first() -> None:
-    on_time = Member(0, 12, 12, 2)
-    assert held(MORE, on_time)[1].times == [150, 120]
-    assert held(on_time, MORE)[0].times == [120, 120]
 
 
 @pytest.mark.parametrize(("order", "times"), [((0, 1), (100, 106)), ((1, 0), (100, 100))])
@@ -181,18 +130,6 @@ def test_what_takes_no_time_happens_in_the_same_turn() -> None:
         (10, "b", 0),
         (10, "a", 100),
     ]
-
-
-def test_the_order_of_jobs_matters() -> None:
-    """Without it a simulation is no other's: these need 5 slots on average, or 7."""
-    jobs = [job("a", 4, (0, 1, 100)), job("b", 4, (2, 2, 100)), job("c", 4, (1, 2, 100))]
-    offsets = {"a": 3, "b": 3, "c": 2}
-    told = [
-        column(play(links(*order), offsets, iterations=50), "iteration_mean_ms")
-        for order in (jobs, jobs[::-1])
-    ]
-    assert told[0] == pytest.approx({"a": 49.8, "b": 50.0, "c": 50.2})
-    assert told[1] == pytest.approx({"a": 69.4, "b": 69.2, "c": 69.6})
 
 
 # ------------------------------------------------------------------ all of it

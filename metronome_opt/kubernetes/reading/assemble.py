@@ -19,7 +19,7 @@ from metronome_opt.kubernetes.reading.machines import Machine, cluster_document,
 from metronome_opt.kubernetes.reading.objects import Objects, first_few
 from metronome_opt.kubernetes.reading.workloads import LeftOut, Pods
 from metronome_opt.scenario.build import Problem, build_scenario
-from metronome_opt.scenario.machines import Resources, most_free
+from metronome_opt.scenario.cluster import Resources, most_free
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 
 _Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)

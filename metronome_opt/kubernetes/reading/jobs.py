@@ -24,8 +24,8 @@ from metronome_opt.kubernetes.reading.workloads import (
     read_workloads,
     without_suffix,
 )
+from metronome_opt.scenario.cluster import ONE_GPU, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.machines import ONE_GPU, Resources
 
 _LONGEST_US = 10**12  # eleven days, as far as a scenario goes
 _LARGEST_PRIORITY = 2**31 - 1

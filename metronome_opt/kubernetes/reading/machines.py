@@ -16,7 +16,7 @@ from metronome_opt.kubernetes.quantities import parse_positive
 from metronome_opt.kubernetes.reading.jobs import Choices
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects, first_few
 from metronome_opt.kubernetes.reading.workloads import has_of
-from metronome_opt.scenario.machines import Resources
+from metronome_opt.scenario.cluster import Resources
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
 _SAME_ZONE = 1  # the network cost between nodes of one zone, as Diktyo counts it

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
+from metronome_opt.scenario.cluster import ONE_GPU, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.machines import ONE_GPU, Resources
 
 GPU_RESOURCES = (
     "nvidia.com/gpu",

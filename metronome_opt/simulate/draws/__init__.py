@@ -1,29 +1,30 @@
 """Generators: the jobs of a scenario, drawn anew for every seed.
 
-Chance comes from the seed alone, never from a policy, so that all policies meet the same jobs.
+Chance comes from the seed alone, never from a policy, so that all policies meet the same jobs. A
+generator is a subclass of `Generator`. Other packages add theirs as entry points of the group
+``metronome_opt.draws``, each of which names one; studies know them all by name.
 """
 
 from __future__ import annotations
 
-from typing import Self
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Self
 
-from pydantic import model_validator
+from pydantic import create_model, model_validator
 
+from metronome_opt.errors import InputError
 from metronome_opt.records import Record, refuse
-from metronome_opt.simulate.draws.dynamic import Dynamic
-from metronome_opt.simulate.draws.setup import Generator, Given, Setup
-from metronome_opt.simulate.draws.static import Snapshot, Static
+from metronome_opt.simulate.draws.generators import Dynamic, Given, Snapshot, Static
+from metronome_opt.simulate.draws.setup import Generator, Setup
 
-__all__ = ["Draw", "Dynamic", "Generator", "Given", "Setup", "Snapshot", "Static"]
+__all__ = ["AnyDraw", "Dynamic", "Generator", "Given", "Setup", "Snapshot", "Static"]
+
+_ENTRY_POINTS = "metronome_opt.draws"
 
 
-class Draw(Record):
+class AnyDraw(Record):
     """Which generator makes the jobs, with its parameters; exactly one is given."""
-
-    given: Given | None = None
-    snapshot: Snapshot | None = None
-    static: Static | None = None
-    dynamic: Dynamic | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -46,3 +47,34 @@ class Draw(Record):
         """Its parameters."""
         generator: Generator = getattr(self, self.name)
         return generator
+
+
+@cache
+def _draw() -> Any:
+    """Return the class with a field for each generator: ours, then those of other packages."""
+    found: dict[str, type[Generator]] = {
+        "given": Given,
+        "snapshot": Snapshot,
+        "static": Static,
+        "dynamic": Dynamic,
+    }
+    for point in entry_points(group=_ENTRY_POINTS):
+        kind = point.load()
+        if point.name in found or not (isinstance(kind, type) and issubclass(kind, Generator)):
+            raise InputError(
+                f"{_ENTRY_POINTS}: {point.name}: {point.value}: must be a Generator, and the name "
+                "one that no other generator has"
+            )
+        found[point.name] = kind
+    fields: dict[str, Any] = {name: (kind | None, None) for name, kind in found.items()}
+    return create_model("Draw", __base__=AnyDraw, __module__=__name__, **fields)
+
+
+def __getattr__(name: str) -> Any:
+    """Return `Draw`, an `AnyDraw` with all generators: ``Draw(dynamic=Dynamic(count=3))``.
+
+    It is made when it is asked for: what other packages add imports this module in turn.
+    """
+    if name != "Draw":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _draw()

@@ -14,18 +14,17 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError
 from metronome_opt.records import Record
-from metronome_opt.scenario.machines import ListedCluster
-from metronome_opt.scenario.model import Cluster, Work, network_of, read_scenario
-from metronome_opt.scenario.rounding import batches_around, suitable_batches
-from metronome_opt.scenario.traffic import Setting, iteration
+from metronome_opt.scenario.cluster import Cluster, ListedCluster
+from metronome_opt.scenario.model import Work, read_scenario
+from metronome_opt.scenario.traffic import Setting, batches_around, iteration, suitable_batches
 from metronome_opt.scenario.workload import (
     HybridParallel,
     TensorParallel,
     Workload,
     data_folder,
-    read_workload,
+    workload_named,
 )
 
 Mix = Literal["harmonic", "any", "free"]
@@ -37,15 +36,7 @@ BATCHES = (0.5, 2.0)  # least and most, as a multiple of the usual batch
 
 @dataclass(frozen=True)
 class Model:
-    """A training model with the batch that is usual for it.
-
-    Attributes
-    ----------
-    name, batch
-        As in the shipped scenario ``paper-24``.
-    workload
-        What its traffic is computed from.
-    """
+    """A training model with the batch that is usual for it, as in the scenario ``paper-24``."""
 
     name: str
     batch: int
@@ -55,12 +46,8 @@ class Model:
         """Return the numbers of workers to draw from: those that the model can be shared out to.
 
         A tensor-parallel job has the fewest: in an iteration each of its workers sends the
-        activations of all, so that more of them would only send longer.
-
-        Raises
-        ------
-        InputError
-            If there is none.
+        activations of all, so that more of them would only send longer. An `InputError` if there is
+        none.
         """
         match self.workload.parallelism:
             case TensorParallel():
@@ -110,13 +97,7 @@ class Setup:
 
     @property
     def cluster(self) -> Cluster:
-        """The same, all machines alike.
-
-        Raises
-        ------
-        InputError
-            If machines are listed one by one.
-        """
+        """The same, all machines alike; an `InputError` if they are listed one by one."""
         if isinstance(self.machines, ListedCluster):
             raise InputError(
                 "cluster.topology: 'listed': jobs are drawn for machines that are all alike; "
@@ -130,20 +111,8 @@ class Setup:
         return self.cluster.nodes * self.cluster.gpus
 
     def workload(self, model: str) -> Workload:
-        """Return the workload of a model.
-
-        Raises
-        ------
-        InputError
-            If there is none.
-        """
-        path = self.files.get(model.lower())
-        if path is None:
-            raise InputError(
-                f"model: there is no workload {show(model)}; known are "
-                f"{', '.join(sorted(self.files))}"
-            )
-        return read_workload(path)
+        """Return the workload of a model; one that is not known is an `InputError`."""
+        return workload_named(model, self.files)
 
     def alone_s(
         self, workload: Workload, workers: int, batch: int, nodes: Sequence[str] | None = None
@@ -185,14 +154,10 @@ class Setup:
 
     @cached_property
     def _network(self) -> ListedCluster:
-        return network_of(self.cluster)
+        return self.cluster.listed
 
     def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Setting:
-        counts = self._network.flows(nodes) if nodes else {}
-        rate = min(
-            (self._network.capacities[link] // count for link, count in counts.items()),
-            default=self.cluster.nic,
-        )
+        rate, _ = self._network.fastest(self._network.flows(nodes or ()))
         return Setting(workers, batch, self.cluster.gpu.flops, rate)
 
 
@@ -255,19 +220,3 @@ Span = Annotated[
 """The least and the most of what is drawn evenly."""
 
 Seconds = Annotated[float, Field(gt=0, le=10**7, allow_inf_nan=False)]
-
-
-class Given(Generator):
-    """The same jobs for every seed, which is left to what disturbs them.
-
-    Parameters
-    ----------
-    work
-        The jobs, as in a scenario.
-    """
-
-    work: Annotated[tuple[Work, ...], Field(strict=False)]
-
-    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:  # noqa: ARG002 (as all generators)
-        """Return the jobs."""
-        return self.work

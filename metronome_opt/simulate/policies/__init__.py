@@ -1,53 +1,25 @@
 """Policies: who runs where, and when each job may begin its iterations.
 
-A policy is a file with a class, and one `Registration`: of ours in the table below, of those of
-other packages in the entry points of the group ``metronome_opt.policies``, each of which names a
-`Registration`. Command line, studies, campaigns and figures know them all by name.
+A policy is a subclass of `plain.Default`, and one `Registration`: of ours in the table below, of
+those of other packages in the entry points of the group ``metronome_opt.policies``, each of which
+names a `Registration`. Command line, studies, campaigns and figures know them all by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
-    from metronome_opt.simulate.cluster import Placement
-    from metronome_opt.simulate.conditions import Sharing
-    from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
+    from metronome_opt.simulate.policies.plain import Default
 
-ENTRY_POINTS = "metronome_opt.policies"
-
-
-class Policy(Protocol):
-    """Decides where jobs run and when they begin.
-
-    Attributes
-    ----------
-    sharing
-        How it asks the network to share links.
-    contends
-        Whether its jobs share links at all.
-    """
-
-    sharing: Sharing
-    contends: bool
-
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
-        """Return where a waiting job is to run; None to let it wait."""
-
-    def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:
-        """Whether a waiting job may run where the scenario says; there are GPUs for it."""
-
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
-        """Return what jobs are to do now that some came, which run already, and some left.
-
-        A job that came and is not named begins at once; who is not named goes on as before.
-        """
+_ENTRY_POINTS = "metronome_opt.policies"
 
 
 @dataclass(frozen=True)
@@ -71,7 +43,7 @@ class Registration:
     """
 
     about: str
-    make: str | Callable[..., Policy]
+    make: str | Callable[..., Default]
     options: Mapping[str, Any] = field(default_factory=dict)
     line: tuple[str, Any, float] | None = None
     usual: bool = False
@@ -80,6 +52,11 @@ class Registration:
 
 _HERE = "metronome_opt.simulate.policies"
 _METRONOME = f"{_HERE}.metronome:Metronome"
+
+if TYPE_CHECKING:
+    REGISTERED: Mapping[str, Registration]
+    POLICIES: Mapping[str, str]
+    PARTS: Mapping[str, str]
 
 # From what clusters do today to what no policy can do better. The colours are those of Okabe and
 # Ito; the dashes tell the lines in a print without colours.
@@ -98,13 +75,13 @@ _OURS: dict[str, Registration] = {
     ),
     "cassini": Registration(
         "most compatible placement, time shifts of CASSINI",
-        f"{_HERE}.cassini:Cassini",
+        f"{_HERE}.plain:Cassini",
         line=("#D55E00", (0, (5, 1.5, 1, 1.5)), 1.6),
         usual=True,
     ),
     "metronome-greedy": Registration(
         "fewest conflicts of the new job, then least contention, rotated once",
-        f"{_HERE}.greedy:MetronomeGreedy",
+        f"{_HERE}.plain:MetronomeGreedy",
         line=("#009E73", (0, (3, 1.2)), 1.6),
         usual=True,
     ),
@@ -142,35 +119,44 @@ _OURS |= {
 }
 
 
+@cache
 def _registered() -> dict[str, Registration]:
     """Return all policies by name: ours, then those of other packages."""
     found = dict(_OURS)
-    for point in entry_points(group=ENTRY_POINTS):
+    for point in entry_points(group=_ENTRY_POINTS):
         registration = point.load()
         if point.name in found or not isinstance(registration, Registration):
             raise InputError(
-                f"{ENTRY_POINTS}: {point.name}: {point.value}: must be a Registration, and the "
+                f"{_ENTRY_POINTS}: {point.name}: {point.value}: must be a Registration, and the "
                 "name one that no other policy has"
             )
         found[point.name] = registration
     return found
 
 
-REGISTERED = _registered()
-POLICIES = {name: found.about for name, found in REGISTERED.items() if not found.part}
-PARTS = {name: found.about for name, found in REGISTERED.items() if found.part}
-"""Parts of policies, to see what brings how much."""
+def __getattr__(name: str) -> Any:
+    """Return `REGISTERED`, or what `POLICIES` and the `PARTS` of policies do, by their names.
+
+    They are made when they are asked for: what other packages add imports this module in turn.
+    """
+    if name == "REGISTERED":
+        return _registered()
+    if name not in ("POLICIES", "PARTS"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    parts = name == "PARTS"
+    return {name: found.about for name, found in _registered().items() if found.part == parts}
 
 
-def find_policy(name: str, seed: int) -> Policy:
+def find_policy(name: str, seed: int) -> Default:
     """Return the policy called `name`; an unknown name is an `InputError` that lists them all."""
-    if name not in REGISTERED:
-        known = ", ".join([*POLICIES, *PARTS])
-        raise InputError(f"policy: {show(name)} is not known; choose from {known}")
-    found = REGISTERED[name]
+    if name not in _registered():
+        raise InputError(
+            f"policy: {show(name)} is not known; choose from {', '.join(_registered())}"
+        )
+    found = _registered()[name]
     make: Any = found.make
     if isinstance(make, str):
         module, _, attribute = make.partition(":")
         make = getattr(import_module(module), attribute)
-    policy: Policy = make(seed, **found.options)
+    policy: Default = make(seed, **found.options)
     return policy

@@ -9,8 +9,7 @@ from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.simulate.cluster import Placement, candidates
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.policies.greedy import CANDIDATES
-from metronome_opt.simulate.policies.plain import Default, network_cost
+from metronome_opt.simulate.policies.plain import CANDIDATES, Default, network_cost
 from metronome_opt.simulate.policies.rotation import (
     Crowd,
     Prediction,

@@ -1,18 +1,43 @@
-"""Schedulers that do not look at time: Kubernetes' own, one that reserves bandwidth, no network."""
+"""The baselines: Kubernetes' own policy, reserved bandwidth, CASSINI, a greedy one, no network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 
 from metronome_opt.simulate.cluster import Placement, candidates, spread
 from metronome_opt.simulate.conditions import Sharing
-from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, peak_rate
+from metronome_opt.simulate.policies.rotation import (
+    Crowd,
+    best_rotation,
+    crowd_of,
+    newcomer,
+    predictions,
+)
+from metronome_opt.simulate.runner import Manner
+from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
+from metronome_opt.solvers.cassini import shifts_of
+from metronome_opt.verify import evaluate
 
-_CANDIDATES = 64
+CANDIDATES = 12
+"""Placements that policies look at which ask what a place brings."""
+
+_MANY = 64  # of which the bandwidth is asked only
+_DRIFT = 0.05  # of a period: who is off by no more is left alone by CASSINI
+_EFFORT = 1  # rounds of its search on each link
 
 
 class Default:
-    """Spreads tasks by free GPUs, knows of no network, and shifts nobody."""
+    """Spreads tasks by free GPUs, knows of no network, and shifts nobody; the base of all others.
+
+    Attributes
+    ----------
+    sharing
+        How it asks the network to share links.
+    contends
+        Whether its jobs share links at all.
+    """
 
     sharing: Sharing = "fair"
     contends = True
@@ -21,15 +46,18 @@ class Default:
         self._seed = seed
 
     def place(self, job: TrainingJob, state: State) -> Placement | None:
-        """Put every task where most GPUs are free."""
+        """Return where a waiting job is to run, None to let it wait: where most GPUs are free."""
         return spread(state.machines, job.work.workers, job.work.each.gpus)
 
     def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:  # noqa: ARG002
-        """Let everybody in who has GPUs."""
+        """Whether a waiting job may run where the scenario says; there are GPUs for it."""
         return True
 
     def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
-        """Let everybody begin at once."""
+        """Return what jobs are to do now that some came, which run already, and some left.
+
+        A job that came and is not named begins at once; who is not named goes on as before.
+        """
         return []
 
 
@@ -48,14 +76,9 @@ class Exclusive(Default):
 
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Take the nearest placement whose bandwidth is free."""
-        load = state.load()
-        fitting = (
-            placement
-            for placement in candidates(
-                state.machines, job.work.workers, _CANDIDATES, job.work.each.gpus
-            )
-            if _fits(job, placement, state, load)
-        )
+        load, each = state.load(), job.work.each.gpus
+        places = candidates(state.machines, job.work.workers, _MANY, each)
+        fitting = [place for place in places if _fits(job, place, state, load)]
         return min(fitting, key=network_cost, default=None)
 
     def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:
@@ -64,7 +87,7 @@ class Exclusive(Default):
 
 
 def _fits(job: TrainingJob, placement: Placement, state: State, load: Mapping[str, int]) -> bool:
-    peak = peak_rate(Placed(job, placement))
+    peak = Placed(job, placement).peak
     return all(
         load.get(link, 0) + flows * peak <= state.machines.capacities[link]
         for link, flows in placement.links.items()
@@ -78,3 +101,113 @@ def network_cost(placement: Placement) -> tuple[int, int]:
     of one job in this way.
     """
     return placement.racks, len(set(placement.nodes))
+
+
+class Cassini(Default):
+    """Takes the placement whose links are most compatible on average, and shifts the jobs there.
+
+    Of the candidates those whose affinity graph has a cycle are discarded, unless all have one. The
+    mean is over the links that the new job shares. No priorities.
+
+    Source: CASSINI (arXiv 2308.00852), algorithm 2. What is ours: the candidates, which are those
+    of the other policies here; and at most 24 jobs around the new one are shifted together.
+    """
+
+    def place(self, job: TrainingJob, state: State) -> Placement | None:
+        """Return the most compatible candidate."""
+        return min(
+            candidates(state.machines, job.work.workers, CANDIDATES, job.work.each.gpus),
+            key=lambda placement: (*_badness(job, placement, state), network_cost(placement)),
+            default=None,
+        )
+
+    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
+        """Shift all jobs around those that came, and around those that left."""
+        crowds = (crowd_of(state, members) for members in state.changed(came, left))
+        return [order for crowd in crowds if crowd is not None for order in _shift(state, crowd)]
+
+
+def _shift(state: State, crowd: Crowd) -> list[Order]:
+    shifts = shifts_of(crowd.instance, _EFFORT)
+    offsets = [shifts.offsets[job.name] for job in crowd.instance.jobs]
+    told = predictions(crowd, offsets)
+    # Who is late goes back to its slot, but not where bursts cannot be kept apart: to be late is
+    # the rule there, and to wait for the next slot each time would cost more than to meet.
+    apart = all(score in (None, 1.0) for score, _ in told.values())
+    manner = Manner.YIELD if apart else Manner.SLIDE
+    group = state.engine.new_group()
+    orders = []
+    for member, start in zip(crowd.members, crowd.starts(offsets, turn=True), strict=True):
+        slot = crowd.slot(member, manner=manner, group=group)
+        slot = replace(slot, cushion_ms=_DRIFT * slot.period_ms)
+        orders.append(Order(member, slot, start, *told[member]))
+    return orders
+
+
+def _badness(job: TrainingJob, placement: Placement, state: State) -> tuple[bool, Fraction]:
+    """Return whether the affinity graph has a cycle, and what the mean score lacks of 1."""
+    if not placement.links:
+        return False, Fraction(0)
+    with state.trying(Placed(job, placement)):
+        crowd = crowd_of(state, state.around(job.index))
+        if crowd is None or job.index not in crowd.members:
+            return False, Fraction(0)
+        shifts = shifts_of(crowd.instance, _EFFORT)
+        mine = crowd.instance.jobs[crowd.members.index(job.index)].links
+        reports = evaluate(crowd.instance, shifts.offsets).links
+        scores = [report.score for report in reports if report.name in mine and report.jobs > 1]
+        mean = sum(scores, Fraction(0)) / len(scores) if scores else Fraction(1)
+        return shifts.closing > 0, 1 - mean
+
+
+class MetronomeGreedy(Default):
+    """Scores candidate placements by the best rotation there: compatibility before contention.
+
+    That is, by the links to whose contention the job adds, then by how much. A task that gets less
+    than its interface because of its own job's other tasks counts as slowed down with the latter.
+    Ties are broken by network cost. Running jobs stay where they are. The job keeps its slot as
+    long as it can; once late, it goes on from where it is.
+
+    Source: kubernetes-sigs/scheduler-plugins issue 955, Score and NormalizeScore, but for the
+    compatibility.
+    """
+
+    def place(self, job: TrainingJob, state: State) -> Placement | None:
+        """Return the candidate of least price."""
+        return min(
+            candidates(state.machines, job.work.workers, CANDIDATES, job.work.each.gpus),
+            key=lambda placement: (*_price(job, placement, state), network_cost(placement)),
+            default=None,
+        )
+
+    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
+        """Give each new job its best offset, and those without a slot theirs as it is."""
+        orders = []
+        for index in came:
+            crowd = newcomer(state, index)
+            if crowd is None:
+                continue
+            offsets = [job.fixed_offset or 0 for job in crowd.instance.jobs]
+            offsets[crowd.members.index(index)] = best_rotation(crowd, index)[0]
+            group = state.engine.new_group()
+            for member, start in zip(crowd.members, crowd.starts(offsets, turn=False), strict=True):
+                if member == index or state.running[member].slot is None:
+                    slot = crowd.slot(member, manner=Manner.SLIDE, group=group)
+                    orders.append(Order(member, slot, start))
+        return orders
+
+
+def _price(job: TrainingJob, placement: Placement, state: State) -> tuple[int, Fraction]:
+    """Return the conflicts there, and the weighted slowdown of the job and of others, about.
+
+    The contention that is added over the rate of an interface is the share of time that is lost.
+    """
+    own = (job.pattern(placement.rate).duration / job.ideal.duration - 1) * job.work.priority
+    if not placement.links:
+        return 0, own
+    with state.trying(Placed(job, placement)):
+        crowd = newcomer(state, job.index)
+        if crowd is None:
+            return 0, own
+        conflicts, added = best_rotation(crowd, job.index)[1]
+        return conflicts, own + added / state.machines.network.nic

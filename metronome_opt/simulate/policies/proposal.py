@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.rounding import to_slots
-from metronome_opt.scheduling.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.traffic import to_slots
 from metronome_opt.scheduling.cycle import Cycle, decide
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.place import place_job
@@ -40,8 +40,8 @@ class Proposal(Default):
         """Return the best place of all; None where links or GPUs have no room."""
         machines = state.machines
         # Before the place is known, so is not how many tasks share an interface: at worst all do.
-        most = max(machines.cluster.gpus_of.values()) // job.work.each.gpus
-        rate = max(1, machines.nic // max(most, 1))
+        most = max(machines.network.gpus_of.values()) // job.work.each.gpus
+        rate = max(1, machines.network.nic // max(most, 1))
         cluster = self._claims(state)
         decision = place_job(cluster, _gang(job, rate), first="contention")
         if decision is not None:
@@ -80,7 +80,7 @@ class Proposal(Default):
         """Return the claims of all jobs that run, and of nobody else."""
         if self._cluster is None:
             spec = ClusterSpec.of_cluster(
-                "simulated", state.machines.cluster, _SLOT_MS, _SLOT_MS * _HYPERPERIOD
+                "simulated", state.machines.network, _SLOT_MS, _SLOT_MS * _HYPERPERIOD
             )
             self._cluster = ClusterState(spec)
         cluster = self._cluster

@@ -1,0 +1,356 @@
+"""Generators of jobs: those given, some on two nodes, one of each model, many that come and go."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.records import FrozenMap, Name, NonNegative, Positive, Record, refuse
+from metronome_opt.scenario.cluster import Cluster
+from metronome_opt.scenario.model import Work
+from metronome_opt.simulate.draws.setup import (
+    Generator,
+    Mix,
+    Model,
+    Priorities,
+    Seconds,
+    Setup,
+    Span,
+    stream,
+)
+
+_MAX_JOBS = 1_000_000
+_ATTEMPTS = 1000
+_HYBRID_WORKERS = (4, 8)  # one or two replicas of GPT3
+_WORKERS = 2  # one on each node
+
+
+class Given(Generator):
+    """The same jobs for every seed, which is left to what disturbs them.
+
+    Parameters
+    ----------
+    work
+        The jobs, as in a scenario.
+    """
+
+    work: Annotated[tuple[Work, ...], Field(strict=False)]
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:  # noqa: ARG002 (as all generators)
+        """Return the jobs."""
+        return self.work
+
+
+class _Member(Record):
+    """A job of a mix: model, batch and priority."""
+
+    model: Name
+    batch: Positive
+    priority: NonNegative = 1
+
+
+class Snapshot(Generator):
+    """Jobs of two workers, one on each of the first two nodes.
+
+    All of them cross the interfaces of both nodes, so that they share one link, twice. A job
+    arrives within the length of its first iteration; when is what the seed draws.
+
+    Parameters
+    ----------
+    mixes
+        The jobs of each mix, by the name of the mix.
+    mix
+        Which of them; the first if none is named.
+    seconds
+        How long each job would take if the network were its own.
+    """
+
+    mixes: FrozenMap[Name, Annotated[tuple[_Member, ...], Field(strict=False)]]
+    mix: Name | None = None
+    seconds: Seconds = 120.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.mixes:
+            refuse("mixes", "empty; name at least one")
+        for name, members in self.mixes.items():
+            if not members:
+                refuse(f"mixes.{name}", "empty; name a model and its batch")
+        if self.mix is not None and self.mix not in self.mixes:
+            refuse("mix", f"there is no mix {show(self.mix)}; there are {', '.join(self.mixes)}")
+        return self
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
+        """Return the jobs of the mix in its order."""
+        if setup.cluster.nodes < 2:
+            raise InputError(f"mixes: jobs need two nodes, the cluster has {setup.cluster.nodes}")
+        nodes = setup.cluster.node_names[:2]
+        mix = self.mixes[self.mix or next(iter(self.mixes))]
+        draw = stream(seed, "arrivals")
+        return tuple(
+            self._job(setup, index, member, nodes, draw) for index, member in enumerate(mix)
+        )
+
+    def _job(
+        self,
+        setup: Setup,
+        index: int,
+        member: _Member,
+        nodes: tuple[str, ...],
+        draw: random.Random,
+    ) -> Work:
+        alone_s = setup.alone_s(setup.workload(member.model), _WORKERS, member.batch, nodes)
+        return Work(
+            name=f"{member.model.lower()}-{index}",
+            model=member.model,
+            batch=member.batch,
+            workers=_WORKERS,
+            priority=member.priority,
+            nodes=nodes,
+            arrival_s=alone_s * draw.random(),
+            iterations=max(1, round(self.seconds / alone_s)),
+        )
+
+
+def take_fragment(
+    draw: random.Random, cluster: Cluster, free: Counter[str], workers: int, racks: int
+) -> tuple[str, ...] | None:
+    """Take a GPU on each of `workers` random nodes, from `racks` racks or as many as it needs.
+
+    Return the nodes in order, their GPUs being `free` no more; None if there are too few.
+    """
+    size = cluster.nodes // cluster.rack_count
+    pool: list[str] = []
+    for count, rack in enumerate(draw.sample(range(cluster.rack_count), cluster.rack_count), 1):
+        names = cluster.node_names[rack * size : (rack + 1) * size]
+        pool += [node for node in names if free[node]]
+        if count >= racks and len(pool) >= workers:
+            break
+    if len(pool) < workers:
+        return None
+    nodes = tuple(sorted(draw.sample(pool, workers)))
+    free.subtract(nodes)
+    return nodes
+
+
+class Static(Generator):
+    """One job of each of the thirteen models, with workers, priority and batch drawn.
+
+    The jobs come in random order; each draws its workers, its priority and up to `racks` racks, and
+    takes random nodes there, one a task, and further racks as long as it does not fit. GPT3 has 4
+    or 8 workers.
+
+    Parameters
+    ----------
+    placement
+        ``given``: the jobs stay on the nodes that they drew, and their batches are drawn for the
+        rate that they have there. ``chosen``: the same jobs with batches for the full rate of an
+        interface; the policy places them.
+    mix
+        What batches are drawn from.
+    racks
+        The most that a job asks for.
+    workers
+        Least and most of all but GPT3.
+    priorities
+        Classes to draw from.
+    seconds
+        How long each job would take if the network were its own.
+    """
+
+    placement: Literal["given", "chosen"] = "given"
+    mix: Mix = "any"
+    racks: Positive = 4
+    workers: Span = (2, 4)
+    priorities: Priorities = (1, 2, 4)
+    seconds: Seconds = 300.0
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
+        """Return the jobs in the order of the shipped scenario."""
+        draw, batches = stream(seed, "jobs"), stream(seed, "batches")
+        for _ in range(_ATTEMPTS):
+            placed = self._place(setup, draw)
+            if placed is not None:
+                return tuple(
+                    self._job(setup, name, model, placed[name], batches)
+                    for name, model in setup.models.items()
+                )
+        raise InputError("workers: the cluster has no room for the jobs; use a larger one")
+
+    def _place(
+        self, setup: Setup, draw: random.Random
+    ) -> dict[str, tuple[int, tuple[str, ...]]] | None:
+        """Return priority and nodes of each job; None if one has no room."""
+        free = Counter(dict.fromkeys(setup.cluster.node_names, setup.cluster.gpus))
+        placed = {}
+        for name, model in draw.sample(list(setup.models.items()), len(setup.models)):
+            span = _HYBRID_WORKERS if model.name == "GPT3" else self.workers
+            workers = draw.choice(model.workers(*span))
+            racks = draw.randint(1, self.racks)
+            nodes = take_fragment(draw, setup.cluster, free, workers, racks)
+            if nodes is None:
+                return None
+            placed[name] = (draw.choice(self.priorities), nodes)
+        return placed
+
+    def _job(
+        self,
+        setup: Setup,
+        name: str,
+        model: Model,
+        placed: tuple[int, tuple[str, ...]],
+        draw: random.Random,
+    ) -> Work:
+        priority, fragment = placed
+        workers = len(fragment)
+        nodes = fragment if self.placement == "given" else None
+        batches = setup.batches(model, workers, self.mix, nodes)
+        if not batches:
+            raise InputError(f"mix: {self.mix}: no batch of {model.name} fits the hyperperiod")
+        batch = draw.choice(batches)
+        alone_s = setup.alone_s(model.workload, workers, batch, nodes)
+        return Work(
+            name=name,
+            model=model.name,
+            batch=batch,
+            workers=workers,
+            priority=priority,
+            nodes=nodes,
+            iterations=max(1, round(self.seconds / alone_s)),
+        )
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A job before its arrival is known."""
+
+    job: Work  # but for name and arrival
+    iterations: int
+    alone_s: float  # of an iteration
+
+    @property
+    def gpu_s(self) -> float:
+        """GPU-seconds of the whole job."""
+        return self.job.workers * self.iterations * self.alone_s
+
+    def at(self, arrival_s: float) -> tuple[float, int]:
+        """Return when it arrives and how many iterations it has left then.
+
+        A job that came before 0 arrives when the iteration ends that it is in at 0.
+        """
+        if arrival_s >= 0:
+            return arrival_s, self.iterations
+        done = math.ceil(-arrival_s / self.alone_s)
+        return arrival_s + done * self.alone_s, self.iterations - done
+
+
+class Dynamic(Generator):
+    """Poisson arrivals of jobs of the thirteen models, drawn evenly, nodes left to the policy.
+
+    The load is what arrives over what the GPUs could do: arrivals per second, times the mean
+    GPU-seconds of a job that has the network to itself, over the number of GPUs. It comes out
+    exactly, since arrivals are drawn given how many there are: evenly over the time in which the
+    GPUs, busy to the share `load`, could do the work of all jobs.
+
+    Parameters
+    ----------
+    count
+        How many jobs arrive, beginning with an empty cluster.
+    hours
+        For how long jobs arrive; instead of `count`. The cluster is warm then: the jobs that would
+        be running at 0, had jobs arrived for ever and none waited, arrive when the iteration ends
+        that they are in, with the iterations that are left.
+    load
+        See above.
+    mix
+        What batches are drawn from.
+    workers, iterations
+        Least and most, both drawn evenly; see `Model.workers` for which numbers of workers.
+    priorities
+        Classes to draw from.
+    """
+
+    count: Annotated[int, Field(ge=1, le=_MAX_JOBS)] | None = None
+    hours: Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)] | None = None
+    load: Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)] = 0.8
+    mix: Mix = "any"
+    workers: Span = (2, 8)
+    priorities: Priorities = (1, 2, 4)
+    iterations: Span = (200, 1000)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.count is None) == (self.hours is None):
+            refuse("count", "give either count or hours")
+        return self
+
+    def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
+        """Return the jobs in order of arrival."""
+        if self.workers[1] > setup.gpus:
+            raise InputError(f"workers: {self.workers[1]}: the cluster has {setup.gpus} GPUs")
+        endless = self._draw(setup, seed)
+        gpus = self.load * setup.gpus  # GPU-seconds that arrive per second
+        if self.hours is None:
+            drawn = list(islice(endless, self.count))
+            begin, end = 0.0, math.fsum(one.gpu_s for one in drawn) / gpus
+        else:
+            begin, end = -self._longest_s(setup), 3600 * self.hours
+            drawn = list(_worth(endless, gpus * (end - begin)))
+        times = stream(seed, "arrivals")
+        found = sorted(
+            (*one.at(times.uniform(begin, end)), number) for number, one in enumerate(drawn)
+        )
+        found = [row for row in found if row[1] > 0]  # iterations left
+        digits = len(str(len(found) - 1))
+        return tuple(
+            drawn[number].job.model_copy(
+                update={"name": f"job-{index:0{digits}}", "arrival_s": arrival, "iterations": left}
+            )
+            for index, (arrival, left, number) in enumerate(found)
+        )
+
+    def _draw(self, setup: Setup, seed: int) -> Iterator[_Drawn]:
+        """Draw jobs without end."""
+        draw = stream(seed, "jobs")
+        classes, batches = stream(seed, "priorities"), stream(seed, "batches")
+        models = list(setup.models.values())
+        while True:
+            model = draw.choice(models)
+            workers = draw.choice(model.workers(*self.workers))
+            iterations = draw.randint(*self.iterations)
+            suitable = setup.batches(model, workers, self.mix)
+            if not suitable:
+                raise InputError(f"mix: {self.mix}: no batch of {model.name} fits the hyperperiod")
+            batch = batches.choice(suitable)
+            job = Work(
+                name=model.name,
+                model=model.name,
+                batch=batch,
+                workers=workers,
+                priority=classes.choice(self.priorities),
+            )
+            yield _Drawn(job, iterations, setup.alone_s(model.workload, workers, batch))
+
+    def _longest_s(self, setup: Setup) -> float:
+        """Return how long no job takes that has the network to itself, in seconds."""
+        return self.iterations[1] * max(
+            setup.alone_s(model.workload, workers, setup.batches(model, workers, "free")[-1])
+            for model in setup.models.values()
+            for workers in model.workers(*self.workers)[-1:]
+        )
+
+
+def _worth(drawn: Iterator[_Drawn], gpu_s: float) -> Iterator[_Drawn]:
+    """Take jobs until their work comes to `gpu_s`."""
+    while gpu_s > 0:
+        one = next(drawn)
+        gpu_s -= one.gpu_s
+        yield one
