@@ -15,7 +15,7 @@ import yaml
 from metronome_opt.gate import Claim, Gate
 from metronome_opt.gate.checks import ClaimError
 from metronome_opt.gate.files import LARGEST, ClaimFile
-from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.files import dump_objects
 from tests.gate.clock import MS, Clock
 
 OBJECT: dict[str, Any] = {

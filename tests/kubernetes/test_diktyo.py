@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.diktyo import app_groups, network_topology
+from metronome_opt.kubernetes.manifests import app_groups, network_topology
 from metronome_opt.kubernetes.names import Naming
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from tests.kubernetes.example import two_jobs

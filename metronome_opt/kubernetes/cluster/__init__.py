@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
         f"talking to a cluster needs {package}, which is not installed: "
         "pip install 'metronome-opt[cluster]'"
     ) from None
-from metronome_opt.kubernetes.cluster.failure import (
+from metronome_opt.kubernetes.cluster.connect import (
     ClusterError,
     ForbiddenError,
     UnknownKindError,

@@ -13,7 +13,7 @@ import numpy as np
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT
-from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.kubernetes.reading.jobs import Choices, Job, read_jobs, weights_of
 from metronome_opt.kubernetes.reading.machines import Machine, cluster_document, read_machines
 from metronome_opt.kubernetes.reading.objects import Objects, first_few

@@ -13,7 +13,6 @@ from typing import Any
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.crd import CLAIM
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
 from metronome_opt.kubernetes.reading.workloads import (
     GPU_RESOURCES,
@@ -24,6 +23,7 @@ from metronome_opt.kubernetes.reading.workloads import (
     read_workloads,
     without_suffix,
 )
+from metronome_opt.kubernetes.schemas import CLAIM
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.machines import ONE_GPU, Resources
 

@@ -10,12 +10,12 @@ from itertools import permutations
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.crd import CAPACITY
-from metronome_opt.kubernetes.diktyo import REGION_KEY, ZONE_KEY
+from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
 from metronome_opt.kubernetes.quantities import parse_positive
 from metronome_opt.kubernetes.reading.jobs import Choices
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects, first_few
 from metronome_opt.kubernetes.reading.workloads import has_of
+from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.machines import Resources
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin

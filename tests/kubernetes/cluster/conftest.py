@@ -12,11 +12,10 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.cluster import Connection, Kind, UnknownKindError, connect
-from metronome_opt.kubernetes.cluster.apply import carry_out, wait_served
 from metronome_opt.kubernetes.cluster.connect import each
 from metronome_opt.kubernetes.cluster.objects import capacities_of, claims_of
-from metronome_opt.kubernetes.cluster.plan import plan_definitions
-from metronome_opt.kubernetes.crd import custom_resource_definitions
+from metronome_opt.kubernetes.cluster.plan import carry_out, plan_definitions, wait_served
+from metronome_opt.kubernetes.schemas import custom_resource_definitions
 from tests.kubernetes.cluster.exports import GROUP
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, binaries
 

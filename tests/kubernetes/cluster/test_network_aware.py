@@ -13,14 +13,12 @@ import yaml
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes import build_manifests, write_manifests
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import (
     ALL_NAMESPACES,
     Connection,
     Kind,
     connect,
 )
-from metronome_opt.kubernetes.cluster.apply import carry_out, wait_served
 from metronome_opt.kubernetes.cluster.objects import (
     APP_GROUPS,
     DEFINITIONS,
@@ -28,8 +26,8 @@ from metronome_opt.kubernetes.cluster.objects import (
     capacities_of,
     claims_of,
 )
-from metronome_opt.kubernetes.cluster.plan import plan_definitions
-from metronome_opt.kubernetes.crd import custom_resource_definitions
+from metronome_opt.kubernetes.cluster.plan import carry_out, plan_definitions, wait_served
+from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
 from tests.kubernetes.cluster.conftest import Run
 from tests.kubernetes.cluster.exports import rbac_kind
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, may_list, wait_for

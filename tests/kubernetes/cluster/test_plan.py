@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import Connection, UnknownKindError
-from metronome_opt.kubernetes.cluster.apply import Outcome, carry_out, wait_served
 from metronome_opt.kubernetes.cluster.objects import (
     DEFINITIONS,
     JobKey,
@@ -20,13 +18,16 @@ from metronome_opt.kubernetes.cluster.objects import (
     claims_of,
 )
 from metronome_opt.kubernetes.cluster.plan import (
+    Outcome,
     Plan,
+    carry_out,
     plain,
     plan_apply,
     plan_delete,
     try_out,
+    wait_served,
 )
-from metronome_opt.kubernetes.crd import custom_resource_definitions
+from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
 from tests.kubernetes.cluster.exports import GROUP, capacity, claim, desired
 from tests.kubernetes.cluster.fake import FakeCluster
 from tests.tiers import examples

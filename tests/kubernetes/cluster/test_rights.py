@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from metronome_opt.__main__ import main
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import Connection, Kind, connect
 from metronome_opt.kubernetes.cluster.objects import (
     APP_GROUPS,
@@ -19,8 +18,9 @@ from metronome_opt.kubernetes.cluster.objects import (
     TOPOLOGIES,
     capacities_of,
     claims_of,
+    rbac_manifests,
 )
-from metronome_opt.kubernetes.cluster.rights import rbac_manifests
+from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.cluster.conftest import Run
 from tests.kubernetes.cluster.exports import GROUP, capacity, claim, rbac_kind, write
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, may_list, wait_for

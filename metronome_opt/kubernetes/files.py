@@ -10,19 +10,44 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from metronome_opt.documents import read_documents
 from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.check import KUSTOMIZATION, Manifests, check_manifests
-from metronome_opt.kubernetes.crd import read_shipped
-from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.schemas import KUSTOMIZATION, Manifests, check_manifests, read_shipped
 
+_SUFFIXES = (".yaml", ".yml", ".json")
 _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
 *OBJECT_FILES, _KUSTOMIZATION = _HEADERS
 
 # The first line of that file, by which an export is recognised.
 _SIGNATURE = f"# {_HEADERS[_KUSTOMIZATION].splitlines()[0]}"
+
+
+def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
+    """Yield the documents of files and of the files in folders, each with where it stands.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or a folder holds no YAML or JSON.
+    """
+    for path in map(Path, paths):
+        inside = [path]
+        if path.is_dir():
+            inside = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+        if not inside:
+            raise InputError(f"{path}: holds no .yaml, .yml or .json; name a folder of manifests")
+        for file in inside:
+            documents = read_documents(file)
+            for index, document in enumerate(documents, start=1):
+                number = f": document {index}" if len(documents) > 1 else ""
+                yield f"{file}{number}", document
 
 
 def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
@@ -195,3 +220,59 @@ def _sync(folder: int) -> None:
     """Bring the entries of a folder to disk, where the file system can."""
     with contextlib.suppress(OSError):
         os.fsync(folder)
+
+
+_WIDTH = 96
+_PLAIN = re.compile(r"\.?[A-Za-z].+", re.DOTALL)
+
+
+class _Dumper(yaml.SafeDumper):
+    """The safe dumper in pure Python, so that the bytes are the same on every machine."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base class asks for it)
+        """Write everything out; anchors help no reader of a manifest."""
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        """Indent lists under their key."""
+        super().increase_indent(flow, False)
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Quote what any YAML reader might take for a number or a truth value.
+
+    PyYAML itself quotes what *it* would read so. Readers in Go differ: to them ``1e3`` is a number
+    and ``y`` a truth value. Only text of two characters or more that begins with a letter is
+    left plain, and of that PyYAML quotes the words with a meaning, such as ``true`` and ``no``.
+    """
+    style = None if _PLAIN.fullmatch(text) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def dump_objects(
+    objects: Iterable[Mapping[str, Any]], header: str = "", *, compact: bool = False
+) -> str:
+    """Return plain values as a YAML stream, the keys in the order they have.
+
+    Parameters
+    ----------
+    objects
+        The documents.
+    header
+        Text for comment lines before the first one.
+    compact
+        For people: what holds nothing but plain values stands on one line.
+    """
+    body: str = yaml.dump_all(
+        [dict(each) for each in objects],
+        Dumper=_Dumper,
+        sort_keys=False,
+        explicit_start=not compact,
+        default_flow_style=None if compact else False,
+        allow_unicode=True,
+        width=_WIDTH,
+    )
+    return "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines()) + body
