@@ -59,11 +59,11 @@ def build_manifests(
     """
     _check_deployment(instance, deployment)
     naming = Naming(deployment, group, namespace)
-    topology = network_topology(deployment, naming)
+    topology = _network_topology(deployment, naming)
     objects: tuple[list[Manifest], ...] = (
         custom_resource_definitions(group),
         _capacities(instance, deployment, naming),
-        app_groups(instance, naming),
+        _app_groups(instance, naming),
         [] if topology is None else [topology],
         _claims(instance, schedule, deployment, naming),
     )
@@ -239,7 +239,7 @@ REGION_KEY = "topology.kubernetes.io/region"
 _LARGEST_NETWORK_COST = 10_000
 
 
-def app_groups(instance: Instance, naming: Naming) -> list[dict[str, Any]]:
+def _app_groups(instance: Instance, naming: Naming) -> list[dict[str, Any]]:
     """Return one AppGroup per job that has tasks, in the order of their names.
 
     Upstream says what an AppGroup is; these are choices of ours:
@@ -289,7 +289,7 @@ def _workload(name: str, namespace: str) -> dict[str, str]:
     }
 
 
-def network_topology(deployment: Deployment, naming: Naming) -> dict[str, Any] | None:
+def _network_topology(deployment: Deployment, naming: Naming) -> dict[str, Any] | None:
     """Return the NetworkTopology, None where the costs between racks are not known.
 
     A rack is a zone. Upstream looks at zones only within a region; that the cost between two

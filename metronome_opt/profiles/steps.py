@@ -96,7 +96,7 @@ def _without(steps: Steps, edge: int) -> Steps:
 
 def _off(bins: Bins, steps: Steps) -> Floats:
     """Return by how much the steps, as spans would show them, are off the mean cycle."""
-    shares, _, _ = shares_after(bins.middles_s, bins.span_s, steps.edges_s, steps.blurs_s)
+    shares, _, _ = _shares_after(bins.middles_s, bins.span_s, steps.edges_s, steps.blurs_s)
     return np.asarray(steps.rates[0] + shares @ np.diff(steps.rates) - bins.rates)
 
 
@@ -170,12 +170,12 @@ def _fit(
 
     def off(unknowns: Floats) -> Floats:
         moved, rates, blurs = split(unknowns)
-        shares, _, _ = shares_after(bins.middles_s, bins.span_s, moved, blurs)
+        shares, _, _ = _shares_after(bins.middles_s, bins.span_s, moved, blurs)
         return np.asarray(scale * (rates[level[0]] + shares @ (changes @ rates) - bins.rates))
 
     def jacobian(unknowns: Floats) -> Floats:
         moved, rates, blurs = split(unknowns)
-        shares, by_edge, by_blur = shares_after(bins.middles_s, bins.span_s, moved, blurs)
+        shares, by_edge, by_blur = _shares_after(bins.middles_s, bins.span_s, moved, blurs)
         by_level, change = shares @ changes, changes @ rates
         by_level[:, level[0]] += 1.0
         columns = np.hstack((by_edge * change, by_level, by_blur * change))
@@ -229,7 +229,7 @@ def moves(bins: Bins, fit: Fit) -> tuple[Floats, Floats]:
     return edges, levels[:, fit.level]
 
 
-def shares_after(
+def _shares_after(
     middles_s: Floats, span_s: float, edges_s: Floats, blurs_s: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Return how much of each span lies after each edge on average, shape (spans, edges).

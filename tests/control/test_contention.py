@@ -162,12 +162,6 @@ def test_a_claim_is_put_right_without_what_others_did() -> None:
     assert after.period == 48  # of 5 ms: 265 less 25
 
 
-@given(running())
-def test_who_does_as_claimed_is_not_changed(claims: Claims) -> None:
-    seen = obedient(claims)
-    assert undisturbed(claims, seen) == seen
-
-
 @given(running(), st.data())
 def test_no_volume_is_lost_and_nothing_gets_longer(claims: Claims, data: st.DataObject) -> None:
     factors = st.floats(0.3, 3.0)

@@ -90,12 +90,6 @@ def test_both_ends_are_included_and_nothing_else(server: Prometheus) -> None:
 
 
 @needs_prometheus
-def test_series_are_told_apart_by_their_labels(server: Prometheus) -> None:
-    found = server.raw(f'{COUNTER}{{instance="n-1:9100"}}', EPOCH_S, EPOCH_S + 10)
-    assert {labels["device"] for labels in found} == set(HISTORY.series)
-
-
-@needs_prometheus
 def test_what_does_not_exist_is_no_series_and_no_error(server: Prometheus) -> None:
     assert server.raw(f'{COUNTER}{{device="other"}}', EPOCH_S, EPOCH_S + 10) == {}
     assert server.raw(COUNTER, EPOCH_S - 1000, EPOCH_S - 500) == {}

@@ -28,8 +28,7 @@ from metronome_opt.kubernetes.cluster.objects import (
 )
 from metronome_opt.kubernetes.cluster.plan import carry_out, plan_definitions, wait_served
 from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
-from tests.kubernetes.cluster.conftest import Run
-from tests.kubernetes.cluster.exports import rbac_kind
+from tests.kubernetes.cluster.conftest import Grant, Run
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, may_list, wait_for
 from tests.kubernetes.example import two_jobs
 
@@ -74,27 +73,18 @@ def claims_too(plugins: None, cluster: Connection) -> Iterator[None]:
 
 @pytest.fixture
 def granted(
-    api_server: ApiServer,
-    cluster: Connection,
-    namespace: str,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[Callable[..., None]]:
-    """Return a way to apply what `metronome claims rbac` prints; it is deleted in the end."""
-    made: list[Manifest] = []
+    api_server: ApiServer, grant: Grant, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., None]:
+    """Return a way to apply what `metronome claims rbac` prints."""
 
     def call(*arguments: str, seen: tuple[Kind, ...]) -> None:
         options = ["--namespace", namespace, "--user", ORDINARY, "--group", GROUP, *arguments]
         assert main(["claims", "rbac", *options]) == 0
-        for item in yaml.safe_load_all(capsys.readouterr().out):
-            cluster.apply(rbac_kind(item), item)
-            made.append(item)
+        grant(yaml.safe_load_all(capsys.readouterr().out))
         with connect(api_server.kubeconfig(ORDINARY), namespace=namespace) as connection:
             wait_for(lambda: all(may_list(connection, kind) for kind in seen))
 
-    yield call
-    for item in made:
-        metadata = item["metadata"]
-        cluster.delete(rbac_kind(item), metadata["name"], metadata.get("namespace"))
+    return call
 
 
 def export(folder: Path, namespace: str, **changes: Any) -> Path:

@@ -89,12 +89,6 @@ def test_claims_of_a_job_that_shrank_go_with_it_and_other_jobs_only_when_pruned(
     }
 
 
-def test_jobs_of_the_same_name_in_two_namespaces_are_two() -> None:
-    wanted = desired(claim("a", 0, "one"), claim("a", 0, "two"))
-    assert list(wanted.jobs) == [JobKey("one", "a"), JobKey("two", "a")]
-    assert wanted.namespaces == ["one", "two"]
-
-
 def test_a_field_that_is_stated_no_longer_goes_and_one_of_somebody_else_becomes_ours_too() -> None:
     free = claim("a", 0)
     free["spec"]["allocation"]["gated"] = False
