@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
-
 from metronome_opt.gate.plan import Claim
 
 TYPE_CHECKING = False
@@ -23,7 +21,6 @@ FIELDS = ("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated")
 _SHOWN = 60
 _LARGEST_MS = 10**12
 _LONGEST = 64  # characters
-_FINEST = Decimal("1e-6")
 
 
 class ClaimError(Exception):
@@ -130,31 +127,24 @@ def from_milliseconds(values: Mapping[str, Any], called: Callable[[str], str], j
     if not isinstance(listed, list):
         raise ClaimError(f"{starts}: {show(listed)}: must be a list")
     claim = Claim(
-        offset_ns=nanoseconds(values.get("offset_ms"), offset),
-        period_ns=nanoseconds(values.get("period_ms"), period),
-        starts_ns=tuple(nanoseconds(start, starts) for start in listed),
-        cushion_ns=nanoseconds(values.get("cushion_ms", 0), cushion),
+        offset_ns=_nanoseconds(values.get("offset_ms"), offset),
+        period_ns=_nanoseconds(values.get("period_ms"), period),
+        starts_ns=tuple(_nanoseconds(start, starts) for start in listed),
+        cushion_ns=_nanoseconds(values.get("cushion_ms", 0), cushion),
         job=job,
         gated=values.get("gated", True),
     )
     return checked(claim, called, 10**6)
 
 
-def nanoseconds(value: Any, name: str) -> int:
-    """Return milliseconds in nanoseconds, exactly.
+def _nanoseconds(value: Any, name: str) -> int:
+    """Return milliseconds in nanoseconds, exactly; `name` is for the message.
 
-    Parameters
-    ----------
-    value
-        A number, or text that is one; a float counts as the shortest decimals that stand for it.
-    name
-        What it is called, for the message.
-
-    Raises
-    ------
-    ClaimError
-        If it is no number, is not finite, or has more than six decimals.
+    A float counts as the shortest decimals that stand for it.
     """
+    # It takes longer to import than all that a gate needs whose claim is given by a program.
+    from decimal import Decimal, InvalidOperation
+
     wrong = ClaimError(f"{name}: {show(value)}: must be a number of milliseconds, such as 12.5")
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise wrong
@@ -168,7 +158,7 @@ def nanoseconds(value: Any, name: str) -> int:
         raise wrong
     if number == 0:
         return 0
-    if number.copy_abs() >= _FINEST:
+    if number.copy_abs() >= Decimal("1e-6"):
         whole, part = number.as_integer_ratio()
         exact, rest = divmod(whole * 10**6, part)
         if not rest:

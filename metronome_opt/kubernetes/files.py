@@ -1,4 +1,4 @@
-"""Writing checked objects to a folder that a cluster can apply.
+"""Manifests as files: YAML that every reader understands alike, in a folder that kubectl applies.
 
 The folder is the old one or the new one, never a mixture: the new files are written to a folder
 beside it and moved into place when they are on disk. Only files that an export wrote are ever

@@ -1,4 +1,10 @@
-"""Objects of a cluster for a verified schedule: a capacity for each node, a claim for each task."""
+"""Objects of a cluster for a verified schedule.
+
+A capacity for each node, a claim for each task, and what the network-aware scheduler plugins take:
+AppGroup and NetworkTopology. The definitions of these two are installed with the plugins
+(kubernetes-sigs/scheduler-plugins), not by us; kinds.yaml states the fields and limits that
+upstream gives them.
+"""
 
 from __future__ import annotations
 

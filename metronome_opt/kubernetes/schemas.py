@@ -1,4 +1,4 @@
-"""Checking objects before they are written, as an API server would before it stores them.
+"""The two custom resources, and checks of objects as an API server makes them before storing them.
 
 Every object is held against the schema of its kind with unknown fields forbidden, which imitates
 strict decoding. A kind without a schema cannot be checked and is refused.

@@ -15,9 +15,8 @@ from metronome_opt.instance import Phase
 from metronome_opt.profiles.samples import QUIET, Floats, Samples
 
 if TYPE_CHECKING:
-    from metronome_opt.profiles.folding import Bins, Folded
     from metronome_opt.profiles.period import Cycles
-    from metronome_opt.profiles.steps import Fit
+    from metronome_opt.profiles.steps import Bins, Fit, Folded
 
 _NORMAL = 1.96  # standard errors on either side of 95 % of a normal distribution
 _STUDENT = 2.36  # the same if eight parts tell the standard error

@@ -23,8 +23,7 @@ from metronome_opt.control import (
     detect,
     undisturbed,
 )
-from metronome_opt.control.reading import observation
-from metronome_opt.control.watch import carry_out, claims_of
+from metronome_opt.control.watch import carry_out, claims_of, observation
 from metronome_opt.profiles import from_series
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.simulate import Conditions

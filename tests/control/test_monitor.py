@@ -20,7 +20,7 @@ from metronome_opt.control import (
     Settings,
     Verdict,
 )
-from metronome_opt.control.decide import Moved
+from metronome_opt.control.monitor import Moved
 from metronome_opt.errors import InputError
 from metronome_opt.verify import evaluate
 from tests.builders import job, network

@@ -11,8 +11,7 @@ import pytest
 
 from metronome_opt.control import Verdict
 from metronome_opt.control.metrics import Metrics
-from metronome_opt.control.reading import Read, Selector
-from metronome_opt.control.watch import MEMORY_FILE, Check, check
+from metronome_opt.control.watch import MEMORY_FILE, Check, Read, Selector, check
 from metronome_opt.errors import InputError
 from metronome_opt.profiles.prometheus import PrometheusError
 from metronome_opt.profiles.samples import Samples

@@ -1,4 +1,4 @@
-"""The objects of an export: their resources, the jobs they belong to, reading them from files."""
+"""The objects of an export: resources, the jobs they belong to, files, and the rights they take."""
 
 from __future__ import annotations
 
