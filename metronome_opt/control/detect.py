@@ -55,18 +55,9 @@ def detect(
 ) -> tuple[Finding, ...]:
     """Return what is not as claimed, job by job, then link by link.
 
-    Parameters
-    ----------
-    claims
-        What is in force.
-    observations
-        By job; one that is not named was not looked at. What others did to a job is to be taken
-        out of them before, see `metronome_opt.control.observation`: a burst that is longer than
-        claimed counts as its own change here.
-    capacities
-        Mbit/s by link, as measured.
-    tolerance
-        What is left alone.
+    A job without an observation was not looked at. What others did to a job is to be taken out
+    before, see `undisturbed`: a burst that is longer than claimed counts as its own change here.
+    Capacities are those measured, in Mbit/s by link.
 
     Raises
     ------

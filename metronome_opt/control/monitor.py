@@ -262,16 +262,8 @@ class Monitor:
         What others did to a job is taken out of its observation before, see `undisturbed`. A job
         whose changed period fits no others keeps its claim; the reason says so.
 
-        Parameters
-        ----------
-        claims
-            What is in force.
-        observations
-            By job; one that is not named was not measured.
-        now_ms
-            By the clock of the claims.
-        capacities
-            Mbit/s by link, as far as they were measured.
+        Observations are by job, and one that is not named was not measured; capacities are those
+        measured, in Mbit/s by link; `now_ms` is by the clock of the claims.
 
         Raises
         ------

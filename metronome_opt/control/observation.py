@@ -80,16 +80,8 @@ def from_profile(profile: Profile, job: Job, *, slot_ms: int, due_ms: float) -> 
        longer than at its claimed rate; where several ways are as good, because bursts are alike,
        that of least drift is taken.
 
-    Parameters
-    ----------
-    profile
-        Of one flow of the job. One without a period says nothing.
-    job
-        Its bursts as claimed, its period as stretched.
-    slot_ms
-        Length of a slot.
-    due_ms
-        A moment at which the job was to begin an iteration.
+    The profile is of one flow of the job; one without a period says nothing. The job has its bursts
+    as claimed and its period as stretched, and was to begin an iteration at `due_ms`.
     """
     period, origin = profile.period_ms, profile.origin_s
     if period is None or origin is None or not profile.bursts:
@@ -290,16 +282,8 @@ def undisturbed(
     its period and is out of the way of others, is found. If a burst is held up and computing takes
     longer as well, the latter is found only by as much as the period is longer than the burst.
 
-    Parameters
-    ----------
-    claims
-        What is in force.
-    observations
-        By job. One whose bursts are not as many as claimed is left as it is.
-    capacities
-        Mbit/s by link, as far as they were measured; else as claimed.
-    tolerance
-        What is no difference.
+    An observation whose bursts are not as many as claimed is left as it is. Capacities are those
+    measured, in Mbit/s by link; others are as claimed.
     """
     everybody = [
         _sending(claims, job, observations.get(job.name), tolerance or Tolerance())

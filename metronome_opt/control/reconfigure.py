@@ -278,14 +278,7 @@ def make_plan(claims: Claims, offsets: Mapping[str, int]) -> Plan:
 
     The order is one in which the contention is never higher than it has to be; among those, one in
     which the sum over all steps is least. Beyond ten moves, the next step is always the one that
-    leaves the least contention.
-
-    Parameters
-    ----------
-    claims
-        What is in force.
-    offsets
-        What is to be in force; a job that is not named stays.
+    leaves the least contention. A job whose offset is not named stays.
 
     Raises
     ------

@@ -73,14 +73,8 @@ def checked(
 ) -> Claim:
     """Return a claim that can be obeyed.
 
-    Parameters
-    ----------
-    claim
-        What is to be checked.
-    called
-        What each of `FIELDS` is called where the claim comes from.
-    unit_ns
-        The unit in which values are stated there.
+    `called` says what each of `FIELDS` is called where the claim comes from, and `unit_ns` is the
+    unit in which values are stated there.
 
     Raises
     ------

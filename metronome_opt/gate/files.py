@@ -114,22 +114,10 @@ class ClaimFile:
 
 
 def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
-    """Return the claim of a job that stands in a file.
+    """Return the claim of a job that stands in a file; without a job all have to be of one.
 
     All tasks of a job burst at the same time. Where their cushions differ the least one counts,
     unless it is said which task this is.
-
-    Parameters
-    ----------
-    content
-        Of the file.
-    job, task
-        Whose it is; without a job all claims have to be of one.
-
-    Raises
-    ------
-    ClaimError
-        If there is none, or none that can be obeyed.
     """
     found = list(_claims(content, job))
     if not any(whose in (job, "") for whose, _, _ in found):

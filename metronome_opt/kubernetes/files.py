@@ -51,22 +51,11 @@ def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
 
 
 def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
-    """Check objects and write them, one file for each kind; all files or none.
+    """Check objects by file and write them; all files or none. Return the files.
 
-    An interrupted export leaves the previous one whole. What was written for the same objects
-    before comes out byte for byte the same.
-
-    Parameters
-    ----------
-    manifests
-        The objects of each file.
-    directory
-        The folder: missing, empty or written by an earlier export.
-
-    Returns
-    -------
-    list of Path
-        The files, ``kustomization.yaml`` last.
+    The folder is missing, empty or written by an earlier export. An interrupted export leaves the
+    previous one whole. What was written for the same objects before comes out byte for byte the
+    same.
 
     Raises
     ------
@@ -118,19 +107,35 @@ class _Folder:
     def check(self) -> None:
         """Refuse a folder that cannot be replaced."""
         with self._writing():
-            self._check_ours()
+            if not self.target.exists():
+                return
+            if not self.target.is_dir():
+                raise InputError(f"{self.shown}: is a file; name a folder")
+            foreign = self._foreign()
+            if foreign is not None:
+                raise InputError(
+                    f"{self.shown}: holds {show(foreign)}, which no export wrote; "
+                    "move it away or name another folder"
+                )
 
     def replace(self, texts: Mapping[str, str]) -> None:
         """Make these the files of the folder."""
         with self._writing():
             self.target.parent.mkdir(parents=True, exist_ok=True)
-            with _handle(self.target.parent) as parent:
+            with _opened(self.target.parent) as parent:
                 with contextlib.suppress(OSError):  # some network file systems do not lock folders
                     fcntl.flock(parent, fcntl.LOCK_EX)
                 self._settle()
-                self._check_ours()
+                self.check()
                 try:
-                    self._fill(texts)
+                    self.fresh.mkdir()
+                    for name, text in texts.items():
+                        with (self.fresh / name).open("w", encoding="utf-8", newline="\n") as file:
+                            file.write(text)
+                            file.flush()
+                            os.fsync(file.fileno())
+                    with _opened(self.fresh) as folder:
+                        _sync(folder)
                     if self.target.exists():
                         self.target.rename(self.former)
                     self.fresh.rename(self.target)
@@ -157,18 +162,6 @@ class _Folder:
         if self.fresh.exists():
             self._remove(self.fresh)
 
-    def _check_ours(self) -> None:
-        if not self.target.exists():
-            return
-        if not self.target.is_dir():
-            raise InputError(f"{self.shown}: is a file; name a folder")
-        foreign = self._foreign()
-        if foreign is not None:
-            raise InputError(
-                f"{self.shown}: holds {show(foreign)}, which no export wrote; "
-                "move it away or name another folder"
-            )
-
     def _foreign(self) -> str | None:
         """Return the first thing in the target that no export wrote; None if it may be replaced."""
         entries = sorted(self.target.iterdir())
@@ -184,16 +177,6 @@ class _Folder:
             first = stream.readline(len(_SIGNATURE) + 2)
         return None if first.rstrip(b"\r\n") == _SIGNATURE.encode() else signed.name
 
-    def _fill(self, texts: Mapping[str, str]) -> None:
-        self.fresh.mkdir()
-        for name, text in texts.items():
-            with (self.fresh / name).open("w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-        with _handle(self.fresh) as folder:
-            _sync(folder)
-
     def _remove(self, folder: Path) -> None:
         """Remove a folder of ours, but nothing in it that an export could not have written."""
         for name in _HEADERS:
@@ -208,7 +191,7 @@ class _Folder:
 
 
 @contextlib.contextmanager
-def _handle(folder: Path) -> Iterator[int]:
+def _opened(folder: Path) -> Iterator[int]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         yield handle
@@ -255,16 +238,9 @@ _Dumper.add_representer(str, _represent_text)
 def dump_objects(
     objects: Iterable[Mapping[str, Any]], header: str = "", *, compact: bool = False
 ) -> str:
-    """Return plain values as a YAML stream, the keys in the order they have.
+    """Return plain values as a YAML stream, after comment lines, the keys in the order they have.
 
-    Parameters
-    ----------
-    objects
-        The documents.
-    header
-        Text for comment lines before the first one.
-    compact
-        For people: what holds nothing but plain values stands on one line.
+    Compact is for people: what holds nothing but plain values stands on one line.
     """
     body: str = yaml.dump_all(
         [dict(each) for each in objects],

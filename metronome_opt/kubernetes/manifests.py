@@ -46,16 +46,8 @@ def build_manifests(
 ) -> Manifests:
     """Return every object of an export by file, not yet checked against a schema.
 
-    Parameters
-    ----------
-    instance, schedule
-        The problem and its answer.
-    deployment
-        Where the tasks run.
-    group
-        API group of the claims and capacities.
-    namespace
-        Namespace of every namespaced object whose job names no other.
+    Claims and capacities are of API group `group`, and what is namespaced and of no job that names
+    another namespace is in `namespace`.
 
     Raises
     ------

@@ -94,14 +94,8 @@ class Profile:
         """Return the bursts in slots, as a claim would state them.
 
         A burst begins at the nearest slot and gets whole slots until it has ended, then the lowest
-        whole rate that carries its volume in these.
-
-        Parameters
-        ----------
-        slot_ms
-            Length of a slot.
-        period_slots
-            Slots of the period; None for the nearest number.
+        whole rate that carries its volume in these. The period has the nearest number of slots if
+        none is given.
 
         Raises
         ------

@@ -209,19 +209,10 @@ def rbac_manifests(
     account: str | None = None,
     definitions: bool = False,
 ) -> list[Manifest]:
-    """Return the roles and bindings that give somebody just the rights needed.
+    """Return the roles and bindings that give somebody just the rights needed in a namespace.
 
-    Parameters
-    ----------
-    group
-        API group of the claims.
-    namespace
-        Where the claims are.
-    user, account
-        Who is to have the rights: a user, or else a service account, ``NAMESPACE:NAME`` or
-        ``NAME``; None for the one that is called as we are.
-    definitions
-        Whether definitions are to be applied and deleted too.
+    That is a user, or else a service account, ``NAMESPACE:NAME`` or ``NAME``; without either the
+    one that is called as we are. With `definitions` they may be applied and deleted too.
 
     Raises
     ------

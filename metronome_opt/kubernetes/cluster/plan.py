@@ -198,17 +198,15 @@ def plan_delete(
     Parameters
     ----------
     connection
-        Where; its namespace counts where no export names one and not all are meant.
+        Its namespace counts where no export names one and not all are meant.
     group
         API group of the claims.
     desired
         The jobs of this export; None for others.
     names
         Jobs by their own names or their labels; None for all, or those of the export.
-    capacities
-        Capacities and topologies as well: those of the export, else all.
-    definitions
-        The definitions as well.
+    capacities, definitions
+        These as well: capacities and topologies of the export, else all.
     everywhere
         Jobs and topologies of all namespaces.
 
@@ -256,21 +254,9 @@ def try_out(
 ) -> Plan:
     """Have the server try every action of a plan; nothing is changed.
 
-    Parameters
-    ----------
-    connection
-        Where.
-    plan
-        What to try.
-    force
-        Take fields away from other managers.
-    tell
-        Called with how many actions of how many have been tried.
-
-    Returns
-    -------
-    Plan
-        Without actions that would change nothing, and with what the server refuses.
+    Returned is the plan without actions that would change nothing, and with what the server
+    refuses. With `force` fields are taken away from other managers; `tell` is called with how many
+    actions of how many have been tried.
 
     Raises
     ------
@@ -324,16 +310,8 @@ def carry_out(
     independent of one another, so one that fails leaves the others; if the server is gone, no
     further one is begun.
 
-    Parameters
-    ----------
-    connection, plan
-        Where to do what.
-    force
-        Take fields away from other managers.
-    stopped
-        Asked before each part is begun; those begun are finished.
-    tell
-        Called with how many parts of how many are done with.
+    With `force` fields are taken away from other managers. `stopped` is asked before each part is
+    begun; those begun are finished. `tell` is called with how many parts of how many are done with.
     """
     gone = threading.Event()
 

@@ -35,24 +35,12 @@ _Ways = dict[tuple[str, str], int]  # by origin and destination
 
 @dataclass(frozen=True)
 class _Machine:
-    """A node whose interface is known.
+    """A node whose interface is known."""
 
-    Attributes
-    ----------
-    found
-        The Node, or the capacity if there is none.
-    has
-        What pods may take; None without a Node.
-    interface, uplink
-        The link that is its own, and the one that it shares if there is one.
-    zone, region
-        Where it stands; None where unknown.
-    """
-
-    found: Found
-    has: Resources | None
-    interface: _Link
-    uplink: _Link | None
+    found: Found  # the Node, or the capacity if there is none
+    has: Resources | None  # what pods may take; None without a Node
+    interface: _Link  # its own
+    uplink: _Link | None  # the one that it shares, if there is one
     zone: str | None
     region: str | None
 
@@ -294,21 +282,11 @@ _Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64
 
 @dataclass(frozen=True)
 class Imported:
-    """A scenario that was made of a cluster's objects.
+    """A scenario that was made of a cluster's objects."""
 
-    Attributes
-    ----------
-    document
-        The scenario as it is written.
-    problem
-        What it comes to.
-    notes
-        What was passed over, left out or assumed, a line each.
-    """
-
-    document: Mapping[str, Any]
+    document: Mapping[str, Any]  # the scenario as it is written
     problem: Problem
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what was passed over, left out or assumed, a line each
 
     def text(self) -> str:
         """Return the scenario as a file, its notes as comments before it."""

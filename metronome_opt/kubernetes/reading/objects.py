@@ -34,21 +34,11 @@ _LARGEST = 2**63 - 1  # integers of Kubernetes have 64 bits
 
 @dataclass(frozen=True)
 class Field:
-    """A value and where it stands.
+    """A value and where it stands."""
 
-    Attributes
-    ----------
-    value
-        What is there; None if nothing is, which to Kubernetes is the same as null.
-    where
-        The object: its file, kind and name.
-    path
-        The place in the object.
-    """
-
-    value: Any
-    where: str
-    path: tuple[str | int, ...] = ()
+    value: Any  # None if nothing is there, which to Kubernetes is the same as null
+    where: str  # the object: its file, kind and name
+    path: tuple[str | int, ...] = ()  # the place in the object
 
     def __bool__(self) -> bool:
         """Whether anything is there."""
