@@ -28,6 +28,25 @@ class MissingBackendError(MetronomeError, ImportError):
     exit_status = 2
 
 
+class RemoteError(MetronomeError):
+    """A server refused, or gave no answer that can be used.
+
+    Parameters
+    ----------
+    message
+        The line; it is to contain no credentials.
+    passing
+        Asking again may bring something else.
+    wait_s
+        Seconds for which the server asked to be left alone; 0 where it did not say.
+    """
+
+    def __init__(self, message: str, *, passing: bool = False, wait_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.passing = passing
+        self.wait_s = wait_s
+
+
 class SolverError(MetronomeError, RuntimeError):
     """A back end failed or said something that is not understood."""
 

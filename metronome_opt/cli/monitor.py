@@ -136,9 +136,8 @@ def monitor(
     if dashboard is not None:
         _write_dashboard(dashboard)
     with _metrics(metrics, listen) as told:
-        from metronome_opt.control.decide import Settings
-        from metronome_opt.control.reading import DEFAULT_SELECTOR, Selector
-        from metronome_opt.control.watch import check
+        from metronome_opt.control.monitor import Settings
+        from metronome_opt.control.watch import DEFAULT_SELECTOR, Selector, check
         from metronome_opt.profiles.prometheus import Prometheus
 
         look = partial(

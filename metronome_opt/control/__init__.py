@@ -1,13 +1,17 @@
 """Control: hold what jobs do against what they claim, and re-phase as few of them as need be."""
 
 from metronome_opt.control.claims import Claims
-from metronome_opt.control.contention import undisturbed
-from metronome_opt.control.decide import Memory, Settings, Verdict
-from metronome_opt.control.detect import Finding, Kind, Tolerance, detect
-from metronome_opt.control.monitor import Contention, Decision, Monitor
-from metronome_opt.control.observation import Observation, from_profile
-from metronome_opt.control.plan import Plan, Step, make_plan
-from metronome_opt.control.reconfigure import Reconfiguration, rephase_one, resolve
+from metronome_opt.control.detect import Finding, Kind, detect
+from metronome_opt.control.monitor import Contention, Decision, Memory, Monitor, Settings, Verdict
+from metronome_opt.control.observation import Observation, Tolerance, from_profile, undisturbed
+from metronome_opt.control.reconfigure import (
+    Plan,
+    Reconfiguration,
+    Step,
+    make_plan,
+    rephase_one,
+    resolve,
+)
 from metronome_opt.profiles import Burst
 
 __all__ = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from metronome_opt.control.claims import Claims, signed
-from metronome_opt.control.observation import Observation
+from metronome_opt.control.observation import Observation, Tolerance
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Job, Phase
 from metronome_opt.profiles import Burst
@@ -47,20 +47,6 @@ class Finding:
         return f"{self.name}: {self.what} {self.measured:,.6g} instead of {self.claimed:,.6g}"
 
 
-@dataclass(frozen=True)
-class Tolerance:
-    """What is left alone. A phase may be off by the cushion of its job, or half a slot."""
-
-    period: float = 0.01  # share of the period, but half a slot at least
-    traffic: float = 0.1  # share of volume or length of a burst; of a length one slot at least
-    start: float = 0.05  # share of the period by which a burst is elsewhere, one slot at least
-    capacity: float = 0.05  # share of the capacity
-
-    def of_period(self, period_ms: float, slot_ms: int, error_ms: float) -> float:
-        """Return by how many ms a period may be off that is known up to an error."""
-        return max(self.period * period_ms, slot_ms / 2, error_ms)
-
-
 def detect(
     claims: Claims,
     observations: Mapping[str, Observation],
@@ -69,18 +55,9 @@ def detect(
 ) -> tuple[Finding, ...]:
     """Return what is not as claimed, job by job, then link by link.
 
-    Parameters
-    ----------
-    claims
-        What is in force.
-    observations
-        By job; one that is not named was not looked at. What others did to a job is to be taken
-        out of them before, see `metronome_opt.control.contention`: a burst that is longer than
-        claimed counts as its own change here.
-    capacities
-        Mbit/s by link, as measured.
-    tolerance
-        What is left alone.
+    A job without an observation was not looked at. What others did to a job is to be taken out
+    before, see `undisturbed`: a burst that is longer than claimed counts as its own change here.
+    Capacities are those measured, in Mbit/s by link.
 
     Raises
     ------

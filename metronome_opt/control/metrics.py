@@ -10,8 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from metronome_opt.control.decide import Verdict
 from metronome_opt.control.detect import Kind
+from metronome_opt.control.monitor import Verdict
 from metronome_opt.errors import InputError, MissingBackendError, show
 from metronome_opt.verify import evaluate
 

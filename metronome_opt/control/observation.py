@@ -1,13 +1,13 @@
-"""What was measured of a job, and how a profile of its throughput is laid over what it claims."""
+"""What was measured of a job, laid over what it claims, and what others did taken out of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from metronome_opt.control.claims import signed
+from metronome_opt.control.claims import Claims, signed
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Job, Phase
 from metronome_opt.profiles import Burst, Profile
@@ -17,6 +17,20 @@ _SLOW = 0.5  # of a rate
 _MOST_TIMES = 4  # iterations that a profile may take for one
 _ALIKE = 0.2  # of a claimed volume: how far those of such iterations may be off
 _IN_PLACE = 0.1  # of the period: how far their bursts may be off the place of one another
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What is left alone. A phase may be off by the cushion of its job, or half a slot."""
+
+    period: float = 0.01  # share of the period, but half a slot at least
+    traffic: float = 0.1  # share of volume or length of a burst; of a length one slot at least
+    start: float = 0.05  # share of the period by which a burst is elsewhere, one slot at least
+    capacity: float = 0.05  # share of the capacity
+
+    def of_period(self, period_ms: float, slot_ms: int, error_ms: float) -> float:
+        """Return by how many ms a period may be off that is known up to an error."""
+        return max(self.period * period_ms, slot_ms / 2, error_ms)
 
 
 @dataclass(frozen=True)
@@ -66,16 +80,8 @@ def from_profile(profile: Profile, job: Job, *, slot_ms: int, due_ms: float) -> 
        longer than at its claimed rate; where several ways are as good, because bursts are alike,
        that of least drift is taken.
 
-    Parameters
-    ----------
-    profile
-        Of one flow of the job. One without a period says nothing.
-    job
-        Its bursts as claimed, its period as stretched.
-    slot_ms
-        Length of a slot.
-    due_ms
-        A moment at which the job was to begin an iteration.
+    The profile is of one flow of the job; one without a period says nothing. The job has its bursts
+    as claimed and its period as stretched, and was to begin an iteration at `due_ms`.
     """
     period, origin = profile.period_ms, profile.origin_s
     if period is None or origin is None or not profile.bursts:
@@ -247,3 +253,162 @@ def _pieces(start: float, length: float, period: float) -> Iterator[tuple[float,
     yield begin, min(begin + length, period)
     if begin + length > period:
         yield 0.0, begin + length - period
+
+
+def undisturbed(
+    claims: Claims,
+    observations: Mapping[str, Observation],
+    capacities: Mapping[str, float] | None = None,
+    tolerance: Tolerance | None = None,
+) -> dict[str, Observation]:
+    """Return what would have been measured had nobody held up anybody.
+
+    A burst that is held up carries what it has to in more time. So if a burst
+
+    - is longer than its volume takes at its claimed rate, and
+    - can have been held up: on one of its links it and those that it meets ask for more together
+      than the link carries,
+
+    it is taken to have the claimed rate, and what it took longer is taken off the beginnings of
+    the bursts after it and off the period, as far as these are late. A job with slack makes up for
+    it in the same iteration, so that its period is the claimed one all the same.
+
+    Bursts meet if they coincide as measured, or as claimed where nothing was measured. Those of a
+    job whose iterations are not as long as claimed slide along those of others; they may have met
+    any.
+
+    From outside some things cannot be told apart. A job that sends more slowly by itself is taken
+    for held up as long as it may meet others; only one that is alone on its links, or that keeps
+    its period and is out of the way of others, is found. If a burst is held up and computing takes
+    longer as well, the latter is found only by as much as the period is longer than the burst.
+
+    An observation whose bursts are not as many as claimed is left as it is. Capacities are those
+    measured, in Mbit/s by link; others are as claimed.
+    """
+    everybody = [
+        _sending(claims, job, observations.get(job.name), tolerance or Tolerance())
+        for job in claims.running.jobs
+    ]
+    carries = {link.name: float(link.capacity) for link in claims.instance.links}
+    carries |= capacities or {}
+    alone = dict(observations)
+    for mine in everybody:
+        job, seen = mine.job, observations.get(mine.job.name)
+        if seen is not None and seen.bursts and len(seen.bursts) == len(job.phases):
+            alone[job.name] = _alone_of(mine, seen, claims.instance.slot_ms, everybody, carries)
+    return alone
+
+
+@dataclass(frozen=True)
+class _Sending:
+    """When and how fast a job sends, as far as it is known."""
+
+    job: Job
+    bursts: tuple[tuple[float, float], ...]  # begin by the clock of the claims, and length, in ms
+    rate: float
+    doubt_ms: float  # by how much they may be earlier or later
+    slides: bool  # it does not keep its period, or it is not known when it sends
+
+
+def _sending(claims: Claims, job: Job, seen: Observation | None, tolerance: Tolerance) -> _Sending:
+    slot_ms = claims.instance.slot_ms
+    rate = float(max(phase.rate for phase in job.phases))
+    begin, doubt = claims.due_ms(job.name), float(claims.cushions.get(job.name, 0) * slot_ms)
+    bursts = [(float(phase.start * slot_ms), float(phase.length * slot_ms)) for phase in job.phases]
+    slides = False
+    if seen is not None:
+        if seen.gone:
+            bursts = []
+        elif seen.bursts:
+            bursts = [(burst.start_ms, burst.length_ms) for burst in seen.bursts]
+            rate = max(rate, *(burst.rate_mbps for burst in seen.bursts))
+        if seen.origin_ms is not None:
+            begin, doubt = seen.origin_ms, seen.origin_error_ms
+        claimed = float(job.period * slot_ms)
+        off = 0.0 if seen.period_ms is None else abs(seen.period_ms - claimed)
+        allowed = tolerance.of_period(claimed, slot_ms, seen.period_error_ms)
+        slides = seen.origin_ms is None or off > allowed
+    placed = tuple((begin + start, length) for start, length in bursts)
+    return _Sending(job, placed, rate, doubt, slides)
+
+
+def _can_be_held_up(
+    mine: _Sending,
+    burst: tuple[float, float],
+    rate: int,
+    slot_ms: int,
+    everybody: list[_Sending],
+    carries: Mapping[str, float],
+) -> bool:
+    """Whether a link of a job carries less than its burst and those that it meets ask for."""
+    asked = {link: float(flows * rate) for link, flows in mine.job.links.items()}
+    for other in everybody:
+        shared = asked.keys() & other.job.links.keys()
+        if other is not mine and shared and _meets(mine, burst, other, slot_ms):
+            for link in shared:
+                asked[link] += other.job.links[link] * other.rate
+    return any(asked[link] > carries[link] for link in asked)
+
+
+def _meets(mine: _Sending, burst: tuple[float, float], other: _Sending, slot_ms: int) -> bool:
+    """Whether a burst coincides with one of another job in some iteration of both."""
+    if mine.slides or other.slides:
+        return bool(other.bursts)
+    every = math.gcd(mine.job.period, other.job.period) * slot_ms
+    doubt = mine.doubt_ms + other.doubt_ms
+    begin, length = burst
+    return any(
+        (start - begin + doubt) % every < length + 2 * doubt
+        or (begin - start + doubt) % every < theirs + 2 * doubt
+        for start, theirs in other.bursts
+    )
+
+
+def _alone_of(
+    mine: _Sending,
+    seen: Observation,
+    slot_ms: int,
+    everybody: list[_Sending],
+    carries: Mapping[str, float],
+) -> Observation:
+    """Return what would have been measured of one job, of which as many bursts were as claimed."""
+    bursts = seen.bursts or ()
+    phases = sorted(mine.job.phases, key=lambda phase: phase.start)
+    longer = []
+    for burst, placed, phase in zip(bursts, mine.bursts, phases, strict=True):
+        more = burst.longer_than_at(phase.rate)
+        held = more and _can_be_held_up(mine, placed, phase.rate, slot_ms, everybody, carries)
+        longer.append(more if held else 0.0)
+    lost = sum(longer)
+    if not lost:
+        return seen
+    claimed_ms = float(mine.job.period * slot_ms)
+    doubt = sum(burst.length_error_ms for burst, more in zip(bursts, longer, strict=True) if more)
+    dues = [float(phase.start * slot_ms) for phase in phases]
+    return replace(
+        seen,
+        period_ms=None if seen.period_ms is None else _less(seen.period_ms, lost, claimed_ms),
+        period_error_ms=seen.period_error_ms + doubt,
+        bursts=tuple(_put_back(bursts, dues, longer, claimed_ms)),
+    )
+
+
+def _put_back(
+    bursts: tuple[Burst, ...], dues: list[float], longer: list[float], period_ms: float
+) -> Iterator[Burst]:
+    lost = 0.0
+    for burst, due, more in zip(bursts, dues, longer, strict=True):
+        start = due + signed(burst.start_ms - due, period_ms)
+        length = burst.length_ms - more
+        yield replace(
+            burst,
+            start_ms=_less(start, lost, due),
+            length_ms=length,
+            rate_mbps=burst.volume / length,
+        )
+        lost += more
+
+
+def _less(measured: float, lost: float, claimed: float) -> float:
+    """Return what was measured less what was lost, but not beyond what was claimed."""
+    return min(measured, max(claimed, measured - lost))

@@ -6,6 +6,7 @@ from metronome_opt.gate.plan import Claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 LONGEST_NS = 3600 * 10**9
@@ -14,7 +15,12 @@ LONGEST_NS = 3600 * 10**9
 MOST_BURSTS = 1024
 """In an iteration, as claims limit it."""
 
+FIELDS = ("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated")
+"""What a claim has, as people state it."""
+
 _SHOWN = 60
+_LARGEST_MS = 10**12
+_LONGEST = 64  # characters
 
 
 class ClaimError(Exception):
@@ -22,19 +28,6 @@ class ClaimError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
-
-
-class Names:
-    """What the values of a claim are called where it comes from, and their unit in nanoseconds."""
-
-    def __init__(
-        self, offset: str, period: str, starts: str, cushion: str, gated: str, unit: int
-    ) -> None:
-        self.offset, self.period, self.starts, self.cushion = offset, period, starts, cushion
-        self.gated, self.unit = gated, unit
-
-
-_NANOSECONDS = Names("offset_ns", "period_ns", "starts_ns", "cushion_ns", "gated", 1)
 
 
 def show(value: object) -> str:
@@ -66,53 +59,105 @@ def whole(value: Any, name: str) -> int:
     return value
 
 
-def truth(value: Any, name: str) -> bool:
-    """Return a value that has to be true or false.
-
-    Raises
-    ------
-    ClaimError
-        If it is neither.
-    """
+def _truth(value: Any, name: str) -> None:
     if not isinstance(value, bool):
         raise ClaimError(f"{name}: {show(value)}: must be true or false")
-    return value
 
 
-def checked(claim: Claim, names: Names = _NANOSECONDS) -> Claim:
+def _in_nanoseconds(key: str) -> str:
+    return key.replace("_ms", "_ns")
+
+
+def checked(
+    claim: Claim, called: Callable[[str], str] = _in_nanoseconds, unit_ns: int = 1
+) -> Claim:
     """Return a claim that can be obeyed.
+
+    `called` says what each of `FIELDS` is called where the claim comes from, and `unit_ns` is the
+    unit in which values are stated there.
 
     Raises
     ------
     ClaimError
-        If it cannot.
+        If it cannot be obeyed.
     """
+    offset, period_name, starts, cushion, gated = map(called, FIELDS)
 
     def fault(name: str, value: int, rule: str) -> ClaimError:
-        return ClaimError(f"{name}: {_number(value, names.unit)}: {rule}")
+        return ClaimError(f"{name}: {_number(value, unit_ns)}: {rule}")
 
-    period = whole(claim.period_ns, names.period)
+    period = whole(claim.period_ns, period_name)
     if period <= 0:
-        raise fault(names.period, period, "must be positive")
+        raise fault(period_name, period, "must be positive")
     if period > LONGEST_NS:
-        raise fault(names.period, period, "longer than an hour; check the unit")
-    within = f"must be from 0 to below the period, {_number(period, names.unit)}"
-    if not 0 <= whole(claim.offset_ns, names.offset) < period:
-        raise fault(names.offset, claim.offset_ns, within)
-    if whole(claim.cushion_ns, names.cushion) < 0:
-        raise fault(names.cushion, claim.cushion_ns, "must be at least 0")
+        raise fault(period_name, period, "longer than an hour; check the unit")
+    within = f"must be from 0 to below the period, {_number(period, unit_ns)}"
+    if not 0 <= whole(claim.offset_ns, offset) < period:
+        raise fault(offset, claim.offset_ns, within)
+    if whole(claim.cushion_ns, cushion) < 0:
+        raise fault(cushion, claim.cushion_ns, "must be at least 0")
     if not 1 <= len(claim.starts_ns) <= MOST_BURSTS:
         count = len(claim.starts_ns)
-        raise ClaimError(f"{names.starts}: {count} bursts: must be from 1 to {MOST_BURSTS}")
-    before = -1
-    for start in claim.starts_ns:
-        if not 0 <= whole(start, names.starts) < period:
-            raise fault(names.starts, start, within)
+        raise ClaimError(f"{starts}: {count} bursts: must be from 1 to {MOST_BURSTS}")
+    for start, before in zip(claim.starts_ns, (-1, *claim.starts_ns), strict=False):
+        if not 0 <= whole(start, starts) < period:
+            raise fault(starts, start, within)
         if start <= before:
-            raise fault(names.starts, start, "must be after the one before; state them in order")
-        before = start
-    truth(claim.gated, names.gated)
+            raise fault(starts, start, "must be after the one before; state them in order")
+    _truth(claim.gated, gated)
     return claim
+
+
+def from_milliseconds(values: Mapping[str, Any], called: Callable[[str], str], job: str) -> Claim:
+    """Return the claim of a job that is stated in milliseconds, by `FIELDS`.
+
+    Raises
+    ------
+    ClaimError
+        If it cannot be obeyed.
+    """
+    offset, period, starts, cushion, _ = map(called, FIELDS)
+    listed = values.get("starts_ms", [0])
+    if not isinstance(listed, list):
+        raise ClaimError(f"{starts}: {show(listed)}: must be a list")
+    claim = Claim(
+        offset_ns=_nanoseconds(values.get("offset_ms"), offset),
+        period_ns=_nanoseconds(values.get("period_ms"), period),
+        starts_ns=tuple(_nanoseconds(start, starts) for start in listed),
+        cushion_ns=_nanoseconds(values.get("cushion_ms", 0), cushion),
+        job=job,
+        gated=values.get("gated", True),
+    )
+    return checked(claim, called, 10**6)
+
+
+def _nanoseconds(value: Any, name: str) -> int:
+    """Return milliseconds in nanoseconds, exactly; `name` is for the message.
+
+    A float counts as the shortest decimals that stand for it.
+    """
+    # It takes longer to import than all that a gate needs whose claim is given by a program.
+    from decimal import Decimal, InvalidOperation
+
+    wrong = ClaimError(f"{name}: {show(value)}: must be a number of milliseconds, such as 12.5")
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
+        raise wrong
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise wrong
+    try:
+        number = Decimal(str(value).strip())
+    except (InvalidOperation, ValueError):
+        raise wrong from None
+    if not number.is_finite() or number.copy_abs() >= _LARGEST_MS:
+        raise wrong
+    if number == 0:
+        return 0
+    if number.copy_abs() >= Decimal("1e-6"):
+        whole, part = number.as_integer_ratio()
+        exact, rest = divmod(whole * 10**6, part)
+        if not rest:
+            return exact
+    raise ClaimError(f"{name}: {show(value)}: finer than a nanosecond; give at most 6 decimals")
 
 
 def _number(value: int, unit: int) -> str:

@@ -13,22 +13,14 @@ from __future__ import annotations
 
 import os
 
-from metronome_opt.gate.checks import ClaimError, Names, checked, show
-from metronome_opt.gate.plan import Claim
+from metronome_opt.gate.checks import FIELDS, ClaimError, from_milliseconds, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_NAMES = Names(
-    "METRONOME_OFFSET_MS",
-    "METRONOME_PERIOD_MS",
-    "METRONOME_STARTS_MS",
-    "METRONOME_CUSHION_MS",
-    "METRONOME_GATED",
-    10**6,
-)
+    from metronome_opt.gate.plan import Claim
 
 
 def settings(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[str]]:
@@ -66,25 +58,24 @@ def settings(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[st
     return asked, faults
 
 
+def _variable(key: str) -> str:
+    return f"METRONOME_{key.upper()}"
+
+
 def _claim(given: Mapping[str, str], job: str) -> Claim | None:
     """Return the claim that stands in the variables themselves; None if there is none."""
-    from metronome_opt.gate.milliseconds import nanoseconds
-
-    names = (_NAMES.offset, _NAMES.period, _NAMES.starts, _NAMES.cushion, _NAMES.gated)
-    stated = [name for name in names if name in given]
-    if not stated:
+    values: dict[str, Any] = {
+        key: given[_variable(key)] for key in FIELDS if _variable(key) in given
+    }
+    if not values:
         return None
-    for name in names[:2]:
-        if name not in given:
-            raise ClaimError(f"{name}: not set, though {stated[0]} is; set it as well")
-    starts = given.get(_NAMES.starts, "0").split(",")
-    gated: Any = given.get(_NAMES.gated, "true")
-    claim = Claim(
-        offset_ns=nanoseconds(given[_NAMES.offset], _NAMES.offset),
-        period_ns=nanoseconds(given[_NAMES.period], _NAMES.period),
-        starts_ns=tuple(nanoseconds(start, _NAMES.starts) for start in starts),
-        cushion_ns=nanoseconds(given.get(_NAMES.cushion, "0"), _NAMES.cushion),
-        job=job,
-        gated={"true": True, "false": False}.get(gated.lower(), gated),
-    )
-    return checked(claim, _NAMES)
+    for key in FIELDS[:2]:
+        if key not in values:
+            stated = _variable(next(iter(values)))
+            raise ClaimError(f"{_variable(key)}: not set, though {stated} is; set it as well")
+    if "starts_ms" in values:
+        values["starts_ms"] = values["starts_ms"].split(",")
+    if "gated" in values:
+        stated = values["gated"]
+        values["gated"] = {"true": True, "false": False}.get(stated.lower(), stated)
+    return from_milliseconds(values, _variable, job)

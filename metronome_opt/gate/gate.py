@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from weakref import WeakSet
 
 from metronome_opt.gate.burst import Burst
 from metronome_opt.gate.checks import ClaimError, checked, show
-from metronome_opt.gate.forks import GATES
 from metronome_opt.gate.measured import Measured
 from metronome_opt.gate.plan import Claim, Plan
 
@@ -111,7 +111,7 @@ class Gate:
             from metronome_opt.gate.sinks import open_sinks
 
             self._sinks = open_sinks(self, record, metrics)
-        GATES.add(self)
+        _GATES.add(self)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None, **options: Any) -> Gate:
@@ -422,3 +422,15 @@ class Gate:
 def _number(phase: object) -> int:
     """Return which burst it is said to be, where no claim says how many there are."""
     return phase if isinstance(phase, int) and phase > 0 else 0
+
+
+_GATES: WeakSet[Gate] = WeakSet()
+
+
+def _forget() -> None:
+    """Let the gates of a forked process, such as one that loads data, neither record nor answer."""
+    for gate in list(_GATES):
+        gate.forget()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -75,14 +75,8 @@ class Measured:
     def text(self, claim: Claim | None, current: Burst | None, now: int) -> str:
         """Return all series in the text format of Prometheus.
 
-        Parameters
-        ----------
-        claim
-            The one that is obeyed.
-        current
-            The burst that is under way, or waits.
-        now
-            By the steady clock.
+        Told are the claim that is obeyed, the burst that is under way or waits, and the time now by
+        the steady clock.
         """
         sent = self._totals["sent_bytes"]
         if current is not None and current.began >= 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from metronome_opt.gate.burst import Burst
@@ -21,11 +21,11 @@ _CREATE = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
 _REPLACE = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC
 
 
-class Sink(Protocol):
+class _Sink:
     """What gets to know of every burst."""
 
     def add(self, ended: list[Burst]) -> None:
-        """Take note of some bursts that have ended."""
+        """Take note of some bursts that have ended; who gives totals need not."""
 
     def write(self) -> None:
         """Write what is not written yet; called once a second, after a burst."""
@@ -37,12 +37,12 @@ class Sink(Protocol):
         """Leave everything to the process that this one was forked from."""
 
 
-def open_sinks(gate: Gate, record: Path | None, metrics: Path | None) -> list[Sink]:
+def open_sinks(gate: Gate, record: Path | None, metrics: Path | None) -> list[_Sink]:
     """Return what was asked for, as far as it can be had."""
-    sinks: list[Sink] = []
+    sinks: list[_Sink] = []
     if record:
         try:
-            sinks.append(Record(gate, os.fspath(record)))
+            sinks.append(_Record(gate, os.fspath(record)))
         except (OSError, ValueError, TypeError) as error:
             gate.warn(f"{record}: {_why(error)}; bursts are not recorded")
     if metrics:
@@ -55,18 +55,16 @@ def open_sinks(gate: Gate, record: Path | None, metrics: Path | None) -> list[Si
     return sinks
 
 
-def _metrics(gate: Gate, metrics: str) -> Sink:
+def _metrics(gate: Gate, metrics: str) -> _Sink:
     if metrics.endswith(".prom"):
-        return TextFile(gate, metrics)
+        return _TextFile(gate, metrics)
     host, _, port = metrics.rpartition(":")
     if not host or not port.isascii() or not port.isdigit():
         raise ValueError("must be HOST:PORT, or a path that ends in .prom")
-    from metronome_opt.gate.serving import Server
-
-    return Server(gate, host.removeprefix("[").removesuffix("]"), int(port))
+    return _Server(gate, host.removeprefix("[").removesuffix("]"), int(port))
 
 
-class Record:
+class _Record(_Sink):
     """A file with a line of JSON for each burst, appended once a second.
 
     A line has ``at``, when the burst began, in seconds since the epoch; ``iteration`` and
@@ -123,16 +121,13 @@ class Record:
         )
 
 
-class TextFile:
+class _TextFile(_Sink):
     """A file of metrics, as the textfile collector of node_exporter reads them."""
 
     def __init__(self, gate: Gate, path: str) -> None:
         self._gate, self._path = gate, path
         self._fresh = f"{path}.{os.getpid()}.tmp"
         self._open = True
-
-    def add(self, ended: list[Burst]) -> None:
-        """Do nothing: what is written are totals."""
 
     def close(self) -> None:
         """Write the last totals."""
@@ -157,6 +152,64 @@ class TextFile:
         except OSError as error:
             self._open = False
             self._gate.warn(f"{self._path}: {_why(error)}; no metrics are written any more")
+
+
+class _Server(_Sink):
+    """Answers to scrapes over HTTP, from threads of their own.
+
+    Attributes
+    ----------
+    address
+        Host and port that it listens on.
+    """
+
+    def __init__(self, gate: Gate, host: str, port: int) -> None:
+        # These take longer to import than all that other gates need.
+        import socket
+        import socketserver
+        import threading
+        from http.server import BaseHTTPRequestHandler
+
+        class Listener(socketserver.ThreadingTCPServer):
+            daemon_threads = True  # one that is slow holds up neither others nor the end
+            block_on_close = False
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            allow_reuse_address = True
+
+            def handle_error(self, *_: Any) -> None:
+                """Say nothing of scrapers that hang up."""
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 2  # seconds, for one that asks nothing
+
+            def do_GET(self) -> None:
+                """Answer a scrape."""
+                known = self.path.partition("?")[0] in ("/", "/metrics")
+                body = gate.metrics().encode() if known else b"try /metrics\n"
+                self.send_response(200 if known else 404)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing of scrapes."""
+
+        self._server = Listener((host, port), Handler)
+        self.address: tuple[str, int] = self._server.socket.getsockname()[:2]
+        thread = threading.Thread(
+            target=self._server.serve_forever, name="metronome-gate-metrics", daemon=True
+        )
+        thread.start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def drop(self) -> None:
+        """Close the socket of a process that was forked, in which no thread listens to it."""
+        self._server.socket.close()
 
 
 def _write(file: int, text: str) -> None:

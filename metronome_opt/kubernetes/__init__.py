@@ -1,8 +1,8 @@
 """Kubernetes objects for a schedule: custom resource definitions, capacities, claims."""
 
-from metronome_opt.kubernetes.check import Manifest, Manifests, check_manifests
-from metronome_opt.kubernetes.claims import VerificationError, build_manifests, export_claims
-from metronome_opt.kubernetes.write import check_folder, is_written, write_manifests
+from metronome_opt.kubernetes.files import check_folder, is_written, write_manifests
+from metronome_opt.kubernetes.manifests import VerificationError, build_manifests, export_claims
+from metronome_opt.kubernetes.schemas import Manifest, Manifests, check_manifests
 
 __all__ = [
     "Manifest",

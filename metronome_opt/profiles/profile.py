@@ -15,9 +15,8 @@ from metronome_opt.instance import Phase
 from metronome_opt.profiles.samples import QUIET, Floats, Samples
 
 if TYPE_CHECKING:
-    from metronome_opt.profiles.folding import Bins, Folded
     from metronome_opt.profiles.period import Cycles
-    from metronome_opt.profiles.steps import Fit
+    from metronome_opt.profiles.steps import Bins, Fit, Folded
 
 _NORMAL = 1.96  # standard errors on either side of 95 % of a normal distribution
 _STUDENT = 2.36  # the same if eight parts tell the standard error
@@ -95,14 +94,8 @@ class Profile:
         """Return the bursts in slots, as a claim would state them.
 
         A burst begins at the nearest slot and gets whole slots until it has ended, then the lowest
-        whole rate that carries its volume in these.
-
-        Parameters
-        ----------
-        slot_ms
-            Length of a slot.
-        period_slots
-            Slots of the period; None for the nearest number.
+        whole rate that carries its volume in these. The period has the nearest number of slots if
+        none is given.
 
         Raises
         ------

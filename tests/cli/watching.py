@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from metronome_opt.__main__ import main
-from metronome_opt.profiles.prometheus import NODE_COUNTER
 from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.store import Store
 from tests.control.wires import claim, state_of
 from tests.prometheus.history import EPOCH_S
+
+NODE_COUNTER = "node_network_transmit_bytes_total"
 
 SELECTOR = f'{NODE_COUNTER}{{device="$pod"}}'
 NOW_S = EPOCH_S + 119

@@ -23,8 +23,7 @@ from metronome_opt.control import (
     detect,
     undisturbed,
 )
-from metronome_opt.control.reading import observation
-from metronome_opt.control.watch import carry_out, claims_of
+from metronome_opt.control.watch import carry_out, claims_of, observation
 from metronome_opt.profiles import from_series
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.simulate import Conditions
@@ -160,12 +159,6 @@ def test_a_claim_is_put_right_without_what_others_did() -> None:
     after = decision.claims.instance.job("a")
     assert [(each.start, each.length, each.rate) for each in after.phases] == [(0, 15, 80)]
     assert after.period == 48  # of 5 ms: 265 less 25
-
-
-@given(running())
-def test_who_does_as_claimed_is_not_changed(claims: Claims) -> None:
-    seen = obedient(claims)
-    assert undisturbed(claims, seen) == seen
 
 
 @given(running(), st.data())

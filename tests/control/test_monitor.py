@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from fractions import Fraction
 
@@ -21,7 +20,7 @@ from metronome_opt.control import (
     Settings,
     Verdict,
 )
-from metronome_opt.control.decide import Moved
+from metronome_opt.control.monitor import Moved
 from metronome_opt.errors import InputError
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
@@ -107,20 +106,6 @@ def test_a_job_that_flaps_is_moved_less_and_less_often() -> None:
     assert 2 < len(moved) < 20
     assert all(sum(1 for at in moved if start <= at < start + 10_000) <= 3 for start in moved)
     assert gaps[-1] >= gaps[0]
-
-
-def test_an_important_job_that_drifted_makes_the_others_move() -> None:
-    instance = network(
-        job("heavy", 40, (0, 10, 80), weight=9, current_offset=0),
-        job("light", 40, (0, 10, 80), current_offset=12),
-    )
-    claims = Claims(instance)
-    decision = Monitor(AT_ONCE).check(claims, obedient(claims, late_ms={"heavy": 35.0}), 0.0)
-    assert decision.kind is Verdict.REPHASE
-    assert decision.plan is not None
-    assert [step.job for step in decision.plan.steps] == ["light"]
-    assert decision.claims is not None
-    assert decision.claims.offsets == {"heavy": 7, "light": 17}
 
 
 def slightly_late() -> tuple[Claims, dict[str, Observation]]:
@@ -243,17 +228,3 @@ def test_two_blocks_that_are_wrong_are_solved_both() -> None:
     assert decision.kind is Verdict.ALL
     assert decision.contention is not None
     assert decision.contention.planned == 0
-
-
-@given(drifted())
-@examples(25, deadline=None)
-def test_a_memory_can_be_stored_and_resumed(case: tuple[Claims, dict[str, Observation]]) -> None:
-    claims, seen = case
-    kept, stored = Monitor(Settings(large=1e9)), Monitor(Settings(large=1e9))
-    for at in range(3):
-        stored = Monitor(
-            stored.settings, Memory.from_dict(json.loads(json.dumps(stored.memory.to_dict())))
-        )
-        now = 1000.0 * at
-        assert kept.check(claims, seen, now) == stored.check(claims, seen, now)
-        assert kept.memory == stored.memory

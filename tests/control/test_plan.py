@@ -58,13 +58,6 @@ def test_no_order_is_safer(case: tuple[Claims, dict[str, int]]) -> None:
         assert plan.worst <= worst(claims, other, target)
 
 
-def test_who_makes_room_goes_first() -> None:
-    """c has to leave the slots that a is to have; the other way round they would meet."""
-    claims = three_apart(cushion=0).with_offsets({"a": 0, "b": 10, "c": 20})
-    plan = make_plan(claims, {"a": 17, "b": 7, "c": 28})
-    assert [step.job for step in plan.steps].index("c") < [s.job for s in plan.steps].index("a")
-
-
 def test_many_moves_are_put_in_order_step_by_step() -> None:
     jobs = [job(f"j{i}", 40, (0, 3, 80), current_offset=3 * i) for i in range(12)]
     claims = Claims(network(*jobs))

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 from metronome_opt.control import Claims, Observation
-from metronome_opt.control.reading import DEFAULT_SELECTOR, Read, Selector, observation, observe
-from metronome_opt.control.watch import claims_of
+from metronome_opt.control.watch import (
+    DEFAULT_SELECTOR,
+    Read,
+    Selector,
+    claims_of,
+    observation,
+    observe,
+)
 from metronome_opt.errors import InputError
 from metronome_opt.profiles.samples import Samples
 from metronome_opt.scheduling.state import ClusterState

@@ -96,14 +96,6 @@ def test_of_two_that_meet_the_less_important_one_moves(weight: int, late: int) -
         assert [instance.jobs[index].name for index in way.moved] == ["light"]
 
 
-def test_nobody_moves_for_less_than_it_costs() -> None:
-    instance = network(
-        job("a", 1000, (0, 10, 80), current_offset=9), job("b", 1000, (0, 10, 80), current_offset=0)
-    )
-    assert resolve(instance, price=Fraction(1, 2)).moved == ()
-    assert resolve(instance, price=Fraction(1, 100)).moved != ()
-
-
 def test_fixed_jobs_do_not_move() -> None:
     instance = placed(
         network(job("a", 40, (0, 10, 80), fixed_offset=0), job("b", 40, (0, 10, 80))),

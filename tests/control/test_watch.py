@@ -11,8 +11,7 @@ import pytest
 
 from metronome_opt.control import Verdict
 from metronome_opt.control.metrics import Metrics
-from metronome_opt.control.reading import Read, Selector
-from metronome_opt.control.watch import MEMORY_FILE, Check, check
+from metronome_opt.control.watch import MEMORY_FILE, Check, Read, Selector, check
 from metronome_opt.errors import InputError
 from metronome_opt.profiles.prometheus import PrometheusError
 from metronome_opt.profiles.samples import Samples
@@ -58,15 +57,6 @@ def look(
 def offsets(folder: Path) -> dict[str, int]:
     with Store(folder) as store:
         return {job: each.offset for job, each in store.state.claims.items()}
-
-
-def test_jobs_that_obey_are_left_alone(folder: Path) -> None:
-    before = content(folder)
-    found = look(folder, OBEDIENT)
-    assert (found.jobs, set(found.observations), found.kept) == (2, {"a", "b"}, False)
-    assert found.decision is not None
-    assert found.decision.reason == "all is as claimed"
-    assert content(folder, but=[MEMORY_FILE]) == before
 
 
 def test_a_drift_is_believed_when_it_lasts_and_the_lighter_job_waits(folder: Path) -> None:
@@ -139,15 +129,6 @@ def test_others_may_change_the_state_while_samples_are_read(folder: Path) -> Non
     found = look(folder, read)
     assert (found.jobs, set(found.observations), found.kept) == (2, {"a"}, False)
     assert offsets(folder) == {"a": 0, "b": 90}
-
-
-@pytest.mark.parametrize(("gone_s", "left"), [(60.0, {"a": 0}), (110.0, {"a": 0, "b": 100})])
-def test_a_job_is_gone_only_after_a_while(
-    folder: Path, gone_s: float, left: Mapping[str, int]
-) -> None:
-    wire = Wire({"a-0": traffic(), "b-0": SILENT})
-    look(folder, wire.read, gone_s=gone_s)
-    assert offsets(folder) == left
 
 
 def test_a_memory_that_is_damaged_is_refused_by_name(folder: Path) -> None:

@@ -15,7 +15,7 @@ import yaml
 from metronome_opt.gate import Claim, Gate
 from metronome_opt.gate.checks import ClaimError
 from metronome_opt.gate.files import LARGEST, ClaimFile
-from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.files import dump_objects
 from tests.gate.clock import MS, Clock
 
 OBJECT: dict[str, Any] = {
@@ -76,11 +76,9 @@ WITHOUT_CUSHION = changed("spec.allocation.cushionMicroseconds")
     ("text", "job", "task", "expected"),
     [
         (json.dumps(OBJECT), "", None, READ),
-        (json.dumps(OBJECT), "bert", 0, READ),
         ("\ufeff" + json.dumps(OBJECT), "bert", None, READ),
         (json.dumps({"kind": "List", "items": [OTHER, OBJECT]}), "bert", None, READ),
         (json.dumps([OTHER, OBJECT]), "bert", None, READ),
-        (yaml.dump(OBJECT), "bert", 0, READ),
         (yaml.dump({"kind": "List", "items": [OTHER, OBJECT]}), "bert", 7, READ),
         (dump_objects([OTHER, OBJECT, {"kind": "Pod"}], "claims of bert"), "bert", None, READ),
         (json.dumps([OBJECT, SECOND]), "bert", None, Claim(*READ.slots, 3 * MS, "bert")),
@@ -95,14 +93,6 @@ WITHOUT_CUSHION = changed("spec.allocation.cushionMicroseconds")
         ),
         (json.dumps(FREE), "", None, FREELY),
         (json.dumps([FREE, changed("spec.task", 1, FREE)]), "bert", None, FREELY),
-        (yaml.dump(FREE), "bert", 0, FREELY),
-        (json.dumps(changed("spec.allocation.gated", True)), "", None, READ),
-        (
-            '{"offset_ms": 0, "period_ms": 9, "gated": false}',
-            "",
-            None,
-            Claim(0, 9 * MS, gated=False),
-        ),
         (
             "offset_ms: 0.1\nperiod_ms: 0.3\ncushion_ms: 1e-3",
             "",
@@ -120,24 +110,19 @@ def test_claims_are_read(
 TRAFFIC, ALLOCATION = "spec.traffic.", "spec.allocation."
 BAD = [
     ("", "is empty; write claims to it"),
-    (" \n", "is empty; write claims to it"),
     ("\xff".encode("latin-1"), "is not UTF-8; write it anew"),
     (json.dumps(OBJECT)[:200], "is not JSON (Unterminated string starting at"),
-    (json.dumps(OBJECT)[:-1], "is not JSON (Expecting ',' delimiter"),
     ("[" * 100_000, "is not JSON (maximum recursion depth exceeded"),
     ('{"offset_ms": ' + "9" * 5000 + "}", "is not JSON (Exceeds the limit"),
     ("a: [", "is not YAML (while parsing a flow node"),
-    ("a: 1\n b: 2", "is not YAML (mapping values are not allowed in this context"),
     ("just words", "'just words': is no object"),
     ("a: 1\n---\n- 7\n", "document 2: items[0]: 7: is no object"),
     ("null", "holds no STBandwidthClaim; write one with metronome claims or kubectl get"),
-    ("kind: Pod", "holds no STBandwidthClaim"),
     (json.dumps(OTHER), "holds no claim of job 'bert', only of 'gpt'"),
     (
         json.dumps([changed("spec.job", f"job-{number}") for number in range(6)]),
         "holds no claim of job 'bert', only of 'job-0', 'job-1', 'job-2' and 3 more",
     ),
-    (dump_objects([OTHER]), "holds no claim of job 'bert', only of 'gpt'"),
     (changed("spec"), "spec: None: must be an object"),
     (changed("spec.job", 7), "spec.job: 7: must be the name of a job"),
     (changed("spec.traffic"), "spec.traffic: None: must be an object"),
@@ -151,28 +136,12 @@ BAD = [
         "spec.allocation.offsetMicroseconds: 300000: must be from 0 to below the period, 300000",
     ),
     (
-        changed(ALLOCATION + "offsetMicroseconds", -1),
-        "spec.allocation.offsetMicroseconds: -1: must be from 0 to below the period, 300000",
-    ),
-    (
         changed(ALLOCATION + "offsetMicroseconds", 1.5),
         "spec.allocation.offsetMicroseconds: 1.5: must be a whole number",
     ),
     (
-        changed(ALLOCATION + "offsetMicroseconds", float("nan")),
-        "spec.allocation.offsetMicroseconds: nan: must be a whole number",
-    ),
-    (
-        changed(ALLOCATION + "offsetMicroseconds"),
-        "spec.allocation.offsetMicroseconds: None: must be a whole number",
-    ),
-    (
         changed(ALLOCATION + "stretchMicroseconds", -60_000),
         "spec.allocation.stretchMicroseconds: -60000: must be at least 0",
-    ),
-    (
-        changed(ALLOCATION + "cushionMicroseconds", True),
-        "spec.allocation.cushionMicroseconds: True: must be a whole number",
     ),
     (
         changed(ALLOCATION + "cushionMicroseconds", -1),
@@ -183,15 +152,10 @@ BAD = [
         "spec.traffic.periodMicroseconds: 0: must be positive",
     ),
     (
-        changed(TRAFFIC + "periodMicroseconds", -5),
-        "spec.traffic.periodMicroseconds: -5: must be positive",
-    ),
-    (
         changed(TRAFFIC + "periodMicroseconds", 3_600_000_000),
         "spec.traffic.periodMicroseconds: 3600060000: longer than an hour; check the unit",
     ),
     (changed(TRAFFIC + "phases", []), "spec.traffic.phases.startMicroseconds: 0 bursts: must be"),
-    (changed(TRAFFIC + "phases", 5), "spec.traffic.phases: 5: must be a list of bursts"),
     (changed(TRAFFIC + "phases", [5]), "spec.traffic.phases: list of 1: must be a list of bursts"),
     (
         changed(TRAFFIC + "phases.1.startMicroseconds", 300_000),
@@ -206,20 +170,14 @@ BAD = [
         "items[1].spec: not the slots of the first claim of its job; export all anew",
     ),
     (
-        [OBJECT, changed("spec.task", 1, FREE)],
-        "items[1].spec: not the slots of the first claim of its job; export all anew",
-    ),
-    (
         changed(ALLOCATION + "gated", "no"),
         "spec.allocation.gated: 'no': must be true or false",
     ),
     ({"offset_ms": 0, "period_ms": 9, "gated": 0}, "gated: 0: must be true or false"),
     ({"offset_ms": 1}, "period_ms: None: must be a number of milliseconds, such as 12.5"),
     ({"offset_ms": "x", "period_ms": 2}, "offset_ms: 'x': must be a number of milliseconds"),
-    ({"offset_ms": 2, "period_ms": 2}, "offset_ms: 2: must be from 0 to below the period, 2"),
     ({"offset_ms": 0, "period_ms": -0.5}, "period_ms: -0.5: must be positive"),
     ({"offset_ms": 0, "period_ms": float("nan")}, "period_ms: nan: must be a number of"),
-    ({"offset_ms": 0, "period_ms": float("inf")}, "period_ms: inf: must be a number of"),
     ({"offset_ms": 0, "period_ms": True}, "period_ms: True: must be a number of milliseconds"),
     ({"offset_ms": 0, "period_ms": 1e300}, "period_ms: 1E+300: must be a number of milliseconds"),
     ({"offset_ms": 0, "period_ms": 1e-300}, "period_ms: 1E-300: finer than a nanosecond"),
@@ -228,8 +186,6 @@ BAD = [
         "period_ms: 1.0000001: finer than a nanosecond; give at most 6 decimals",
     ),
     ({"offset_ms": 0, "period_ms": 5, "starts_ms": 1}, "starts_ms: 1: must be a list"),
-    ({"offset_ms": 0, "period_ms": 5, "starts_ms": []}, "starts_ms: 0 bursts: must be from 1 to"),
-    ({"offset_ms": 0, "period_ms": 5, "starts_ms": [5]}, "starts_ms: 5: must be from 0 to below"),
     ({"offset_ms": 0, "period_ms": 5, "cushion": 1}, "'cushion': is not known; there are ["),
     ({"offset_ms": 0, "period_ms": 5, "job": []}, "job: list of 0: must be the name of a job"),
 ]

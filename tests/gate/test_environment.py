@@ -31,7 +31,6 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
         ({OFFSET: "1", PERIOD: "2", STARTS: "", CUSHION: " "}, Claim(MS, 2 * MS)),
         ({OFFSET: "1", PERIOD: "2", GATED: "false"}, Claim(MS, 2 * MS, gated=False)),
         ({OFFSET: "1", PERIOD: "2", GATED: " True "}, Claim(MS, 2 * MS)),
-        ({OFFSET: "1", PERIOD: "2", GATED: ""}, Claim(MS, 2 * MS)),
     ],
 )
 def test_numbers_are_taken_exactly(
@@ -45,30 +44,20 @@ def test_numbers_are_taken_exactly(
     ("environ", "message"),
     [
         ({}, "no claim: set METRONOME_CLAIM, or"),
-        ({"OTHER": "1"}, "no claim: set METRONOME_CLAIM, or"),
         ({OFFSET: "4"}, f"{PERIOD}: not set, though {OFFSET} is; set it as well"),
         ({PERIOD: "4"}, f"{OFFSET}: not set, though {PERIOD} is; set it as well"),
-        ({CUSHION: "4"}, f"{OFFSET}: not set, though {CUSHION} is; set it as well"),
         (
             {OFFSET: "x", PERIOD: "4"},
             f"{OFFSET}: 'x': must be a number of milliseconds, such as 12.5",
         ),
-        ({OFFSET: "4", PERIOD: "4"}, f"{OFFSET}: 4: must be from 0 to below the period, 4"),
         ({OFFSET: "0", PERIOD: "-4.5"}, f"{PERIOD}: -4.5: must be positive"),
-        ({OFFSET: "0", PERIOD: "NaN"}, f"{PERIOD}: 'NaN': must be a number of milliseconds, such"),
         (
             {OFFSET: "0", PERIOD: "sNaN"},
             f"{PERIOD}: 'sNaN': must be a number of milliseconds, such",
         ),
         ({OFFSET: "0", PERIOD: "1e999999999"}, f"{PERIOD}: '1e999999999': must be a number of"),
         ({OFFSET: "0", PERIOD: "1e-999999999"}, f"{PERIOD}: '1e-999999999': finer than a"),
-        (
-            {OFFSET: "0", PERIOD: "3600001"},
-            f"{PERIOD}: 3600001: longer than an hour; check the unit",
-        ),
         ({OFFSET: "0", PERIOD: "9", STARTS: "1,,2"}, f"{STARTS}: '': must be a number of"),
-        ({OFFSET: "0", PERIOD: "9", STARTS: "2,1"}, f"{STARTS}: 1: must be after the one before"),
-        ({OFFSET: "0", PERIOD: "9", CUSHION: "-1"}, f"{CUSHION}: -1: must be at least 0"),
         ({OFFSET: "0", PERIOD: "9", GATED: "no"}, f"{GATED}: 'no': must be true or false"),
         ({GATED: "false"}, f"{OFFSET}: not set, though {GATED} is; set it as well"),
         ({"METRONOME_CLAIM": "/nowhere"}, "/nowhere: cannot be read (No such file or directory)"),

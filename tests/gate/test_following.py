@@ -169,23 +169,6 @@ def test_a_file_that_breaks_lets_bursts_through_until_it_is_good_again(
     assert len(warnings(caplog)) == 1
 
 
-def test_slots_that_are_taken_away_and_given_back_come_in_small_steps(
-    file: File, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = Clock()
-    file.gives(20)
-    gate = clock.gate(file=file.path)
-    assert began_ms(run(clock, gate, 10, 0, 60)) == [20, 120]
-    file.gives(20, gated=False)
-    free = run(clock, gate, 10, *[60] * 5)
-    assert began_ms(free) == [190, 260, 330, 400, 470]
-    assert [burst.late_ns for burst in free] == [None] * 5
-    file.gives(20)
-    # Ready at 540, the next slot is 620: 25, 50 and 75 later, then there.
-    assert began_ms(run(clock, gate, 10, *[60] * 5)) == [565, 690, 815, 920, 1020]
-    assert warnings(caplog) == []
-
-
 def test_slots_are_taken_away_and_given_back_between_iterations() -> None:
     clock = Clock()
     slots, none = claim(0, 100, 0, 50), Claim(0, 100 * MS, (0, 50 * MS), gated=False)
@@ -201,18 +184,6 @@ def test_slots_are_taken_away_and_given_back_between_iterations() -> None:
     assert (second.began / MS, second.phase, second.late_ns) == (70, 1, None)
     # Ready at 80, the next slot is 100, less than a quarter of a period later.
     assert began_ms(run(clock, gate, 5, 5, 5)) == [100, 150]
-
-
-def test_a_file_that_comes_late_is_followed_in_small_steps(
-    file: File, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = Clock()
-    gate = clock.gate(file=file.path)
-    assert began_ms(run(clock, gate, 10, 5, 60)) == [5, 75]
-    file.gives(40)
-    # Ready at 145, the next slot is 240: 25, 50 and 75 later, then there.
-    assert began_ms(run(clock, gate, 10, *[60] * 4)) == [170, 295, 420, 540]
-    assert len(warnings(caplog)) == 1
 
 
 def test_a_claim_given_by_the_program_is_followed_in_small_steps(

@@ -184,20 +184,6 @@ def test_names_that_are_no_text_are_escaped(
 # ------------------------------------------------------------------ others on the machine
 
 
-def test_ranks_of_one_pod_have_files_of_their_own(tmp_path: Path) -> None:
-    shared = {
-        "METRONOME_RECORD": f"{tmp_path}/gate-{{task}}.jsonl",
-        "METRONOME_OFFSET_MS": "0",
-        "METRONOME_PERIOD_MS": "1",
-    }
-    for rank in ("0", "3"):
-        gate = Gate.from_environment({**shared, "RANK": rank})
-        with gate.burst():
-            pass
-        gate.close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["gate-0.jsonl", "gate-3.jsonl"]
-
-
 def test_a_scraper_that_is_slow_holds_up_neither_others_nor_the_end() -> None:
     gate = Gate(claim(0, 100), metrics="127.0.0.1:0")
     assert gate.address is not None

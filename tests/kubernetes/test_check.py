@@ -80,13 +80,6 @@ def test_an_object_may_be_there_once_only(objects: Objects) -> None:
         check_manifests(objects)
 
 
-@pytest.mark.parametrize("members", [0, 2**31])
-def test_an_app_group_has_members_and_their_number_fits(objects: Objects, members: int) -> None:
-    objects["appgroups.yaml"][0]["spec"]["numMembers"] = members
-    with pytest.raises(InputError, match=rf"spec.numMembers: {members} is"):
-        check_manifests(objects)
-
-
 def test_a_file_that_is_not_of_an_export_is_refused(objects: Objects, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'notes.yaml': is not a file of an export"):
         write_manifests({**objects, "notes.yaml": []}, tmp_path / "claims")

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.check import check_manifests
-from metronome_opt.kubernetes.crd import custom_resource_definitions
+from metronome_opt.kubernetes.schemas import check_manifests, custom_resource_definitions
 
 CAPACITY, CLAIM = custom_resource_definitions("a.io")
 TYPES = {"object", "array", "string", "integer", "boolean"}

@@ -5,21 +5,17 @@ import dataclasses
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.diktyo import app_groups, network_topology
-from metronome_opt.kubernetes.names import Naming
+from metronome_opt.kubernetes import build_manifests
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from tests.kubernetes.example import two_jobs
 
 
-def naming(deployment: Deployment) -> Naming:
-    return Naming(deployment, "a.io", "default")
-
-
 @pytest.mark.parametrize("count", [1, 2, 11])
 def test_tasks_depend_on_one_another_in_a_ring(count: int) -> None:
-    instance, _, deployment = two_jobs()
+    instance, schedule, deployment = two_jobs()
     tasks = tuple(Task("resnet50-0", index, "node-0", ("node-0",)) for index in range(count))
-    (group,) = app_groups(instance, naming(dataclasses.replace(deployment, tasks=tasks)))
+    placed = dataclasses.replace(deployment, tasks=tasks)
+    (group,) = build_manifests(instance, schedule, placed)["appgroups.yaml"]
     assert group["spec"]["numMembers"] == count
     workloads = group["spec"]["workloads"]
     names = [item["workload"]["selector"] for item in workloads]
@@ -49,8 +45,8 @@ def four_zones(region_of_z4: str = "us-east-1") -> Deployment:
 
 
 def test_racks_are_zones_and_costs_are_sorted() -> None:
-    topology = network_topology(four_zones(), naming(four_zones()))
-    assert topology is not None
+    instance, schedule, _ = two_jobs()
+    (topology,) = build_manifests(instance, schedule, four_zones())["networktopology.yaml"]
     assert topology["metadata"]["name"] == "nt-default"
     (weights,) = topology["spec"]["weights"]
     assert weights["name"] == "UserDefined"
@@ -71,8 +67,8 @@ def test_racks_are_zones_and_costs_are_sorted() -> None:
 
 
 def test_a_topology_needs_costs_and_a_rack_is_in_one_region() -> None:
+    instance, schedule, _ = two_jobs()
     deployment = Deployment((Node("n", (), "z1"),), ())
-    assert network_topology(deployment, naming(deployment)) is None
-    deployment = four_zones(region_of_z4="us-west-1")
+    assert "networktopology.yaml" not in build_manifests(instance, schedule, deployment)
     with pytest.raises(InputError, match=r"deployment.nodes\[4\].region: 'us-east-1'"):
-        network_topology(deployment, naming(deployment))
+        build_manifests(instance, schedule, four_zones(region_of_z4="us-west-1"))

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.files import dump_objects
 from tests.tiers import examples
 
 PRINTABLE = st.text(alphabet=st.characters(exclude_categories=["C", "Z"]), max_size=150)
@@ -35,19 +35,3 @@ def test_reading_gives_back_what_was_written(objects: list[dict[str, Any]]) -> N
 )
 def test_text_that_looks_like_something_else_is_quoted(text: str) -> None:
     assert re.search(r"^key: (['\"]).*\1$", dump_objects([{"key": text}]), re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    "text", ["v1alpha1", "vgg19-0", "metronome.x-k8s.io/v1alpha1", ".spec.job"]
-)
-def test_plain_words_are_left_plain(text: str) -> None:
-    assert dump_objects([{"key": text}]) == f"---\nkey: {text}\n"
-
-
-def test_the_order_of_keys_is_kept_and_repeated_parts_are_written_out() -> None:
-    part = {"two": 1, "one": [1, 2]}
-    assert dump_objects([{"there": part, "here": part}], header="what\n\nand why") == (
-        "# what\n#\n# and why\n---\n"
-        "there:\n  two: 1\n  one:\n    - 1\n    - 2\n"
-        "here:\n  two: 1\n  one:\n    - 1\n    - 2\n"
-    )

@@ -13,7 +13,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import export_claims
-from metronome_opt.kubernetes.write import _SIGNATURE, _Folder
+from metronome_opt.kubernetes.files import _SIGNATURE, _Folder
 from tests.kubernetes.example import two_jobs
 
 CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")

@@ -253,16 +253,3 @@ def test_a_deployment_that_does_not_fit_is_refused(changes: dict[str, Any], word
     instance, schedule, deployment = fabric()
     with pytest.raises(InputError, match=re.escape(words)):
         build_manifests(instance, schedule, dataclasses.replace(deployment, **changes))
-
-
-def test_a_claim_names_the_node_as_the_cluster_does() -> None:
-    instance, schedule, deployment = two_jobs()
-    called = {"node-0": "gpu-0.rack-1.example.org", "node-1": "GPU 1"}
-    nodes = [dataclasses.replace(each, name=called[each.name]) for each in deployment.nodes]
-    tasks = [dataclasses.replace(each, node=called[each.node]) for each in deployment.tasks]
-    manifests = build_manifests(instance, schedule, Deployment(tuple(nodes), tuple(tasks)))
-    # A Node may have dots in its name; "GPU 1" is no Node's name and becomes a label.
-    other, kept = sorted({each["spec"]["allocation"]["node"] for each in manifests["claims.yaml"]})
-    assert kept.startswith("gpu-1-")
-    assert other == called["node-0"]
-    check_manifests(manifests)

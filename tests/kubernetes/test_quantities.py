@@ -25,14 +25,6 @@ def test_bandwidths_are_canonical_and_read_back_as_they_are_written(mbit_per_s: 
     assert not text[:-1].endswith("000") or text.endswith("E")
 
 
-@pytest.mark.parametrize(
-    ("mbit", "text"),
-    [(0, "0"), (1, "1M"), (12_345, "12345M"), (50_000, "50G"), (10**6, "1T"), (9 * 10**12, "9E")],
-)
-def test_quantities_by_hand(mbit: int, text: str) -> None:
-    assert quantity(mbit) == text
-
-
 @pytest.mark.parametrize("mbit", [-1, LARGEST + 1, 10**100])
 def test_what_a_quantity_cannot_hold_is_refused(mbit: int) -> None:
     with pytest.raises(InputError, match="does not fit a Kubernetes quantity"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import socket
-import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -14,6 +14,8 @@ from typing import Any
 import anyio
 import pytest
 
+from metronome_opt.errors import MissingBackendError
+from metronome_opt.profiles import prometheus
 from metronome_opt.profiles.prometheus import Prometheus, PrometheusError
 from tests.prometheus import fake
 from tests.prometheus.fake import Answer, matrix, says
@@ -63,11 +65,8 @@ def test_a_good_answer_is_taken_at_once() -> None:
     [
         says("", status=500),
         says("<html>Bad Gateway</html>", status=502),
-        says('{"status": "error", "errorType": "timeout", "error": "slow"}', status=503),
         says("slow down", status=429),
         says("", status=408),
-        says("<html>Log in</html>"),
-        says('{"status": "success"}'),
         matrix(({}, []), warnings=["one store did not answer"]),
         fake.breaks_off,
         fake.hangs_up,
@@ -81,12 +80,6 @@ def test_what_may_pass_is_asked_again_with_growing_waits(bad: Answer) -> None:
     assert all(0 <= wait <= longest for wait, longest in zip(ask.waits, [1, 2, 4], strict=True))
 
 
-def test_it_gives_up_after_so_many_attempts() -> None:
-    line, asked = refusal(says("", status=500), attempts=3)
-    assert line.startswith("status 500,")
-    assert asked == 3
-
-
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -96,7 +89,6 @@ def test_it_gives_up_after_so_many_attempts() -> None:
         ),
         (says("who are you?", 401), "status 401,"),
         (says("", 403), "status 403,"),
-        (says("", 404), "status 404,"),
         (says(b"\xff\xfe", 422), "status 422,"),
     ],
 )
@@ -159,8 +151,11 @@ def test_an_answer_that_takes_too_long_is_abandoned(slow: Answer) -> None:
     "large",
     [says(b" " * 2_000_000), says(gzip.compress(b" " * 2_000_000), Content_Encoding="gzip")],
 )
-def test_an_answer_that_is_too_large_is_abandoned(large: Answer) -> None:
-    line, asked = refusal(large, max_bytes=1_000_000)
+def test_an_answer_that_is_too_large_is_abandoned(
+    large: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prometheus, "_MAX_BYTES", 1_000_000)
+    line, asked = refusal(large)
     assert line.startswith("the answer is larger than 1000000 bytes;")
     assert asked == 1
 
@@ -185,9 +180,7 @@ def of(data: Any) -> Answer:
     ("answer", "said"),
     [
         (says("<html>Log in</html>"), "not an answer of Prometheus"),
-        (says(""), "not an answer of Prometheus"),
         (says("[" * 100_000), "not an answer of Prometheus"),
-        (says("[]"), "not an answer of Prometheus"),
         (says('{"status": "maybe"}'), "status: must be 'success', got 'maybe'"),
         (
             says('{"status": "error", "errorType": "internal", "error": "no\\ndisk"}'),
@@ -199,14 +192,11 @@ def of(data: Any) -> Answer:
         (of({"resultType": "matrix", "result": [{"metric": {}}]}), "data.result[0].values"),
         (matrix(({"a": 1}, [])), "data.result[0].metric.a"),  # type: ignore[dict-item]
         (matrix(({}, [[10]])), "data.result[0].values[0]"),
-        (matrix(({}, [["10", "1"]])), "data.result[0].values[0][0]"),
-        (matrix(({}, [[10, "much"]])), "data.result[0].values[0][1]"),
         (matrix(({}, [[10, None]])), "data.result[0].values[0][1]"),
         (matrix(({}, [[float("nan"), "1"]])), "data.result[0].values[0][0]"),
         (matrix(({}, [[1e300, "1"]])), "out of this world"),
         (matrix(({"pod": "a"}, [[10, "-1"]])), "series {pod='a'} has the negative value -1.0"),
         (matrix(({"pod": "a"}, [[11, "1"], [10, "1"]])), "series {pod='a'} goes back in time"),
-        (matrix(({"pod": "a"}, [[11, "1"], [11, "1"]])), "series {pod='a'} goes back in time"),
         (
             matrix(({"__name__": "x", "pod": "a"}, []), ({"pod": "a", "__name__": "x"}, [])),
             "series x{pod='a'} is answered twice",
@@ -225,11 +215,6 @@ def test_nonsense_is_refused_by_what_is_wrong_with_it(answer: Answer, said: str)
     assert asked == 2
 
 
-def test_a_partial_answer_can_be_accepted() -> None:
-    with fake.fake(matrix(({}, GOOD_VALUES), warnings=["one store is away"])) as told:
-        assert Ask(partial=True)(told.url) == [8.0, 0.0]
-
-
 @pytest.mark.parametrize("missing", ["NaN", "+Inf", "-Inf", "1e999"])
 def test_a_value_that_is_no_number_is_a_sample_that_is_missing(missing: str) -> None:
     values = [[10, "0"], [11, missing], [12, "1000000"]]
@@ -245,33 +230,18 @@ def test_fields_that_later_versions_add_do_no_harm() -> None:
 def test_credentials_are_sent_and_never_shown() -> None:
     with fake.fake(says("", 401)) as told:
         with pytest.raises(PrometheusError) as caught:
-            Ask(headers={"X-Scope": "secret"})(told.url.replace("//", "//me:secret@"))
+            Ask()(told.url.replace("//", "//me:secret@"))
         ((_, _, headers),) = told.asked
     assert headers["Authorization"] == "Basic bWU6c2VjcmV0"
-    assert headers["X-Scope"] == "secret"
     assert str(caught.value).startswith(f"{told.url}: ")
     assert "secret" not in str(caught.value)
 
 
-def test_what_is_not_installed_is_named() -> None:
-    names = ["anyio", "httpx2", "tenacity"]
-    code = f"""
-import sys
-from metronome_opt.errors import MissingBackendError
-for name in {names}:
-    sys.modules[name] = None
-    try:
-        import metronome_opt.profiles.prometheus
-    except MissingBackendError as error:
-        print(error)
-    del sys.modules[name]
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        f"reading from Prometheus needs {name}, which is not installed: "
-        "pip install 'metronome-opt[monitor]'"
-        for name in names
-    ]
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anyio", None)
+    monkeypatch.delitem(sys.modules, prometheus.__name__)
+    with pytest.raises(MissingBackendError, match=r"needs anyio, .* 'metronome-opt\[monitor\]'"):
+        importlib.import_module(prometheus.__name__)
 
 
 def test_it_can_be_used_where_an_event_loop_runs() -> None:

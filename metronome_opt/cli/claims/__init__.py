@@ -289,8 +289,8 @@ def rbac(
 
     An administrator applies them: metronome claims rbac --user NAME | kubectl apply -f -
     """
-    from metronome_opt.kubernetes.cluster.rights import rbac_manifests
-    from metronome_opt.kubernetes.dump import dump_objects
+    from metronome_opt.kubernetes.cluster.objects import rbac_manifests
+    from metronome_opt.kubernetes.files import dump_objects
     from metronome_opt.kubernetes.names import is_label
 
     if user is not None and serviceaccount is not None:

@@ -14,17 +14,19 @@ import typer
 
 from metronome_opt.cli.progress import counting
 from metronome_opt.kubernetes.cluster import ClusterError, Connection, connect
-from metronome_opt.kubernetes.cluster.apply import Outcome, carry_out, wait_served
 from metronome_opt.kubernetes.cluster.objects import Desired, capacities_of, claims_of, read_desired
 from metronome_opt.kubernetes.cluster.plan import (
+    Outcome,
     Part,
     Plan,
+    carry_out,
     plan_apply,
     plan_definitions,
     plan_delete,
     try_out,
+    wait_served,
 )
-from metronome_opt.kubernetes.crd import custom_resource_definitions
+from metronome_opt.kubernetes.schemas import custom_resource_definitions
 
 __all__ = [
     "Told",

@@ -11,10 +11,10 @@ import typer
 from rich import box
 from rich.table import Table
 
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection
 from metronome_opt.kubernetes.cluster.objects import Desired, JobKey, claims_of, identity, job_of
 from metronome_opt.kubernetes.cluster.plan import survey
+from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.report import terminal
 
 

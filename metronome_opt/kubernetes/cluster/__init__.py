@@ -8,7 +8,14 @@ from __future__ import annotations
 from metronome_opt.errors import MissingBackendError
 
 try:
-    from metronome_opt.kubernetes.cluster.connect import ALL_NAMESPACES, Connection, connect
+    from metronome_opt.kubernetes.cluster.connect import (
+        ALL_NAMESPACES,
+        ClusterError,
+        Connection,
+        ForbiddenError,
+        UnknownKindError,
+        connect,
+    )
 except ModuleNotFoundError as error:
     package = (error.name or "").partition(".")[0]
     if package not in {"httpx2", "lightkube", "msgspec", "tenacity"}:
@@ -17,11 +24,6 @@ except ModuleNotFoundError as error:
         f"talking to a cluster needs {package}, which is not installed: "
         "pip install 'metronome-opt[cluster]'"
     ) from None
-from metronome_opt.kubernetes.cluster.failure import (
-    ClusterError,
-    ForbiddenError,
-    UnknownKindError,
-)
 from metronome_opt.kubernetes.cluster.objects import Kind
 
 __all__ = [

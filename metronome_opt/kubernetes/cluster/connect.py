@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,32 +16,49 @@ import tenacity
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.core.exceptions import ConfigError
 
-from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.check import Manifest
-from metronome_opt.kubernetes.cluster.failure import (
-    ClusterError,
-    MissingObjectError,
-    Question,
-    broken,
-    refused,
-)
+from metronome_opt.errors import InputError, RemoteError, show, told
 from metronome_opt.kubernetes.cluster.kubeconfig import PluginAuth, read_kubeconfig
 from metronome_opt.kubernetes.cluster.objects import Kind
 from metronome_opt.kubernetes.names import LABEL_LENGTH, MANAGER, is_label
+from metronome_opt.kubernetes.schemas import Manifest
 
 ALL_NAMESPACES = "*"
 
 _METHODS = {"list": "GET", "get": "GET", "apply": "PATCH", "merge": "PATCH", "delete": "DELETE"}
-_MANAGED = {"fieldManager": MANAGER}
+_PATCHES = {"apply": "application/apply-patch+yaml", "merge": "application/merge-patch+json"}
 _PAGE = 500
 _WORKERS = 4
 _CONNECT_S = 5.0
 _NONSENSE = (ValueError, LookupError, TypeError, AttributeError)
+_SHOWN = 300  # characters of what a server says
+_PASSING = (408, 409, 410, 429)
+# Kubernetes up to 1.20 answers these with status 500, though they are faults of the object.
+_FAULTS = ("field not declared in schema", "failed to create typed patch object")
 _back_off = tenacity.wait_random_exponential(multiplier=0.2, max=10.0)
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Tell = Callable[[int, int], None]
+
+
+class ClusterError(RemoteError):
+    """The API server refused, or gave no answer that can be used."""
+
+
+class ForbiddenError(ClusterError):
+    """The user lacks a right; the text names verb, resource and namespace."""
+
+
+class UnknownKindError(ClusterError):
+    """The cluster knows no such resource."""
+
+
+class RefusedError(ClusterError):
+    """The server refuses this object as it is, or others manage fields of it."""
+
+
+class _MissingObjectError(ClusterError):
+    """There is no such object."""
 
 
 class Connection:
@@ -66,7 +84,7 @@ class Connection:
         self._retrying = tenacity.Retrying(
             stop=tenacity.stop_before_delay(timeout_s)
             | tenacity.stop_when_event_set(self._stopped),
-            wait=lambda state: max(_back_off(state), getattr(_error_of(state), "wait_s", 0.0)),
+            wait=_wait,
             retry=tenacity.retry_if_exception(lambda error: getattr(error, "passing", False)),
             sleep=tenacity.sleep_using_event(self._stopped),
             reraise=True,
@@ -102,14 +120,14 @@ class Connection:
             query["fieldSelector"] = f"metadata.name={name}"
         if labels:
             query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
-        items = self._ask("list", kind, None, namespace, params=query)["items"]
+        items = self._ask("list", kind, None, namespace, query)["items"]
         return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in items]
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Manifest | None:
         """Return one object; None if there is none."""
         try:
             return self._ask("get", kind, name, namespace)
-        except MissingObjectError:
+        except _MissingObjectError:
             return None
 
     def apply(
@@ -120,53 +138,50 @@ class Connection:
         With `force` fields are taken away from other managers; a dry run changes nothing.
         """
         where = manifest["metadata"]
-        return self._ask(
-            "apply",
-            kind,
-            where["name"],
-            where.get("namespace"),
-            params={**_MANAGED, **({"force": "true"} if force else {}), **_dry(dry_run)},
-            content=json.dumps(manifest),
-            headers={"Content-Type": "application/apply-patch+yaml"},
-        )
+        query = {"fieldManager": MANAGER} | ({"force": "true"} if force else {}) | _dry(dry_run)
+        return self._ask("apply", kind, where["name"], where.get("namespace"), query, manifest)
 
     def merge(
         self, kind: Kind, name: str, namespace: str | None, patch: Mapping[str, Any]
     ) -> Manifest:
         """Merge a patch (RFC 7396) into an object; return what it is then."""
-        syntax = {"Content-Type": "application/merge-patch+json"}
-        body = json.dumps(patch)
-        return self._ask(
-            "merge", kind, name, namespace, params=_MANAGED, content=body, headers=syntax
-        )
+        return self._ask("merge", kind, name, namespace, {"fieldManager": MANAGER}, patch)
 
     def delete(
         self, kind: Kind, name: str, namespace: str | None = None, *, dry_run: bool = False
     ) -> bool:
         """Delete an object; return whether there was one."""
         try:
-            self._ask("delete", kind, name, namespace, params=_dry(dry_run))
-        except MissingObjectError:
+            self._ask("delete", kind, name, namespace, _dry(dry_run))
+        except _MissingObjectError:
             return False
         return True
 
     def _ask(
-        self, verb: str, kind: Kind, name: str | None, namespace: str | None, **sent: Any
+        self,
+        verb: str,
+        kind: Kind,
+        name: str | None,
+        namespace: str | None,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Ask until there is an answer; if one page of a list fails, all are asked for again."""
         where = (namespace or self.namespace) if kind.namespaced else None
-        place = f"{where}/" if where else ""
-        what = f"{kind.kind} {place}{name}" if name else kind.resource
-        asked = Question(self.server, verb, kind, what)
         space = f"namespaces/{where}" if where not in (None, ALL_NAMESPACES) else None
         root = "apis" if kind.group else "api"
         path = "/".join(filter(None, (root, kind.api_version, space, kind.plural, name)))
+        sent: dict[str, Any] = {}
+        if body is not None:
+            sent = {"content": json.dumps(body), "headers": {"Content-Type": _PATCHES[verb]}}
 
         def send(more: Mapping[str, str]) -> dict[str, Any]:
-            params = {**sent.get("params", {}), **more}
-            response = self._client.request(_METHODS[verb], path, **{**sent, "params": params})
+            params = {**(query or {}), **more}
+            response = self._client.request(_METHODS[verb], path, params=params, **sent)
             if not response.is_success:
-                raise refused(response, asked) from None
+                place = f"{where}/" if where else ""
+                what = f"{kind.kind} {place}{name}" if name else kind.resource
+                raise _refused(response, self.server, verb, kind, what) from None
             answer: dict[str, Any] = response.json()
             if not isinstance(answer["metadata"], dict):
                 raise TypeError("what Kubernetes answers has metadata")
@@ -188,7 +203,7 @@ class Connection:
             # Whatever the library or a proxy's odd answer may raise: the text of some of these
             # errors holds credentials.
             except (httpx2.HTTPError, httpx2.InvalidURL, *_NONSENSE) as error:
-                raise broken(error, asked) from None
+                raise _broken(error, self.server) from None
 
         return self._retrying(attempt)
 
@@ -274,5 +289,79 @@ def _dry(dry_run: bool) -> dict[str, str]:
     return {"dryRun": "All"} if dry_run else {}
 
 
-def _error_of(state: tenacity.RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome else None
+def _wait(state: tenacity.RetryCallState) -> float:
+    """Return the seconds to wait before asking again, at least as many as the server asked for."""
+    error = state.outcome.exception() if state.outcome else None
+    return max(_back_off(state), getattr(error, "wait_s", 0.0))
+
+
+def _refused(
+    response: httpx2.Response, server: str, verb: str, kind: Kind, what: str
+) -> ClusterError:
+    """Return what an answer says that is no success: a Status of Kubernetes, or a proxy's page."""
+    code = response.status_code
+    try:
+        status = response.json()
+    except ValueError:
+        status = {}
+    if not isinstance(status, dict) or status.get("kind") != "Status":
+        status = {}
+    details = status.get("details") or {}
+    # Only what the server said is repeated, without what the request's Authorization header has.
+    secret = response.request.headers.get("Authorization", "").rpartition(" ")[2]
+    said = str(status.get("message") or status.get("reason") or "is it an API server?")
+    said = told(said.replace(secret, "***") if secret else said, _SHOWN)
+    if code == 401:
+        return ClusterError(f"{server}: does not accept these credentials; log in again")
+    # Who may patch but not create is refused without a reason, in all releases so far.
+    not_create = verb == "apply" and said.endswith("is forbidden:")
+    if code == 403 and (not_create or '" cannot ' in said):
+        right = f" the user cannot create resource {kind.resource}" if not_create else ""
+        return ForbiddenError(
+            f"{server}: {said}{right}; an administrator can grant it, metronome claims rbac "
+            "prints how"
+        )
+    if code == 404 and not details.get("name"):
+        return UnknownKindError(f"{server}: the cluster does not know {kind.resource}")
+    if code == 404 and details.get("kind") == "namespaces" != kind.plural:
+        return ClusterError(f"{server}: {said}; kubectl create namespace {details['name']}")
+    if code == 404 and details.get("kind") == kind.plural:
+        return _MissingObjectError(f"{server}: {what}: {said}")
+    causes = {cause.get("reason") for cause in details.get("causes") or ()}
+    if "FieldManagerConflict" in causes:
+        return RefusedError(
+            f"{what}: others manage fields of it: {said}; let them give these up, or take "
+            "them with --force"
+        )
+    if status and (code in (400, 422) or any(fault in said for fault in _FAULTS)):
+        return RefusedError(f"{what}: refused by the server, {said}")
+    wait = response.headers.get("Retry-After", "").strip()
+    return ClusterError(
+        f"{server}: {what}: status {code}, {said}",
+        passing=code in _PASSING or code >= 500,
+        wait_s=float(wait) if wait.isdecimal() else 0.0,
+    )
+
+
+def _broken(error: Exception, server: str) -> ClusterError:
+    """Return why there is no answer. The error's own text may hold credentials."""
+    what = type(error).__name__
+    if isinstance(error, httpx2.TimeoutException):
+        line = f"{server}: no answer in time; is it overloaded? --timeout allows more"
+    elif isinstance(error.__cause__ or error.__context__, ssl.SSLError) or "SSL" in str(error):
+        return ClusterError(
+            f"{server}: its certificate is not trusted, or it wants another one "
+            f"({told(str(error), _SHOWN)}); mend certificate-authority in the kubeconfig"
+        )
+    elif isinstance(error, httpx2.LocalProtocolError):
+        return ClusterError(
+            f"{server}: cannot be asked with the credentials of the kubeconfig: a token or "
+            "password is empty or has a line break; mend it"
+        )
+    elif isinstance(error, httpx2.HTTPError):
+        # Only what the operating system says is repeated: others quote requests and answers.
+        said = told(str(error), _SHOWN) if isinstance(error, httpx2.NetworkError) else what
+        line = f"{server}: cannot be reached ({said}); is it up, is the address right?"
+    else:
+        line = f"{server}: not an answer of an API server ({what}); is the address right?"
+    return ClusterError(line, passing=True)

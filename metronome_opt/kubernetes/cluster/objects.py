@@ -1,19 +1,32 @@
-"""The objects of an export: their resources, the jobs they belong to, reading them from files."""
+"""The objects of an export: resources, the jobs they belong to, files, and the rights they take."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
-from metronome_opt.documents import read_documents
-from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes import crd, diktyo
-from metronome_opt.kubernetes.check import DEFINITION, KUSTOMIZATION, Manifest, check_manifests
-from metronome_opt.kubernetes.names import MANAGER
+import yaml
 
-_SUFFIXES = (".yaml", ".yml", ".json")
+from metronome_opt.errors import InputError, show
+from metronome_opt.kubernetes.files import read_manifests
+from metronome_opt.kubernetes.manifests import APPGROUP, NETWORK_TOPOLOGY
+from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, is_label, is_subdomain, labels
+from metronome_opt.kubernetes.schemas import (
+    CAPACITIES,
+    CAPACITY,
+    CLAIM,
+    CLAIMS,
+    DEFINITION,
+    KUSTOMIZATION,
+    VERSION,
+    Manifest,
+    check_manifests,
+    custom_resource_definitions,
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -37,8 +50,8 @@ class Kind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-APP_GROUPS = Kind(*diktyo.APPGROUP, "appgroups", namespaced=True)
-TOPOLOGIES = Kind(*diktyo.NETWORK_TOPOLOGY, "networktopologies", namespaced=True)
+APP_GROUPS = Kind(*APPGROUP, "appgroups", namespaced=True)
+TOPOLOGIES = Kind(*NETWORK_TOPOLOGY, "networktopologies", namespaced=True)
 DEFINITIONS = Kind(*DEFINITION, "customresourcedefinitions", namespaced=False)
 
 Identity = tuple[Kind, str | None, str]
@@ -46,12 +59,12 @@ Identity = tuple[Kind, str | None, str]
 
 def claims_of(group: str) -> Kind:
     """Return the resource of STBandwidthClaim in an API group."""
-    return Kind(f"{group}/{crd.VERSION}", crd.CLAIM, crd.CLAIMS, namespaced=True)
+    return Kind(f"{group}/{VERSION}", CLAIM, CLAIMS, namespaced=True)
 
 
 def capacities_of(group: str) -> Kind:
     """Return the resource of STBandwidthCapacity in an API group."""
-    return Kind(f"{group}/{crd.VERSION}", crd.CAPACITY, crd.CAPACITIES, namespaced=False)
+    return Kind(f"{group}/{VERSION}", CAPACITY, CAPACITIES, namespaced=False)
 
 
 def identity(manifest: Mapping[str, Any], group: str) -> Identity:
@@ -125,37 +138,37 @@ class Desired:
 
 
 def read_desired(paths: Iterable[str | Path], namespace: str | None = None) -> Desired:
-    """Read and check the objects of an export.
-
-    Parameters
-    ----------
-    paths
-        Folders that an export wrote, or files of one.
-    namespace
-        The namespace that all objects have to be in; None for whatever they name.
+    """Read and check the objects of an export, from folders or files that it wrote.
 
     Raises
     ------
     InputError
-        If something cannot be read, is not valid, is not part of an export, or names another
-        namespace.
+        If something cannot be read, is not valid, is not part of an export, or is in another
+        namespace than `namespace`, unless that is None.
     """
-    files = {
-        str(path): [item for item in read_documents(path) if _key(item) != KUSTOMIZATION]
-        for path in _files(paths)
-    }
+    files: dict[str, list[Manifest]] = {}
+    for where, item in read_manifests(paths):
+        if _key(item) != KUSTOMIZATION:
+            files.setdefault(where.partition(": ")[0], []).append(item)
     objects = [item for items in files.values() for item in items]
-    group = _group(objects, ", ".join(files))
+    groups = sorted(
+        {str(item.get("apiVersion")).partition("/")[0] for item in objects if _is_claim(item)}
+    )
+    if not groups:
+        raise InputError(f"{', '.join(files)}: no {CLAIM} there; name a folder that claims wrote")
+    if len(groups) > 1:
+        named = " and ".join(show(group) for group in groups)
+        raise InputError(f"{', '.join(files)}: claims have to be of one API group, not of {named}")
     known = any(_key(item) == DEFINITION for item in objects)
     # Without definitions among them, objects are held against ours; the server has the last word.
-    check_manifests(files if known else {"": crd.custom_resource_definitions(group), **files})
+    check_manifests(files if known else {"": custom_resource_definitions(groups[0]), **files})
     for item in objects:
         if namespace is not None and item["metadata"].get("namespace") not in (None, namespace):
             raise InputError(
                 f"--namespace {namespace}: {title(item)} is in another namespace; write the "
                 "manifests for it, or leave the option out"
             )
-    return arrange(objects, group)
+    return arrange(objects, groups[0])
 
 
 def arrange(objects: Iterable[Manifest], group: str) -> Desired:
@@ -184,25 +197,50 @@ def _key(manifest: Mapping[str, Any]) -> tuple[Any, Any]:
     return manifest.get("apiVersion"), manifest.get("kind")
 
 
-def _files(paths: Iterable[str | Path]) -> list[Path]:
-    found: list[Path] = []
-    for path in map(Path, paths):
-        if not path.is_dir():
-            found.append(path)
-            continue
-        inside = sorted(item for item in path.iterdir() if item.suffix in _SUFFIXES)
-        if not inside:
-            raise InputError(f"{path}: holds no manifests; name a folder that claims wrote")
-        found += inside
-    return found
+def _is_claim(manifest: Mapping[str, Any]) -> bool:
+    return manifest.get("kind") == CLAIM
 
 
-def _group(objects: Iterable[Manifest], where: str) -> str:
-    claims = [item for item in objects if item.get("kind") == crd.CLAIM]
-    groups = sorted({str(item.get("apiVersion")).partition("/")[0] for item in claims})
-    if not groups:
-        raise InputError(f"{where}: no STBandwidthClaim there; name a folder that claims wrote")
-    if len(groups) > 1:
-        named = " and ".join(show(group) for group in groups)
-        raise InputError(f"{where}: claims have to be of one API group, these are of {named}")
-    return groups[0]
+def rbac_manifests(
+    group: str,
+    namespace: str,
+    *,
+    user: str | None = None,
+    account: str | None = None,
+    definitions: bool = False,
+) -> list[Manifest]:
+    """Return the roles and bindings that give somebody just the rights needed in a namespace.
+
+    That is a user, or else a service account, ``NAMESPACE:NAME`` or ``NAME``; without either the
+    one that is called as we are. With `definitions` they may be applied and deleted too.
+
+    Raises
+    ------
+    InputError
+        If no group or service account is called so.
+    """
+    if not is_subdomain(group):
+        raise InputError(f"--group {show(group)}: is not an API group; use a domain")
+    place, colon, name = (account or MANAGER).rpartition(":")
+    place = place if colon else namespace
+    if user is not None:
+        title = f"user:{labels([user])[user]}"  # users may be called anything
+        subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
+    elif is_label(place) and is_label(name):
+        title = f"serviceaccount:{place}:{name}"
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": place}
+    else:
+        raise InputError(
+            f"--serviceaccount {show(account)}: is none; give its NAME, or NAMESPACE:NAME"
+        )
+    own = MANAGER if group == DEFAULT_GROUP else f"{MANAGER}:{group}"
+    role = f"{own}-definitions" if definitions else own
+    text = Template(files(__package__).joinpath("rbac.yaml").read_text(encoding="utf-8"))
+    filled = text.substitute(group=group, namespace=namespace, own=own, role=role, subject=title)
+    objects: list[Manifest] = list(yaml.safe_load_all(filled))
+    for item in objects:
+        if item["kind"].endswith("Binding"):
+            item["subjects"] = [subject]
+        elif item["kind"] == "ClusterRole" and not definitions:
+            del item["rules"][1:]
+    return objects

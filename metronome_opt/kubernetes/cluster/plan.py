@@ -1,4 +1,4 @@
-"""What has to be done so that a cluster holds what is desired, and what the server says to it.
+"""What has to be done so that a cluster holds what is desired: planned, tried, done or taken back.
 
 Objects are done with in parts, each all or nothing: what all jobs share is one, then each job is.
 """
@@ -6,14 +6,23 @@ Objects are done with in parts, each all or nothing: what all jobs share is one,
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import tenacity
+
 from metronome_opt.errors import InputError, place
-from metronome_opt.kubernetes.check import Manifest
-from metronome_opt.kubernetes.cluster.connect import ALL_NAMESPACES, Connection, Tell, each
-from metronome_opt.kubernetes.cluster.failure import ClusterError, RefusedError, UnknownKindError
+from metronome_opt.kubernetes.cluster.connect import (
+    ALL_NAMESPACES,
+    ClusterError,
+    Connection,
+    RefusedError,
+    Tell,
+    UnknownKindError,
+    each,
+)
 from metronome_opt.kubernetes.cluster.objects import (
     APP_GROUPS,
     DEFINITIONS,
@@ -29,8 +38,10 @@ from metronome_opt.kubernetes.cluster.objects import (
     title,
 )
 from metronome_opt.kubernetes.names import MANAGER
+from metronome_opt.kubernetes.schemas import Manifest
 
 _OPTIONAL = (APP_GROUPS, TOPOLOGIES)  # installed apart, by the network-aware scheduler plugins
+_POLL_S = 0.1
 _SERVERS_OWN = {"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"}
 
 
@@ -187,17 +198,15 @@ def plan_delete(
     Parameters
     ----------
     connection
-        Where; its namespace counts where no export names one and not all are meant.
+        Its namespace counts where no export names one and not all are meant.
     group
         API group of the claims.
     desired
         The jobs of this export; None for others.
     names
         Jobs by their own names or their labels; None for all, or those of the export.
-    capacities
-        Capacities and topologies as well: those of the export, else all.
-    definitions
-        The definitions as well.
+    capacities, definitions
+        These as well: capacities and topologies of the export, else all.
     everywhere
         Jobs and topologies of all namespaces.
 
@@ -245,21 +254,9 @@ def try_out(
 ) -> Plan:
     """Have the server try every action of a plan; nothing is changed.
 
-    Parameters
-    ----------
-    connection
-        Where.
-    plan
-        What to try.
-    force
-        Take fields away from other managers.
-    tell
-        Called with how many actions of how many have been tried.
-
-    Returns
-    -------
-    Plan
-        Without actions that would change nothing, and with what the server refuses.
+    Returned is the plan without actions that would change nothing, and with what the server
+    refuses. With `force` fields are taken away from other managers; `tell` is called with how many
+    actions of how many have been tried.
 
     Raises
     ------
@@ -288,6 +285,157 @@ def try_out(
         unchanged=answers.count(None),
         refusals=tuple(answer for answer in answers if isinstance(answer, RefusedError)),
     )
+
+
+@dataclass
+class Outcome:
+    """What became of the parts of a plan."""
+
+    done: list[Part] = field(default_factory=list)
+    failed: list[tuple[Part, str]] = field(default_factory=list)  # each with a line that says why
+    untried: list[Part] = field(default_factory=list)  # stopped, or the server was gone
+
+
+def carry_out(
+    connection: Connection,
+    plan: Plan,
+    *,
+    force: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
+    tell: Tell | None = None,
+) -> Outcome:
+    """Carry out a plan that was tried out; of a part that fails, what was done is taken back.
+
+    What jobs share goes first, but is deleted last; if that fails, no job is begun. Jobs are
+    independent of one another, so one that fails leaves the others; if the server is gone, no
+    further one is begun.
+
+    With `force` fields are taken away from other managers. `stopped` is asked before each part is
+    begun; those begun are finished. `tell` is called with how many parts of how many are done with.
+    """
+    gone = threading.Event()
+
+    def run(part: Part) -> str | None:
+        """Return what went wrong, nothing if it did not; None if it is not begun."""
+        if gone.is_set() or stopped():
+            return None
+        failure, passing = _carry_out(connection, part, force)
+        if passing:
+            gone.set()
+        return failure
+
+    outcome = Outcome()
+    shared = [part for part in plan.parts if part.job is None]
+    jobs = [part for part in plan.parts if part.job is not None]
+    deleting = all(action.manifest is None for part in shared for action in part.actions)
+    for parts in (jobs, shared) if deleting else (shared, jobs):
+        if outcome.failed:
+            outcome.untried += parts
+            continue
+        try:
+            failures = each(run, parts, tell)
+        except BaseException:
+            gone.set()
+            raise
+        for part, failure in zip(parts, failures, strict=True):
+            if failure is None:
+                outcome.untried.append(part)
+            elif failure:
+                outcome.failed.append((part, failure))
+            else:
+                outcome.done.append(part)
+    return outcome
+
+
+def _carry_out(connection: Connection, part: Part, force: bool) -> tuple[str, bool]:
+    """Carry out a part; return why it failed, if it did, and whether that may pass."""
+    for number, action in enumerate(part.actions):
+        try:
+            if action.manifest is None:
+                connection.delete(action.kind, action.name, action.namespace)
+            else:
+                connection.apply(action.kind, action.manifest, force=force)
+        except ClusterError as error:
+            # Without a clear answer it may have been done nevertheless.
+            done = part.actions[: number + error.passing]
+            return f"{part}: {error}; {_take_back(connection, done)}", error.passing
+    return "", False
+
+
+def wait_served(connection: Connection, kinds: Iterable[Kind], timeout_s: float) -> None:
+    """Wait until a cluster serves what has been defined.
+
+    Raises
+    ------
+    UnknownKindError
+        If it does not within `timeout_s` seconds.
+    """
+    asking = tenacity.Retrying(
+        stop=tenacity.stop_after_delay(timeout_s),
+        wait=tenacity.wait_fixed(_POLL_S),
+        retry=tenacity.retry_if_exception_type(UnknownKindError),
+        reraise=True,
+    )
+    for kind in kinds:
+        asking(connection.list, kind, name="none")
+
+
+# ------------------------------------------------------------------ the way back
+
+
+def _take_back(connection: Connection, done: Sequence[Action]) -> str:
+    """Undo actions, the last first; return what that came to."""
+    if not done:
+        return "nothing of it is applied"
+    try:
+        for action in reversed(done):
+            _undo(connection, action)
+    except ClusterError:
+        return "what was applied of it could not be taken back: the next run completes it"
+    return "what was applied of it is taken back"
+
+
+def _undo(connection: Connection, action: Action) -> None:
+    live = action.live
+    if live is None:
+        # If it is not certain that we made it, it may be missing, or somebody else's.
+        for item in connection.list(action.kind, action.namespace, name=action.name):
+            if MANAGER in {entry.get("manager") for entry in _entries(item)}:
+                connection.delete(action.kind, action.name, action.namespace)
+        return
+    if action.manifest is None:
+        connection.apply(action.kind, plain(live), force=True)
+    patch = _merge_patch(plain(action.after or live), plain(live))
+    entries = [entry for entry in _entries(live) if entry["fieldsV1"]]
+    patch["metadata"] = {**patch.get("metadata", {}), "managedFields": entries}
+    # The first brings the values back, of which the server makes us a manager; the second changes
+    # no value any more, so that the managers are as it says.
+    for _ in range(2):
+        connection.merge(action.kind, action.name, action.namespace, patch)
+
+
+def _entries(live: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return who manages what of an object, but for its status."""
+    return [
+        {**entry, "fieldsV1": {key: of for key, of in fields.items() if key != "f:status"}}
+        for entry in live["metadata"].get("managedFields") or ()
+        if (fields := entry.get("fieldsV1"))
+    ]
+
+
+def _merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the patch (RFC 7396) that makes `new` of `old`."""
+    patch: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        if isinstance(value, Mapping) and isinstance(old.get(key), Mapping):
+            inner = _merge_patch(old[key], value)
+            patch |= {key: inner} if inner else {}
+        elif key not in old or old[key] != value:
+            patch[key] = value
+    return patch
+
+
+# ------------------------------------------------------------------ objects compared
 
 
 def plain(manifest: Mapping[str, Any]) -> Manifest:
@@ -349,3 +497,6 @@ def _flat(node: Any, path: tuple[str | int, ...]) -> dict[tuple[str | int, ...],
     for step, inner in items:
         found |= _flat(inner, (*path, step))
     return found
+
+
+_LOOK_S = 0.1

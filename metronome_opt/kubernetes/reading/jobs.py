@@ -13,7 +13,6 @@ from typing import Any
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.crd import CLAIM
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
 from metronome_opt.kubernetes.reading.workloads import (
     GPU_RESOURCES,
@@ -24,6 +23,7 @@ from metronome_opt.kubernetes.reading.workloads import (
     read_workloads,
     without_suffix,
 )
+from metronome_opt.kubernetes.schemas import CLAIM
 from metronome_opt.scenario.cluster import ONE_GPU, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
 
@@ -44,36 +44,16 @@ _TERMS = {  # what the claims of a job agree on, and where it stands in their sp
 
 @dataclass(frozen=True)
 class Choices:
-    """What the objects of a cluster do not say.
+    """What the objects of a cluster do not say."""
 
-    Parameters
-    ----------
-    name
-        Of the scenario.
-    slot_ms
-        Length of a slot.
-    hyperperiod_ms
-        Of which periods become divisors; None for what the periods come to.
-    nic_mbps
-        The interface of nodes without an STBandwidthCapacity; None to leave these out.
-    gpu_tflops
-        What a GPU sustains in training, for jobs by model; None if there are none.
-    gpu_resources
-        What GPUs are called.
-    weights
-        The weight of priority classes, by name; others get theirs by rank.
-    iterations
-        Of jobs that do not say; None to leave that open.
-    """
-
-    name: str = "cluster"
+    name: str = "cluster"  # of the scenario
     slot_ms: int = 5
-    hyperperiod_ms: int | None = None
-    nic_mbps: int | None = None
-    gpu_tflops: Fraction | None = None
+    hyperperiod_ms: int | None = None  # periods become its divisors; None: what they come to
+    nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
+    gpu_tflops: Fraction | None = None  # that a GPU sustains in training, for jobs by model
     gpu_resources: Sequence[str] = GPU_RESOURCES
-    weights: Mapping[str, int] = field(default_factory=dict)
-    iterations: int | None = None
+    weights: Mapping[str, int] = field(default_factory=dict)  # by class; others get theirs by rank
+    iterations: int | None = None  # of jobs that do not say; None to leave that open
 
 
 @dataclass(frozen=True)
@@ -92,25 +72,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Job:
-    """A job that was read.
+    """A job that was read."""
 
-    Attributes
-    ----------
-    found, each
-        The object that it was read from, and what one task needs.
-    entry
-        The job as a scenario has it. It has no offset yet, and no priority where `value` decides.
-    claim
-        Any of its claims, which agree on how it runs now; None without claims in force.
-    value
-        That of its priority class; None if its weight is stated.
-    """
-
-    found: Found
-    entry: dict[str, Any]
-    each: Resources
-    claim: Claim | None
-    value: int | None
+    found: Found  # the object that it was read from
+    entry: dict[str, Any]  # as a scenario has it, without an offset, or a priority set by `value`
+    each: Resources  # what one task needs
+    claim: Claim | None  # any of those in force, which agree on how it runs now
+    value: int | None  # that of its priority class; None if its weight is stated
 
 
 def read_jobs(objects: Objects, pods: Pods, choices: Choices, left_out: LeftOut) -> list[Job]:

@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, NoReturn
 
-from metronome_opt.documents import read_documents
 from metronome_opt.errors import InputError, place, show
-from metronome_opt.kubernetes.crd import CAPACITY, CLAIM, VERSION
 from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
 from metronome_opt.kubernetes.quantities import parse_quantity
+from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM, VERSION
 
 # The versions of each kind that are understood, by kind and group.
 WORKLOADS: Mapping[tuple[str, str], tuple[str, ...]] = {
@@ -31,27 +29,16 @@ _OTHERS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("NetworkTopology", "networktopology.diktyo.x-k8s.io"): ("v1alpha1",),
 }
 _CLUSTER_SCOPED = ("Node", "PriorityClass", CAPACITY)
-_SUFFIXES = (".yaml", ".yml", ".json")
 _LARGEST = 2**63 - 1  # integers of Kubernetes have 64 bits
 
 
 @dataclass(frozen=True)
 class Field:
-    """A value and where it stands.
+    """A value and where it stands."""
 
-    Attributes
-    ----------
-    value
-        What is there; None if nothing is, which to Kubernetes is the same as null.
-    where
-        The object: its file, kind and name.
-    path
-        The place in the object.
-    """
-
-    value: Any
-    where: str
-    path: tuple[str | int, ...] = ()
+    value: Any  # None if nothing is there, which to Kubernetes is the same as null
+    where: str  # the object: its file, kind and name
+    path: tuple[str | int, ...] = ()  # the place in the object
 
     def __bool__(self) -> bool:
         """Whether anything is there."""
@@ -266,24 +253,3 @@ def _unpacked(where: str, document: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(item, dict) and "kind" not in item and kind != "List":
             item = {"apiVersion": document.get("apiVersion"), "kind": kind[:-4], **item}
         yield from _unpacked(f"{where}: items[{index}]", item)
-
-
-def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
-    """Yield the documents of files and of the files in folders, each with where it stands.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or a folder holds no YAML or JSON.
-    """
-    for path in map(Path, paths):
-        inside = [path]
-        if path.is_dir():
-            inside = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
-        if not inside:
-            raise InputError(f"{path}: holds no .yaml, .yml or .json; name a folder of manifests")
-        for file in inside:
-            documents = read_documents(file)
-            for index, document in enumerate(documents, start=1):
-                number = f": document {index}" if len(documents) > 1 else ""
-                yield f"{file}{number}", document

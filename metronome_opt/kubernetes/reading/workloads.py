@@ -70,30 +70,14 @@ def without_suffix(name: str) -> str:
 
 @dataclass(frozen=True)
 class Workload:
-    """A training job of a cluster.
-
-    Attributes
-    ----------
-    found
-        The object.
-    expected
-        What the pods that hold GPUs are called, as far as that is known beforehand.
-    pods
-        Those that are there; None for one that is not.
-    each
-        What one of them needs; cores and memory of the neediest.
-    annotations
-        Its own, and those of the pods' templates where it has none of that name.
-    priority_class
-        As the pods or the workload name it; None if they do not.
-    """
+    """A training job of a cluster."""
 
     found: Found
-    expected: tuple[str, ...]
-    pods: tuple[Pod | None, ...]
-    each: Resources
-    annotations: Mapping[str, str]
-    priority_class: str | None
+    expected: tuple[str, ...]  # names of pods that hold GPUs, as far as known beforehand
+    pods: tuple[Pod | None, ...]  # those that are there; None for one that is not
+    each: Resources  # what one of them needs; cores and memory of the neediest
+    annotations: Mapping[str, str]  # its own, then those of the pods' templates
+    priority_class: str | None  # as the pods or the workload name it; None if they do not
 
     @property
     def names(self) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kubernetes import build_manifests, check_manifests
-from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.records import dump_document
 from metronome_opt.report.page.sources import Point
 from metronome_opt.report.tables import UNITS

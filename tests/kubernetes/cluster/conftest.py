@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.cluster import Connection, Kind, UnknownKindError, connect
-from metronome_opt.kubernetes.cluster.apply import carry_out, wait_served
 from metronome_opt.kubernetes.cluster.connect import each
 from metronome_opt.kubernetes.cluster.objects import capacities_of, claims_of
-from metronome_opt.kubernetes.cluster.plan import plan_definitions
-from metronome_opt.kubernetes.crd import custom_resource_definitions
-from tests.kubernetes.cluster.exports import GROUP
+from metronome_opt.kubernetes.cluster.plan import carry_out, plan_definitions, wait_served
+from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
+from tests.kubernetes.cluster.exports import GROUP, rbac_kind
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, binaries
 
 CLAIMS = claims_of(GROUP)
@@ -85,6 +84,23 @@ def definitions(kubeconfig: Path) -> None:
 
 
 Run = Callable[..., tuple[int, str, str]]
+Grant = Callable[[Iterable[Manifest]], None]
+
+
+@pytest.fixture
+def grant(cluster: Connection) -> Iterator[Grant]:
+    """Return a way to apply roles and bindings, which are deleted in the end."""
+    made: list[Manifest] = []
+
+    def call(items: Iterable[Manifest]) -> None:
+        for item in items:
+            cluster.apply(rbac_kind(item), item)
+            made.append(item)
+
+    yield call
+    for item in made:
+        metadata = item["metadata"]
+        cluster.delete(rbac_kind(item), metadata["name"], metadata.get("namespace"))
 
 
 @pytest.fixture

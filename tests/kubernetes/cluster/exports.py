@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.kubernetes import build_manifests, write_manifests
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster.objects import Desired, Kind, arrange
-from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.files import dump_objects
+from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.example import two_jobs
 
 GROUP = "metronome.x-k8s.io"

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import ALL_NAMESPACES
-from metronome_opt.kubernetes.cluster.failure import ClusterError
+from metronome_opt.kubernetes.cluster.connect import ClusterError
 from metronome_opt.kubernetes.cluster.objects import Kind
+from metronome_opt.kubernetes.schemas import Manifest
 
 Key = tuple[Kind, str | None, str]
 OURS = "metronome-opt"

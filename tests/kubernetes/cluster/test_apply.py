@@ -15,13 +15,12 @@ from lightkube.core.client import Client
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.types import PatchType
 
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import ClusterError, Connection, Kind
-from metronome_opt.kubernetes.cluster.apply import carry_out
-from metronome_opt.kubernetes.cluster.failure import RefusedError
+from metronome_opt.kubernetes.cluster.connect import RefusedError
 from metronome_opt.kubernetes.cluster.kubeconfig import read_kubeconfig
 from metronome_opt.kubernetes.cluster.objects import JobKey, capacities_of, claims_of
-from metronome_opt.kubernetes.cluster.plan import Action, Part, Plan, plain
+from metronome_opt.kubernetes.cluster.plan import Action, Part, Plan, carry_out, plain
+from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.cluster.conftest import Run
 from tests.kubernetes.cluster.exports import GROUP, capacity, claim, two_jobs_export, write
 

@@ -20,7 +20,7 @@ import yaml
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.cluster import ClusterError, Connection, UnknownKindError, connect
-from metronome_opt.kubernetes.cluster.failure import ForbiddenError, RefusedError
+from metronome_opt.kubernetes.cluster.connect import ForbiddenError, RefusedError
 from metronome_opt.kubernetes.cluster.objects import claims_of
 from tests.kubernetes.cluster.exports import GROUP, claim
 

@@ -14,9 +14,8 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.cluster import Connection, connect
-from metronome_opt.kubernetes.cluster.apply import Outcome, carry_out
 from metronome_opt.kubernetes.cluster.objects import Desired, claims_of, read_desired
-from metronome_opt.kubernetes.cluster.plan import Plan, plan_apply, try_out
+from metronome_opt.kubernetes.cluster.plan import Outcome, Plan, carry_out, plan_apply, try_out
 from tests.kubernetes.cluster.exports import GROUP, claim, write
 from tests.kubernetes.cluster.server import ApiServer, wait_for
 

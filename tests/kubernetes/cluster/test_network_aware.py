@@ -13,14 +13,12 @@ import yaml
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes import build_manifests, write_manifests
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import (
     ALL_NAMESPACES,
     Connection,
     Kind,
     connect,
 )
-from metronome_opt.kubernetes.cluster.apply import carry_out, wait_served
 from metronome_opt.kubernetes.cluster.objects import (
     APP_GROUPS,
     DEFINITIONS,
@@ -28,10 +26,9 @@ from metronome_opt.kubernetes.cluster.objects import (
     capacities_of,
     claims_of,
 )
-from metronome_opt.kubernetes.cluster.plan import plan_definitions
-from metronome_opt.kubernetes.crd import custom_resource_definitions
-from tests.kubernetes.cluster.conftest import Run
-from tests.kubernetes.cluster.exports import rbac_kind
+from metronome_opt.kubernetes.cluster.plan import carry_out, plan_definitions, wait_served
+from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
+from tests.kubernetes.cluster.conftest import Grant, Run
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, may_list, wait_for
 from tests.kubernetes.example import two_jobs
 
@@ -76,27 +73,18 @@ def claims_too(plugins: None, cluster: Connection) -> Iterator[None]:
 
 @pytest.fixture
 def granted(
-    api_server: ApiServer,
-    cluster: Connection,
-    namespace: str,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[Callable[..., None]]:
-    """Return a way to apply what `metronome claims rbac` prints; it is deleted in the end."""
-    made: list[Manifest] = []
+    api_server: ApiServer, grant: Grant, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., None]:
+    """Return a way to apply what `metronome claims rbac` prints."""
 
     def call(*arguments: str, seen: tuple[Kind, ...]) -> None:
         options = ["--namespace", namespace, "--user", ORDINARY, "--group", GROUP, *arguments]
         assert main(["claims", "rbac", *options]) == 0
-        for item in yaml.safe_load_all(capsys.readouterr().out):
-            cluster.apply(rbac_kind(item), item)
-            made.append(item)
+        grant(yaml.safe_load_all(capsys.readouterr().out))
         with connect(api_server.kubeconfig(ORDINARY), namespace=namespace) as connection:
             wait_for(lambda: all(may_list(connection, kind) for kind in seen))
 
-    yield call
-    for item in made:
-        metadata = item["metadata"]
-        cluster.delete(rbac_kind(item), metadata["name"], metadata.get("namespace"))
+    return call
 
 
 def export(folder: Path, namespace: str, **changes: Any) -> Path:

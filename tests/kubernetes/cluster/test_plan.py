@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import Connection, UnknownKindError
-from metronome_opt.kubernetes.cluster.apply import Outcome, carry_out, wait_served
 from metronome_opt.kubernetes.cluster.objects import (
     DEFINITIONS,
     JobKey,
@@ -20,13 +18,16 @@ from metronome_opt.kubernetes.cluster.objects import (
     claims_of,
 )
 from metronome_opt.kubernetes.cluster.plan import (
+    Outcome,
     Plan,
+    carry_out,
     plain,
     plan_apply,
     plan_delete,
     try_out,
+    wait_served,
 )
-from metronome_opt.kubernetes.crd import custom_resource_definitions
+from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
 from tests.kubernetes.cluster.exports import GROUP, capacity, claim, desired
 from tests.kubernetes.cluster.fake import FakeCluster
 from tests.tiers import examples
@@ -86,12 +87,6 @@ def test_claims_of_a_job_that_shrank_go_with_it_and_other_jobs_only_when_pruned(
         "job default/a": ["change a-0", "delete a-1"],
         **pruned,
     }
-
-
-def test_jobs_of_the_same_name_in_two_namespaces_are_two() -> None:
-    wanted = desired(claim("a", 0, "one"), claim("a", 0, "two"))
-    assert list(wanted.jobs) == [JobKey("one", "a"), JobKey("two", "a")]
-    assert wanted.namespaces == ["one", "two"]
 
 
 def test_a_field_that_is_stated_no_longer_goes_and_one_of_somebody_else_becomes_ours_too() -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import Connection, Kind, connect
-from metronome_opt.kubernetes.cluster.apply import wait_served
 from metronome_opt.kubernetes.cluster.objects import DEFINITIONS, TOPOLOGIES
+from metronome_opt.kubernetes.cluster.plan import wait_served
 from metronome_opt.kubernetes.reading import (
     Choices,
     Objects,
@@ -20,6 +19,7 @@ from metronome_opt.kubernetes.reading import (
     read_manifests,
 )
 from metronome_opt.kubernetes.reading.live import NODES, PODS, read_live
+from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.cluster.conftest import NAMESPACES
 from tests.kubernetes.cluster.exports import GROUP
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,15 @@ import pytest
 import yaml
 
 from metronome_opt.__main__ import main
-from metronome_opt.kubernetes.check import Manifest
 from metronome_opt.kubernetes.cluster import Connection, Kind, connect
 from metronome_opt.kubernetes.cluster.objects import (
-    APP_GROUPS,
-    DEFINITIONS,
-    TOPOLOGIES,
     capacities_of,
     claims_of,
+    rbac_manifests,
 )
-from metronome_opt.kubernetes.cluster.rights import rbac_manifests
-from tests.kubernetes.cluster.conftest import Run
-from tests.kubernetes.cluster.exports import GROUP, capacity, claim, rbac_kind, write
+from metronome_opt.kubernetes.schemas import Manifest
+from tests.kubernetes.cluster.conftest import Grant, Run
+from tests.kubernetes.cluster.exports import GROUP, capacity, claim, write
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, may_list, wait_for
 
 CLAIMS, CAPACITIES = claims_of(GROUP), capacities_of(GROUP)
@@ -47,22 +43,6 @@ def test_the_roles_are_for_a_user_or_a_service_account(
     bound = list(yaml.safe_load_all(capsys.readouterr().out))[3]
     assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "robot", "namespace": "ci"}]
     assert bound["roleRef"]["name"] == "metronome-opt"
-
-
-def test_the_rights_are_those_on_the_objects_that_are_written() -> None:
-    inside, _, across, _ = rbac_manifests(GROUP, "team", definitions=True)
-    rights = {
-        f"{rule['resources'][0]}.{rule['apiGroups'][0]}": rule["verbs"]
-        for rule in [*across["rules"], *inside["rules"]]
-    }
-    assert rights == {
-        DEFINITIONS.resource: ["create", "delete", "get", "patch"],
-        **{
-            kind.resource: ["create", "delete", "list", "patch"]
-            for kind in (CLAIMS, CAPACITIES, APP_GROUPS, TOPOLOGIES)
-        },
-    }
-    assert rbac_manifests(GROUP, "team")[2]["rules"] == across["rules"][:1]
 
 
 def test_who_is_granted_rights_takes_none_from_others() -> None:
@@ -117,23 +97,7 @@ def test_what_means_nobody_is_refused_in_one_line(
 # ------------------------------------------------------------------ a real server
 
 
-@pytest.fixture
-def grant(cluster: Connection, namespace: str) -> Iterator[Callable[..., None]]:
-    """Return a way to give the ordinary user all rights but one."""
-    made: list[Manifest] = []
-
-    def call(without: tuple[str, str] | None = None) -> None:
-        for item in objects(namespace, without):
-            cluster.apply(rbac_kind(item), item)
-            made.append(item)
-
-    yield call
-    for item in made:
-        metadata = item["metadata"]
-        cluster.delete(rbac_kind(item), metadata["name"], metadata.get("namespace"))
-
-
-def objects(namespace: str, without: tuple[str, str] | None) -> list[Manifest]:
+def objects(namespace: str, without: tuple[str, str]) -> list[Manifest]:
     found = copy.deepcopy(rbac_manifests(GROUP, namespace, user=ORDINARY))
     for item in found:
         if item["kind"].startswith("Cluster"):  # tests may run side by side
@@ -141,7 +105,7 @@ def objects(namespace: str, without: tuple[str, str] | None) -> list[Manifest]:
         if item["kind"] == "ClusterRoleBinding":
             item["roleRef"]["name"] = namespace
         for rule in item.get("rules", ()):
-            if without is not None and rule["resources"] == [without[0]]:
+            if rule["resources"] == [without[0]]:
                 rule["verbs"].remove(without[1])
     for item in found[0], found[2]:  # by these the test sees when the server has taken notice
         item["rules"].append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
@@ -201,13 +165,13 @@ def test_each_right_is_needed_and_told_if_it_is_missing(
     kind: Kind,
     verb: str,
     ordinary: Run,
-    grant: Callable[..., None],
+    grant: Grant,
     api_server: ApiServer,
     cluster: Connection,
     namespace: str,
     tmp_path: Path,
 ) -> None:
-    grant(without=(kind.plural, verb))
+    grant(objects(namespace, without=(kind.plural, verb)))
     wait_for_rights(api_server, namespace)
     first = export(tmp_path / "first", namespace, 2)
     assert main(["claims", "apply", first, "--kubeconfig", str(api_server.kubeconfig())]) == 0

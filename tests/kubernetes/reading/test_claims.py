@@ -6,12 +6,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
-from metronome_opt.kubernetes.reading.jobs import weights_of
 from tests.kubernetes.reading.manifests import (
     GROUP,
     TRAFFIC,
@@ -46,15 +43,6 @@ def claims_of(offset: int, allocation: Any = (), name: str = "x") -> list[Object
     return claims
 
 
-def test_claims_in_force_say_at_which_offset_a_job_runs() -> None:
-    made = imported(*machines(), job(annotations={}), *claims_of(40_000, name="train"))
-    read = jobs_of(made)["train"]
-    assert read["current_offset_ms"] == 40
-    assert read["nodes"] == ["n0", "n1"]
-    assert read["priority"] == 3
-    assert made.problem.instance.jobs[0].phases == (Phase(start=4, length=6, rate=10_000),)
-
-
 def test_claims_belong_to_the_pods_that_they_are_called_after() -> None:
     claims = [claim(f"train-{index}-aaaaa", "old name", index, "n0", 5000) for index in range(2)]
     pods = [pod(f"train-{index}-bbbbb", f"n{index}") for index in range(2)]
@@ -62,15 +50,6 @@ def test_claims_belong_to_the_pods_that_they_are_called_after() -> None:
     assert list(read) == ["train"]
     assert read["train"]["nodes"] == ["n0", "n1"]  # where the pods run now
     assert read["train"]["current_offset_ms"] == 5
-
-
-def test_claims_of_no_workload_are_jobs_of_their_own() -> None:
-    claims = [claim(f"x-{index}", "GPT 2", index, f"n{index}", 95_000) for index in (1, 0)]
-    usual = priority_class("usual", 100, globalDefault=True)
-    read = jobs_of(imported(*machines(), *claims, usual))["GPT 2"]
-    assert read["pods"] == ["x-0", "x-1"]
-    assert read["nodes"] == ["n0", "n1"]
-    assert (read["current_offset_ms"], read["priority"]) == (95, 3)
 
 
 @pytest.mark.parametrize(
@@ -217,12 +196,3 @@ def test_weights_are_annotated_given_by_class_or_follow_the_rank_of_the_class() 
         weights(of_class("a", "gold"))
     with pytest.raises(InputError, match="globalDefault: another class is the default as well"):
         weights(usual, priority_class("other", 100, globalDefault=True))
-
-
-@given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=40))
-def test_weights_keep_the_order_of_values(values: list[int]) -> None:
-    weights = weights_of(values)
-    for one in values:
-        for other in values:
-            assert (one < other) == (weights[one] < weights[other])
-    assert min(weights.values()) == 1

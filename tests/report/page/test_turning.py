@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 
 from metronome_opt.instance import Instance, read_instance
 from metronome_opt.kubernetes import build_manifests
-from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import Schedule
 from metronome_opt.verify import check, evaluate

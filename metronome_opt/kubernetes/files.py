@@ -1,4 +1,4 @@
-"""Writing checked objects to a folder that a cluster can apply.
+"""Manifests as files: YAML that every reader understands alike, in a folder that kubectl applies.
 
 The folder is the old one or the new one, never a mixture: the new files are written to a folder
 beside it and moved into place when they are on disk. Only files that an export wrote are ever
@@ -10,14 +10,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from metronome_opt.documents import read_documents
 from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.check import KUSTOMIZATION, Manifests, check_manifests
-from metronome_opt.kubernetes.crd import read_shipped
-from metronome_opt.kubernetes.dump import dump_objects
+from metronome_opt.kubernetes.schemas import KUSTOMIZATION, Manifests, check_manifests, read_shipped
 
+_SUFFIXES = (".yaml", ".yml", ".json")
 _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
 *OBJECT_FILES, _KUSTOMIZATION = _HEADERS
 
@@ -25,23 +29,33 @@ _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
 _SIGNATURE = f"# {_HEADERS[_KUSTOMIZATION].splitlines()[0]}"
 
 
+def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
+    """Yield the documents of files and of the files in folders, each with where it stands.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or a folder holds no YAML or JSON.
+    """
+    for path in map(Path, paths):
+        inside = [path]
+        if path.is_dir():
+            inside = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+        if not inside:
+            raise InputError(f"{path}: holds no .yaml, .yml or .json; name a folder of manifests")
+        for file in inside:
+            documents = read_documents(file)
+            for index, document in enumerate(documents, start=1):
+                number = f": document {index}" if len(documents) > 1 else ""
+                yield f"{file}{number}", document
+
+
 def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
-    """Check objects and write them, one file for each kind; all files or none.
+    """Check objects by file and write them; all files or none. Return the files.
 
-    An interrupted export leaves the previous one whole. What was written for the same objects
-    before comes out byte for byte the same.
-
-    Parameters
-    ----------
-    manifests
-        The objects of each file.
-    directory
-        The folder: missing, empty or written by an earlier export.
-
-    Returns
-    -------
-    list of Path
-        The files, ``kustomization.yaml`` last.
+    The folder is missing, empty or written by an earlier export. An interrupted export leaves the
+    previous one whole. What was written for the same objects before comes out byte for byte the
+    same.
 
     Raises
     ------
@@ -93,19 +107,35 @@ class _Folder:
     def check(self) -> None:
         """Refuse a folder that cannot be replaced."""
         with self._writing():
-            self._check_ours()
+            if not self.target.exists():
+                return
+            if not self.target.is_dir():
+                raise InputError(f"{self.shown}: is a file; name a folder")
+            foreign = self._foreign()
+            if foreign is not None:
+                raise InputError(
+                    f"{self.shown}: holds {show(foreign)}, which no export wrote; "
+                    "move it away or name another folder"
+                )
 
     def replace(self, texts: Mapping[str, str]) -> None:
         """Make these the files of the folder."""
         with self._writing():
             self.target.parent.mkdir(parents=True, exist_ok=True)
-            with _handle(self.target.parent) as parent:
+            with _opened(self.target.parent) as parent:
                 with contextlib.suppress(OSError):  # some network file systems do not lock folders
                     fcntl.flock(parent, fcntl.LOCK_EX)
                 self._settle()
-                self._check_ours()
+                self.check()
                 try:
-                    self._fill(texts)
+                    self.fresh.mkdir()
+                    for name, text in texts.items():
+                        with (self.fresh / name).open("w", encoding="utf-8", newline="\n") as file:
+                            file.write(text)
+                            file.flush()
+                            os.fsync(file.fileno())
+                    with _opened(self.fresh) as folder:
+                        _sync(folder)
                     if self.target.exists():
                         self.target.rename(self.former)
                     self.fresh.rename(self.target)
@@ -132,18 +162,6 @@ class _Folder:
         if self.fresh.exists():
             self._remove(self.fresh)
 
-    def _check_ours(self) -> None:
-        if not self.target.exists():
-            return
-        if not self.target.is_dir():
-            raise InputError(f"{self.shown}: is a file; name a folder")
-        foreign = self._foreign()
-        if foreign is not None:
-            raise InputError(
-                f"{self.shown}: holds {show(foreign)}, which no export wrote; "
-                "move it away or name another folder"
-            )
-
     def _foreign(self) -> str | None:
         """Return the first thing in the target that no export wrote; None if it may be replaced."""
         entries = sorted(self.target.iterdir())
@@ -159,16 +177,6 @@ class _Folder:
             first = stream.readline(len(_SIGNATURE) + 2)
         return None if first.rstrip(b"\r\n") == _SIGNATURE.encode() else signed.name
 
-    def _fill(self, texts: Mapping[str, str]) -> None:
-        self.fresh.mkdir()
-        for name, text in texts.items():
-            with (self.fresh / name).open("w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-        with _handle(self.fresh) as folder:
-            _sync(folder)
-
     def _remove(self, folder: Path) -> None:
         """Remove a folder of ours, but nothing in it that an export could not have written."""
         for name in _HEADERS:
@@ -183,7 +191,7 @@ class _Folder:
 
 
 @contextlib.contextmanager
-def _handle(folder: Path) -> Iterator[int]:
+def _opened(folder: Path) -> Iterator[int]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         yield handle
@@ -195,3 +203,52 @@ def _sync(folder: int) -> None:
     """Bring the entries of a folder to disk, where the file system can."""
     with contextlib.suppress(OSError):
         os.fsync(folder)
+
+
+_WIDTH = 96
+_PLAIN = re.compile(r"\.?[A-Za-z].+", re.DOTALL)
+
+
+class _Dumper(yaml.SafeDumper):
+    """The safe dumper in pure Python, so that the bytes are the same on every machine."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base class asks for it)
+        """Write everything out; anchors help no reader of a manifest."""
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        """Indent lists under their key."""
+        super().increase_indent(flow, False)
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Quote what any YAML reader might take for a number or a truth value.
+
+    PyYAML itself quotes what *it* would read so. Readers in Go differ: to them ``1e3`` is a number
+    and ``y`` a truth value. Only text of two characters or more that begins with a letter is
+    left plain, and of that PyYAML quotes the words with a meaning, such as ``true`` and ``no``.
+    """
+    style = None if _PLAIN.fullmatch(text) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def dump_objects(
+    objects: Iterable[Mapping[str, Any]], header: str = "", *, compact: bool = False
+) -> str:
+    """Return plain values as a YAML stream, after comment lines, the keys in the order they have.
+
+    Compact is for people: what holds nothing but plain values stands on one line.
+    """
+    body: str = yaml.dump_all(
+        [dict(each) for each in objects],
+        Dumper=_Dumper,
+        sort_keys=False,
+        explicit_start=not compact,
+        default_flow_style=None if compact else False,
+        allow_unicode=True,
+        width=_WIDTH,
+    )
+    return "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines()) + body

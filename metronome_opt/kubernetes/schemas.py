@@ -1,4 +1,4 @@
-"""Checking objects before they are written, as an API server would before it stores them.
+"""The two custom resources, and checks of objects as an API server makes them before storing them.
 
 Every object is held against the schema of its kind with unknown fields forbidden, which imitates
 strict decoding. A kind without a schema cannot be checked and is refused.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
+import yaml
 from jsonschema import Draft202012Validator
 
 from metronome_opt.errors import InputError, place, show, told
-from metronome_opt.kubernetes.crd import custom_resource_definitions, read_shipped
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 
 DEFINITION = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -113,3 +114,26 @@ def _closed(node: Any) -> Any:
     if node.get("type") == "object" and isinstance(node.get("properties"), dict):
         closed.setdefault("additionalProperties", False)
     return closed
+
+
+VERSION = "v1alpha1"
+CLAIM = "STBandwidthClaim"
+CAPACITY = "STBandwidthCapacity"
+CLAIMS = "stbandwidthclaims"
+CAPACITIES = "stbandwidthcapacities"
+
+
+def custom_resource_definitions(group: str) -> list[dict[str, Any]]:
+    """Return the definitions of STBandwidthCapacity and STBandwidthClaim in an API group."""
+    definitions = read_shipped("crds.yaml")
+    for definition in definitions:
+        spec = definition["spec"]
+        spec["group"] = group
+        definition["metadata"]["name"] = f"{spec['names']['plural']}.{group}"
+    return definitions
+
+
+def read_shipped(name: str) -> list[Any]:
+    """Return the documents of a YAML file that is shipped beside this module."""
+    text = files("metronome_opt.kubernetes").joinpath(name).read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(text))
