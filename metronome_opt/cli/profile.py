@@ -62,7 +62,7 @@ def profile(
     The exit status is 1 if nothing repeats, or if samples are too far apart to tell; the reason is
     printed.
     """
-    from metronome_opt.plot.save import check_suffix
+    from metronome_opt.plot.picture import check_suffix
     from metronome_opt.profiles import profile as measure
     from metronome_opt.profiles import read_csv, read_gate
 
@@ -81,7 +81,7 @@ def profile(
     phases = found.phases(slot_ms) if slot_ms and found.period_ms is not None else None
     if plot is not None:
         from metronome_opt.plot import save_figure
-        from metronome_opt.plot.profile import plot_profile
+        from metronome_opt.plot.simulation import plot_profile
 
         save_figure(plot_profile(samples, found), plot)
     if as_json:

@@ -1,19 +1,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from matplotlib.artist import Artist
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.plot import (
@@ -25,35 +19,19 @@ from metronome_opt.plot import (
     style,
 )
 from metronome_opt.plot.heatmap import select_rows, shades, spread
-from tests.plot.examples import AFTER, BEFORE, HEAVY, LIGHT, instance
-
-
-def with_id(figure: Figure, pattern: str) -> Iterator[Artist]:
-    def matches(artist: Artist) -> bool:
-        return re.fullmatch(pattern, artist.get_gid() or "") is not None
-
-    yield from figure.findobj(matches)
-
-
-def polygons(figure: Figure, gid: str) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
-    (collection,) = with_id(figure, gid)
-    assert isinstance(collection, PolyCollection)
-    return [np.asarray(path.vertices)[:-1] for path in collection.get_paths()]
-
-
-def texts(figure: Figure) -> list[str]:
-    found = figure.findobj(Text)
-    return [text.get_text() for text in found if isinstance(text, Text) and text.get_text()]
-
-
-def boxes(figure: Figure, gid: str) -> list[tuple[float, float, float, float]]:
-    """Return (left, right, lowest, highest) of each polygon."""
-    corners = polygons(figure, gid)
-    return [
-        (float(x.min()), float(x.max()), float(y.min()), float(y.max()))
-        for x, y in (polygon.T for polygon in corners)
-    ]
-
+from metronome_opt.plot.picture import job_entries
+from tests.plot.examples import (
+    AFTER,
+    BEFORE,
+    HEAVY,
+    LIGHT,
+    boxes,
+    check_dollars,
+    instance,
+    polygons,
+    texts,
+    with_id,
+)
 
 # ------------------------------------------------------------------ circle
 
@@ -334,15 +312,10 @@ def test_long_names_lose_their_middle() -> None:
 
 @pytest.mark.parametrize(("jobs", "entries"), [(40, 40), (41, 41), (100, 41)])
 def test_very_many_jobs_are_counted_in_the_legend(jobs: int, entries: int) -> None:
-    job = Job(name="j", period=1, phases=(Phase(start=0, length=1, rate=1),), links={"l": 1})
-    shown = style.job_entries([job] * jobs, Link(name="l", capacity=1))
+    shown = job_entries(["j"] * jobs, "none")
     assert len(shown) == entries
     assert (shown[-1].get_label() == f"and {jobs - 40} more") == (jobs > 40)
 
 
 def test_names_are_not_read_as_formulas() -> None:
-    figure = plot_overview(instance(), BEFORE, AFTER)
-    named = [text for text in figure.findobj(Text) if isinstance(text, Text)]
-    dollars = [text for text in named if "$" in text.get_text()]
-    assert dollars
-    assert not any(text.get_parse_math() for text in dollars)
+    check_dollars(plot_overview(instance(), BEFORE, AFTER))
