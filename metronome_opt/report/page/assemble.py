@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
+from jinja2 import Template
+
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
 from metronome_opt.report.page.data import embedded, open_claims, page_data
 from metronome_opt.report.page.sources import Point
@@ -82,7 +84,8 @@ def build_page(
         "data": embedded(data),
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], read_asset("page.html"))
+    template = Template(read_asset("page.html"), keep_trailing_newline=True)
+    return str(template.render(fields))
 
 
 def _policy(style: str, script: str) -> str:
