@@ -156,69 +156,6 @@ def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
     assert "name stretch among the objectives to use it" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "Missing command"),
-        (["sing"], "No such command"),
-        (["solve"], "Missing argument"),
-        (["solve", "FILE", "--colour"], "No such option"),
-        (["solve", "FILE", "--solver", "best"], "solver: 'best' is not known"),
-        (["solve", "FILE", "--seed", "-1"], "--seed"),
-        (["solve", "FILE", "--time-limit", "nan"], "--time-limit"),
-        (["solve", "FILE", "--objectives", "speed"], "objectives: 'speed' is not known"),
-        (["solve", "FILE", "--objectives", ","], "objectives: none given"),
-        (["solve", "FILE", "--objectives", "wait,wait"], "objectives: wait is given twice"),
-        (
-            ["solve", "FILE", "--objectives", "contention,wait", "--solver", "greedy"],
-            "solver greedy cannot",
-        ),
-        (["solve", "FILE", "--weights", "latency=-1"], "weights.latency: must not be negative"),
-        (["solve", "FILE", "--weights", "latency=0,wait=0"], "weights: all are 0"),
-        (["solve", "FILE", "--weights", "latency=inf"], "weights.latency: must be an exact number"),
-        (["solve", "FILE", "--weights", "latency"], "--weights: 'latency' is not name=value"),
-        (["solve", "FILE", "--weights", "speed=1"], "weights: 'speed' is not known"),
-        (
-            ["solve", "FILE", "--weights", "latency=1", "--objectives", "wait"],
-            "--weights: names the objectives itself; leave --objectives out",
-        ),
-        (["solve", "FILE", "--weights", "latency=1", "--tolerance", "latency=1%"], "tolerance: "),
-        (
-            ["solve", "FILE", "--objectives", "contention,wait", "--tolerance", "wait=5%"],
-            "tolerance: wait is not followed by another objective",
-        ),
-        (
-            ["solve", "FILE", "--objectives", "contention,wait", "--tolerance", "contention=some"],
-            "tolerance.contention: must be an exact number",
-        ),
-        (["solve", "FILE", "--tolerance", "=5%"], "--tolerance: '=5%' is not name=value"),
-        (["solve", "FILE", "--epsilon", "wait=1,wait=2"], "--epsilon: 'wait' is given twice"),
-        (["solve", "FILE", "--epsilon", "wait=1/0"], "epsilon.wait: must be an exact number"),
-        (["solve", "FILE", "--cushion-slots", "-1"], "--cushion-slots"),
-        (["solve", "FILE", "--cushion-slots", "few"], "--cushion-slots"),
-        (["solve", "FILE", "--plot", "out.gif"], "out.gif"),
-        (["solve", "FILE", "--output", "no/such/folder/s.json"], "no/such/folder/s.json"),
-        (["solve", "FILE", "--output", "."], "is a folder"),
-        (["solve", "FILE", "--claims", "FILE", "--solver", "greedy"], "two-jobs.json"),
-        (["solve", "FILE", "--hyperperiod-limit", "39"], "limit of 39"),
-        (["solve", "no-such-file.json"], "no-such-file.json: cannot be read"),
-        (["verify", "FILE", "FILE"], "format: must be 'metronome-schedule/1'"),
-        (["export", "FILE", "--format", "gms"], "format: 'gms' is not known"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_status_2(
-    arguments: list[str], message: str, instance_file: Path, capsys: Captured
-) -> None:
-    before = sorted(instance_file.parent.iterdir())
-    typed = [str(instance_file) if word == "FILE" else word for word in arguments]
-    assert main(typed) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("metronome: error: ")
-    assert message in lines[0]
-    assert sorted(instance_file.parent.iterdir()) == before
-
-
 def solved(capsys: Captured, *arguments: str) -> list[str]:
     """Return the lines that solve prints."""
     capsys.readouterr()
