@@ -42,7 +42,9 @@ def test_solve_writes_a_schedule_that_verify_accepts(
     # b repeats every 20 slots: 12 free slots, a needs 8, which leaves 2 on either side.
     assert schedule.objectives["cushion"] == 2
     assert main(["verify", str(instance_file), str(schedule_file)]) == 0
-    assert "true" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "true" in printed
+    assert "proof not checked" in printed
 
 
 def test_solve_prints_what_the_schedule_brings(instance_file: Path, capsys: Captured) -> None:
@@ -80,11 +82,12 @@ def test_verify_names_each_false_number(
 
 
 def test_claims_writes_what_was_decided(
-    instance_file: Path, schedule_file: Path, tmp_path: Path
+    instance_file: Path, schedule_file: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     folder = tmp_path / "claims"
     arguments = ["claims", str(instance_file), str(schedule_file), "--output", str(folder)]
     assert main(arguments) == 0
+    assert "every link is taken for a node" in capsys.readouterr().err
     claims = list(yaml.safe_load_all((folder / "claims.yaml").read_text()))
     offsets = read_schedule(schedule_file).offsets
     decided = {
@@ -93,20 +96,6 @@ def test_claims_writes_what_was_decided(
     assert decided == {name: offset * 5000 for name, offset in offsets.items()}
     assert main([*arguments, "--namespace", "training", "--group", "net.example.org"]) == 0
     assert "net.example.org" in (folder / "crds.yaml").read_text()
-
-
-def test_claims_of_a_false_schedule_are_refused(
-    instance_file: Path, schedule_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    document = json.loads(schedule_file.read_text())
-    document["objectives"]["contention"] = "5"
-    schedule_file.write_text(json.dumps(document))
-    capsys.readouterr()
-    folder = tmp_path / "claims"
-    arguments = ["claims", str(instance_file), str(schedule_file), "--output", str(folder)]
-    assert main(arguments) == 1
-    assert len(capsys.readouterr().err.splitlines()) == 1
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize("format_", ["lp", "mps", "cpsat", "mzn"])
@@ -137,14 +126,6 @@ def test_solve_draws_and_claims_on_the_way(
     assert main(["solve", str(instance_file), *arguments]) == 0
     assert picture.stat().st_size > 1000
     assert (folder / "claims.yaml").exists()
-
-
-def test_a_scenario_is_solved_like_an_instance(tmp_path: Path) -> None:
-    path = tmp_path / "schedule.json"
-    scenario = Path(__file__).parents[2] / "models" / "scenarios" / "paper-24.yaml"
-    assert main(["solve", str(scenario), "--solver", "greedy", "--output", str(path)]) == 0
-    assert len(read_schedule(path).offsets) == 13
-    assert main(["verify", str(scenario), str(path)]) == 0
 
 
 def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
@@ -210,18 +191,6 @@ def test_epsilon_is_a_limit(instance_file: Path, capsys: Captured) -> None:
     lines = solved(capsys, *order)
     assert row(lines, "contention")[2] == f"{30_000 * 3 / 40:,.1f}"
     assert lines[1] == "1. contention 2,250 (proved)"  # of what epsilon leaves
-
-
-def test_epsilon_below_the_best_is_one_line(tmp_path: Path, capsys: Captured) -> None:
-    # Two bursts of 7 in 12 slots overlap in 2 at least, by 20 of 100.
-    path, out = tmp_path / "tight.json", tmp_path / "s.json"
-    write_instance(network(job("a", 12, (0, 7, 60)), job("b", 12, (0, 7, 60))), path)
-    arguments = [str(path), "--objectives", "latency", "--output", str(out)]
-    assert main(["solve", *arguments, "--epsilon", "contention=3"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("metronome: error: epsilon: ")
-    assert "10/3" in line
-    assert not out.exists()
 
 
 def test_classes_are_shown_where_there_are_any(
@@ -298,51 +267,12 @@ def test_what_was_before_is_not_known_where_jobs_must_be_stretched(
     assert picture.exists()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["solve", "FILE", "--output", "FILE"],
-        ["solve", "FILE", "--plot", "TARGET.svg", "--output", "TARGET.svg"],
-        ["export", "FILE", "--format", "lp", "--output", "FILE"],
-    ],
-)
-def test_an_output_never_replaces_an_input_or_another_output(
-    arguments: list[str], instance_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    before = instance_file.read_text()
-    typed = [
-        word.replace("FILE", str(instance_file)).replace("TARGET", str(tmp_path / "out"))
-        for word in arguments
-    ]
-    assert main(typed) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "name another place to write" in line
-    assert list(tmp_path.iterdir()) == [instance_file]
-    assert instance_file.read_text() == before
-
-
-def test_claims_of_an_instance_say_what_they_take_for_nodes(
-    instance_file: Path, schedule_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    folder = tmp_path / "claims"
-    assert main(["claims", str(instance_file), str(schedule_file), "--output", str(folder)]) == 0
-    assert "every link is taken for a node" in capsys.readouterr().err
-
-
 def test_a_shipped_scenario_goes_by_its_name(tmp_path: Path, capsys: Captured) -> None:
     schedule, folder = tmp_path / "schedule.json", tmp_path / "claims"
     arguments = ["--solver", "greedy", "--output", str(schedule)]
     assert main(["solve", "paper-24", *arguments]) == 0
     assert main(["claims", "paper-24", str(schedule), "--output", str(folder)]) == 0
     assert capsys.readouterr().err == ""
-
-
-def test_verify_says_what_it_cannot_see(
-    instance_file: Path, schedule_file: Path, capsys: Captured
-) -> None:
-    capsys.readouterr()
-    assert main(["verify", str(instance_file), str(schedule_file)]) == 0
-    assert "proof not checked" in capsys.readouterr().out
 
 
 def test_names_that_look_like_markup_are_printed_as_they_are(
@@ -377,18 +307,6 @@ def test_a_small_value_is_not_shown_as_0(tmp_path: Path, capsys: Captured) -> No
     printed = capsys.readouterr().out  # 2 of weight 1 in one slot of 999
     assert "contention 0.002002" in printed
     assert "0.002" in printed.splitlines()[3]
-
-
-def test_a_foreign_folder_is_refused_before_anything_is_solved(
-    instance_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    folder, schedule = tmp_path / "mine", tmp_path / "schedule.json"
-    folder.mkdir()
-    (folder / "letter.txt").write_text("dear")
-    arguments = ["--claims", str(folder), "--output", str(schedule)]
-    assert main(["solve", str(instance_file), *arguments]) == 2
-    assert "letter.txt" in capsys.readouterr().err
-    assert not schedule.exists()
 
 
 def test_help_and_version(capsys: Captured) -> None:

@@ -28,14 +28,9 @@ def series(figure: Figure, kind: str) -> Line2D:
     return line
 
 
-def marks(figure: Figure, kind: str) -> list[tuple[float, float]]:
-    """Return (iteration over period, distance from the top) of the marks of a kind."""
-    line = series(figure, kind)
-    return list(zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=True))
-
-
 def shares(figure: Figure, kind: str) -> list[float]:
-    return [share for share, _ in marks(figure, kind)]
+    """Return iterations over periods of the marks of a kind."""
+    return list(np.asarray(series(figure, kind).get_xdata()))
 
 
 def names(figure: Figure) -> list[str]:
@@ -79,13 +74,16 @@ def test_a_loss_differs_in_colour_arrow_and_line() -> None:
 def test_the_heaviest_class_is_on_top_and_says_its_mean() -> None:
     figure = plot_classes(instance(), BEFORE, AFTER)
     assert names(figure) == [HEAVY, LIGHT]
-    ((_, heavy),), ((_, light),) = marks(figure, "stays"), marks(figure, "gains")
+    (heavy,), (light,) = (
+        np.asarray(series(figure, kind).get_ydata()) for kind in ("stays", "gains")
+    )
     bottom, top = figure.axes[0].get_ylim()
     assert top < heavy < light < bottom
     said = texts(figure)
     assert "weight 4: 1 job, mean 1.000× → 1.000×" in said
     assert f"weight 1: 1 job, mean {LATE_BEFORE:.3f}× → {LATE_AFTER:.3f}×" in said
     assert "example: who pays and who gains" in said
+    check_dollars(figure)
 
 
 def test_nothing_known_before_is_not_drawn() -> None:
@@ -145,7 +143,3 @@ def test_where_not_all_names_fit_those_that_change_most_are_there() -> None:
     assert 60 < len(names(figure)) < 150
     assert len(shares(figure, "before")) == 300
     assert figure.get_size_inches()[1] < 15
-
-
-def test_dollars_in_names_are_left_alone() -> None:
-    check_dollars(plot_classes(instance(), BEFORE, AFTER))

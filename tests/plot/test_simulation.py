@@ -296,15 +296,6 @@ def test_link_refuses_an_empty_window_and_no_policies() -> None:
         plot_link(LinkTrace("l", 10, {}, 0, 5))
 
 
-# ------------------------------------------------------------------ files
-
-
-def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
-    for name in ("one.svg", "other.svg"):
-        save_figure(plot_link(LinkTrace("l", 50_000, {"default": BOTH}, 0, 50)), tmp_path / name)
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "other.svg").read_bytes()
-
-
 def test_names_are_not_read_as_formulas() -> None:
     odd = trace((0.0, "$l$", "$x$", 1.0), (1.0, "$l$", "$x$", 0.0))
     check_dollars(plot_link(LinkTrace("$l$", 10, {"default": odd}, 0, 2)))
