@@ -20,8 +20,7 @@ from benchmarks.stored import SUITES
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance
 from metronome_opt.plot import style
-from metronome_opt.plot.axes import single
-from metronome_opt.plot.picture import Picture
+from metronome_opt.plot.picture import Picture, single
 from metronome_opt.simulate import simulate
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.engine import Engine

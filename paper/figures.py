@@ -11,8 +11,8 @@ from metronome_opt.bench.sections import FLOOR_S
 from metronome_opt.bench.statistics import primal_gap
 from metronome_opt.bench.studies import SUBJECT
 from metronome_opt.plot import style
-from metronome_opt.plot.axes import dress
-from metronome_opt.plot.simulation import line_styles
+from metronome_opt.plot.picture import Picture, dress
+from metronome_opt.plot.style import line_styles
 from paper.mixes import GAINS, gains
 from paper.solvers import Campaign
 from paper.studies import StudyRuns
@@ -20,8 +20,6 @@ from paper.studies import StudyRuns
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
-
-    from metronome_opt.plot.picture import Picture
 
 COLUMN = 3.31  # inches, of the paper's columns
 TEXT, SMALL = 8.0, 7.0  # points
@@ -144,7 +142,7 @@ def snapshot(runs: StudyRuns | None) -> Picture | None:
 
 
 def _single(height: float) -> tuple[Picture, Axes]:
-    figure = style.new_figure(COLUMN, height)
+    figure = Picture(COLUMN, height)
     axes = figure.add_subplot()
     _dress(axes)
     return figure, axes

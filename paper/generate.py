@@ -8,7 +8,7 @@ from pathlib import Path
 
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import InputError
-from metronome_opt.plot.save import save_figure
+from metronome_opt.plot.picture import save_figure
 from paper.catalogue import FIGURES, TABLES, Recorded
 from paper.figures import letters
 from paper.prose import (

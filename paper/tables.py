@@ -10,7 +10,7 @@ from metronome_opt.bench.sections import SHIFT_S, Section
 from metronome_opt.bench.statistics import Interval
 from metronome_opt.bench.studies import IDEAL
 from metronome_opt.bench.tables import latex_text
-from metronome_opt.plot.simulation import in_order
+from metronome_opt.plot.style import in_order
 from paper.instances import stored_families, workloads
 from paper.measured import SEARCHES, Figures, benchmark_numbers
 from paper.mixes import CONTROLS, controlled

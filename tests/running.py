@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
+from typing import Any
 
 import psutil
 
@@ -18,6 +20,14 @@ def let_work(process: subprocess.Popen[str], cpu_s: float = 3.0) -> None:
     end = time.monotonic() + PATIENCE_S
     while used_s(process.pid) < cpu_s:
         assert process.poll() is None, "it ended before"
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def wait_until(condition: Callable[[], Any], patience_s: float = 90) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + patience_s
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
 

@@ -22,7 +22,7 @@ from benchmarks.testbed.run import BedError, BedRun, run_case
 from metronome_opt.documents import make_folder
 from metronome_opt.errors import InputError, MetronomeError, show
 from metronome_opt.journal import Journal, read_journal
-from metronome_opt.plot.save import save_figure
+from metronome_opt.plot.picture import save_figure
 from metronome_opt.simulate.conditions import Sharing, TcpShares
 
 RECORDS = Path(__file__).parent / "records.jsonl.xz"

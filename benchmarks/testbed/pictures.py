@@ -14,12 +14,10 @@ from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.errors import InputError, show
 from metronome_opt.plot import style
-from metronome_opt.plot.axes import dress
+from metronome_opt.plot.picture import Picture, dress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from metronome_opt.plot.picture import Picture
 
 Bursts = Mapping[str, Sequence[tuple[float, float]]]
 """By job: beginnings and ends, ms."""
@@ -46,7 +44,7 @@ def draw_bursts(
         Pairs of jobs that share no link, whose bursts never meet.
     """
     rows = sum(len(bursts) + 1.6 for bursts in panels.values())
-    figure = style.new_figure(_WIDTH, _ROW * rows + 0.9)
+    figure = Picture(_WIDTH, _ROW * rows + 0.9)
     figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
     heights = [len(bursts) + 1 for bursts in panels.values()]
     grid = figure.subplots(
@@ -134,7 +132,7 @@ def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Picture
     tables
         Of `benchmarks.testbed.agreement.compare`, by way of sharing.
     """
-    figure = style.new_figure(_WIDTH, 5.0)
+    figure = Picture(_WIDTH, 5.0)
     figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
     panels = figure.subplots(1, len(tables), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (sharing, table) in zip(panels, tables.items(), strict=True):

@@ -13,14 +13,12 @@ import pandas as pd
 from metronome_opt.bench.cases import Problem
 from metronome_opt.bench.sections import ABOVE_BEST, FLOOR_S, Growth, Section, TargetRuns
 from metronome_opt.plot import style
-from metronome_opt.plot.axes import WIDTH, dress, single
+from metronome_opt.plot.picture import WIDTH, Picture, add_legend, dress, single
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
     from numpy.typing import NDArray
-
-    from metronome_opt.plot.picture import Picture
 
     Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -172,7 +170,7 @@ def plot_targets(section: Section, runs: Sequence[TargetRuns], looks: Strokes) -
     problems = [problem for problem in slowest if problem in hardest]
     columns = min(_PANELS_IN_A_ROW, len(problems))
     rows = math.ceil(len(problems) / columns)
-    figure = style.new_figure(max(WIDTH, 2.9 * columns), 2.3 * rows + 1.0)
+    figure = Picture(max(WIDTH, 2.9 * columns), 2.3 * rows + 1.0)
     figure.suptitle(
         f"Time to within {100 * float(ABOVE_BEST):g} % of the best known value, {section.title}",
         fontsize=style.TITLE,
@@ -259,6 +257,6 @@ def _finished(
         Line2D([], [], **looks[solver].line(), label=solver + (more or {}).get(solver, ""))
         for solver in solvers
     ]
-    style.add_legend(figure, entries, float(figure.get_size_inches()[0]))
+    add_legend(figure, entries, float(figure.get_size_inches()[0]))
     figure.settle()
     return figure

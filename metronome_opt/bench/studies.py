@@ -24,7 +24,7 @@ from metronome_opt.bench.statistics import Interval, mean_interval
 from metronome_opt.bench.tables import distinct_slugs, three_digits
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, show
-from metronome_opt.plot.simulation import in_order
+from metronome_opt.plot.style import in_order
 from metronome_opt.simulate.study import Cell
 
 BASELINE, EXCLUSIVE, RIVAL, SUBJECT, IDEAL = (

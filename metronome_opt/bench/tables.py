@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metronome_opt.documents import make_folder, write_text
-from metronome_opt.plot.save import save_figure
+from metronome_opt.plot.picture import save_figure
 
 if TYPE_CHECKING:
     from metronome_opt.plot.picture import Picture

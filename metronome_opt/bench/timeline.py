@@ -11,8 +11,8 @@ import pandas as pd
 
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.tables import Drawing, Item, markdown_text
-from metronome_opt.plot.simulation import LinkTrace, in_order, plot_link
-from metronome_opt.plot.style import counted
+from metronome_opt.plot.style import counted, in_order
+from metronome_opt.plot.timeline import LinkTrace, plot_link
 from metronome_opt.simulate import Run, simulate
 from metronome_opt.simulate.study import Cell, Study
 

@@ -2,74 +2,47 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from metronome_opt.cli.group import Group
-
-# The module below `metronome_opt.cli`, the function or the group in it, and the line of the help.
+# A command is the function of its name in the module of its name, a group is the `app` there.
 COMMANDS = {
-    "solve": (
-        "solve",
-        "solve",
-        "Say when each job of FILE is to burst, and who had better not wait; print what it brings.",
-    ),
-    "import": (
-        "import_",
-        "import_",
-        "Read nodes, links, workloads and claims of a cluster into one scenario.",
-    ),
-    "fit": (
-        "fit",
-        "fit",
-        "Say whether the jobs of FILE can keep slots without ever asking a link for too much.",
-    ),
-    "pareto": (
-        "pareto",
-        "pareto",
-        "Find the schedules of FILE of which none is as good as another in every objective.",
-    ),
-    "simulate": (
-        "simulate",
-        "simulate",
-        "Simulate the jobs of SCENARIO under several policies, and report what each brings.",
-    ),
-    "place": (
-        "place",
-        "place",
-        "Place all tasks of JOB together, in their best rotation; prints where, and what it costs.",
-    ),
-    "profile": (
-        "profile",
-        "profile",
-        "Find the period of a job and its bursts in the throughput of FILE.",
-    ),
-    "monitor": (
-        "monitor",
-        "monitor",
-        "Compare what jobs do with what they claim; decide who is to wait, once, and for how long.",
-    ),
-    "report": (
-        "report",
-        "report",
-        "Write RESULT as a page in which jobs can be turned by hand, contention following exactly.",
-    ),
-    "verify": (
-        "verify",
-        "verify",
-        "Recompute every number that SCHEDULE states; exit 0 only if all are true.",
-    ),
-    "export": ("export", "export", "Write the rotation problem of FILE for other solvers."),
-    "demo": (
-        "demo",
-        "demo",
-        "Schedule the shipped 24-node scenario: table, pictures, claims.",
-    ),
-    "bench": ("bench", "app", "Compare solvers on stored instances."),
-    "claims": ("claims", "app", "Write claims as manifests, and apply them to a cluster."),
+    "solve": "Say when each job of FILE is to burst, and who had better not wait; print what it "
+    "brings.",
+    "import": "Read nodes, links, workloads and claims of a cluster into one scenario.",
+    "fit": "Say whether the jobs of FILE can keep slots without ever asking a link for too much.",
+    "pareto": "Find the schedules of FILE of which none is as good as another in every objective.",
+    "simulate": "Simulate the jobs of SCENARIO under several policies, and report what each "
+    "brings.",
+    "place": "Place all tasks of JOB together, in their best rotation; prints where, and what it "
+    "costs.",
+    "profile": "Find the period of a job and its bursts in the throughput of FILE.",
+    "monitor": "Compare what jobs do with what they claim; decide who is to wait, once, and for "
+    "how long.",
+    "report": "Write RESULT as a page in which jobs can be turned by hand, contention following "
+    "exactly.",
+    "verify": "Recompute every number that SCHEDULE states; exit 0 only if all are true.",
+    "export": "Write the rotation problem of FILE for other solvers.",
+    "demo": "Schedule the shipped 24-node scenario: table, pictures, claims.",
+    "bench": "Compare solvers on stored instances.",
+    "claims": "Write claims as manifests, and apply them to a cluster.",
 }
+
+
+class Group(typer.core.TyperGroup):
+    """A group of commands whose help has a whole sentence for each of them."""
+
+    def summary(self, name: str) -> str:
+        """Return the sentence of a command."""
+        return self.commands[name].get_short_help_str(limit=sys.maxsize)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write names and sentences into the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.summary(name)) for name in self.list_commands(ctx)])
 
 
 class _Commands(Group):
@@ -84,18 +57,18 @@ class _Commands(Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        module, attribute, _ = COMMANDS[cmd_name]
-        found = getattr(import_module(f"metronome_opt.cli.{module}"), attribute)
+        name = "import_" if cmd_name == "import" else cmd_name
+        module = import_module(f"metronome_opt.cli.{name}")
         parent = typer.Typer(**_STYLE)
-        if isinstance(found, typer.Typer):
-            parent.add_typer(found, name=cmd_name)
+        if hasattr(module, "app"):
+            parent.add_typer(module.app, name=cmd_name)
         else:
-            parent.command(cmd_name)(found)
+            parent.command(cmd_name)(getattr(module, name))
         return typer.main.get_group(parent).commands[cmd_name]
 
     def summary(self, name: str) -> str:
         """Return the sentence of a command without importing it."""
-        return COMMANDS[name][2]
+        return COMMANDS[name]
 
 
 _STYLE: dict[str, Any] = {

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from metronome_opt.cli.group import Group
+from metronome_opt.cli import options
+from metronome_opt.cli.app import Group
 from metronome_opt.errors import InputError, show
 from metronome_opt.solvers import MAX_WORKERS, SOLVERS
-from metronome_opt.solvers.registry import Solver, find_solver
+from metronome_opt.solvers.registry import find_solver
 
 if TYPE_CHECKING:
-    from metronome_opt.bench.campaign import Pool
     from metronome_opt.bench.suites import Member
-    from metronome_opt.bench.trials import Trial
 
 app = typer.Typer(cls=Group, help="Compare solvers on stored instances.")
 
-_INTERRUPTED = 130
 
-
-class Split(StrEnum):
-    """Which part of a suite."""
-
+class _Split(StrEnum):
     TEST = "test"
     TUNE = "tune"
     ALL = "all"
 
 
-Suites = Annotated[
+_Suites = Annotated[
     str,
     typer.Option(
         "--suite",
@@ -44,28 +37,25 @@ Suites = Annotated[
 
 
 @app.command("list")
-def list_(suite: Suites = "all") -> int:
+def list_(suite: _Suites = "all") -> int:
     """Show the suites and how many instances are for testing and for tuning."""
-    from rich.table import Table
-
     from metronome_opt.bench.suites import find_suites
-    from metronome_opt.report import terminal
+    from metronome_opt.report.tables import plain_table, terminal
 
-    table = Table("suite", box=None, padding=(0, 2))
-    for name in ("test", "tune", "limit"):
-        table.add_column(name, justify="right")
-    table.add_column("about")
+    rows = []
     for each in find_suites(suite):
-        index = each.index
         counts = (str(each.count("test")), str(each.count("tune")))
-        table.add_row(index.family, *counts, f"{index.time_limit_s:g} s", index.about)
-    terminal().print(table)
+        rows.append(
+            (each.index.family, *counts, f"{each.index.time_limit_s:g} s", each.index.about)
+        )
+    headings = ("suite", "test", "tune", "limit", "about")
+    terminal().print(plain_table(headings, rows, left=("about",)))
     return 0
 
 
 @app.command()
 def run(
-    suite: Suites,
+    suite: _Suites,
     solvers: Annotated[
         str, typer.Option(help=f"Separated by commas, out of {', '.join(SOLVERS)}.")
     ] = "auto",
@@ -76,7 +66,7 @@ def run(
         float | None,
         typer.Option(min=0, help="Seconds for each case.", show_default="that of the suite"),
     ] = None,
-    split: Annotated[Split, typer.Option(help="Tune on tune, publish test.")] = Split.TEST,
+    split: Annotated[_Split, typer.Option(help="Tune on tune, publish test.")] = _Split.TEST,
     instances: Annotated[
         str | None, typer.Option(help="Only these, separated by commas.", show_default="all")
     ] = None,
@@ -118,23 +108,35 @@ def run(
     compiling are not timed. Every schedule is verified before it is recorded. A campaign that is
     killed loses at most the cases that were running.
     """
-    from metronome_opt.bench.campaign import missing, run_campaign
+    from metronome_opt.bench.campaign import dask_pool, local_pool, missing, run_campaign
+    from metronome_opt.bench.process import Limits
     from metronome_opt.bench.records import Record
-    from metronome_opt.cli.campaign import watching
+    from metronome_opt.bench.trials import plan
+    from metronome_opt.cli.progress import watching
     from metronome_opt.journal import Journal
 
     chosen = [find_solver(name) for name in _names(solvers, "solvers")]
-    members = _members(suite, split, None if instances is None else _names(instances, "instances"))
+    names = None if instances is None else _names(instances, "instances")
+    members = _members(suite, split, names)
     if workers is None:
         one_by_one = dask is None and processes in (None, 1)
         workers = (os.cpu_count() or 1) if one_by_one else 1
-    trials = _plan(members, chosen, seeds, time_limit, workers, memory_limit)
+    trials = plan(
+        members,
+        chosen,
+        seeds=seeds,
+        limits=lambda member: Limits(
+            member.time_limit_s if time_limit is None else time_limit, memory_limit
+        ),
+        workers=workers,
+    )
     with Journal(output, Record, resume=resume) as file:
         left = missing(trials, file)
         if len(left) < len(trials):
             typer.echo(f"{output}: {len(trials) - len(left)} of {len(trials)} cases are there")
         try:
-            with _pool(dask, processes) as pool, watching(len(left)) as watcher:
+            cluster = local_pool(processes or 1) if dask is None else dask_pool(dask, processes)
+            with cluster as pool, watching(len(left)) as watcher:
                 run_campaign(left, pool, file, watcher)
         except KeyboardInterrupt:
             typer.echo(
@@ -142,8 +144,16 @@ def run(
                 "the same command with --resume goes on",
                 err=True,
             )
-            return _INTERRUPTED
-    return _summarise(watcher.kinds, watcher.lost_cases, output)
+            return options.INTERRUPTED
+    kinds = watcher.kinds
+    told = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in kinds.most_common())
+    typer.echo(f"{output}: {kinds.total()} records added" + (f" ({told})" if told else ""))
+    if watcher.lost_cases:
+        typer.echo(
+            f"{watcher.lost_cases} cases could not be run; the same command with --resume tries "
+            "again"
+        )
+    return 1 if watcher.lost_cases else 0
 
 
 @app.command()
@@ -171,16 +181,16 @@ def report(
 
 
 def _names(text: str, option: str) -> list[str]:
-    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    names = list(dict.fromkeys(options.read_names(text)))
     if not names:
         raise InputError(f"--{option}: {show(text)} names none")
     return names
 
 
-def _members(suite: str, split: Split, names: list[str] | None) -> list[Member]:
+def _members(suite: str, split: _Split, names: list[str] | None) -> list[Member]:
     from metronome_opt.bench.suites import find_suites
 
-    part = None if split is Split.ALL else split.value
+    part = None if split is _Split.ALL else split.value
     members = [member for each in find_suites(suite) for member in each.members(part, names)]
     found = {member.entry.name for member in members}
     for name in names or ():
@@ -192,39 +202,3 @@ def _members(suite: str, split: Split, names: list[str] | None) -> list[Member]:
     if not members:
         raise InputError(f"--split: {suite} has no instances to {split}")
     return members
-
-
-def _plan(
-    members: list[Member],
-    solvers: list[Solver],
-    seeds: int,
-    time_limit: float | None,
-    workers: int,
-    memory_limit: int,
-) -> list[Trial]:
-    from metronome_opt.bench.process import Limits
-    from metronome_opt.bench.trials import plan
-
-    return plan(
-        members,
-        solvers,
-        seeds=seeds,
-        limits=lambda member: Limits(
-            member.time_limit_s if time_limit is None else time_limit, memory_limit
-        ),
-        workers=workers,
-    )
-
-
-def _pool(address: str | None, processes: int | None) -> AbstractContextManager[Pool]:
-    from metronome_opt.bench.campaign import dask_pool, local_pool
-
-    return local_pool(processes or 1) if address is None else dask_pool(address, processes)
-
-
-def _summarise(kinds: Counter[str], lost: int, output: Path) -> int:
-    told = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in kinds.most_common())
-    typer.echo(f"{output}: {sum(kinds.values())} records added" + (f" ({told})" if told else ""))
-    if lost:
-        typer.echo(f"{lost} cases could not be run; the same command with --resume tries again")
-    return 1 if lost else 0

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.progress import progress
+from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import MissingBackendError
 from metronome_opt.instance import write_instance
-from metronome_opt.report import JOBS_LEGEND, comparison_table, jobs_table, terminal
+from metronome_opt.report.tables import JOBS_LEGEND, comparison_table, jobs_table, terminal
 from metronome_opt.result import Result, Stop
 from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import Status, write_schedule
@@ -56,7 +55,7 @@ def demo(
     )
     results, failures = _compare(problem, time_limit, seed)
     console.print()
-    with progress("slowdowns"):
+    with live_line("slowdowns", str):
         played = {name: play(result) for name, result in results.items()}
     console.print(comparison_table(results, played, failures))
     console.print(_LEGEND)
@@ -64,7 +63,10 @@ def demo(
     if chosen is not None and chosen.schedule.gated is None:
         console.print(*(f"{DEFAULT}: {note}" for note in chosen.notes), sep="\n")
     console.print()
-    best = min(results.values(), key=_preference)
+    # Those that are proved first among equal ones.
+    best = min(
+        results.values(), key=lambda r: (r.evaluation.contention, r.status is not Status.OPTIMAL)
+    )
     console.print(f"The jobs under the schedule of least contention ({best.schedule.solver}):")
     console.print(jobs_table(best, evaluate(instance, instance.unshifted)))
     console.print(JOBS_LEGEND)
@@ -73,7 +75,7 @@ def demo(
         console.print(line, soft_wrap=True)
     if any(result.stop is Stop.INTERRUPTED for result in results.values()):
         console.print("interrupted: the comparison above is not complete")
-        return 130
+        return options.INTERRUPTED
     return 0
 
 
@@ -83,7 +85,7 @@ def _compare(
     results: dict[str, Result] = {}
     failures = {}
     for name in (*SOLVERS, DEFAULT):
-        with progress(name) as callback:
+        with live_line(name, describe_event) as callback:
             try:
                 results[name] = solve(
                     problem.instance,
@@ -107,11 +109,6 @@ def play(result: Result) -> dict[str, float]:
         player = Player(result.instance, plays(_SEED, _SEEDS, (sharing,)), workers=_SEEDS)
         values[sharing] = player.value(player.slowdowns(Plan.of(result)))
     return values
-
-
-def _preference(result: Result) -> tuple[Fraction, bool]:
-    """Return what orders results: those that are proved first among equal ones."""
-    return result.evaluation.contention, result.status is not Status.OPTIMAL
 
 
 def _write(problem: Problem, best: Result, folder: Path) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -24,9 +23,10 @@ from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.goals import exact
-from metronome_opt.report import fit_table, terminal
+from metronome_opt.report.tables import fit_table, terminal
 from metronome_opt.scenario import load
 from metronome_opt.schedule import Schedule, Status, write_schedule
+from metronome_opt.solvers import DEFAULT_TIME_LIMIT
 from metronome_opt.solvers.solve import versions_of
 from metronome_opt.verify import evaluate
 
@@ -47,7 +47,7 @@ def fit(
         ),
     ] = None,
     solver: Annotated[str, typer.Option(help=f"One of {', '.join(SOLVERS)}.")] = "auto",
-    time_limit: options.TimeLimit = options.TIME_LIMIT,
+    time_limit: options.TimeLimit = DEFAULT_TIME_LIMIT,
     seed: options.Seed = 0,
     workers: options.Workers = None,
     cushion_slots: options.CushionSlots = 0,
@@ -85,7 +85,7 @@ def fit(
             _schedule(instance, kept, limit, solver, seed, cushion_slots, runtime_s), output
         )
     if as_json:
-        typer.echo(json.dumps(_document(found), indent=2))
+        options.print_json(_document(found))
     else:
         price = "leaves out weight" if drop else "sum of weight x stretch / period"
         _print(instance, found, price if drop or limit is not None else None)

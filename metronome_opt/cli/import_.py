@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.pairs import read_pairs
+from metronome_opt.cli.options import note, read_pairs
 from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
-    from metronome_opt.kubernetes.reading import Imported, Objects
+    from metronome_opt.kubernetes.reading import Objects
 
 _LARGEST_WEIGHT = 10**9
 _LEAST_GBPS = Fraction(1, 1000)
@@ -99,11 +98,12 @@ def import_(
     if output is None and not as_json:
         raise InputError("--output: missing; name the file to write, or ask for --json")
     check_targets([path for path in given if path.is_file()], [output])
+    nic = _positive("--nic-gbps", nic_gbps, _LEAST_GBPS)
     choices = Choices(
         name="cluster" if output is None else output.stem,
         slot_ms=slot_ms,
         hyperperiod_ms=hyperperiod_ms,
-        nic_mbps=_megabits("--nic-gbps", nic_gbps),
+        nic_mbps=None if nic is None else int(1000 * nic),  # rounded down
         gpu_tflops=_positive("--gpu-tflops", gpu_tflops),
         gpu_resources=gpu_resource or Choices.gpu_resources,
         weights=_weights(weights),
@@ -130,20 +130,16 @@ def import_(
     if as_json:
         written = None if output is None else str(output)
         told = {"scenario": imported.document, "notes": notes, "output": written}
-        typer.echo(json.dumps(told, indent=2))
+        options.print_json(told)
         return 0
-    typer.echo(_summary(imported))
+    instance, nodes = imported.problem.instance, imported.problem.deployment.nodes
+    running = sum("nodes" in job for job in imported.document["jobs"])
+    typer.echo(
+        f"{len(nodes)} nodes, {len(instance.links)} links, {len(instance.jobs)} jobs, "
+        f"{running} of them running"
+    )
     typer.echo(f"wrote {output}")
     return 0
-
-
-def _summary(imported: Imported) -> str:
-    instance, nodes = imported.problem.instance, imported.problem.deployment.nodes
-    placed = sum("nodes" in job for job in imported.document["jobs"])
-    return (
-        f"{len(nodes)} nodes, {len(instance.links)} links, {len(instance.jobs)} jobs, "
-        f"{placed} of them running"
-    )
 
 
 def _read_live(
@@ -176,21 +172,16 @@ def _weights(text: str | None) -> dict[str, int]:
     return weights
 
 
-def _positive(option: str, text: str | None) -> Fraction | None:
+def _positive(option: str, text: str | None, least: Fraction = Fraction(0)) -> Fraction | None:
     """Return a number as it is typed, exactly; None if it is not given."""
     from metronome_opt.kubernetes.quantities import parse_positive
 
-    return None if text is None else parse_positive(option, text)
-
-
-def _megabits(option: str, text: str | None) -> int | None:
-    """Return a bandwidth in whole Mbit/s, rounded down."""
-    number = _positive(option, text)
-    if number is not None and number < _LEAST_GBPS:
-        raise InputError(f"{option}: must be at least {float(_LEAST_GBPS):g}, got {show(text)}")
-    return None if number is None else int(1000 * number)
+    number = None if text is None else parse_positive(option, text)
+    if number is not None and number < least:
+        raise InputError(f"{option}: must be at least {float(least):g}, got {show(text)}")
+    return number
 
 
 def _tell(notes: list[str]) -> None:
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
+    for each in notes:
+        note(each)

@@ -1,15 +1,15 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, how they are read, and what is printed."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT
-from metronome_opt.schedule import OBJECTIVES
-from metronome_opt.solvers import DEFAULT_TIME_LIMIT, MAX_WORKERS
 
 _FILE = "An instance or a scenario, JSON or YAML, or the name of a shipped scenario."
 Problem = Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)]
@@ -19,21 +19,12 @@ TimeLimit = Annotated[float, typer.Option(min=0, help="Seconds, model building i
 Seed = Annotated[int, typer.Option(min=0, help="For everything that is random.")]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        min=1, max=MAX_WORKERS, help="Threads of the back end.", show_default="one per core"
-    ),
+    typer.Option(min=1, help="Threads of the back end.", show_default="one per core"),
 ]
 Limit = Annotated[
     int,
     typer.Option(
         "--hyperperiod-limit", min=1, help="Refuse links whose pattern repeats after more slots."
-    ),
-]
-Objectives = Annotated[
-    str,
-    typer.Option(
-        metavar="NAMES",
-        help=f"What to optimise, separated by commas: of {', '.join(OBJECTIVES)}.",
     ),
 ]
 Epsilon = Annotated[
@@ -52,7 +43,56 @@ Json = Annotated[bool, typer.Option("--json", help="Print for programs.")]
 Group = Annotated[str, typer.Option(help="API group of the claims.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]
 
-TIME_LIMIT = DEFAULT_TIME_LIMIT
 LIMIT = HYPERPERIOD_LIMIT
 GROUP = "metronome.x-k8s.io"
 NAMESPACE = "default"
+
+INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
+
+
+# ------------------------------------------------------------------ what is typed
+
+
+def read_names(text: str) -> list[str]:
+    """Return the names in ``a,b,c``; what nobody typed between two commas is left out."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def read_pairs(option: str, text: str | None) -> dict[str, str]:
+    """Return the values by name in ``a=1,b=2``, as text; nothing if the option is not given.
+
+    Parameters
+    ----------
+    option
+        Its name, with the dashes.
+    text
+        What was typed after it.
+
+    Raises
+    ------
+    InputError
+        If a piece is not ``name=value``, or a name is given twice.
+    """
+    pairs: dict[str, str] = {}
+    for piece in () if text is None else text.split(","):
+        name, _, value = (part.strip() for part in piece.partition("="))
+        if not name or not value:
+            raise InputError(f"{option}: {show(piece)} is not name=value; write name=value,...")
+        if name in pairs:
+            raise InputError(f"{option}: {show(name)} is given twice; name each once")
+        pairs[name] = value
+    return pairs
+
+
+# ------------------------------------------------------------------ what is printed
+
+
+def print_json(document: Any) -> None:
+    """Print a document for programs."""
+    typer.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def note(text: str) -> None:
+    """Print a note to standard error."""
+    typer.echo(f"note: {text}", err=True)

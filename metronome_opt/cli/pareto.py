@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,15 +14,17 @@ from typing import Annotated, Any
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.pairs import read_names, read_pairs
+from metronome_opt.cli.options import note, print_json, read_names, read_pairs
+from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front, solve
+from metronome_opt.multiobjective import Front, FrontEvent, solve
 from metronome_opt.multiobjective import pareto as find_front
 from metronome_opt.multiobjective.goals import exact
 from metronome_opt.multiobjective.objectives import BY_NAME, check_names
 from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT, FrontMemory
+from metronome_opt.report.tables import counted, front_table, stated, terminal
 from metronome_opt.result import Stop
 from metronome_opt.scenario import load
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
@@ -38,7 +39,13 @@ _POINT = re.compile(r"point-[0-9]{3,}\.json")
 
 def pareto(
     file: options.Problem,
-    objectives: options.Objectives = "contention,latency",
+    objectives: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help=f"What to optimise, separated by commas: of {', '.join(OBJECTIVES)}.",
+        ),
+    ] = "contention,latency",
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
         "front"
     ),
@@ -72,13 +79,12 @@ def pareto(
     Writes a schedule for each, front.csv and front.svg to DIR; where periods are kept, also
     front.json, by which the same command goes on where it was interrupted.
     """
-    from metronome_opt.cli.progress import front_progress
-    from metronome_opt.plot import check_suffix
-
     names = read_names(objectives)
     limits = read_pairs("--epsilon", epsilon)
     given = _read_reference(reference, names)
     if plot is not None:
+        from metronome_opt.plot import check_suffix
+
         check_suffix(plot)
     instance = load(file, hyperperiod_limit=hyperperiod_limit).instance
     with _results_folder(output):
@@ -86,7 +92,7 @@ def pareto(
         points = [output / file.name] if _POINT.fullmatch(file.name) else []
         check_targets([file], [*written, *points, plot])
         memory = FrontMemory(output / _MEMORY, instance, names, cushion_slots)
-        with front_progress(f"{instance.name}: front of {', '.join(names)}") as callback:
+        with live_line(f"{instance.name}: front of {', '.join(names)}", _describe) as callback:
             front = find_front(
                 instance,
                 names,
@@ -106,18 +112,24 @@ def pareto(
     notes += [*left_out, *missing]
     pictures = _draw(front, others, at, [output / _PICTURE, *([] if plot is None else [plot])])
     if as_json:
-        typer.echo(json.dumps(_document(front, files, others, at, share, notes), indent=2))
+        print_json(_document(front, files, others, at, share, notes))
     else:
         _print(front, files)
         if at is not None and share is not None:
-            _print_hypervolume(at, share, is_default=not given)
+            point = ", ".join(f"{name} {stated(name, value)}" for name, value in at.items())
+            source = "" if given else f" ({_REFERENCE})"
+            typer.echo(f"hypervolume {share:.4f} of the box from 0 to {point}{source}")
         for path in (output / _TABLE, *pictures):
             typer.echo(f"wrote {path}")
-        for note in notes:
-            typer.echo(f"note: {note}", err=True)
+        for each in notes:
+            note(each)
     if front.stop is Stop.INTERRUPTED:
-        return 130
+        return options.INTERRUPTED
     return 0 if front.points else 1
+
+
+def _describe(event: FrontEvent) -> str:
+    return f"{event.done} of {event.parts} parts, {event.points} points"
 
 
 def _read_reference(text: str | None, names: Sequence[str]) -> dict[str, Fraction]:
@@ -234,40 +246,29 @@ def _hypervolume(
 ) -> tuple[dict[str, Fraction] | None, float | None, list[str]]:
     """Return the reference point, the hypervolume, and why there is none."""
     at: dict[str, Fraction] = {}
+    unshifted = others.get(_REFERENCE, {})
     for name in front.objectives:
-        value = given.get(name) or _usual_reference(name, others)
-        if value is None:
-            why = _why_no_reference(name, others)
-            return None, None, [f"no hypervolume: {why}; say --reference {name}=VALUE"]
-        at[name] = value
+        # Nobody is left unshifted for the sake of a cushion: it is not what would be enough.
+        value = given.get(name) or (None if BY_NAME[name].maximised else unshifted.get(name))
+        if value:
+            at[name] = value
+            continue
+        if BY_NAME[name].maximised:
+            why = f"how much {name} matters is not known"
+        else:
+            so = "0" if _REFERENCE in others else "not known"
+            why = f"the {name} of the {_REFERENCE} schedule is {so}"
+        return None, None, [f"no hypervolume: {why}; say --reference {name}=VALUE"]
     try:
         return at, front.hypervolume(at), []
     except MissingBackendError as error:
         return at, None, [str(error)]
 
 
-def _usual_reference(name: str, others: Mapping[str, Values]) -> Fraction | None:
-    """Return what is so if nobody is shifted, None where that says nothing."""
-    # Nobody is left unshifted for the sake of a cushion: it is not what would be enough.
-    if BY_NAME[name].maximised:
-        return None
-    return others.get(_REFERENCE, {}).get(name) or None
-
-
-def _why_no_reference(name: str, others: Mapping[str, Values]) -> str:
-    if BY_NAME[name].maximised:
-        return f"how much {name} matters is not known"
-    if _REFERENCE not in others:
-        return f"the {name} of the {_REFERENCE} schedule is not known"
-    return f"the {name} of the {_REFERENCE} schedule is 0"
-
-
 # ------------------------------------------------------------------ print-out
 
 
 def _print(front: Front, files: Sequence[Path]) -> None:
-    from metronome_opt.report import counted, front_table, terminal
-
     kind = "complete" if front.complete else "not proved complete"
     typer.echo(
         f"{front.instance.name}: front of {', '.join(front.objectives)}: "
@@ -278,14 +279,6 @@ def _print(front: Front, files: Sequence[Path]) -> None:
         if slots := front.points[0].cushion_slots:
             typer.echo(f"all values are those of longer bursts, by {counted(slots, 'slot')}")
         terminal().print(front_table(front, [str(file) for file in files]))
-
-
-def _print_hypervolume(at: Mapping[str, Fraction], share: float, *, is_default: bool) -> None:
-    from metronome_opt.report import stated
-
-    point = ", ".join(f"{name} {stated(name, value)}" for name, value in at.items())
-    source = f" ({_REFERENCE})" if is_default else ""
-    typer.echo(f"hypervolume {share:.4f} of the box from 0 to {point}{source}")
 
 
 def _document(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,11 +14,9 @@ from metronome_opt.errors import InputError, show
 if TYPE_CHECKING:
     from metronome_opt.scheduling.cycle import Decision, First
     from metronome_opt.scheduling.gang import CapacityChanged, Gang, NodeChanged
-    from metronome_opt.scheduling.state import ClusterState
+    from metronome_opt.scheduling.state import ClusterState, Mode
 
     Change = CapacityChanged | NodeChanged
-
-_NO_PLACE = 1
 
 
 def place(
@@ -93,7 +90,6 @@ def place(
 
     What is reserved is kept in STATE and on the disk before it is told.
     """
-    from metronome_opt.cli.new_state import new_state
     from metronome_opt.scheduling.store import Store
 
     order = _check_choices(search, first)
@@ -137,7 +133,7 @@ def place(
             )
         if claims is not None:
             export_state(store.state, claims)
-    return 0 if placed else _NO_PLACE
+    return 0 if placed else 1
 
 
 def _check_choices(search: str, first: str) -> First:
@@ -224,7 +220,7 @@ def _place(
     if decision is None:
         reason = why_not(left, gang)
         if as_json:
-            typer.echo(json.dumps({"job": gang.name, "placed": False, "reason": reason}, indent=2))
+            options.print_json({"job": gang.name, "placed": False, "reason": reason})
         typer.echo(f"{gang.name}: no place; {reason}", err=True)
         return False
     if not dry_run:
@@ -232,7 +228,7 @@ def _place(
             _let_go(state, remove)
         state.reserve(decision.claim)
     if as_json:
-        typer.echo(json.dumps(_document(state, gang, decision, reserved=not dry_run), indent=2))
+        options.print_json(_document(state, decision, reserved=not dry_run))
     else:
         _tell(state, decision, reserved=not dry_run)
     return True
@@ -252,12 +248,10 @@ def _without(state: ClusterState, job: str) -> ClusterState:
     return left
 
 
-def _document(
-    state: ClusterState, gang: Gang, decision: Decision, *, reserved: bool
-) -> dict[str, Any]:
+def _document(state: ClusterState, decision: Decision, *, reserved: bool) -> dict[str, Any]:
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     return {
-        "job": gang.name,
+        "job": claim.job,
         "placed": True,
         "reserved": reserved,
         "nodes": list(claim.nodes),
@@ -275,7 +269,8 @@ def _document(
 
 
 def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
-    from metronome_opt.report import counted, number, on_nodes
+    from metronome_opt.report.state import on_nodes
+    from metronome_opt.report.tables import counted, number
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     typer.echo(
@@ -298,14 +293,97 @@ def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
 
 
 def _show(state: ClusterState, *, as_json: bool) -> None:
-    from metronome_opt.report import state_tables, terminal
+    from metronome_opt.report.state import state_tables
+    from metronome_opt.report.tables import terminal
     from metronome_opt.scheduling.views import snapshot_of
 
     if as_json:
-        typer.echo(json.dumps(snapshot_of(state).model_dump(mode="json"), indent=2))
+        options.print_json(snapshot_of(state).model_dump(mode="json"))
         return
     for table in state_tables(state):
         terminal().print(table)
+
+
+# ------------------------------------------------------------------ a state to begin with
+
+
+def new_state(
+    path: Path,
+    *,
+    with_jobs: bool,
+    schedule: Path | None,
+    exclusive: bool,
+    first: First = "compatibility",
+) -> ClusterState:
+    """Return the state of a cluster, or of a scenario's, by its file or its name."""
+    from metronome_opt.documents import read_document
+    from metronome_opt.scenario import locate, read_scenario
+    from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
+    from metronome_opt.scenario.model import SCENARIO_FORMAT
+    from metronome_opt.scheduling.place import place_scenario
+    from metronome_opt.scheduling.state import ClusterState
+
+    if schedule is not None and not with_jobs:
+        raise InputError("--schedule: is for the jobs of --with-jobs")
+    path = locate(path)
+    mode: Mode = "exclusive" if exclusive else "shared"
+    kind = read_document(path).get("format")
+    if kind == CLUSTER_FORMAT:
+        if with_jobs:
+            raise InputError(f"--with-jobs: {path} is a cluster, and has no jobs")
+        return ClusterState(read_cluster(path), mode=mode)
+    if kind != SCENARIO_FORMAT:
+        told = "missing" if kind is None else f"got {show(kind)}"
+        raise InputError(
+            f"{path}: format: must be {show(CLUSTER_FORMAT)} or {show(SCENARIO_FORMAT)}, {told}"
+        )
+    scenario = read_scenario(path)
+    if scenario.hyperperiod_ms is None:
+        raise InputError(f"{path}: hyperperiod_ms: missing; all links of a state repeat together")
+    spec = ClusterSpec.of_cluster(
+        scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms
+    )
+    state = ClusterState(spec, mode=mode)
+    if with_jobs:
+        try:
+            place_scenario(state, scenario, first=first)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    if schedule is not None:
+        _take_over(state, schedule)
+    return state
+
+
+def _take_over(state: ClusterState, path: Path) -> None:
+    """Let all jobs run at the offsets of a schedule, with its idle slots."""
+    from metronome_opt.schedule import read_schedule
+
+    schedule = read_schedule(path)
+    if schedule.instance != state.cluster.name or set(schedule.offsets) != set(state.claims):
+        raise InputError(
+            f"{path}: is a schedule of {show(schedule.instance)} with "
+            f"{len(schedule.offsets)} jobs, not of these; solve the same scenario"
+        )
+    if schedule.gated is not None and not all(schedule.gated.values()):
+        raise InputError(
+            f"{path}: not all jobs are gated, and a state has slots for all of them; "
+            "solve with --objectives contention"
+        )
+    try:
+        state.revise(
+            claim.model_copy(
+                update={
+                    "offset": schedule.offsets[job],
+                    "stretch": schedule.stretch.get(job, 0),
+                }
+            )
+            for job, claim in state.claims.items()
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+# ------------------------------------------------------------------ claims
 
 
 def export_state(state: ClusterState, folder: Path) -> None:
@@ -314,7 +392,7 @@ def export_state(state: ClusterState, folder: Path) -> None:
     from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
 
     if not state.claims:
-        typer.echo(f"note: no claims are in force; {folder} stays as it is", err=True)
+        options.note(f"no claims are in force; {folder} stays as it is")
         return
     export_claims(instance_of(state), schedule_of(state), deployment_of(state), folder)
     typer.echo(f"wrote {folder}", err=True)

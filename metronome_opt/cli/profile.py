@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,12 +13,8 @@ from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from metronome_opt.instance import Phase
     from metronome_opt.profiles import Profile
-
-_NOT_PERIODIC = 1
 
 
 def profile(
@@ -62,11 +56,12 @@ def profile(
     The exit status is 1 if nothing repeats, or if samples are too far apart to tell; the reason is
     printed.
     """
-    from metronome_opt.plot.save import check_suffix
     from metronome_opt.profiles import profile as measure
     from metronome_opt.profiles import read_csv, read_gate
 
     if plot is not None:
+        from metronome_opt.plot import check_suffix
+
         check_suffix(plot)
     check_targets([file], [plot])
     if file.suffix != ".jsonl":
@@ -80,8 +75,7 @@ def profile(
     found = measure(samples)
     phases = found.phases(slot_ms) if slot_ms and found.period_ms is not None else None
     if plot is not None:
-        from metronome_opt.plot import save_figure
-        from metronome_opt.plot.profile import plot_profile
+        from metronome_opt.plot import plot_profile, save_figure
 
         save_figure(plot_profile(samples, found), plot)
     if as_json:
@@ -90,7 +84,7 @@ def profile(
         _print_tables(found, slot_ms, phases)
         if plot is not None:
             typer.echo(f"wrote {plot}")
-    return _NOT_PERIODIC if found.period_ms is None else 0
+    return 1 if found.period_ms is None else 0
 
 
 def _print_json(found: Profile, slot_ms: int | None, phases: tuple[Phase, ...] | None) -> None:
@@ -98,44 +92,39 @@ def _print_json(found: Profile, slot_ms: int | None, phases: tuple[Phase, ...] |
     if phases is not None:
         document["slot_ms"] = slot_ms
         document["phases"] = [phase.model_dump() for phase in phases]
-    typer.echo(json.dumps(document, indent=2, allow_nan=False))
+    options.print_json(document)
 
 
 def _print_tables(found: Profile, slot_ms: int | None, phases: tuple[Phase, ...] | None) -> None:
-    from metronome_opt.report import terminal
+    from metronome_opt.report.tables import plain_table, terminal
 
     if found.reason is not None:
         typer.echo(found.reason)
         return
-    console = terminal()
-    for table in _tables(found, slot_ms, phases):
-        console.print(table)
-
-
-def _tables(
-    found: Profile, slot_ms: int | None, phases: tuple[Phase, ...] | None
-) -> Iterator[Table]:
-    from metronome_opt.report.tables import plain_table
-
-    table = plain_table("", "measured")
-    table.add_row("period", f"{found.period_ms:,.2f} ± {found.period_error_ms:.2g} ms")
-    table.add_row("duty", f"{found.duty:.1%}")
-    table.add_row("jitter", f"{found.jitter:.1%} of the period")
-    table.add_row("mean rate", f"{found.mean_mbps:,.0f} Mbit/s")
-    table.add_row("confidence", f"{found.confidence:.2f}")
-    table.add_row("missing samples", f"{found.missing:.1%}")
-    yield table
-    table = plain_table("burst", "start (ms)", "length (ms)", "rate (Mbit/s)")
-    for number, burst in enumerate(found.bursts, start=1):
-        table.add_row(
+    measured = {
+        "period": f"{found.period_ms:,.2f} ± {found.period_error_ms:.2g} ms",
+        "duty": f"{found.duty:.1%}",
+        "jitter": f"{found.jitter:.1%} of the period",
+        "mean rate": f"{found.mean_mbps:,.0f} Mbit/s",
+        "confidence": f"{found.confidence:.2f}",
+        "missing samples": f"{found.missing:.1%}",
+    }
+    bursts = [
+        (
             str(number),
             f"{burst.start_ms:,.2f} ± {burst.start_error_ms:.2g}",
             f"{burst.length_ms:,.2f} ± {burst.length_error_ms:.2g}",
             f"{burst.rate_mbps:,.0f} ± {burst.rate_error_mbps:,.0f}",
         )
-    yield table
+        for number, burst in enumerate(found.bursts, start=1)
+    ]
+    console = terminal()
+    console.print(plain_table(("", "measured"), measured.items()))
+    console.print(plain_table(("burst", "start (ms)", "length (ms)", "rate (Mbit/s)"), bursts))
     if phases is not None:
-        table = plain_table(f"slots of {slot_ms} ms", "start", "length", "rate (Mbit/s)")
-        for number, phase in enumerate(phases, start=1):
-            table.add_row(str(number), str(phase.start), str(phase.length), f"{phase.rate:,}")
-        yield table
+        rows = [
+            (str(number), str(phase.start), str(phase.length), f"{phase.rate:,}")
+            for number, phase in enumerate(phases, start=1)
+        ]
+        headings = (f"slots of {slot_ms} ms", "start", "length", "rate (Mbit/s)")
+        console.print(plain_table(headings, rows))

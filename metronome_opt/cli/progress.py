@@ -1,90 +1,110 @@
-"""A live line while something runs: the time and how far it has come; silent when piped."""
+"""How far something has come: a live line or a bar on a terminal, quiet or plain where none is."""
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.table import Table
-from rich.text import Text
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-from metronome_opt.multiobjective import FrontEvent
-from metronome_opt.result import Event
-
-E = TypeVar("E")
-
-
-class _Line(Generic[E]):
-    """What the line says; a callback of `solve` or `pareto`."""
-
-    def __init__(self, title: str, describe: Callable[[E], str]) -> None:
-        self._title = title
-        self._describe = describe
-        self._start = time.perf_counter()
-        self._spinner = Spinner("dots")
-        self._event: E | None = None
-
-    def __call__(self, event: E, /) -> None:
-        """Take note of an event."""
-        self._event = event
-
-    def __rich__(self) -> Table:
-        """Draw the line with the time as it is now."""
-        grid = Table.grid(padding=(0, 1))
-        told = "" if self._event is None else self._describe(self._event)
-        text = f"{self._title}  {time.perf_counter() - self._start:5.1f} s{told}"
-        grid.add_row(self._spinner, Text(text))
-        return grid
-
-
-def _describe(event: Event) -> str:
-    text = ""
-    if event.incumbent is not None:
-        text += f"  incumbent {float(event.incumbent):,.6g}"
-    if event.bound is not None:
-        text += f"  bound {float(event.bound):,.1f}"
-    return text
-
-
-def _describe_front(event: FrontEvent) -> str:
-    return f"  {event.done} of {event.parts} parts, {event.points} points"
-
-
-def _describe_count(count: tuple[int, int]) -> str:
-    return f"  {count[0]} of {count[1]}"
+if TYPE_CHECKING:
+    from metronome_opt.bench.records import Record
+    from metronome_opt.bench.simulations import SimulationRecord
+    from metronome_opt.result import Event
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Callable[[Event], None] | None]:
-    """Yield a callback of `solve` that keeps a live line, None where there is no terminal."""
-    with _live(_Line(title, _describe)) as line:
-        yield line
-
-
-@contextmanager
-def front_progress(title: str) -> Iterator[Callable[[FrontEvent], None] | None]:
-    """Yield a callback of `pareto` that keeps a live line, None where there is no terminal."""
-    with _live(_Line(title, _describe_front)) as line:
-        yield line
-
-
-@contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield what takes how many of how many are done, None where there is no terminal."""
-    with _live(_Line(what, _describe_count)) as line:
-        yield None if line is None else lambda done, of: line((done, of))
-
-
-@contextmanager
-def _live(line: _Line[E]) -> Iterator[_Line[E] | None]:
+def live_line(title: str, describe: Callable[..., str]) -> Iterator[Callable[..., None] | None]:
+    """Yield what takes events and shows them as they are described, None without a terminal."""
     console = Console(stderr=True, markup=False, emoji=False)
     if not console.is_terminal:
         yield None
         return
-    with Live(line, console=console, refresh_per_second=8, transient=True):
-        yield line
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[told]}", markup=False),
+    )
+    with Progress(*columns, console=console, refresh_per_second=8, transient=True) as line:
+        task = line.add_task(title, total=None, told="")
+        yield lambda *event: line.update(task, told=describe(*event))
+
+
+def describe_event(event: Event) -> str:
+    """Return what a search has found and proved."""
+    incumbent = "" if event.incumbent is None else f"incumbent {float(event.incumbent):,.6g}"
+    bound = "" if event.bound is None else f"bound {float(event.bound):,.1f}"
+    return f"{incumbent}  {bound}"
+
+
+class Watcher:
+    """Counts the records of a campaign by kind and tells of each one.
+
+    Attributes
+    ----------
+    kinds
+        How many records of each kind there are.
+    lost_cases
+        How many cases could not be run.
+    """
+
+    def __init__(self, total: int, console: Console, bar: Progress | None) -> None:
+        self._total = total
+        self._console = console
+        self._bar = bar
+        self._task = bar.add_task("", total=total) if bar is not None else None
+        self.kinds: Counter[str] = Counter()
+        self.lost_cases = 0
+
+    def recorded(self, record: Record | SimulationRecord) -> None:
+        """Tell of a record."""
+        self.kinds[record.kind] += 1
+        self._tell(f"{record.title}: {record.outcome}", worth_keeping=not record.went_well)
+
+    def lost(self, case: object, error: Exception) -> None:
+        """Tell of a case that could not be run."""
+        self.lost_cases += 1
+        reason = " ".join(f"{type(error).__name__} {error}".split())
+        self._tell(f"{case}: could not be run ({reason})", worth_keeping=True)
+
+    def _tell(self, text: str, *, worth_keeping: bool) -> None:
+        if self._bar is not None and self._task is not None:
+            if worth_keeping:
+                self._console.print(text, soft_wrap=True)
+            self._bar.update(self._task, advance=1, description=escape(text))
+        else:
+            done = self.kinds.total() + self.lost_cases
+            width = len(str(self._total))
+            self._console.print(f"[{done:{width}}/{self._total}] {text}", soft_wrap=True)
+
+
+@contextmanager
+def watching(total: int) -> Iterator[Watcher]:
+    """Yield a watcher of `total` cases that writes to standard error."""
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    if not console.is_terminal:
+        yield Watcher(total, console, None)
+        return
+    columns = (
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console) as bar:
+        yield Watcher(total, console, bar)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.pairs import read_names, read_pairs
+from metronome_opt.cli.options import note, print_json, read_names, read_pairs
 from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
     from metronome_opt.bench.simulations import Simulation, SimulationRecord
-    from metronome_opt.bench.studies import Measure
     from metronome_opt.journal import Journal
-    from metronome_opt.simulate.study import Cell, Study
+    from metronome_opt.simulate.study import Study
 
-_INTERRUPTED = 130
 _STARTUP_S = 600.0  # kernels that are compiled for the first time, by several processes at once
 _GRACE_S = 1.0
 
@@ -95,8 +92,10 @@ def simulate(
     from metronome_opt.bench.simulation_plan import (
         check_own,
         check_scenarios,
+        choose_cells,
         in_order,
         plan,
+        read_value,
         to_run,
     )
     from metronome_opt.bench.simulations import FILE, SimulationRecord
@@ -106,8 +105,9 @@ def simulate(
 
     study = find_study(scenario)
     policies = _policies(study, policy)
-    chosen = _cells(study, cells)
-    overrides = _conditions(changes)
+    with _naming("--cells"):
+        chosen = choose_cells(study, read_pairs("--cells", cells))
+    overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
     limits = Limits(time_limit, memory_limit, startup_s=_STARTUP_S, grace_s=_GRACE_S)
     with _naming("--set"):
         cases = plan(
@@ -127,19 +127,19 @@ def simulate(
             check_own(file.records, study, overrides)
         left = to_run(cases, file.records)
         if len(left) < len(cases):
-            _note(f"{output}: {len(cases) - len(left)} of {len(cases)} simulations are there")
+            note(f"{output}: {len(cases) - len(left)} of {len(cases)} simulations are there")
         interrupted = _run(left, file, jobs or os.cpu_count() or 1)
         records = in_order(file.records, study)
         written = _write(study, records, output, timeline=not interrupted)
-    if not interrupted:
-        _check_any_accepted(records)
+    if not interrupted and records and all(record.kind == "refused" for record in records):
+        raise InputError(f"{records[0].title}: {records[0].error}")
     if as_json:
         _print_json(study, records, written)
     else:
         _print_table(study, records, written)
     if interrupted:
-        _note(f"interrupted; {output} keeps what is done, the same command with --resume goes on")
-        return _INTERRUPTED
+        note(f"interrupted; {output} keeps what is done, the same command with --resume goes on")
+        return options.INTERRUPTED
     done = {record.key for record in records if record.went_well}
     return 0 if all(case.key in done for case in cases) else 1
 
@@ -160,20 +160,6 @@ def _policies(study: Study, text: str | None) -> Sequence[str]:
         if name not in known:
             raise InputError(f"--policy: {show(name)} is not known; choose from {', '.join(known)}")
     return names
-
-
-def _cells(study: Study, text: str | None) -> Sequence[Cell]:
-    from metronome_opt.bench.simulation_plan import choose_cells
-
-    wanted = read_pairs("--cells", text)
-    with _naming("--cells"):
-        return choose_cells(study, wanted)
-
-
-def _conditions(text: str | None) -> dict[str, Any]:
-    from metronome_opt.bench.simulation_plan import read_value
-
-    return {name: read_value(value) for name, value in read_pairs("--set", text).items()}
 
 
 def _check_folder(output: Path, file: str) -> None:
@@ -199,7 +185,7 @@ def _naming(place: str) -> Iterator[None]:
 def _run(cases: Sequence[Simulation], file: Journal[SimulationRecord], width: int) -> bool:
     """Run simulations, `width` at once; return whether that was interrupted."""
     from metronome_opt.bench.campaign import local_pool, run_campaign
-    from metronome_opt.cli.campaign import watching
+    from metronome_opt.cli.progress import watching
 
     try:
         with local_pool(width) as pool, watching(len(cases)) as watcher:
@@ -222,15 +208,9 @@ def _write(
     tables = write_tables(records, output)
     link = None
     if timeline:
-        _note("simulating a link once more, to show it as it happened")
+        note("simulating a link once more, to show it as it happened")
         link = draw_link(study, records)
     return [*tables, write_simulation_report(records, output, link=link)]
-
-
-def _check_any_accepted(records: Sequence[SimulationRecord]) -> None:
-    """Refuse input that no simulation accepted."""
-    if records and all(record.kind == "refused" for record in records):
-        raise InputError(f"{records[0].title}: {records[0].error}")
 
 
 # ------------------------------------------------------------------ what is told
@@ -239,25 +219,21 @@ def _check_any_accepted(records: Sequence[SimulationRecord]) -> None:
 def _print_table(
     study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]
 ) -> None:
-    from rich.table import Table
-
     from metronome_opt.bench.simulation_report import SHOWN, summarise
-    from metronome_opt.report import terminal
+    from metronome_opt.report.tables import plain_table, terminal
 
-    typer.echo(f"{study.name}: {_told(records)}")
-    table = Table("policy", box=None, padding=(0, 2))
-    for heading in ("runs", *(measure.heading for measure in SHOWN), "unfinished jobs"):
-        table.add_column(heading, justify="right")
+    kinds = Counter(record.kind.replace("_", " ") for record in records)
+    told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    typer.echo(f"{study.name}: {told or 'nothing is done'}")
+    rows = []
     for each in summarise(records):
-        means = (_shown(measure, each.means[measure.name]) for measure in SHOWN)
-        table.add_row(each.policy, f"{each.runs:,}", *means, f"{each.unfinished:,}")
-    terminal().print(table)
+        means = [(measure, each.means[measure.name]) for measure in SHOWN]
+        shown = ("-" if mean is None else measure.show(mean) for measure, mean in means)
+        rows.append((each.policy, f"{each.runs:,}", *shown, f"{each.unfinished:,}"))
+    headings = ("policy", "runs", *(measure.heading for measure in SHOWN), "unfinished jobs")
+    terminal().print(plain_table(headings, rows))
     for path in written:
         typer.echo(f"wrote {path}")
-
-
-def _shown(measure: Measure, mean: float | None) -> str:
-    return "-" if mean is None else measure.show(mean)
 
 
 def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]) -> None:
@@ -272,13 +248,4 @@ def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequ
         ],
         "written": list(map(str, written)),
     }
-    typer.echo(json.dumps(document, indent=2))
-
-
-def _told(records: Sequence[SimulationRecord]) -> str:
-    kinds = Counter(record.kind.replace("_", " ") for record in records)
-    return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "nothing is done"
-
-
-def _note(text: str) -> None:
-    typer.echo(f"note: {text}", err=True)
+    print_json(document)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.claims import note_missing_nodes
-from metronome_opt.cli.pairs import read_names, read_pairs
-from metronome_opt.cli.progress import progress
+from metronome_opt.cli.options import note, print_json, read_names, read_pairs
+from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.scenario import load
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
 from metronome_opt.slowdown import solve as run_solver
-from metronome_opt.solvers import SOLVERS
-from metronome_opt.verify import Evaluation, evaluate
+from metronome_opt.solvers import DEFAULT_TIME_LIMIT, SOLVERS
+from metronome_opt.verify import evaluate
 
 _DEFAULT_OBJECTIVES = "slowdown; contention of a solver that does not know it"
 
@@ -28,7 +25,7 @@ _DEFAULT_OBJECTIVES = "slowdown; contention of a solver that does not know it"
 def solve(
     file: options.Problem,
     solver: Annotated[str, typer.Option(help=f"One of {', '.join(SOLVERS)}.")] = "auto",
-    time_limit: options.TimeLimit = options.TIME_LIMIT,
+    time_limit: options.TimeLimit = DEFAULT_TIME_LIMIT,
     seed: options.Seed = 0,
     workers: options.Workers = None,
     objectives: Annotated[
@@ -94,8 +91,6 @@ def solve(
     Least is the mean slowdown of the jobs, as simulated. With stretch among the objectives periods
     are lengthened as well.
     """
-    from metronome_opt.plot import check_suffix
-
     if objectives is not None and weights is not None:
         raise InputError("--weights: names the objectives itself; leave --objectives out")
     asked = None if objectives is None else read_names(objectives)
@@ -104,12 +99,14 @@ def solve(
     problem = load(file, hyperperiod_limit=hyperperiod_limit)
     check_targets([file], [output, plot])
     if plot is not None:
+        from metronome_opt.plot import check_suffix
+
         check_suffix(plot)
     if claims is not None:
         from metronome_opt.kubernetes import check_folder
 
         check_folder(claims)
-    with progress(f"{problem.instance.name}: {solver}") as callback:
+    with live_line(f"{problem.instance.name}: {solver}", describe_event) as callback:
         result = run_solver(
             problem.instance,
             solver,
@@ -129,38 +126,33 @@ def solve(
     if output is not None:
         write_schedule(result.schedule, output)
     if plot is not None:
-        _draw(result, plot)
+        from metronome_opt.plot import plot_overview, save_figure
+
+        figure = plot_overview(
+            result.instance,
+            result.instance.unshifted,
+            result.offsets,
+            stretch=result.stretch,
+            stretch_limit=result.schedule.stretch_limit,
+        )
+        save_figure(figure, plot)
     if as_json:
-        typer.echo(json.dumps(result.schedule.to_dict(), indent=2))
+        print_json(result.schedule.to_dict())
     else:
         _print_result(result, [path for path in (output, plot) if path is not None])
     if claims is not None:
+        from metronome_opt.cli.claims import note_missing_nodes
         from metronome_opt.kubernetes import export_claims
 
         export_claims(problem.instance, result.schedule, problem.deployment, claims)
         if not as_json:
             typer.echo(f"wrote {claims}")
         note_missing_nodes(problem)
-    return 130 if result.stop is Stop.INTERRUPTED else 0
-
-
-def _note(text: str) -> None:
-    typer.echo(f"note: {text}", err=True)
-
-
-def _draw(result: Result, path: Path) -> None:
-    from metronome_opt.plot import plot_overview, save_figure
-
-    before = result.instance.unshifted
-    limit = result.schedule.stretch_limit
-    figure = plot_overview(
-        result.instance, before, result.offsets, stretch=result.stretch, stretch_limit=limit
-    )
-    save_figure(figure, path)
+    return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 
 
 def _print_result(result: Result, written: list[Path]) -> None:
-    from metronome_opt.report import (
+    from metronome_opt.report.tables import (
         CLASSES_LEGEND,
         JOBS_LEGEND,
         SLOWDOWN_LEGEND,
@@ -174,7 +166,10 @@ def _print_result(result: Result, written: list[Path]) -> None:
     )
 
     instance, longer = result.instance, result.schedule.cushion_slots
-    before = _judge_unshifted(instance, longer)
+    # What is so if nobody shifts a job; unknown where jobs have to be stretched first.
+    before = None
+    if not instance.needs_stretch:
+        before = evaluate(instance, instance.unshifted, longer=longer)
     console = terminal()
     typer.echo(result.summary())
     if not _is_all_said(result):
@@ -190,23 +185,16 @@ def _print_result(result: Result, written: list[Path]) -> None:
         console.print(objectives_table(before, result.evaluation))
         console.print(jobs_table(result, before))
         typer.echo(JOBS_LEGEND)
-    if result.unshifted_ms is None and len({job.weight for job in instance.jobs}) > 1:
-        console.print(classes_table(instance, before, result.evaluation))
-        typer.echo(CLASSES_LEGEND)
+        if len({job.weight for job in instance.jobs}) > 1:
+            console.print(classes_table(instance, before, result.evaluation))
+            typer.echo(CLASSES_LEGEND)
     for path in written:
         typer.echo(f"wrote {path}")
-    for note in result.notes:
-        _note(note)
+    for each in result.notes:
+        note(each)
 
 
 def _is_all_said(result: Result) -> bool:
     """Return whether the summary says what the one objective came to, and if that is proved."""
     said = (result.schedule.first, result.status is Status.OPTIMAL)
     return [(level.name, level.proved) for level in result.levels] == [said]
-
-
-def _judge_unshifted(instance: Instance, longer: int) -> Evaluation | None:
-    """Return what is so if nobody shifts a job; unknown where jobs have to be stretched first."""
-    if instance.needs_stretch:
-        return None
-    return evaluate(instance, instance.unshifted, longer=longer)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 
 from metronome_opt.cli import options
@@ -27,7 +25,7 @@ def verify(
     faults = check(problem.instance, stated)
     if as_json:
         rows = [{"place": f.place, "stated": f.stated, "truth": f.truth} for f in faults]
-        typer.echo(json.dumps({"valid": not faults, "false": rows}, indent=2))
+        options.print_json({"valid": not faults, "false": rows})
     elif not faults:
         typer.echo(
             f"{schedule}: true ({len(stated.offsets)} offsets, {len(stated.objectives)} values)"

@@ -1,33 +1,45 @@
-"""Instances written for other solvers."""
+"""Instances written for other solvers: LP, MPS, CP-SAT's text format and MiniZinc.
+
+The objective of such a file is an integer; the file says what contention it stands for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
+import tempfile
+from pathlib import Path
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
 
-FORMATS = {
-    "lp": ("linear", "to_lp"),
-    "mps": ("linear", "to_mps"),
-    "cpsat": ("linear", "to_cpsat"),
-    "mzn": ("minizinc", "to_minizinc"),
-}
+# How a line of words is written in the formats of the textbook time-indexed model: the MILP in
+# CPLEX LP and free MPS, and the CP-SAT model as `sat_runner --input` reads it.
+_COMMENTS = {"lp": "\\* {} *\\", "mps": "* {}", "cpsat": "# {}"}
 
 
 def export_text(instance: Instance, format_: str) -> str:
-    """Return the rotation problem of `instance` in one of `FORMATS`.
+    """Return the rotation problem of `instance` as ``lp``, ``mps``, ``cpsat`` or ``mzn``.
 
     Raises
     ------
     InputError
         If the format is not known or its numbers cannot hold the instance.
     """
-    if format_ not in FORMATS:
-        raise InputError(f"format: {show(format_)} is not known; choose from {', '.join(FORMATS)}")
-    module, function = FORMATS[format_]
-    write: Callable[[Instance], str] = getattr(
-        import_module(f"metronome_opt.export.{module}"), function
-    )
-    return write(instance)
+    if format_ == "mzn":
+        from metronome_opt.export.minizinc import to_minizinc
+
+        return to_minizinc(instance)
+    if format_ not in _COMMENTS:
+        known = ", ".join((*_COMMENTS, "mzn"))
+        raise InputError(f"format: {show(format_)} is not known; choose from {known}")
+    from metronome_opt.kernels.tables import compile_instance
+    from metronome_opt.solvers.models import textbook
+    from metronome_opt.solvers.programs import CpsatProgram, MilpProgram
+
+    is_cpsat = format_ == "cpsat"
+    program = textbook(compile_instance(instance), CpsatProgram if is_cpsat else MilpProgram)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"rotation.{'pbtxt' if is_cpsat else format_}"
+        program.write(path)
+        text = path.read_text(encoding="utf-8")
+    stated = _COMMENTS[format_].format(f"contention = objective * {program.scale}")
+    return f"{stated}\n{text}"

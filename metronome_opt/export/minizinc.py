@@ -21,7 +21,7 @@ LARGEST = 2**31 - 2
 
 
 @dataclass(frozen=True)
-class Scaling:
+class _Scaling:
     """How the contention of an instance becomes a small integer.
 
     With demands counted in the unit of their link and weights in `weight_unit`, the contention is
@@ -48,7 +48,7 @@ class Scaling:
     scale: Fraction
 
 
-def scaling(instance: Instance) -> Scaling:
+def scaling(instance: Instance) -> _Scaling:
     """Return the scaling with the smallest integers that is exact for `instance`."""
     links = tuple(link for link in instance.links if _peak(instance, link) > link.capacity)
     units = tuple(_unit(instance, link) for link in links)
@@ -62,7 +62,7 @@ def scaling(instance: Instance) -> Scaling:
         math.lcm(*(cost.denominator for cost in costs)),
     )
     factors = tuple(int(cost / scale) for cost in costs)
-    return Scaling(links, units, weight_unit, factors, scale)
+    return _Scaling(links, units, weight_unit, factors, scale)
 
 
 def to_minizinc(instance: Instance) -> str:
@@ -98,7 +98,7 @@ def _unit(instance: Instance, link: Link) -> int:
     return math.gcd(link.capacity, *demands)
 
 
-def _check_size(instance: Instance, scaled: Scaling) -> None:
+def _check_size(instance: Instance, scaled: _Scaling) -> None:
     """Refuse what exceeds `LARGEST`, the intermediate sums of a solver included."""
     for index, job in enumerate(instance.jobs):
         for field, value in (
@@ -135,7 +135,7 @@ def _refuse_above(what: str, value: int) -> None:
 # ------------------------------------------------------------------ the data
 
 
-def _data(instance: Instance, scaled: Scaling) -> str:
+def _data(instance: Instance, scaled: _Scaling) -> str:
     jobs, links = instance.jobs, scaled.links
     phases = [(number, phase) for number, job in enumerate(jobs, 1) for phase in job.phases]
     flows = [job.links.get(link.name, 0) for job in jobs for link in links]

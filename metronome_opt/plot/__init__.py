@@ -1,46 +1,62 @@
 """Pictures of links before and after, of who pays and who gains, of fronts, of simulations.
 
-Every function returns a matplotlib figure; `save_figure` writes it. matplotlib is imported when the
-first figure is made.
+Every function returns a matplotlib figure; `save_figure` writes it. What is not asked for is not
+imported, matplotlib least of all.
 """
 
 from __future__ import annotations
 
-from metronome_opt.plot.circle import plot_circle
-from metronome_opt.plot.classes import plot_classes
-from metronome_opt.plot.comparison import busiest_link
-from metronome_opt.plot.front import plot_front
-from metronome_opt.plot.heatmap import plot_heatmap
-from metronome_opt.plot.overview import plot_overview
-from metronome_opt.plot.profile import plot_profile
-from metronome_opt.plot.save import check_suffix, save_figure
-from metronome_opt.plot.simulation import (
-    LinkTrace,
-    plot_completion,
-    plot_gain,
-    plot_grid,
-    plot_link,
-    plot_prediction,
-    plot_utilisation,
-)
-from metronome_opt.plot.timeline import plot_timeline
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "LinkTrace",
-    "busiest_link",
-    "check_suffix",
-    "plot_circle",
-    "plot_classes",
-    "plot_completion",
-    "plot_front",
-    "plot_gain",
-    "plot_grid",
-    "plot_heatmap",
-    "plot_link",
-    "plot_overview",
-    "plot_prediction",
-    "plot_profile",
-    "plot_timeline",
-    "plot_utilisation",
-    "save_figure",
-]
+if TYPE_CHECKING:
+    from metronome_opt.plot.circle import plot_circle as plot_circle
+    from metronome_opt.plot.classes import plot_classes as plot_classes
+    from metronome_opt.plot.demand import busiest_link as busiest_link
+    from metronome_opt.plot.front import plot_front as plot_front
+    from metronome_opt.plot.heatmap import plot_heatmap as plot_heatmap
+    from metronome_opt.plot.heatmap import plot_overview as plot_overview
+    from metronome_opt.plot.picture import check_suffix as check_suffix
+    from metronome_opt.plot.picture import save_figure as save_figure
+    from metronome_opt.plot.simulation import (
+        plot_completion as plot_completion,
+    )
+    from metronome_opt.plot.simulation import (
+        plot_gain as plot_gain,
+    )
+    from metronome_opt.plot.simulation import (
+        plot_grid as plot_grid,
+    )
+    from metronome_opt.plot.simulation import (
+        plot_prediction as plot_prediction,
+    )
+    from metronome_opt.plot.simulation import (
+        plot_profile as plot_profile,
+    )
+    from metronome_opt.plot.simulation import (
+        plot_utilisation as plot_utilisation,
+    )
+    from metronome_opt.plot.timeline import LinkTrace as LinkTrace
+    from metronome_opt.plot.timeline import plot_link as plot_link
+    from metronome_opt.plot.timeline import plot_timeline as plot_timeline
+
+_HOME = {
+    "circle": ("plot_circle",),
+    "classes": ("plot_classes",),
+    "demand": ("busiest_link",),
+    "front": ("plot_front",),
+    "heatmap": ("plot_heatmap", "plot_overview"),
+    "picture": ("check_suffix", "save_figure"),
+    "simulation": (
+        *("plot_completion", "plot_gain", "plot_grid"),
+        *("plot_prediction", "plot_profile", "plot_utilisation"),
+    ),
+    "timeline": ("LinkTrace", "plot_link", "plot_timeline"),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE[name]}"), name)

@@ -1,4 +1,4 @@
-"""The heat map: every used link a row, time from left to right, demand as a share of capacity."""
+"""All links at once, demand as a share of capacity; the overview adds the most contended one."""
 
 from __future__ import annotations
 
@@ -6,25 +6,44 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+import matplotlib
 import numpy as np
-from numpy.typing import NDArray
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import Colormap, ListedColormap
+from matplotlib.image import AxesImage
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Link
+from metronome_opt.multiobjective.periods import stretched
 from metronome_opt.plot import style
-from metronome_opt.plot.comparison import Comparison, Side, compare
-from metronome_opt.plot.demand import find_link, link_demand, runs
+from metronome_opt.plot.circle import draw_circles
+from metronome_opt.plot.demand import (
+    Side,
+    compare,
+    find_link,
+    judge,
+    link_title,
+    milliseconds,
+    most_contended,
+    runs,
+)
+from metronome_opt.plot.picture import (
+    Canvas,
+    Picture,
+    add_legend,
+    legend_height,
+    note_entry,
+    overload_entry,
+)
+from metronome_opt.plot.timeline import draw_timelines, timeline_entries
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
-
-WIDTH = 10.0  # inches
+_WIDTH, _WIDE = 10.0, 12.0  # inches, of the heat map and of the overview
 _MARGINS = 1.9  # inches: titles, axis, legend
+_CLOSE_UP = 4.3  # inches of circles and timelines, without the legend
+_CIRCLES = 0.56  # of the width
 _MOST_SLOTS = 4000
 _MOST_COLUMNS = 400  # fewer than the pixels of a panel, so that none is lost
 _LABEL = 0.115  # inches that a row's name needs
@@ -48,18 +67,24 @@ class Rows:
     slots: int
     notes: tuple[str, ...]
 
+    @property
+    def slots_per_column(self) -> int:
+        """How many slots are drawn as one."""
+        return math.ceil(self.slots / _MOST_COLUMNS)
+
     def height(self, highest: float) -> float:
         """Return the height in inches that the rows deserve, at most `highest`."""
         return min(highest, max(1.2, 0.2 * len(self.links)))
 
 
+@rc_context(style.SHEET)
 def plot_heatmap(
     instance: Instance,
     before: Mapping[str, int],
     after: Mapping[str, int],
     *,
     links: Iterable[str] | None = None,
-) -> Figure:
+) -> Picture:
     """Draw the demand on all links as a share of their capacity, before and after.
 
     Dark is full; black under white crosses is overloaded. A link repeats itself until the axis
@@ -80,15 +105,75 @@ def plot_heatmap(
         If a link does not exist, or an offset is missing, unknown or out of range.
     """
     rows = select_rows(instance, links)
-    comparison = compare(instance, before, after)
+    sides = compare(instance, before, after)
     height = rows.height(11.0)
-    figure = style.new_figure(WIDTH, height + _MARGINS)
+    many = style.counted(len(rows.links), "link")
+    title = f"{style.shorten(instance.name, 60)}: demand on {many}"
+    figure = Picture(_WIDTH, height + _MARGINS, title)
+    _draw_heatmaps(figure, sides, rows, height)
+    figure.settle()
+    return figure
+
+
+@rc_context(style.SHEET)
+def plot_overview(
+    instance: Instance,
+    before: Mapping[str, int],
+    after: Mapping[str, int],
+    *,
+    stretch: Mapping[str, int] | None = None,
+    stretch_limit: Fraction | None = None,
+) -> Picture:
+    """Draw the heat map of all links, and circle and timeline of the most contended one.
+
+    Where jobs are stretched, both sides are drawn at the stretched periods, and the title says so:
+    links whose patterns repeat after different times cannot be compared slot by slot.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    before, after
+        Offset in slots of every job, by name.
+    stretch
+        Idle slots per job name; a job that is not named is not stretched.
+    stretch_limit
+        The share of its period by which a job may be stretched, where that is more than its
+        `max_stretch`.
+
+    Raises
+    ------
+    InputError
+        If an offset or a stretch is missing, unknown or out of range.
+    """
+    at_periods = ""
+    if stretch and any(stretch.values()):
+        judge(instance, "after", after, stretch, stretch_limit)
+        instance = stretched(instance, {**dict.fromkeys(instance.unshifted, 0), **stretch})
+        at_periods = ", before and after at the stretched periods"
+    sides = compare(instance, before, after)
+    rows = select_rows(instance)
+    height = rows.height(6.0)
+    heights = [height + _MARGINS]
+    link = most_contended(sides[0])
+    if link is not None:
+        entries = timeline_entries(instance, link)
+        heights.append(_CLOSE_UP + legend_height(entries, _WIDE))
+    counts = (style.counted(len(instance.jobs), "job"), style.counted(len(rows.links), "link"))
+    figure = Picture(_WIDE, sum(heights))
     figure.suptitle(
-        f"{style.shorten(instance.name, 60)}: demand on {style.counted(len(rows.links), 'link')}",
-        fontsize=style.TITLE,
-        parse_math=False,
+        f"{style.shorten(instance.name, 60)}: {' on '.join(counts)}{at_periods}",
+        fontsize=style.TITLE + 2,
+        fontweight="bold",
     )
-    draw_heatmaps(figure, comparison, rows, height)
+    parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    _draw_heatmaps(parts[0], sides, rows, height)
+    if link is not None:
+        parts[1].suptitle(link_title(instance, link))
+        left, right = parts[1].subfigures(1, 2, width_ratios=[_CIRCLES, 1 - _CIRCLES])
+        draw_circles(left, sides, link, _CIRCLES * _WIDE)
+        draw_timelines(right, sides, link, (1 - _CIRCLES) * _WIDE)
+        add_legend(parts[1], entries, _WIDE)
     figure.settle()
     return figure
 
@@ -110,26 +195,24 @@ def select_rows(instance: Instance, links: Iterable[str] | None = None) -> Rows:
     if links is None and unused:
         notes.append(f"{style.counted(unused, 'unused link')} left out")
     if slots < common:
-        shown = style.milliseconds(instance, slots)
+        shown = milliseconds(instance, slots)
         notes.append(f"the first {shown} of a longer common hyperperiod")
     return Rows(chosen, slots, tuple(notes))
 
 
-def draw_heatmaps(canvas: style.Canvas, comparison: Comparison, rows: Rows, height: float) -> None:
+def _draw_heatmaps(canvas: Canvas, sides: Sequence[Side], rows: Rows, height: float) -> None:
     """Draw both heat maps side by side, `height` inches high, with scale, notes and legend."""
     panels: Sequence[Axes] = canvas.subplots(1, 2, sharex=True, sharey=True)
-    notes = list(rows.notes)
-    per_column = math.ceil(rows.slots / _MOST_COLUMNS)
-    if per_column > 1:
-        notes.append(f"each column is the peak of {per_column} slots")
-    for axes, side in zip(panels, comparison.sides, strict=True):
-        image = _draw_side(axes, comparison.instance, side, rows, per_column)
-    _name_rows(panels[0], comparison.before, rows, height)
+    for axes, side in zip(panels, sides, strict=True):
+        image = _draw_side(axes, side, rows)
+    _name_rows(panels[0], sides[0], rows, height)
     panels[1].tick_params(axis="y", left=False)
     scale = canvas.colorbar(image, ax=panels, fraction=0.03, pad=0.015, aspect=12 * height / 2.5)
     scale.set_label("demand / capacity", fontsize=style.SMALL)
-    scale.ax.tick_params(labelsize=style.SMALL)
-    style.add_legend(canvas, [style.overload_entry(), *map(style.note_entry, notes)], WIDTH)
+    notes = list(rows.notes)
+    if rows.slots_per_column > 1:
+        notes.append(f"each column is the peak of {rows.slots_per_column} slots")
+    add_legend(canvas, [overload_entry(), *map(note_entry, notes)], _WIDTH)
 
 
 def shades() -> Colormap:
@@ -137,29 +220,23 @@ def shades() -> Colormap:
 
     The dark end stops well before black, which is left to overload.
     """
-    import matplotlib
-    from matplotlib.colors import ListedColormap
-
     blues = matplotlib.colormaps["Blues"]
     return ListedColormap(blues(np.linspace(0.0, 0.85, 256)), name="load")
 
 
-def _draw_side(
-    axes: Axes, instance: Instance, side: Side, rows: Rows, per_column: int
-) -> AxesImage:
-    from matplotlib.collections import PolyCollection
-
-    contention = sum((side.report(link.name).contention for link in rows.links), Fraction(0))
-    columns = math.ceil(rows.slots / per_column)
-    shares = np.zeros((max(1, len(rows.links)), columns))
+def _draw_side(axes: Axes, side: Side, rows: Rows) -> AxesImage:
+    slot_ms = side.instance.slot_ms
+    contention = sum((side.contention[link.name] for link in rows.links), Fraction(0))
+    begins = np.arange(0, rows.slots, rows.slots_per_column)
+    shares = np.zeros((max(1, len(rows.links)), len(begins)))
     marks = []
     for row, link in enumerate(rows.links):
-        demand = link_demand(instance, side.offsets, link, rows.slots)
-        shares[row] = _peaks(demand.total, per_column) / link.capacity
-        marks += [
-            _rectangle(start, length, row, instance.slot_ms)
-            for start, length in runs(demand.overloaded)
-        ]
+        demand = side.demand(link, rows.slots)
+        shares[row] = np.maximum.reduceat(demand.total, begins) / link.capacity
+        for start, length in runs(demand.overloaded):
+            left, right = start * slot_ms, (start + length) * slot_ms
+            corners = ((left, -0.5), (right, -0.5), (right, 0.5), (left, 0.5))
+            marks.append([(x, row + y) for x, y in corners])
     image = axes.imshow(
         np.minimum(shares, 1.0),
         cmap=shades(),
@@ -167,52 +244,26 @@ def _draw_side(
         vmax=1.0,
         aspect="auto",
         interpolation="nearest",
-        extent=(0, columns * per_column * instance.slot_ms, len(shares) - 0.5, -0.5),
+        extent=(0, len(begins) * rows.slots_per_column * slot_ms, len(shares) - 0.5, -0.5),
     )
-    axes.add_collection(
-        PolyCollection(
-            marks, **style.OVERLOAD, label="overload", gid=f"heatmap-{side.name}-overload"
-        ),
-        autolim=False,
-    )
-    axes.set_xlim(0, rows.slots * instance.slot_ms)
-    axes.set_title(
-        style.side_title(side.name, contention),
-        fontsize=style.TEXT,
-        fontweight="bold",
-        loc="left",
-    )
-    axes.set_xlabel("time (ms)", fontsize=style.TEXT)
-    axes.tick_params(labelsize=style.SMALL)
+    gid = f"heatmap-{side.name}-overload"
+    axes.add_collection(PolyCollection(marks, **style.OVERLOAD, gid=gid), autolim=False)
+    axes.set(xlim=(0, rows.slots * slot_ms), xlabel="time (ms)")
+    axes.set_title(style.contention_title(side.name, contention), fontweight="bold")
     for edge in range(1, len(rows.links) if len(rows.links) <= 60 else 0):
         axes.axhline(edge - 0.5, color="#c4c4c4", linewidth=0.5)
     return image
 
 
-def _peaks(total: NDArray[np.int64], per_column: int) -> NDArray[np.int64]:
-    """Return the largest of each `per_column` slots; the last column may have fewer."""
-    return np.asarray(np.maximum.reduceat(total, np.arange(0, len(total), per_column)))
-
-
-def _rectangle(start: int, length: int, row: int, slot_ms: int) -> list[tuple[float, float]]:
-    left, right = start * slot_ms, (start + length) * slot_ms
-    top, bottom = row - 0.5, row + 0.5
-    return [(left, top), (right, top), (right, bottom), (left, bottom)]
-
-
 def _name_rows(axes: Axes, side: Side, rows: Rows, height: float) -> None:
-    """Name the rows; where not all names fit, the most contended links before come first."""
-    count = len(rows.links)
+    """Name the rows; where not all names fit, the most contended links come first."""
+    count = max(1, len(rows.links))
     gap = max(1, math.ceil(_LABEL * count / height))
-    contention = {report.name: report.contention for report in side.evaluation.links}
-    urgent = sorted(range(count), key=lambda row: -contention[rows.links[row].name])
-    named = spread(urgent, gap) if gap > 1 else range(count)
-    size = min(style.SMALL, 72 * 0.85 * gap * height / max(1, count))
-    axes.set_yticks(
-        list(named), [style.shorten(rows.links[row].name, 24) for row in named], fontsize=size
-    )
-    for label in axes.get_yticklabels():
-        label.set_parse_math(False)
+    urgent = sorted(range(len(rows.links)), key=lambda row: -side.contention[rows.links[row].name])
+    named = spread(urgent, gap)
+    size = min(style.SMALL, 72 * 0.85 * gap * height / count)
+    names = [style.shorten(rows.links[row].name, 24) for row in named]
+    axes.set_yticks(named, names, fontsize=size)
 
 
 def spread(urgent: Sequence[int], gap: int) -> list[int]:

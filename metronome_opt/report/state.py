@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _BUSIEST = 20
 _NODES_SHOWN = 3
+_RESOURCES = {"GPUs": 1, "CPU (cores)": 1000, "memory (GiB)": 1024}
 
 
 def state_tables(state: ClusterState) -> list[Table]:
@@ -44,43 +45,42 @@ def on_nodes(nodes: Sequence[str], most: int | None = None) -> str:
 
 
 def _cluster_table(state: ClusterState) -> Table:
-    table = plain_table(state.cluster.name, "in all", "free")
-    for column, name in enumerate(("GPUs", "CPU (cores)", "memory (GiB)")):
-        unit = (1, 1000, 1024)[column]
+    rows = []
+    for column, (name, unit) in enumerate(_RESOURCES.items()):
         has, free = (int(each[:, column].sum()) for each in (state.total, state.free))
-        table.add_row(name, f"{has / unit:,.0f}", f"{free / unit:,.0f}")
-    table.add_row("nodes", f"{len(state.up):,}", f"{int(state.up.sum()):,} take tasks")
-    table.add_row("GPUs left over on nodes in use", "", f"{state.fragments:,}")
-    table.add_row("links are", state.mode, "")
-    table.add_row("contention (weight x Mbit/s)", number(state.contention()), "")
-    return table
+        rows.append((name, f"{has / unit:,.0f}", f"{free / unit:,.0f}"))
+    rows += [
+        ("nodes", f"{len(state.up):,}", f"{int(state.up.sum()):,} take tasks"),
+        ("GPUs left over on nodes in use", "", f"{state.fragments:,}"),
+        ("links are", state.mode, ""),
+        ("contention (weight x Mbit/s)", number(state.contention()), ""),
+    ]
+    return plain_table((state.cluster.name, "in all", "free"), rows)
 
 
 def _jobs_table(state: ClusterState) -> Table:
-    table = plain_table(
-        "job", "weight", "tasks", "nodes", "racks", "period\n(ms)", "offset\n(ms)", "where"
-    )
-    table.columns[-1].justify = "left"
     slot_ms, hosts = state.cluster.slot_ms, state.cluster.hosts
-    for job, claim in state.claims.items():
-        racks = {hosts[node].rack for node in claim.nodes}
-        table.add_row(
+    rows = [
+        (
             job,
             str(claim.gang.weight),
             str(len(claim.nodes)),
             str(len(set(claim.nodes))),
-            str(len(racks)),
+            str(len({hosts[node].rack for node in claim.nodes})),
             f"{claim.period * slot_ms:,}",
             f"{claim.offset * slot_ms:,}",
             on_nodes(claim.nodes, _NODES_SHOWN),
         )
-    return table
+        for job, claim in state.claims.items()
+    ]
+    counts = ("weight", "tasks", "nodes", "racks")
+    headings = ("job", *counts, "period\n(ms)", "offset\n(ms)", "where")
+    return plain_table(headings, rows, left=("where",))
 
 
 def _links_table(state: ClusterState) -> Table:
     """Return the links of most jobs, then of most demand; only those that jobs share."""
     users = Counter(link for job in state.claims for link in state.flows(job))
-    table = plain_table("shared link", "jobs", "Mbit/s", "mean demand", "slots with more than fits")
     rows = []
     for link, jobs in users.items():
         if jobs > 1:
@@ -88,6 +88,9 @@ def _links_table(state: ClusterState) -> Table:
             carries = int(state.capacity[state.link_index(link)])
             used = Fraction(int((carries - left).sum()), len(left) * max(1, carries))
             rows.append((-jobs, -used, link, carries, Fraction(int((left < 0).sum()), len(left))))
-    for jobs, used, link, carries, late in sorted(rows)[:_BUSIEST]:
-        table.add_row(link, str(-jobs), f"{carries:,}", percent(-used), percent(late))
-    return table
+    shown = [
+        (link, str(-jobs), f"{carries:,}", percent(-used), percent(late))
+        for jobs, used, link, carries, late in sorted(rows)[:_BUSIEST]
+    ]
+    headings = ("shared link", "jobs", "Mbit/s", "mean demand", "slots with more than fits")
+    return plain_table(headings, shown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from rich import box
@@ -76,6 +76,29 @@ def stated(name: str, value: Fraction | None, digits: int = 1) -> str:
     return percent(value, digits) if name == "latency" else number(value, digits)
 
 
+def plain_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] = ()
+) -> Table:
+    """Return a table: names to the left, numbers and what else there is to the right.
+
+    Parameters
+    ----------
+    headings
+        That of the first column, the names, and those of the others.
+    rows
+        A text for each column.
+    left
+        Headings of further columns that are aligned to the left.
+    """
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for position, heading in enumerate(headings):
+        is_left = position == 0 or heading in left
+        table.add_column(heading, justify="left" if is_left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def comparison_table(
     results: Mapping[str, Result],
     played: Mapping[str, Mapping[str, float]],
@@ -95,29 +118,30 @@ def comparison_table(
     failures
         Solvers that could not run, with the reason in a line.
     """
-    table = plain_table(
-        "solver", "contention", "latency", "score\nmean", "score\nmin", "fair", "tcp"
-    )
-    table.add_column("status", no_wrap=True)
-    for heading in ("lower\nbound", "gap", "time"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    rows = []
     for name, result in results.items():
         evaluation, gated = result.evaluation, result.schedule.gated
-        table.add_row(
-            name,
-            number(evaluation.contention, 0),
-            percent(evaluation.objectives["latency"]),
-            number(evaluation.score_mean, 3),
-            number(evaluation.score_min, 3),
-            *(f"{played[name][sharing]:.3f}" for sharing in ("fair", "tcp")),
-            str(result.status) if gated is None else f"{sum(gated.values())} gated",
-            number(result.lower_bound if gated is None else None, 0),
-            percent(result.gap if gated is None else None),
-            f"{result.schedule.runtime_s:.2f} s",
+        rows.append(
+            (
+                name,
+                number(evaluation.contention, 0),
+                percent(evaluation.objectives["latency"]),
+                number(evaluation.score_mean, 3),
+                number(evaluation.score_min, 3),
+                *(f"{played[name][sharing]:.3f}" for sharing in ("fair", "tcp")),
+                str(result.status) if gated is None else f"{sum(gated.values())} gated",
+                number(result.lower_bound if gated is None else None, 0),
+                percent(result.gap if gated is None else None),
+                f"{result.schedule.runtime_s:.2f} s",
+            )
         )
     for solver, reason in (failures or {}).items():
-        table.add_row(solver, *["-"] * 6, reason, *["-"] * 3)
-    return table
+        rows.append((solver, *["-"] * 6, reason, *["-"] * 3))
+    headings = (
+        *("solver", "contention", "latency", "score\nmean", "score\nmin", "fair", "tcp"),
+        *("status", "lower\nbound", "gap", "time"),
+    )
+    return plain_table(headings, rows, left=("status",))
 
 
 def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
@@ -128,18 +152,17 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
     before, after
         What the judge says of two schedules; what is not known before is shown as a dash.
     """
-    table = plain_table("", "unshifted", "scheduled")
-    table.add_column("unit")
+    rows = []
     for name, unit in UNITS.items():
         old = "-" if before is None else stated(name, before.objectives[name])
-        table.add_row(name, old, stated(name, after.objectives[name]), unit)
+        rows.append((name, old, stated(name, after.objectives[name]), unit))
     for name in ("mean", "min"):
         old, new = (
             "-" if each is None else number(getattr(each, f"score_{name}"), 3)
             for each in (before, after)
         )
-        table.add_row(f"score {name}", old, new, "")
-    return table
+        rows.append((f"score {name}", old, new, ""))
+    return plain_table(("", "unshifted", "scheduled", "unit"), rows, left=("unit",))
 
 
 def jobs_table(result: Result, before: Evaluation | None) -> Table:
@@ -154,54 +177,59 @@ def jobs_table(result: Result, before: Evaluation | None) -> Table:
         not known.
     """
     is_stretched = any(result.stretch.values())
-    table = plain_table(
-        *("job", "weight", "period\n(ms)"),
-        *(["stretch\n(ms)"] if is_stretched else []),
-        *("offset\n(ms)", "unshifted\n+ ms", "scheduled\n+ ms"),
-    )
     slot_ms = result.instance.slot_ms
 
     def milliseconds(slots: Fraction | int) -> str:
         return f"{float(slots * slot_ms):,.1f}"
 
-    for job in result.instance.jobs:
-        stretch = result.stretch.get(job.name, 0)
-        table.add_row(
+    rows = [
+        (
             job.name,
             str(job.weight),
             milliseconds(job.period),
-            *([milliseconds(stretch)] if is_stretched else []),
+            *([milliseconds(result.stretch.get(job.name, 0))] if is_stretched else []),
             milliseconds(result.offsets[job.name]),
             "-" if before is None else milliseconds(before.elongation[job.name]),
             milliseconds(result.evaluation.elongation[job.name]),
         )
-    return table
+        for job in result.instance.jobs
+    ]
+    headings = (
+        *("job", "weight", "period\n(ms)"),
+        *(["stretch\n(ms)"] if is_stretched else []),
+        *("offset\n(ms)", "unshifted\n+ ms", "scheduled\n+ ms"),
+    )
+    return plain_table(headings, rows)
 
 
 def slowdown_table(result: Result) -> Table:
     """Return one row per job of a kept schedule: its slots, and the iteration time to expect."""
     schedule, slot_ms = result.schedule, result.instance.slot_ms
-    table = plain_table(
-        *("job", "weight", "period\n(ms)", "slots\n(ms)", "first\n(ms)"),
-        *("unshifted\n(ms)", "expected\n(ms)", "change", "held up by"),
-    )
+    rows = []
     for job in result.instance.jobs:
         gated = (schedule.gated or {}).get(job.name)
         slots = (job.period + result.stretch.get(job.name, 0)) * slot_ms
         before = (result.unshifted_ms or {}).get(job.name)
         after = (schedule.expected_ms or {}).get(job.name)
-        table.add_row(
-            job.name,
-            str(job.weight),
-            f"{job.period * slot_ms:,}",
-            f"{slots:,}" if gated else "free",
-            f"{result.offsets[job.name] * slot_ms:,}",
-            "-" if before is None else f"{before:,.1f}",
-            "-" if after is None else f"{float(after):,.1f}",
-            f"{float(after) / before - 1:+.1%}" if before and after else "-",
-            _most_of((result.waits or {}).get(job.name, {})),
+        waits = sorted((result.waits or {}).get(job.name, {}).items(), key=lambda item: -item[1])
+        rows.append(
+            (
+                job.name,
+                str(job.weight),
+                f"{job.period * slot_ms:,}",
+                f"{slots:,}" if gated else "free",
+                f"{result.offsets[job.name] * slot_ms:,}",
+                "-" if before is None else f"{before:,.1f}",
+                "-" if after is None else f"{float(after):,.1f}",
+                f"{float(after) / before - 1:+.1%}" if before and after else "-",
+                ", ".join(f"{name} {share:.0%}" for name, share in waits[:2]) or "nobody",
+            )
         )
-    return table
+    headings = (
+        *("job", "weight", "period\n(ms)", "slots\n(ms)", "first\n(ms)"),
+        *("unshifted\n(ms)", "expected\n(ms)", "change", "held up by"),
+    )
+    return plain_table(headings, rows)
 
 
 def gated_text(result: Result) -> str:
@@ -216,23 +244,20 @@ def gated_text(result: Result) -> str:
 
 def fit_table(instance: Instance, kept: Kept) -> Table:
     """Return one row per job: its period, that of its slots, and its first slot."""
-    table = plain_table(*("job", "weight", "period\n(ms)", "slots\n(ms)", "first\n(ms)"))
+    rows = []
     for job in instance.jobs:
         slots = kept.periods.get(job.name)
-        table.add_row(
-            job.name,
-            str(job.weight),
-            f"{job.period * instance.slot_ms:,}",
-            "free" if slots is None else f"{slots * instance.slot_ms:,}",
-            "-" if slots is None else f"{kept.offsets[job.name] * instance.slot_ms:,}",
+        rows.append(
+            (
+                job.name,
+                str(job.weight),
+                f"{job.period * instance.slot_ms:,}",
+                "free" if slots is None else f"{slots * instance.slot_ms:,}",
+                "-" if slots is None else f"{kept.offsets[job.name] * instance.slot_ms:,}",
+            )
         )
-    return table
-
-
-def _most_of(shares: Mapping[str, float]) -> str:
-    """Return the two largest shares."""
-    largest = sorted(shares.items(), key=lambda item: -item[1])[:2]
-    return ", ".join(f"{name} {share:.0%}" for name, share in largest) or "nobody"
+    headings = ("job", "weight", "period\n(ms)", "slots\n(ms)", "first\n(ms)")
+    return plain_table(headings, rows)
 
 
 def classes_table(instance: Instance, before: Evaluation | None, after: Evaluation) -> Table:
@@ -240,23 +265,26 @@ def classes_table(instance: Instance, before: Evaluation | None, after: Evaluati
 
     Parameters
     ----------
-    instance
-        The problem.
     before, after
         What the judge says of two schedules of it; what is not known before is shown as a dash.
     """
-    table = plain_table(
-        *("weight", "jobs", "\nfaster", "\nslower"),
-        *("iteration\nbefore", "\nafter", "unserved\nbefore", "\nafter"),
-    )
-    for each in priority_classes(instance, before, after):
-        table.add_row(
+    rows = [
+        (
             "all" if each.weight is None else str(each.weight),
-            *(_count(count) for count in (each.jobs, each.faster, each.slower)),
+            *(
+                "-" if count is None else f"{count:,}"
+                for count in (each.jobs, each.faster, each.slower)
+            ),
             *(percent(share) for share in (each.iteration_before, each.iteration_after)),
             *(number(bandwidth) for bandwidth in (each.unserved_before, each.unserved_after)),
         )
-    return table
+        for each in priority_classes(instance, before, after)
+    ]
+    headings = (
+        *("weight", "jobs", "\nfaster", "\nslower"),
+        *("iteration\nbefore", "\nafter", "unserved\nbefore", "\nafter"),
+    )
+    return plain_table(headings, rows)
 
 
 def front_table(front: Front, files: Sequence[str]) -> Table:
@@ -269,15 +297,16 @@ def front_table(front: Front, files: Sequence[str]) -> Table:
     files
         Where the points are written, in their order.
     """
-    table = plain_table("point", *(f"{name}\n({UNITS[name]})" for name in front.objectives))
-    table.add_column("schedule", no_wrap=True)
     columns = [
         _apart(name, [point.objectives[name] for point in front.points])
         for name in front.objectives
     ]
-    for point, (file, *texts) in enumerate(zip(files, *columns, strict=True), start=1):
-        table.add_row(str(point), *texts, file)
-    return table
+    numbers = map(str, range(1, len(files) + 1))
+    headings = (
+        *("point", *(f"{name}\n({UNITS[name]})" for name in front.objectives)),
+        "schedule",
+    )
+    return plain_table(headings, zip(numbers, *columns, files, strict=True), left=("schedule",))
 
 
 def _apart(name: str, values: Sequence[Fraction | None]) -> list[str]:
@@ -287,16 +316,3 @@ def _apart(name: str, values: Sequence[Fraction | None]) -> list[str]:
         if len(set(texts)) == len(set(values)):
             break
     return texts
-
-
-def _count(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
-
-
-def plain_table(first: str, *headings: str) -> Table:
-    """Return a table without rows: names to the left, numbers to the right."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column(first, no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table

@@ -15,7 +15,7 @@ import pytest
 from metronome_opt.bench.simulation_report import write_simulation_report
 from metronome_opt.bench.tables import Drawing
 from metronome_opt.errors import InputError
-from metronome_opt.plot.simulation import LinkTrace, plot_link
+from metronome_opt.plot.timeline import LinkTrace, plot_link
 from metronome_opt.simulate.conditions import Conditions
 from tests.bench.simulation_examples import job, link, simulation, study
 from tests.bench.simulation_study import STUDY, rows, small, with_horizon

@@ -7,10 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +16,7 @@ from metronome_opt.bench.records import read_records
 from metronome_opt.bench.suites import SUITES
 from tests.bench.examples import write_suite
 from tests.builders import hard_instance, two_jobs
+from tests.running import wait_until
 
 Captured = pytest.CaptureFixture[str]
 COMMAND = [sys.executable, "-m", "metronome_opt", "bench", "run"]
@@ -106,33 +104,6 @@ def test_a_signal_keeps_what_is_recorded_and_says_how_to_resume(
     assert list(tmp_path.glob("metronome-*")) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "Missing option '--suite'"),
-        (["--suite", "easier"], "suite: 'easier' is not known: "),
-        (["--suite", "easy", "--solvers", "best"], "solver: 'best' is not known"),
-        (["--suite", "easy", "--solvers", ","], "--solvers: ',' names none"),
-        (["--suite", "easy", "--instances", "no"], "'no' is not in the test split of easy"),
-        (["--suite", "easy", "--instances", "tune-me"], "'tune-me' is not in the test split"),
-        (["--suite", "hard", "--split", "tune"], "hard has no instances to tune"),
-        (["--suite", "easy", "--split", "train"], "--split"),
-        (["--suite", "easy", "--seeds", "0"], "--seeds"),
-        (["--suite", "easy", "--output", "no/such/folder/r.jsonl"], "no/such/folder/r.jsonl"),
-        (["--suite", "easy", "--output", "."], "is a folder"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_status_2(
-    arguments: list[str], message: str, checkout: Path, capsys: Captured
-) -> None:
-    before = sorted(checkout.iterdir())
-    assert main(["bench", "run", *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("metronome: error: ")
-    assert message in line
-    assert sorted(checkout.iterdir()) == before
-
-
 @pytest.mark.slow
 def test_report_is_written_from_files_of_records(checkout: Path, capsys: Captured) -> None:
     assert main(["bench", "run", "--suite", "easy", "--solvers", "greedy,unshifted"]) == 0
@@ -143,10 +114,3 @@ def test_report_is_written_from_files_of_records(checkout: Path, capsys: Capture
     assert f"wrote {folder}" in capsys.readouterr().out
     assert main(["bench", "report", "none.jsonl", "--output", str(folder)]) == 2
     assert "none.jsonl: cannot be read" in capsys.readouterr().err
-
-
-def wait_until(condition: Callable[[], Any], patience_s: float = 90) -> None:
-    end = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)

@@ -42,7 +42,9 @@ def test_solve_writes_a_schedule_that_verify_accepts(
     # b repeats every 20 slots: 12 free slots, a needs 8, which leaves 2 on either side.
     assert schedule.objectives["cushion"] == 2
     assert main(["verify", str(instance_file), str(schedule_file)]) == 0
-    assert "true" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "true" in printed
+    assert "proof not checked" in printed
 
 
 def test_solve_prints_what_the_schedule_brings(instance_file: Path, capsys: Captured) -> None:
@@ -80,11 +82,12 @@ def test_verify_names_each_false_number(
 
 
 def test_claims_writes_what_was_decided(
-    instance_file: Path, schedule_file: Path, tmp_path: Path
+    instance_file: Path, schedule_file: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     folder = tmp_path / "claims"
     arguments = ["claims", str(instance_file), str(schedule_file), "--output", str(folder)]
     assert main(arguments) == 0
+    assert "every link is taken for a node" in capsys.readouterr().err
     claims = list(yaml.safe_load_all((folder / "claims.yaml").read_text()))
     offsets = read_schedule(schedule_file).offsets
     decided = {
@@ -93,20 +96,6 @@ def test_claims_writes_what_was_decided(
     assert decided == {name: offset * 5000 for name, offset in offsets.items()}
     assert main([*arguments, "--namespace", "training", "--group", "net.example.org"]) == 0
     assert "net.example.org" in (folder / "crds.yaml").read_text()
-
-
-def test_claims_of_a_false_schedule_are_refused(
-    instance_file: Path, schedule_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    document = json.loads(schedule_file.read_text())
-    document["objectives"]["contention"] = "5"
-    schedule_file.write_text(json.dumps(document))
-    capsys.readouterr()
-    folder = tmp_path / "claims"
-    arguments = ["claims", str(instance_file), str(schedule_file), "--output", str(folder)]
-    assert main(arguments) == 1
-    assert len(capsys.readouterr().err.splitlines()) == 1
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize("format_", ["lp", "mps", "cpsat", "mzn"])
@@ -139,14 +128,6 @@ def test_solve_draws_and_claims_on_the_way(
     assert (folder / "claims.yaml").exists()
 
 
-def test_a_scenario_is_solved_like_an_instance(tmp_path: Path) -> None:
-    path = tmp_path / "schedule.json"
-    scenario = Path(__file__).parents[2] / "models" / "scenarios" / "paper-24.yaml"
-    assert main(["solve", str(scenario), "--solver", "greedy", "--output", str(path)]) == 0
-    assert len(read_schedule(path).offsets) == 13
-    assert main(["verify", str(scenario), str(path)]) == 0
-
-
 def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
     instance = two_jobs()
     stretchable = instance.jobs[0].model_copy(update={"max_stretch": 3})
@@ -154,69 +135,6 @@ def test_notes_go_to_standard_error(tmp_path: Path, capsys: Captured) -> None:
     write_instance(instance.replace(jobs=(stretchable, instance.jobs[1])), path)
     assert main(["solve", str(path), "--solver", "greedy"]) == 0
     assert "name stretch among the objectives to use it" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "Missing command"),
-        (["sing"], "No such command"),
-        (["solve"], "Missing argument"),
-        (["solve", "FILE", "--colour"], "No such option"),
-        (["solve", "FILE", "--solver", "best"], "solver: 'best' is not known"),
-        (["solve", "FILE", "--seed", "-1"], "--seed"),
-        (["solve", "FILE", "--time-limit", "nan"], "--time-limit"),
-        (["solve", "FILE", "--objectives", "speed"], "objectives: 'speed' is not known"),
-        (["solve", "FILE", "--objectives", ","], "objectives: none given"),
-        (["solve", "FILE", "--objectives", "wait,wait"], "objectives: wait is given twice"),
-        (
-            ["solve", "FILE", "--objectives", "contention,wait", "--solver", "greedy"],
-            "solver greedy cannot",
-        ),
-        (["solve", "FILE", "--weights", "latency=-1"], "weights.latency: must not be negative"),
-        (["solve", "FILE", "--weights", "latency=0,wait=0"], "weights: all are 0"),
-        (["solve", "FILE", "--weights", "latency=inf"], "weights.latency: must be an exact number"),
-        (["solve", "FILE", "--weights", "latency"], "--weights: 'latency' is not name=value"),
-        (["solve", "FILE", "--weights", "speed=1"], "weights: 'speed' is not known"),
-        (
-            ["solve", "FILE", "--weights", "latency=1", "--objectives", "wait"],
-            "--weights: names the objectives itself; leave --objectives out",
-        ),
-        (["solve", "FILE", "--weights", "latency=1", "--tolerance", "latency=1%"], "tolerance: "),
-        (
-            ["solve", "FILE", "--objectives", "contention,wait", "--tolerance", "wait=5%"],
-            "tolerance: wait is not followed by another objective",
-        ),
-        (
-            ["solve", "FILE", "--objectives", "contention,wait", "--tolerance", "contention=some"],
-            "tolerance.contention: must be an exact number",
-        ),
-        (["solve", "FILE", "--tolerance", "=5%"], "--tolerance: '=5%' is not name=value"),
-        (["solve", "FILE", "--epsilon", "wait=1,wait=2"], "--epsilon: 'wait' is given twice"),
-        (["solve", "FILE", "--epsilon", "wait=1/0"], "epsilon.wait: must be an exact number"),
-        (["solve", "FILE", "--cushion-slots", "-1"], "--cushion-slots"),
-        (["solve", "FILE", "--cushion-slots", "few"], "--cushion-slots"),
-        (["solve", "FILE", "--plot", "out.gif"], "out.gif"),
-        (["solve", "FILE", "--output", "no/such/folder/s.json"], "no/such/folder/s.json"),
-        (["solve", "FILE", "--output", "."], "is a folder"),
-        (["solve", "FILE", "--claims", "FILE", "--solver", "greedy"], "two-jobs.json"),
-        (["solve", "FILE", "--hyperperiod-limit", "39"], "limit of 39"),
-        (["solve", "no-such-file.json"], "no-such-file.json: cannot be read"),
-        (["verify", "FILE", "FILE"], "format: must be 'metronome-schedule/1'"),
-        (["export", "FILE", "--format", "gms"], "format: 'gms' is not known"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_status_2(
-    arguments: list[str], message: str, instance_file: Path, capsys: Captured
-) -> None:
-    before = sorted(instance_file.parent.iterdir())
-    typed = [str(instance_file) if word == "FILE" else word for word in arguments]
-    assert main(typed) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("metronome: error: ")
-    assert message in lines[0]
-    assert sorted(instance_file.parent.iterdir()) == before
 
 
 def solved(capsys: Captured, *arguments: str) -> list[str]:
@@ -273,18 +191,6 @@ def test_epsilon_is_a_limit(instance_file: Path, capsys: Captured) -> None:
     lines = solved(capsys, *order)
     assert row(lines, "contention")[2] == f"{30_000 * 3 / 40:,.1f}"
     assert lines[1] == "1. contention 2,250 (proved)"  # of what epsilon leaves
-
-
-def test_epsilon_below_the_best_is_one_line(tmp_path: Path, capsys: Captured) -> None:
-    # Two bursts of 7 in 12 slots overlap in 2 at least, by 20 of 100.
-    path, out = tmp_path / "tight.json", tmp_path / "s.json"
-    write_instance(network(job("a", 12, (0, 7, 60)), job("b", 12, (0, 7, 60))), path)
-    arguments = [str(path), "--objectives", "latency", "--output", str(out)]
-    assert main(["solve", *arguments, "--epsilon", "contention=3"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("metronome: error: epsilon: ")
-    assert "10/3" in line
-    assert not out.exists()
 
 
 def test_classes_are_shown_where_there_are_any(
@@ -361,51 +267,12 @@ def test_what_was_before_is_not_known_where_jobs_must_be_stretched(
     assert picture.exists()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["solve", "FILE", "--output", "FILE"],
-        ["solve", "FILE", "--plot", "TARGET.svg", "--output", "TARGET.svg"],
-        ["export", "FILE", "--format", "lp", "--output", "FILE"],
-    ],
-)
-def test_an_output_never_replaces_an_input_or_another_output(
-    arguments: list[str], instance_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    before = instance_file.read_text()
-    typed = [
-        word.replace("FILE", str(instance_file)).replace("TARGET", str(tmp_path / "out"))
-        for word in arguments
-    ]
-    assert main(typed) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "name another place to write" in line
-    assert list(tmp_path.iterdir()) == [instance_file]
-    assert instance_file.read_text() == before
-
-
-def test_claims_of_an_instance_say_what_they_take_for_nodes(
-    instance_file: Path, schedule_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    folder = tmp_path / "claims"
-    assert main(["claims", str(instance_file), str(schedule_file), "--output", str(folder)]) == 0
-    assert "every link is taken for a node" in capsys.readouterr().err
-
-
 def test_a_shipped_scenario_goes_by_its_name(tmp_path: Path, capsys: Captured) -> None:
     schedule, folder = tmp_path / "schedule.json", tmp_path / "claims"
     arguments = ["--solver", "greedy", "--output", str(schedule)]
     assert main(["solve", "paper-24", *arguments]) == 0
     assert main(["claims", "paper-24", str(schedule), "--output", str(folder)]) == 0
     assert capsys.readouterr().err == ""
-
-
-def test_verify_says_what_it_cannot_see(
-    instance_file: Path, schedule_file: Path, capsys: Captured
-) -> None:
-    capsys.readouterr()
-    assert main(["verify", str(instance_file), str(schedule_file)]) == 0
-    assert "proof not checked" in capsys.readouterr().out
 
 
 def test_names_that_look_like_markup_are_printed_as_they_are(
@@ -442,28 +309,16 @@ def test_a_small_value_is_not_shown_as_0(tmp_path: Path, capsys: Captured) -> No
     assert "0.002" in printed.splitlines()[3]
 
 
-def test_a_foreign_folder_is_refused_before_anything_is_solved(
-    instance_file: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    folder, schedule = tmp_path / "mine", tmp_path / "schedule.json"
-    folder.mkdir()
-    (folder / "letter.txt").write_text("dear")
-    arguments = ["--claims", str(folder), "--output", str(schedule)]
-    assert main(["solve", str(instance_file), *arguments]) == 2
-    assert "letter.txt" in capsys.readouterr().err
-    assert not schedule.exists()
-
-
 def test_help_and_version(capsys: Captured) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == "metronome-opt 0.1.0\n"
     assert main(["--help"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    for name, (_, _, sentence) in COMMANDS.items():
+    for name, sentence in COMMANDS.items():
         assert f"{name} {sentence}" in printed
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_begins_with_its_sentence(name: str, capsys: Captured) -> None:
     assert main([name, "--help"]) == 0
-    assert COMMANDS[name][2] in " ".join(capsys.readouterr().out.split())
+    assert COMMANDS[name] in " ".join(capsys.readouterr().out.split())

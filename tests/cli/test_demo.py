@@ -12,7 +12,7 @@ from metronome_opt import load, solve
 from metronome_opt.__main__ import main
 from metronome_opt.cli.demo import DEFAULT, SOLVERS, play
 from metronome_opt.instance import Instance
-from metronome_opt.report import comparison_table, terminal
+from metronome_opt.report.tables import comparison_table, terminal
 from metronome_opt.schedule import read_schedule
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import SAFE, Player, plays

@@ -80,26 +80,6 @@ def test_a_closed_pipe_is_one_line(small: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("option", ["--output", "--plot", "--claims"])
-def test_a_place_that_takes_no_files_is_one_line(
-    option: str, small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("in the way\n")
-    target = tmp_path / "file" / "out.svg"
-    arguments = ["solve", str(small), "--solver", "greedy", option, str(target)]
-    assert main(arguments) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert "file" in lines[0]
-    assert (tmp_path / "file").read_text() == "in the way\n"
-
-
-def test_the_demo_needs_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")
-    assert main(["demo", "--output", str(tmp_path / "file")]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_permission_is_one_line(
     small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -66,36 +65,3 @@ def test_json_has_the_scenario_and_the_notes(
     assert {link["capacity"] for link in told["scenario"]["cluster"]["links"]} == {50_000}
     assert told["output"] is None
     assert told["notes"] == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "name files or folders of manifests, or read a cluster: --from-cluster"),
-        (["."], "--output: missing; name the file to write, or ask for --json"),
-        ([".", "--json", "--context", "x"], "--context: is for --from-cluster"),
-        (
-            ["--from-cluster", "--json", "-A", "--namespace", "x"],
-            "--namespace: all of them are asked for; leave one of the two out",
-        ),
-        ([".", "--json", "--nic-gbps", "fast"], "--nic-gbps: must be a number above 0 and up to"),
-        ([".", "--json", "--nic-gbps", "0.0001"], "--nic-gbps: must be at least 0.001"),
-        ([".", "--json", "--gpu-tflops", "1e9"], "--gpu-tflops: must be a number above 0 and up"),
-        ([".", "--json", "--weights", "high=-1"], "--weights: high: must be a whole number up to"),
-        (["none.yaml", "--json"], "none.yaml: cannot be read"),
-    ],
-)
-def test_bad_arguments(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    shutil.copy(EXAMPLE / "nodes.yaml", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert main(["import", *arguments]) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith(f"metronome: error: {message}")
-    assert told.err.count("\n") == 1
-    assert told.out == ""

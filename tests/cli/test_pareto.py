@@ -191,33 +191,6 @@ def test_a_damaged_memory_is_a_note(file: Path, folder: Path, capsys: Captured) 
     assert json.loads((folder / "front.json").read_text())["parts"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--objectives", "contention,speed"], "objectives: 'speed' is not known"),
-        (["--objectives", "contention"], "a front has two or three objectives, got 1"),
-        (["--epsilon", "latency"], "--epsilon: 'latency' is not name=value"),
-        (["--epsilon", "latency=low"], "epsilon.latency: must be an exact number"),
-        (["--epsilon", "wait=1"], "epsilon: wait is not on the axes"),
-        (["--epsilon", "contention=4"], "the best possible is 5, raise it"),
-        (["--reference", "latency=0"], "--reference latency: must be positive, got 0"),
-        (["--reference", "wait=1"], "--reference: wait is not on the axes"),
-        (["--reference", "speed=1"], "--reference: 'speed' is not known"),
-        (["--plot", "no/such/folder.svg"], "no/such/folder.svg: cannot be written"),
-        (["--cushion-slots", "-1"], "--cushion-slots"),
-        (["--hyperperiod-limit", "11"], "limit of 11"),
-    ],
-)
-def test_bad_input_is_one_line_and_leaves_nothing(
-    arguments: list[str], message: str, file: Path, folder: Path, capsys: Captured
-) -> None:
-    assert main(["pareto", str(file), "--output", str(folder), *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("metronome: error: ")
-    assert message in line
-    assert not folder.exists() or names(folder) <= {"front.json"}
-
-
 def test_the_input_is_never_replaced(file: Path, folder: Path, capsys: Captured) -> None:
     folder.mkdir()
     mine = folder / "point-001.json"

@@ -63,22 +63,3 @@ def test_a_picture(measured: Path, tmp_path: Path, capsys: Captured) -> None:
     assert main(["profile", str(measured), "--plot", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert f"wrote {picture}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--column", "up"], "has no column 'up'; there are rate"),
-        (["--unit", "furlong"], "'furlong' is not known"),
-        (["--plot", "profile.doc"], "not the name of a picture"),
-        (["--slot-ms", "3000"], "use shorter slots"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(
-    measured: Path, options: list[str], message: str, capsys: Captured
-) -> None:
-    assert main(["profile", str(measured), *options]) == 2
-    told = capsys.readouterr()
-    assert message in told.err
-    assert told.err.count("\n") == 1
-    assert told.out == ""

@@ -63,30 +63,3 @@ def test_a_false_schedule_is_refused_with_status_1(files: Path, capsys: Captured
     assert message.count("\n") == 1
     assert "s.json: objectives.contention: stated 1, but it is 0" in message
     assert not (files / "report.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["none.json"], "none.json: cannot be read"),
-        (["two.json"], "two.json: format: must be 'metronome-schedule/1'"),
-        (["s.json", "none"], "none: cannot be read"),
-        (["s.json", "-o", "two.json"], "two.json: a page is HTML; name a file that ends in .html"),
-        (["s.html", "-o", "s.html"], "s.html: is the input"),
-        (["s.json", "-o", "no/folder.html"], "no/folder.html: cannot be written"),
-        (["."], "page"),
-    ],
-)
-def test_a_mistake_is_one_line_and_status_2(
-    files: Path, capsys: Captured, arguments: list[str], message: str
-) -> None:
-    Path("s.html").write_bytes(Path("s.json").read_bytes())
-    if arguments == ["."]:
-        (files / "s.json").unlink()
-        message = ".: no JSON file in this folder says format metronome-schedule/1"
-    capsys.readouterr()
-    assert main(["report", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert error.startswith(f"metronome: error: {message}")
-    assert not (files / "report.html").exists()

@@ -7,76 +7,28 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
 
 from metronome_opt.__main__ import main
 from metronome_opt.bench.simulations import FILE, SimulationRecord
 from metronome_opt.journal import read_journal
+from tests.cli.simulating import write_files
+from tests.running import wait_until
 
 Captured = pytest.CaptureFixture[str]
 COMMAND = [sys.executable, "-m", "metronome_opt", "simulate"]
-
-SCENARIO: dict[str, Any] = {
-    "format": "metronome-scenario/1",
-    "name": "pair",
-    "slot_ms": 5,
-    "hyperperiod_ms": 1500,
-    "cluster": {
-        "topology": "single-switch",
-        "nodes": 2,
-        "gpus": 2,
-        "nic_gbps": 50,
-        "gpu": {"name": "any", "sustained_tflops": {"value": 20, "assumed": "for tests"}},
-    },
-    "jobs": [
-        {
-            "name": name,
-            "model": "VGG19",
-            "batch": 64,
-            "workers": 2,
-            "iterations": 10,
-            "nodes": ["node-00", "node-01"],
-        }
-        for name in ("a", "b")
-    ],
-}
-ENDLESS = [job | {"iterations": 10**9} for job in SCENARIO["jobs"]]
-STUDY: dict[str, Any] = {
-    **{key: value for key, value in SCENARIO.items() if key != "jobs"},
-    "format": "metronome-study/1",
-    "name": "endless",
-    "draw": {"given": {"work": ENDLESS}},
-    "grid": {"horizon_s": [1, 1_000_000_000]},
-    "policies": ["default"],
-    "seeds": 1,
-}
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the commands run; it holds scenarios and a study, one cell of which takes for ever."""
-    write(tmp_path / "pair.yaml", SCENARIO)
-    write(tmp_path / "endless.yaml", STUDY)
-    work = [job | {"workers": 4, "nodes": None} for job in SCENARIO["jobs"]]
-    write(tmp_path / "large.yaml", SCENARIO | {"jobs": [job | {"workers": 8} for job in work]})
-    jobs = [{key: job[key] for key in job if key != "iterations"} for job in SCENARIO["jobs"]]
-    write(tmp_path / "short.yaml", SCENARIO | {"jobs": jobs})
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "taken" / "thesis.tex").touch()
+    write_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def write(path: Path, document: Any) -> None:
-    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
 
 
 def records(folder: Path) -> list[SimulationRecord]:
@@ -166,45 +118,3 @@ def test_what_is_recorded_stays_when_a_campaign_ends_early(
     assert main([*arguments, "--cells", "horizon_s=1"]) == 0
     assert records(output) == [record]
     assert len(pd.read_csv(output / "jobs.csv")) == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "Missing argument 'SCENARIO'"),
-        (["nothing"], "study: 'nothing' is not known: "),
-        (["short.yaml"], "short.yaml: jobs[0].iterations: missing"),
-        (["large.yaml"], "large.yaml: jobs[0]: a finds no room even in an empty cluster; there"),
-        (["pair.yaml", "--policy", "best"], "--policy: 'best' is not known; choose from default"),
-        (["pair.yaml", "--policy", ","], "--policy: ',' names none"),
-        (["pair.yaml", "--seeds", "0"], "--seeds"),
-        (["pair.yaml", "--jobs", "0"], "--jobs"),
-        (["pair.yaml", "--time-limit", "0"], "--time-limit"),
-        (["pair.yaml", "--memory-limit", "-1"], "--memory-limit"),
-        (["pair.yaml", "--set", "jitter"], "--set: 'jitter' is not name=value"),
-        (["pair.yaml", "--set", "noise=1"], "--set: 'noise' is not a condition; choose from"),
-        (["pair.yaml", "--set", "jitter=2"], "--set: jitter: must be at most 0.3, got 2"),
-        (["endless.yaml", "--set", "horizon_s=2"], "--set: horizon_s: is varied by the study"),
-        (["pair.yaml", "--cells", "load=1"], "--cells: 'load' is not in the grid of pair"),
-        (["endless.yaml", "--cells", "horizon_s=2"], "--cells: horizon_s: '2' is not in the grid"),
-        (["pair.yaml", "--output", "taken"], "taken: holds files that are not of a campaign"),
-        (["pair.yaml", "--output", "pair.yaml"], "pair.yaml: is not a folder"),
-        (["pair.yaml", "--output", "pair.yaml/out"], "pair.yaml/out: cannot be made a folder"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_status_2(
-    arguments: list[str], message: str, folder: Path, capsys: Captured
-) -> None:
-    before = sorted(folder.rglob("*"))
-    assert main(["simulate", *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("metronome: error: ")
-    assert message in line
-    assert sorted(folder.rglob("*")) == before
-
-
-def wait_until(condition: Callable[[], Any], patience_s: float = 90) -> None:
-    end = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from matplotlib.artist import Artist
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.plot import (
@@ -25,75 +20,42 @@ from metronome_opt.plot import (
     style,
 )
 from metronome_opt.plot.heatmap import select_rows, shades, spread
-from tests.plot.examples import AFTER, BEFORE, HEAVY, LIGHT, instance
-
-
-def with_id(figure: Figure, pattern: str) -> Iterator[Artist]:
-    def matches(artist: Artist) -> bool:
-        return re.fullmatch(pattern, artist.get_gid() or "") is not None
-
-    yield from figure.findobj(matches)
-
-
-def polygons(figure: Figure, gid: str) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
-    (collection,) = with_id(figure, gid)
-    assert isinstance(collection, PolyCollection)
-    return [np.asarray(path.vertices)[:-1] for path in collection.get_paths()]
-
-
-def texts(figure: Figure) -> list[str]:
-    found = figure.findobj(Text)
-    return [text.get_text() for text in found if isinstance(text, Text) and text.get_text()]
-
-
-def boxes(figure: Figure, gid: str) -> list[tuple[float, float, float, float]]:
-    """Return (left, right, lowest, highest) of each polygon."""
-    corners = polygons(figure, gid)
-    return [
-        (float(x.min()), float(x.max()), float(y.min()), float(y.max()))
-        for x, y in (polygon.T for polygon in corners)
-    ]
-
+from metronome_opt.plot.picture import job_entries
+from tests.plot.examples import (
+    AFTER,
+    BEFORE,
+    HEAVY,
+    LIGHT,
+    boxes,
+    check_dollars,
+    instance,
+    polygons,
+    texts,
+    with_id,
+)
 
 # ------------------------------------------------------------------ circle
 
 
-def test_circle_has_an_arc_for_each_burst() -> None:
+def arcs(figure: Figure, pattern: str) -> list[tuple[float, float]]:
+    """Return start and length of arcs in slots."""
+    return [
+        (round(arc.get_x() / math.tau * 12, 6), round(arc.get_width() / math.tau * 12, 6))
+        for arc in with_id(figure, pattern)
+        if isinstance(arc, Rectangle)
+    ]
+
+
+def test_circle_turns_with_the_offsets_and_says_what_it_shows() -> None:
     figure = plot_circle(instance(), BEFORE, AFTER, "node-0")
+    assert arcs(figure, "circle-before-job-2-.*") == [(0, 1), (4, 1), (8, 1)]
+    assert arcs(figure, "circle-after-job-2-.*") == [(3, 1), (7, 1), (11, 1)]
     for side in ("before", "after"):
-        arcs = Counter(arc.get_label() for arc in with_id(figure, f"circle-{side}-job-.*"))
-        assert arcs == {LIGHT: 3, HEAVY: 4}
-
-
-def test_circle_turns_with_the_offset() -> None:
-    figure = plot_circle(instance(), BEFORE, AFTER, "node-0")
-    starts = {
-        side: [
-            round(arc.get_x() / math.tau * 12, 6)
-            for arc in with_id(figure, f"circle-{side}-job-2-.*")
-            if isinstance(arc, Rectangle)
-        ]
-        for side in ("before", "after")
-    }
-    assert starts == {"before": [0, 4, 8], "after": [3, 7, 11]}
-
-
-def test_circle_marks_overload_exactly() -> None:
-    figure = plot_circle(instance(), BEFORE, AFTER, "node-0")
-
-    def marked(side: str) -> list[tuple[float, float]]:
-        return [
-            (round(arc.get_x() / math.tau * 12, 6), round(arc.get_width() / math.tau * 12, 6))
-            for arc in with_id(figure, f"circle-{side}-overload-.*")
-            if isinstance(arc, Rectangle)
-        ]
-
-    assert marked("before") == [(0, 1), (4, 1)]
-    assert marked("after") == [(11, 1)]
-
-
-def test_circle_says_contention_capacity_and_jobs() -> None:
-    said = texts(plot_circle(instance(), BEFORE, AFTER, "node-0"))
+        drawn = Counter(arc.get_label() for arc in with_id(figure, f"circle-{side}-job-.*"))
+        assert drawn == {LIGHT: 3, HEAVY: 4}
+    assert arcs(figure, "circle-before-overload-.*") == [(0, 1), (4, 1)]
+    assert arcs(figure, "circle-after-overload-.*") == [(11, 1)]
+    said = texts(figure)
     assert "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms" in said
     assert "before: contention 2,083\nweight × Mbit/s" in said
     assert "after: contention 417\nweight × Mbit/s" in said
@@ -111,7 +73,7 @@ def test_circle_of_an_unused_link_is_empty() -> None:
 # ------------------------------------------------------------------ timeline
 
 
-def test_timeline_stacks_the_lighter_job_on_the_heavier() -> None:
+def test_timeline_stacks_jobs_and_marks_what_exceeds_the_capacity() -> None:
     figure = plot_timeline(instance(), BEFORE, AFTER, "node-0")
     assert boxes(figure, "timeline-before-job-1") == [
         (0, 5, 0, 30),
@@ -129,12 +91,14 @@ def test_timeline_stacks_the_lighter_job_on_the_heavier() -> None:
         (35, 40, 0, 40),
         (55, 60, 15, 55),
     ]
-
-
-def test_timeline_marks_exactly_what_exceeds_the_capacity() -> None:
-    figure = plot_timeline(instance(), BEFORE, AFTER, "node-0")
     assert boxes(figure, "timeline-before-overload") == [(0, 5, 50, 70), (20, 25, 50, 55)]
     assert boxes(figure, "timeline-after-overload") == [(55, 60, 50, 55)]
+    above, below = figure.axes
+    assert above.get_xlim() == below.get_xlim() == (0, 60)
+    assert above.get_ylim() == below.get_ylim()
+    said = texts(figure)
+    assert {"capacity 50 Gbit/s", "demand above capacity", "Gbit/s", "time (ms)"} <= set(said)
+    assert "before: contention 2,083 weight × Mbit/s" in said
 
 
 def test_timeline_areas_hold_the_traffic() -> None:
@@ -152,16 +116,6 @@ def test_timeline_areas_hold_the_traffic() -> None:
     area = 0.5 * abs(float(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))))
     assert area == pytest.approx(40 * 60)
     assert (float(y.min()), float(y.max())) == (0, 70)
-
-
-def test_timeline_shares_its_axes_and_names_its_jobs() -> None:
-    figure = plot_timeline(instance(), BEFORE, AFTER, "node-0")
-    above, below = figure.axes
-    assert above.get_xlim() == below.get_xlim() == (0, 60)
-    assert above.get_ylim() == below.get_ylim()
-    said = texts(figure)
-    assert {"capacity 50 Gbit/s", "demand above capacity", "Gbit/s", "time (ms)"} <= set(said)
-    assert "before: contention 2,083 weight × Mbit/s" in said
 
 
 def test_timeline_writes_a_name_where_it_fits() -> None:
@@ -183,19 +137,10 @@ def test_heatmap_shows_demand_as_a_share_of_capacity() -> None:
     assert np.asarray(before.get_array()) == pytest.approx(np.minimum(share, 1)[np.newaxis])
     share = np.array([15, 0, 30, 40, 0, 15, 15, 40, 30, 0, 0, 55]) / 50
     assert np.asarray(after.get_array()) == pytest.approx(np.minimum(share, 1)[np.newaxis])
-
-
-def test_heatmap_marks_overload_exactly() -> None:
-    figure = plot_heatmap(instance(), BEFORE, AFTER)
-    assert boxes(figure, "heatmap-before-overload") == [
-        (0, 5, -0.5, 0.5),
-        (20, 25, -0.5, 0.5),
-    ]
+    marks = [(0, 5, -0.5, 0.5), (20, 25, -0.5, 0.5)]
+    assert boxes(figure, "heatmap-before-overload") == marks
     assert boxes(figure, "heatmap-after-overload") == [(55, 60, -0.5, 0.5)]
-
-
-def test_heatmap_leaves_unused_links_out_and_says_so() -> None:
-    said = texts(plot_heatmap(instance(), BEFORE, AFTER))
+    said = texts(figure)
     assert "example: demand on 1 link" in said
     assert "1 unused link left out" in said
     assert "spare" not in said
@@ -291,18 +236,15 @@ def test_overview_shows_all_three_pictures_of_the_busiest_link() -> None:
     assert "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms" in said
     for part in ("circle-before-job-2-arc-0", "timeline-after-job-2", "heatmap-before-overload"):
         assert len(list(with_id(figure, part))) == 1
+    ids = [artist.get_gid() for artist in with_id(figure, ".+")]
+    assert len(ids) == len(set(ids)) == 7 * 2 + 3 + 3 * 2 + 2
+    check_dollars(figure)
 
 
 def test_overview_without_links_is_a_picture_still() -> None:
     job = Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={})
     lonely = Instance(name="lonely", slot_ms=1, links=(), jobs=(job,))
     assert "lonely: 1 job on 0 links" in texts(plot_overview(lonely, {"j": 0}, {"j": 1}))
-
-
-def test_ids_are_unique() -> None:
-    figure = plot_overview(instance(), BEFORE, AFTER)
-    ids = [artist.get_gid() for artist in with_id(figure, ".+")]
-    assert len(ids) == len(set(ids)) == 7 * 2 + 3 + 3 * 2 + 2
 
 
 def test_busiest_link_is_the_most_contended_before() -> None:
@@ -334,15 +276,6 @@ def test_long_names_lose_their_middle() -> None:
 
 @pytest.mark.parametrize(("jobs", "entries"), [(40, 40), (41, 41), (100, 41)])
 def test_very_many_jobs_are_counted_in_the_legend(jobs: int, entries: int) -> None:
-    job = Job(name="j", period=1, phases=(Phase(start=0, length=1, rate=1),), links={"l": 1})
-    shown = style.job_entries([job] * jobs, Link(name="l", capacity=1))
+    shown = job_entries(["j"] * jobs, "none")
     assert len(shown) == entries
     assert (shown[-1].get_label() == f"and {jobs - 40} more") == (jobs > 40)
-
-
-def test_names_are_not_read_as_formulas() -> None:
-    figure = plot_overview(instance(), BEFORE, AFTER)
-    named = [text for text in figure.findobj(Text) if isinstance(text, Text)]
-    dollars = [text for text in named if "$" in text.get_text()]
-    assert dollars
-    assert not any(text.get_parse_math() for text in dollars)

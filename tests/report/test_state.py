@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from metronome_opt.report import state_tables, terminal
+from metronome_opt.report.state import state_tables
+from metronome_opt.report.tables import terminal
 from metronome_opt.scenario.cluster import Resources
 from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import cluster, gang, running, state_of

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import Front
-from metronome_opt.report import front_table, jobs_table, objectives_table, stated
+from metronome_opt.report.tables import front_table, jobs_table, objectives_table, stated
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import evaluate

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_simulate import SCENARIO, write
+from tests.cli.test_profile import write
+from tests.cli.test_simulate import SCENARIO
 
 TOY = '''
 from metronome_opt.scenario import Work
@@ -91,9 +92,7 @@ def test_commands_campaigns_and_figures_know_the_policy_of_another_package(folde
     # One after the other: neither meets anybody, and the second waits as long as the first runs.
     assert set(means) == {"hesitant", "default"}
     assert (folder / "out" / "report.md").exists()
-    drawn = (
-        "from metronome_opt.plot.simulation import line_styles; print(line_styles(['hesitant']))"
-    )
+    drawn = "from metronome_opt.plot.style import line_styles; print(line_styles(['hesitant']))"
     assert "#123456" in run(folder, "-c", drawn).stdout
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.group import Group
+from metronome_opt.cli.app import Group
 from metronome_opt.errors import InputError, show
 from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import read_schedule
@@ -121,10 +121,9 @@ def write(
 def note_missing_nodes(problem: Problem) -> None:
     """Say so if claims cannot name the nodes of a real cluster."""
     if not problem.traffic:
-        typer.echo(
-            "note: an instance does not say where tasks run: every link is taken for a node of its "
-            "own, with a task for each flow; claims for a real cluster need the scenario",
-            err=True,
+        options.note(
+            "an instance does not say where tasks run: every link is taken for a node of its own, "
+            "with a task for each flow; claims for a real cluster need the scenario"
         )
 
 
@@ -155,7 +154,7 @@ def apply(
     with changes.connect(kubeconfig, context, namespace, timeout_s=timeout) as connection:
         told = changes.Told(dry_run, as_json)
         if definitions and not changes.define(connection, desired, told, force, timeout):
-            typer.echo("note: claims can be tried once their definitions are there", err=True)
+            options.note("claims can be tried once their definitions are there")
             return 0
         plan = changes.plan_apply(connection, desired, prune=prune)
         return changes.run(connection, plan, told, "applied", force=force)

@@ -12,7 +12,8 @@ from typing import Any
 
 import typer
 
-from metronome_opt.cli.progress import counting
+from metronome_opt.cli.options import INTERRUPTED, note, print_json
+from metronome_opt.cli.progress import live_line
 from metronome_opt.kubernetes.cluster import ClusterError, Connection, connect
 from metronome_opt.kubernetes.cluster.objects import Desired, capacities_of, claims_of, read_desired
 from metronome_opt.kubernetes.cluster.plan import (
@@ -38,8 +39,6 @@ __all__ = [
     "read_desired",
     "run",
 ]
-
-_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -75,24 +74,23 @@ def diff(
 ) -> int:
     """Print what applying would do; return 1 if that is anything."""
     plan = plan_apply(connection, desired, prune=prune)
-    with counting("objects tried") as tell:
+    with live_line("objects tried", _describe) as tell:
         plan = try_out(connection, plan, force=force, tell=tell)
     changes = [(action, action.differences()) for part in plan.parts for action in part.actions]
     if as_json:
+        names = ("path", "before", "after")
         rows = [
             {
                 "action": action.verb,
                 "kind": action.kind.kind,
                 "namespace": action.namespace,
                 "name": action.name,
-                "fields": [
-                    dict(zip(("path", "before", "after"), one, strict=True)) for one in fields
-                ],
+                "fields": [dict(zip(names, one, strict=True)) for one in fields],
             }
             for action, fields in changes
         ]
         refused = [str(refusal) for refusal in plan.refusals]
-        typer.echo(json.dumps({"changes": rows, "refused": refused}, indent=2))
+        print_json({"changes": rows, "refused": refused})
     else:
         for action, fields in changes:
             typer.echo(str(action))
@@ -108,12 +106,12 @@ def diff(
 
 def run(connection: Connection, plan: Plan, told: Told, done: str, *, force: bool = False) -> int:
     """Try a plan out and carry it out if nothing is refused; return the exit status."""
-    with counting("objects tried") as tell:
+    with live_line("objects tried", _describe) as tell:
         plan = try_out(connection, plan, force=force, tell=tell)
     if plan.refusals:
         lines = [str(refusal) for refusal in plan.refusals]
         if told.as_json:
-            typer.echo(json.dumps({"refused": lines}, indent=2))
+            print_json({"refused": lines})
         for line in lines:
             typer.echo(f"metronome: error: {line}", err=True)
         typer.echo("nothing is applied", err=True)
@@ -121,11 +119,11 @@ def run(connection: Connection, plan: Plan, told: Told, done: str, *, force: boo
     interrupted = False
     outcome = Outcome(untried=list(plan.parts))
     if not told.dry_run:
-        with _finishing(connection) as stopped, counting(f"jobs {done}") as tell:
+        with _finishing(connection) as stopped, live_line(f"jobs {done}", _describe) as tell:
             outcome = carry_out(connection, plan, force=force, stopped=stopped, tell=tell)
             interrupted = stopped()
     if told.as_json:
-        typer.echo(json.dumps({"dry_run": told.dry_run, **_rows(outcome, plan)}, indent=2))
+        print_json({"dry_run": told.dry_run, **_rows(outcome, plan)})
     _note_left_out(plan)
     if told.dry_run:
         for part in () if told.as_json else plan.parts:
@@ -182,17 +180,16 @@ def _tell(outcome: Outcome, plan: Plan, interrupted: bool, told: Told) -> int:
             err=True,
         )
     if interrupted and outcome.untried:
-        return _INTERRUPTED
+        return INTERRUPTED
     return 1 if outcome.failed or outcome.untried else 0
 
 
 def _note_left_out(plan: Plan) -> None:
     if plan.left_out:
         kinds = " and ".join(sorted(kind.kind for kind in plan.left_out))
-        typer.echo(
-            f"note: the cluster does not know {kinds}, so {sum(plan.left_out.values())} objects "
-            "are left out; the network-aware scheduler plugins define them",
-            err=True,
+        note(
+            f"the cluster does not know {kinds}, so {sum(plan.left_out.values())} objects are "
+            "left out; the network-aware scheduler plugins define them"
         )
 
 
@@ -226,6 +223,10 @@ def _counted(parts: Sequence[Part], would: bool = False) -> str:
     verb = "to be " if would else ""
     counts = _counts(parts).items()
     return ", ".join(f"{number} {verb}{what}" for what, number in counts if number)
+
+
+def _describe(done: int, of: int) -> str:
+    return f"{done} of {of}"
 
 
 def _brief(value: Any) -> str:

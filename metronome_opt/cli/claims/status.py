@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 import typer
-from rich import box
 from rich.table import Table
 
+from metronome_opt.cli.options import print_json
 from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection
 from metronome_opt.kubernetes.cluster.objects import Desired, JobKey, claims_of, identity, job_of
 from metronome_opt.kubernetes.cluster.plan import survey
 from metronome_opt.kubernetes.schemas import Manifest
-from metronome_opt.report import terminal
+from metronome_opt.report.tables import plain_table, terminal
 
 
 def show_status(
@@ -41,7 +40,7 @@ def show_status(
         for job in sorted({*held, *wanted})
     ]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
     elif rows:
         terminal().print(_table(rows))
     else:
@@ -101,10 +100,7 @@ def _different(values: Iterable[int | None]) -> list[int]:
 
 
 def _table(rows: Iterable[dict[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("job", "tasks", "nodes", "offset ms", "period ms", "observed", "as exported"):
-        numeric = heading in ("tasks", "offset ms", "period ms")
-        table.add_column(heading, justify="right" if numeric else "left")
+    cells = []
     for row in rows:
         names = row["nodes"]
         more = f" and {len(names) - 2} more" if len(names) > 2 else ""
@@ -114,16 +110,19 @@ def _table(rows: Iterable[dict[str, Any]]) -> Table:
             for what in ("offset", "period")
             if row[f"observed_{what}s_us"]
         ]
-        table.add_row(
-            f"{row['namespace']}/{row['job']}",
-            str(row["tasks"]),
-            ", ".join(names[:2]) + more,
-            _milliseconds(row["offsets_us"]),
-            _milliseconds(row["periods_us"]),
-            ", ".join(seen) or "nothing",
-            row["as_exported"] or "",
+        cells.append(
+            (
+                f"{row['namespace']}/{row['job']}",
+                str(row["tasks"]),
+                ", ".join(names[:2]) + more,
+                _milliseconds(row["offsets_us"]),
+                _milliseconds(row["periods_us"]),
+                ", ".join(seen) or "nothing",
+                row["as_exported"] or "",
+            )
         )
-    return table
+    headings = ("job", "tasks", "nodes", "offset ms", "period ms", "observed", "as exported")
+    return plain_table(headings, cells, left=("nodes", "observed", "as exported"))
 
 
 def _milliseconds(values_us: list[int]) -> str:

@@ -9,8 +9,10 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
+from jinja2 import Template
+
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
-from metronome_opt.report.page.data import embedded, open_claims, page_data
+from metronome_opt.report.page.data import embedded, page_data
 from metronome_opt.report.page.sources import Point
 from metronome_opt.scenario import Problem
 
@@ -66,23 +68,16 @@ def build_page(
     InputError
         If numbers are too large for a browser to count with.
     """
-    claims, no_claims = open_claims(problem, points[0].schedule, group=group, namespace=namespace)
-    data = page_data(
-        problem.instance,
-        points,
-        claims,
-        no_claims=no_claims,
-        placed=problem.placed is not None,
-    )
     style, script = read_asset("page.css"), joined_script()
     fields = {
         "policy": _policy(style, script),
         "title": html.escape(f"{problem.instance.name}: schedule report"),
         "style": style,
-        "data": embedded(data),
+        "data": embedded(page_data(problem, points, group=group, namespace=namespace)),
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], read_asset("page.html"))
+    template = Template(read_asset("page.html"), keep_trailing_newline=True)
+    return str(template.render(fields))
 
 
 def _policy(style: str, script: str) -> str:

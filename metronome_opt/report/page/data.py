@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Instance, Job
+from metronome_opt.instance import Instance
 from metronome_opt.kubernetes import build_manifests, check_manifests
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.records import dump_document
@@ -30,49 +29,25 @@ _CLAIMS = "claims.yaml"
 _OPEN = ("Microseconds", "gated")  # how the fields of an allocation end that a schedule decides
 
 
-@dataclass(frozen=True)
-class OpenClaim:
-    """A claim without what a schedule decides.
-
-    Attributes
-    ----------
-    job, link
-        Indices in the instance; the link is None where the task crosses none.
-    text
-        YAML that ends inside ``spec.allocation``.
-    """
-
-    job: int
-    link: int | None
-    text: str
-
-
 def page_data(
-    instance: Instance,
-    points: Sequence[Point],
-    claims: Sequence[OpenClaim],
-    *,
-    no_claims: str | None,
-    placed: bool,
+    problem: Problem, points: Sequence[Point], *, group: str, namespace: str
 ) -> dict[str, Any]:
     """Return what the page is given.
 
     Parameters
     ----------
-    instance
-        The problem.
     points
-        True schedules of it.
-    claims, no_claims
-        Claims, or why there are none.
-    placed
-        Whether it is known on which nodes tasks run.
+        True schedules of the problem.
+    group, namespace
+        Of the claims.
 
     Raises
     ------
     InputError
         If numbers are too large for a browser to count with.
     """
+    instance = problem.instance
+    claims, no_claims = _open_claims(problem, points[0].schedule, group, namespace)
     judged = [
         evaluate(
             instance,
@@ -98,9 +73,9 @@ def page_data(
             _point(instance, point, truth, before[point.schedule.cushion_slots])
             for point, truth in zip(points, judged, strict=True)
         ],
-        "claims": [[claim.job, claim.link, claim.text] for claim in claims],
+        "claims": claims,
         "no_claims": no_claims,
-        "placed": placed,
+        "placed": problem.placed is not None,
     }
 
 
@@ -135,21 +110,20 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "name": instance.name,
         "slot_ms": instance.slot_ms,
         "links": [{"name": link.name, "capacity": link.capacity} for link in instance.links],
-        "jobs": [_job(job, positions) for job in instance.jobs],
-    }
-
-
-def _job(job: Job, positions: Mapping[str, int]) -> dict[str, Any]:
-    return {
-        "name": job.name,
-        "period": job.period,
-        "weight": str(job.weight),
-        "ready": str(job.ready),
-        "fixed": job.fixed_offset is not None,
-        "current": job.current_offset,
-        "unshifted": job.unshifted,
-        "phases": [[phase.start, phase.length, phase.rate] for phase in job.phases],
-        "links": [[positions[name], flows] for name, flows in job.links.items()],
+        "jobs": [
+            {
+                "name": job.name,
+                "period": job.period,
+                "weight": str(job.weight),
+                "ready": str(job.ready),
+                "fixed": job.fixed_offset is not None,
+                "current": job.current_offset,
+                "unshifted": job.unshifted,
+                "phases": [[phase.start, phase.length, phase.rate] for phase in job.phases],
+                "links": [[positions[name], flows] for name, flows in job.links.items()],
+            }
+            for job in instance.jobs
+        ],
     }
 
 
@@ -202,39 +176,28 @@ def _text(value: Fraction | None) -> str | None:
     return None if value is None else str(value)
 
 
-def open_claims(
-    problem: Problem, schedule: Schedule, *, group: str, namespace: str
-) -> tuple[tuple[OpenClaim, ...], str | None]:
-    """Return the claims of a problem, and why there are none.
+def _open_claims(
+    problem: Problem, schedule: Schedule, group: str, namespace: str
+) -> tuple[list[tuple[int, int | None, str]], str | None]:
+    """Return the claims of a problem without what a schedule decides, and why there are none.
 
-    Parameters
-    ----------
-    schedule
-        Any true schedule of the problem: which one makes no difference to what is returned.
-    group, namespace
-        Of the claims.
+    A claim is its job and its link, which is None where the task crosses none, as indices in the
+    instance, and YAML that ends inside ``spec.allocation``. It is the same for all true schedules.
     """
     instance = problem.instance
     try:
         manifests = build_manifests(
             instance, schedule, problem.deployment, group=group, namespace=namespace
         )
-        claims = manifests.get(_CLAIMS, [])
         check_manifests(manifests)
     except InputError as error:
-        return (), str(error)
-    if not claims:
-        return (), "no job has a task on a node"
-    return tuple(_open(instance, claim) for claim in claims), None
-
-
-def _open(instance: Instance, claim: Mapping[str, Any]) -> OpenClaim:
-    spec = claim["spec"]
-    kept = {key: value for key, value in spec["allocation"].items() if not key.endswith(_OPEN)}
+        return [], str(error)
     jobs = {job.name: index for index, job in enumerate(instance.jobs)}
     links = {link.name: index for index, link in enumerate(instance.links)}
-    return OpenClaim(
-        job=jobs[spec["job"]],
-        link=links[kept["link"]] if "link" in kept else None,
-        text=dump_objects([{**claim, "spec": {**spec, "allocation": kept}}]),
-    )
+    claims = []
+    for claim in manifests.get(_CLAIMS, []):
+        spec = claim["spec"]
+        kept = {key: value for key, value in spec["allocation"].items() if not key.endswith(_OPEN)}
+        text = dump_objects([{**claim, "spec": {**spec, "allocation": kept}}])
+        claims.append((jobs[spec["job"]], links.get(kept.get("link")), text))
+    return claims, None if claims else "no job has a task on a node"
