@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
-from metronome_opt.documents import make_folder, read_document, write_text
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.front import Candidate, Front, Row, nondominated
+from metronome_opt.multiobjective.front import (
+    Candidate,
+    Front,
+    FrontEvent,
+    FrontMemory,
+    Row,
+    nondominated,
+)
 from metronome_opt.multiobjective.goals import Exact, Run, check_reserve, make_goal
 from metronome_opt.multiobjective.objectives import (
     BY_NAME,
@@ -22,17 +24,12 @@ from metronome_opt.multiobjective.objectives import (
     find_objective,
     to_minimise,
 )
-from metronome_opt.multiobjective.partfronts import (
-    FrontEvent,
-    GroupFront,
-    Memory,
-    PartFronts,
-)
-from metronome_opt.multiobjective.stretchedfront import front_stretched
+from metronome_opt.multiobjective.partfronts import PartFronts
+from metronome_opt.multiobjective.stretching import front_stretched
 from metronome_opt.presolve.lengthen import lengthen
-from metronome_opt.records import dump_document
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.solve import (
     check_instance,
@@ -43,7 +40,6 @@ from metronome_opt.solvers.solve import (
 from metronome_opt.verify import evaluate
 
 DEFAULT_TIME_LIMIT = 600.0
-_PROGRESS_FORMAT = "metronome-front-progress/1"
 
 
 def pareto(
@@ -56,7 +52,7 @@ def pareto(
     epsilon: Mapping[str, Exact] | None = None,
     cushion_slots: int = 0,
     approximate: bool = False,
-    memory: Memory | None = None,
+    memory: FrontMemory | None = None,
     callback: Callable[[FrontEvent], bool | None] | None = None,
 ) -> Front:
     """Find the schedules of which none is as good as another in all of some objectives.
@@ -111,9 +107,15 @@ def pareto(
                 f"epsilon: {name} is not on the axes; the objectives are {', '.join(names)}"
             )
     check_reserve(instance, cushion_slots)
-    run = Run(make_goal(names), "auto", time_limit, seed, workers or os.cpu_count() or 1)
+    run = Run(
+        goal=make_goal(names),
+        solver="auto",
+        budget=Budget(time_limit),
+        seed=seed,
+        workers=workers or os.cpu_count() or 1,
+    )
     rows: Sequence[Row]
-    with interrupt_stops(run):
+    with interrupt_stops(run.budget):
         if "stretch" in names or instance.needs_stretch:
             rows, complete = front_stretched(
                 instance, names, run, cushion_slots, approximate=approximate, callback=callback
@@ -134,10 +136,10 @@ def pareto(
     if whole and not kept and complete:
         raise InputError(_out_of_reach(names, whole, limits))
     bound = kept[0].values[0] if kept and complete and kept[0] is whole[0] else None
-    stop = Stop.PROVED if complete else run.stop
+    stop = Stop.PROVED if complete else run.budget.stop
     points = tuple(_schedule(instance, names[0], each, bound, run, cushion_slots) for each in kept)
     notes = () if complete else ("the front may have more points: not all was proved in time",)
-    return Front(instance, names, points, complete, stop, run.elapsed, notes)
+    return Front(instance, names, points, complete, stop, run.budget.elapsed, notes)
 
 
 def _out_of_reach(
@@ -186,123 +188,7 @@ def _schedule(
         lower_bound=stated,
         solver="auto",
         seed=run.seed,
-        runtime_s=round(run.elapsed, 6),
+        runtime_s=round(run.budget.elapsed, 6),
         versions=versions_of(find_solver("auto")),
         cushion_slots=cushion_slots,
     )
-
-
-# ------------------------------------------------------------------ going on later
-
-
-class FrontMemory:
-    """What is known of the fronts of the parts of one problem, kept in a file.
-
-    The file is written anew after every part, with a digest of all it says. One of another problem
-    (another instance, other objectives, another reserve) is not read, nor one that was changed; the
-    first part that is kept replaces it. Schedules are judged again by whoever recalls them. That a
-    front has no others is remembered only: `notes` say so.
-
-    Parameters
-    ----------
-    path
-        The file; it and its folder are made when the first part is kept.
-    instance, objectives, cushion_slots
-        The problem, as `pareto` is given it.
-    """
-
-    def __init__(
-        self, path: str | Path, instance: Instance, objectives: Sequence[str], cushion_slots: int
-    ) -> None:
-        self._path = Path(path)
-        self._problem = _digest([instance.to_dict(), list(objectives), cushion_slots])
-        self._periods = {job.name: job.period for job in instance.jobs}
-        self._notes: list[str] = []
-        self._remembered: set[str] = set()
-        self._parts = self._read() if self._path.exists() else {}
-
-    @property
-    def notes(self) -> list[str]:
-        """What the user should know of the file, a line each."""
-        count = len(self._remembered)
-        if not count:
-            return self._notes
-        parts = f"{count} parts have" if count > 1 else "1 part has"
-        note = (
-            f"{self._path}: that {parts} no further points is remembered from an earlier run, not "
-            "proved again; remove the file to prove it anew"
-        )
-        return [*self._notes, note]
-
-    def recall(self, part: str, jobs: Sequence[str]) -> GroupFront | None:
-        """Return what is known of a part, None if nothing is."""
-        known = self._parts.get(part)
-        if known is None or known["jobs"] != list(jobs):
-            return None
-        if known["complete"]:
-            self._remembered.add(part)
-        return GroupFront(tuple(map(tuple, known["schedules"])), known["complete"])
-
-    def keep(self, part: str, jobs: Sequence[str], front: GroupFront) -> None:
-        """Remember what was found, and write the file."""
-        self._parts[part] = {
-            "jobs": list(jobs),
-            "schedules": [list(map(int, offsets)) for offsets in front.schedules],
-            "complete": front.complete,
-        }
-        make_folder(self._path.parent)
-        document = {
-            "format": _PROGRESS_FORMAT,
-            "problem": self._problem,
-            "digest": _digest([self._problem, self._parts]),
-            "parts": self._parts,
-        }
-        write_text(self._path, dump_document(document))
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            document = read_document(self._path)
-        except InputError as error:
-            self._notes.append(f"{error}; begun anew")
-            return {}
-        if document.get("problem") != self._problem:
-            return {}
-        parts = document.get("parts")
-        if (
-            document.get("format") != _PROGRESS_FORMAT
-            or document.get("digest") != _digest([self._problem, parts])
-            or not isinstance(parts, dict)
-            or not all(self._is_front(part) for part in parts.values())
-        ):
-            self._notes.append(f"{self._path}: is not what an earlier run wrote; begun anew")
-            return {}
-        return parts
-
-    def _is_front(self, part: Any) -> bool:
-        """Return whether a part of the document is a front of jobs of the instance."""
-        if not isinstance(part, dict) or part.keys() != {"jobs", "schedules", "complete"}:
-            return False
-        jobs, schedules = part["jobs"], part["schedules"]
-        return (
-            isinstance(part["complete"], bool)
-            and isinstance(jobs, list)
-            and all(isinstance(job, str) and job in self._periods for job in jobs)
-            and isinstance(schedules, list)
-            and bool(schedules)
-            and all(self._is_schedule(jobs, offsets) for offsets in schedules)
-        )
-
-    def _is_schedule(self, jobs: Sequence[str], offsets: Any) -> bool:
-        return (
-            isinstance(offsets, list)
-            and len(offsets) == len(jobs)
-            and all(
-                type(offset) is int and 0 <= offset < self._periods[job]
-                for job, offset in zip(jobs, offsets, strict=True)
-            )
-        )
-
-
-def _digest(said: Any) -> str:
-    """Return what tells a problem, or what is known of one, from others."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

@@ -14,21 +14,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, Ints
-from metronome_opt.multiobjective.costs import Costs, Offsets, group
-from metronome_opt.multiobjective.front import Candidate, minkowski, nondominated
+from metronome_opt.multiobjective.costs import Costs
+from metronome_opt.multiobjective.front import (
+    Candidate,
+    FrontEvent,
+    FrontMemory,
+    GroupFront,
+    Offsets,
+    minkowski,
+    nondominated,
+)
 from metronome_opt.multiobjective.goals import Run
-from metronome_opt.multiobjective.levels import lexicographic
+from metronome_opt.multiobjective.groups import group, lexicographic
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated, Slope
 from metronome_opt.multiobjective.objectives import CUSHION, can_rotate, to_minimise, traffic
+from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.network.tables import domains_of
 from metronome_opt.solvers.search import Search
@@ -36,52 +43,6 @@ from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _MAX_SCHEDULES = 10**6
 """Of a part, for a front of three objectives."""
-
-
-@dataclass(frozen=True)
-class FrontEvent:
-    """A step of `pareto`.
-
-    Attributes
-    ----------
-    elapsed_s
-        Seconds since the call.
-    done, parts
-        How many of the parts of the instance have their fronts.
-    points
-        Schedules on the fronts of those parts.
-    """
-
-    elapsed_s: float
-    done: int
-    parts: int
-    points: int
-
-
-@dataclass(frozen=True)
-class GroupFront:
-    """Schedules of a group of which none is as good as another in everything.
-
-    Attributes
-    ----------
-    schedules
-        Offsets in the order of the jobs.
-    complete
-        Whether the group has no others.
-    """
-
-    schedules: tuple[Offsets, ...]
-    complete: bool
-
-
-class Memory(Protocol):
-    """What is known of the fronts of parts from an earlier run."""
-
-    def recall(self, part: str, jobs: Sequence[str]) -> GroupFront | None:
-        """Return what is known of a part, None if nothing is."""
-
-    def keep(self, part: str, jobs: Sequence[str], front: GroupFront) -> None:
-        """Remember what was found."""
 
 
 class PartFronts:
@@ -105,12 +66,16 @@ class PartFronts:
         names: Sequence[str],
         run: Run,
         approximate: bool = False,
-        memory: Memory | None = None,
+        memory: FrontMemory | None = None,
         callback: Callable[[FrontEvent], bool | None] | None = None,
     ) -> None:
         self._run = run
         self._search = Search(
-            instance, time_limit=run.remaining, seed=run.seed, workers=run.workers, parent=run
+            instance,
+            time_limit=run.budget.remaining,
+            seed=run.seed,
+            workers=run.workers,
+            parent=run.budget,
         )
         self._names = tuple(names)
         self._approximate = approximate
@@ -126,9 +91,9 @@ class PartFronts:
             The traffic that latency is a share of, Mbit/s; that of the instance if left out.
         """
         instance = self._search.instance
-        grouping = group(instance, self._names)
         base = traffic(instance) if base is None else base
-        every = grouping.costs(self._search, base, self._names)
+        grouping = group(self._search, base, self._names)
+        every = grouping.groups
         if not every:
             return [grouping.join([])], True
         if len(self._names) > 2 and not self._approximate:
@@ -163,20 +128,13 @@ class PartFronts:
         return found
 
     def _candidate(self, costs: Costs, offsets: Offsets) -> Candidate:
-        values = []
-        for name in self._names:
-            if name == CUSHION:
-                slots = costs.cushion(offsets)
-                value = None if slots is None else Fraction(slots)
-            else:
-                value = costs.value(name, offsets)
-            values.append(to_minimise(name, value))
+        values = (to_minimise(name, costs.value(name, offsets)) for name in self._names)
         return Candidate(tuple(values), ((costs.named(offsets), {}),))
 
     def _tell(self, done: int, parts: int, points: int) -> None:
         event = FrontEvent(self._search.elapsed, done, parts, points)
         if self._callback is not None and self._callback(event):
-            self._run.call_off()
+            self._run.budget.end(Stop.CALLBACK)
 
 
 def _heuristic(costs: Costs) -> Offsets:
@@ -222,8 +180,8 @@ def front_of(
         part = _without_cushion(costs, others or ("latency",), start, (), cushion)
         complete = complete and part.complete
         found += part.schedules
-        reached = [costs.cushion(offsets) for offsets in part.schedules]
-        limited = [slots for slots in reached if slots is not None]
+        reached = [costs.value(CUSHION, offsets) for offsets in part.schedules]
+        limited = [int(slots) for slots in reached if slots is not None]
         cushion = min(limited) + 1 if limited else None
     return GroupFront(tuple(found), complete and cushion is None)
 
@@ -276,12 +234,9 @@ def _between(
         )
         archive.slope = Slope(prices, joint.per_unit)
         parts.append(joint)
-    networks = [part.network for part in parts]
-    searches = [part.search for part in parts]
     if cushion:
-        networks.append(costs.bearing(cushion))
-        searches.append(costs.search)
-    proved = Nondominated(searches, networks, archive, len(names)).run()
+        parts.append(costs.bearing(cushion))
+    proved = Nondominated(parts, archive, len(names)).run()
     return tuple(offsets for _, offsets in archive.points), proved
 
 

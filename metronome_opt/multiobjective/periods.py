@@ -76,7 +76,7 @@ def choose_periods(instance: Instance, *, limit: int | None = None) -> Periods:
     return Periods(stretch, price_of(instance, stretch), proved)
 
 
-def choices(instance: Instance) -> int:
+def count_choices(instance: Instance) -> int:
     """Return how many choices of stretches there are."""
     return math.prod(job.max_stretch + 1 for job in instance.jobs)
 

@@ -98,7 +98,7 @@ class StretchBounds:
                 if alone is not None:
                     self._on[link.name][i, j] = alone
 
-    def floor(self, box: Box) -> Fraction:
+    def lower_bound(self, box: Box) -> Fraction:
         """Return a lower bound of the contention at all stretches of a box."""
         alone, apart = Fraction(0), Fraction(0)
         for link in self._links:
