@@ -71,8 +71,8 @@ class StretchBounds:
     Attributes
     ----------
     estimates
-        Per pair of jobs that may cost each other something, both ways round: what they do, shape
-        (stretches of the one, stretches of the other).
+        Per pair of jobs that may cost each other something: what they do, shape (stretches of the
+        one, stretches of the other).
     """
 
     def __init__(self, instance: Instance, *, stopped: Callable[[], bool]) -> None:
@@ -92,7 +92,6 @@ class StretchBounds:
                 continue
             self._whole[i, j] = whole
             self.estimates[i, j] = np.array([float(value) for value in whole.values])[whole.ranks]
-            self.estimates[j, i] = self.estimates[i, j].T
             for link in links:
                 alone = whole if len(links) == 1 else _pair_on(one, other, [link], stopped)
                 if alone is not None:
@@ -114,9 +113,7 @@ class StretchBounds:
 
     def estimate(self, stretch: Sequence[int]) -> float:
         """Return about the contention at some stretches, but for what jobs cost by themselves."""
-        return sum(
-            float(cost[stretch[i], stretch[j]]) for (i, j), cost in self.estimates.items() if i < j
-        )
+        return sum(float(cost[stretch[i], stretch[j]]) for (i, j), cost in self.estimates.items())
 
 
 def _load(link: Link, users: Sequence[tuple[Job, int]]) -> Fraction:

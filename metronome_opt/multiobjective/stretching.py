@@ -65,7 +65,6 @@ _FIRST_S = 1.0  # what a choice of periods is given to solve it for the first ti
 _EXPLORE_SHARE = 0.4  # of the time of a component, at most, for quick looks
 _POLISH_SHARE = 0.3  # of what is left then, for the best of what was looked at
 _MAX_NODES = 2**18
-_PATIENCE = 1000  # quick looks without a gain
 _POLISHED = 4
 _LIMIT_STEP = 4  # from one limit of the hyperperiods to the next
 
@@ -360,31 +359,32 @@ class _Component:
     # ---------------------------------------------------------------- good stretches
 
     def _explore(self, budget: Budget) -> None:
-        """Look at what promises most, until nothing better has turned up for long."""
-        promising: list[tuple[list[float], _Stretch]] = []
-        thought_of: set[_Stretch] = set()
+        """From good stretches go to what differs by one job, while that is better.
 
-        def think_of(stretch: _Stretch, error: float) -> None:
-            if stretch not in thought_of and _keeps_to_limit(self._part, stretch):
-                thought_of.add(stretch)
-                promised = self._promised(stretch)
-                promised[0] = max(promised[0] + error, float(self._root[0]))
-                heapq.heappush(promising, (promised, stretch))
+        What promises most is looked at first.
+        """
+        for start in self._starts(budget):
+            if start not in self._solved:
+                self._look(start)
+            at, better = start, True
+            while better:
+                better = False
+                for stretch in sorted(self._near(at), key=self._promised):
+                    if budget.stopped or self._is_hopeless(self._root):
+                        return
+                    if stretch not in self._solved and _keeps_to_limit(self._part, stretch):
+                        self._look(stretch)
+                    if stretch in self._solved and (
+                        self._solved[stretch].values < self._solved[at].values
+                    ):
+                        at, better = stretch, True
+                        break
 
-        for stretch in self._starts(budget):
-            think_of(stretch, 0.0)
-        stalled = 0
-        while promising and stalled < _PATIENCE and not budget.stopped:
-            if self._is_hopeless(self._root):
-                return
-            stretch = heapq.heappop(promising)[1]
-            found = self._look(stretch)
-            stalled = 0 if self._at == stretch else stalled + 1
-            # By how much the estimate was off carries over to what is near.
-            error = float(found.values[0]) - self._promised(stretch)[0]
-            for job, each in enumerate(self._part.jobs):
-                for slots in range(each.max_stretch + 1):
-                    think_of((*stretch[:job], slots, *stretch[job + 1 :]), error)
+    def _near(self, stretch: _Stretch) -> Iterator[_Stretch]:
+        """Yield what differs from some stretches by one job."""
+        for job, each in enumerate(self._part.jobs):
+            for slots in range(each.max_stretch + 1):
+                yield (*stretch[:job], slots, *stretch[job + 1 :])
 
     def _promised(self, stretch: _Stretch) -> list[float]:
         """Return the values if the estimate were right."""
@@ -393,16 +393,19 @@ class _Component:
         return [float(value) for value in self._comparison.lower_bounds(estimate, price)]
 
     def _starts(self, budget: Budget) -> Iterator[_Stretch]:
-        """Yield none, and the cheapest for ever shorter hyperperiods."""
-        yield (0,) * len(self._part.jobs)
+        """Yield the cheapest for ever shorter hyperperiods, and none."""
         longest = max(self._part.hyperperiods.values(), default=1)
         limit = min(longest, self._part.hyperperiod_limit)
-        while (limit := limit // _LIMIT_STEP) and not budget.stopped:
+        while limit and not budget.stopped:
             try:
                 chosen = choose_periods(self._part, limit=limit)
             except InputError:
-                return
+                break
+            limit //= _LIMIT_STEP
             yield tuple(chosen.stretch[job.name] for job in self._part.jobs)
+        none = (0,) * len(self._part.jobs)
+        if _keeps_to_limit(self._part, none):
+            yield none
 
     def _polish(self, budget: Budget) -> None:
         """Solve the best for longer."""
@@ -417,8 +420,9 @@ class _Component:
     def _prove(self) -> None:
         """Branch on the stretches of one job after the other, the lowest bound first."""
         matter = [0.0] * len(self._part.jobs)
-        for (one, _), estimates in self._bounds.estimates.items():
-            matter[one] += float(np.ptp(estimates))
+        for pair, estimates in self._bounds.estimates.items():
+            for job in pair:
+                matter[job] += float(np.ptp(estimates))
         order = sorted(range(len(matter)), key=lambda job: -matter[job])
         ticks = itertools.count()
         undecided: _Partial = (None,) * len(order)
