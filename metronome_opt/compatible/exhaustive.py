@@ -19,7 +19,7 @@ from metronome_opt.compatible.choices import (
     Refutation,
     Task,
 )
-from metronome_opt.compatible.decide import refute_hyperperiod
+from metronome_opt.compatible.decider import refute_hyperperiod
 from metronome_opt.instance import Instance, Job
 
 

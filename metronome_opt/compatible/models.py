@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metronome_opt.compatible.choices import Decision, Reason, Refutation, Task
-from metronome_opt.compatible.decide import pose
+from metronome_opt.compatible.decider import pose
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance, Link
 from metronome_opt.kernels.tables import compile_instance

@@ -21,9 +21,8 @@ from metronome_opt.compatible.choices import (
     largest_set,
     refuse_unknown,
 )
-from metronome_opt.compatible.choose import branch, choose
-from metronome_opt.compatible.decide import Decider, core, search_offsets
-from metronome_opt.compatible.master import CostsTooFineError, MilpMaster
+from metronome_opt.compatible.choose import CostsTooFineError, MilpMaster, branch, choose
+from metronome_opt.compatible.decider import Decider, core, search_offsets
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.backends import import_cp_model
@@ -245,7 +244,6 @@ _ALL = (
         "local search, then CP-SAT chooses, and search and intervals refute",
         _auto,
         lambda task, periods: _settling(task).decide(periods),
-        import_cp_model,
     ),
     Solver(
         "cpsat",

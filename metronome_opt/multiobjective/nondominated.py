@@ -13,8 +13,7 @@ import bisect
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -30,32 +29,6 @@ _STEPS = (2**12, 2**16, 2**20)  # cells of a table, small ones first
 _MAX_ROWS = 2**20
 
 
-@dataclass(frozen=True)
-class Slope:
-    """A further cost that is a sum of two criteria.
-
-    Attributes
-    ----------
-    prices
-        What a unit of each criterion counts in it.
-    per_unit
-        How much of that sum is one of its units.
-    """
-
-    prices: tuple[int, int]
-    per_unit: Fraction
-
-    def units(self, values: Sequence[int]) -> int:
-        """Return the whole units of the sum."""
-        total = sum(price * value for price, value in zip(self.prices, values, strict=True))
-        return int(total / self.per_unit)
-
-    def limit(self, archive: Archive) -> int:
-        """Return the most that accepted schedules come to, at least 0."""
-        corners = archive.corners((0, 0), archive.max)
-        return max(map(self.units, corners), default=0)
-
-
 class Archive:
     """Schedules of which none is as good as another in all criteria: the first of some costs.
 
@@ -63,8 +36,6 @@ class Archive:
     ----------
     limits
         The largest of each criterion that is accepted.
-    slope
-        The cost after the criteria, if it is a sum of them.
     held
         The largest of each cost after those, which is no criterion.
 
@@ -74,12 +45,9 @@ class Archive:
         Their criteria, ascending, each with its schedule.
     """
 
-    def __init__(
-        self, limits: Sequence[int], *, slope: Slope | None = None, held: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, limits: Sequence[int], *, held: Sequence[int] = ()) -> None:
         self.max = tuple(limits)
         self.points: list[tuple[Values, Offsets]] = []
-        self.slope = slope
         self.held = tuple(held)
         self._rows: Ints = np.zeros((0, len(self.max)), dtype=np.int64)
 
@@ -120,38 +88,15 @@ class Archive:
                 others = (i for i in range(len(largest)) if i != criterion)
                 if all(values[i] <= criteria[i] for i in others):
                     largest[criterion] = min(largest[criterion], values[criterion] - 1)
-        if self.slope is not None:
-            corners = self.corners(criteria, largest)
-            if not corners:
-                return None
-            largest.append(max(map(self.slope.units, corners)))
         largest += self.held
         return largest if all(a <= b for a, b in zip(floors, largest, strict=True)) else None
-
-    def corners(self, floors: Sequence[int], largest: Sequence[int]) -> list[Values]:
-        """Return the worst that accepted schedules may be: one at least is as bad in everything."""
-        inner = [values for values, _ in self.points]
-        firsts = [*(values[0] - 1 for values in inner), largest[0]]
-        seconds = [largest[1], *(values[1] - 1 for values in inner)]
-        corners = {
-            (min(first, largest[0]), min(second, largest[1]))
-            for first, second in zip(firsts, seconds, strict=True)
-        }
-        return [
-            corner
-            for corner in corners
-            if all(low <= high for low, high in zip(floors, corner, strict=True))
-        ]
 
     def promising(self, costs: Ints) -> Mask:
         """Return which rows of lower bounds, one column per cost, leave room for accepted ones."""
         count = len(self.max)
         mask = np.all(costs[:, :count] <= np.array(self.max), axis=1)
         mask &= ~self._covers(costs[:, :count])
-        further = list(self.held)
-        if self.slope is not None:
-            further.insert(0, self.slope.limit(self))
-        for column, limit in enumerate(further, start=count):
+        for column, limit in enumerate(self.held, start=count):
             mask &= costs[:, column] <= limit
         return np.asarray(mask)
 
@@ -172,7 +117,7 @@ class Nondominated:
     archive
         Is offered what is found, and says what else is worth finding.
     criteria
-        How many of the costs count; the others are sums of those and serve as bounds only.
+        How many of the costs make one row better than another; the others only bound.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ from metronome_opt.multiobjective.front import (
 )
 from metronome_opt.multiobjective.goals import Run
 from metronome_opt.multiobjective.groups import group, lexicographic
-from metronome_opt.multiobjective.nondominated import Archive, Nondominated, Slope
+from metronome_opt.multiobjective.nondominated import Archive, Nondominated
 from metronome_opt.multiobjective.objectives import CUSHION, can_rotate, to_minimise, traffic
 from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy
@@ -225,15 +225,6 @@ def _between(
         archive.add(values(each), each)
     if not cushion:
         _descend(costs, names, archive)
-    if len(names) == 2 and len(archive.points) > 1:
-        # The prices at which both ends cost the same, and what lies between costs at most.
-        left, right = archive.points[0][0], archive.points[-1][0]
-        prices = (left[1] - right[1], right[0] - left[0])
-        joint = costs.priced(
-            dict(zip(names, prices, strict=True)), Slope(prices, Fraction(1)).limit(archive)
-        )
-        archive.slope = Slope(prices, joint.per_unit)
-        parts.append(joint)
     if cushion:
         parts.append(costs.bearing(cushion))
     proved = Nondominated(parts, archive, len(names)).run()

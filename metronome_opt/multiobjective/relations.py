@@ -113,7 +113,7 @@ class Relation:
     def without(self, job: int, criteria: int) -> Relation:
         """Return the rows without a job: of those that agree on the rest, the non-dominated ones.
 
-        The first `criteria` of the costs count; the others are sums of those.
+        The first `criteria` of the costs count.
         """
         column = self.scope.index(job)
         others = [place for place in range(len(self.scope)) if place != column]

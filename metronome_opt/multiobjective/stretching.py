@@ -419,11 +419,7 @@ class _Component:
 
     def _prove(self) -> None:
         """Branch on the stretches of one job after the other, the lowest bound first."""
-        matter = [0.0] * len(self._part.jobs)
-        for pair, estimates in self._bounds.estimates.items():
-            for job in pair:
-                matter[job] += float(np.ptp(estimates))
-        order = sorted(range(len(matter)), key=lambda job: -matter[job])
+        order = self._most_telling()
         ticks = itertools.count()
         undecided: _Partial = (None,) * len(order)
         nodes = [(self._root, len(order), next(ticks), undecided, _FIRST_S)]
@@ -449,6 +445,14 @@ class _Component:
                     low = max(low, (solved.bound, *low[1:]))
                 heapq.heappush(nodes, (low, 0, next(ticks), decided, 2 * seconds))
         self.bound, self.proved = self.best.values[0], True
+
+    def _most_telling(self) -> list[int]:
+        """Return the jobs, those first whose stretch changes the estimate most."""
+        matter = [0.0] * len(self._part.jobs)
+        for pair, estimates in self._bounds.estimates.items():
+            for job in pair:
+                matter[job] += float(np.ptp(estimates))
+        return sorted(range(len(matter)), key=lambda job: -matter[job])
 
     def _lower_bounds(self, decided: _Partial) -> Values:
         """Return what the values are at least, whatever the undecided stretches are."""

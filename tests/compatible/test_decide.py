@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from metronome_opt.compatible import SOLVERS, Reason, decide
-from metronome_opt.compatible.decide import Decider
+from metronome_opt.compatible.decider import Decider
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from tests.builders import job, network
