@@ -213,15 +213,16 @@ def _search(task: Task, choices: Choices) -> Chosen:
     return branch(task, choices, Decider(task), local.place_all(task, choices))
 
 
+def _decide_by_search(task: Task, periods: Periods) -> Decision:
+    return Decider(task).decide(periods)
+
+
 def _settling(task: Task) -> Decider:
     """Return a decider that hands to CP-SAT what the search does not decide soon."""
-
-    def settle(instance: Instance) -> Decision:
-        if models.count_intervals(instance) > models.MOST_INTERVALS:
-            return search_offsets(instance, task.budget)
-        return models.settle(task, instance)
-
-    return Decider(task, settle)
+    return Decider(
+        task,
+        lambda block: models.settle(task, block) or search_offsets(block, task.budget),
+    )
 
 
 def _deciding(
@@ -252,15 +253,8 @@ _ALL = (
         models.decide_cpsat,
         import_cp_model,
     ),
-    Solver(
-        "milp", "HiGHS chooses, the search refutes; or slots in HiGHS", _milp, models.decide_milp
-    ),
-    Solver(
-        "search",
-        "branch and bound, depth first; no back end",
-        _search,
-        lambda task, periods: Decider(task).decide(periods),
-    ),
+    Solver("milp", "HiGHS chooses, the search refutes", _milp, _decide_by_search),
+    Solver("search", "branch and bound, depth first; no back end", _search, _decide_by_search),
     Solver(
         "greedy",
         "heaviest first, each where it fits",
