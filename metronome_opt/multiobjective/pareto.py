@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.errors import InputError
@@ -14,18 +16,25 @@ from metronome_opt.multiobjective.front import (
     FrontEvent,
     FrontMemory,
     Row,
+    minkowski,
     nondominated,
 )
-from metronome_opt.multiobjective.goals import Exact, Run, check_reserve, make_goal
+from metronome_opt.multiobjective.goals import Exact, Goal, Run, check_reserve, make_goal
 from metronome_opt.multiobjective.objectives import (
     BY_NAME,
+    CUSHION,
+    STRETCH,
     as_stated,
     check_names,
     find_objective,
     to_minimise,
+    traffic,
 )
-from metronome_opt.multiobjective.partfronts import PartFronts
-from metronome_opt.multiobjective.stretching import front_stretched
+from metronome_opt.multiobjective.partfronts import front_at_periods
+from metronome_opt.multiobjective.periods import count_choices, price_of
+from metronome_opt.multiobjective.stretchbounds import StretchBounds
+from metronome_opt.multiobjective.stretching import Comparison, keeps_to_limit, solve_stretched
+from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
@@ -40,6 +49,10 @@ from metronome_opt.solvers.solve import (
 from metronome_opt.verify import evaluate
 
 DEFAULT_TIME_LIMIT = 600.0
+_MAX_CHOICES = 5000
+"""Of stretches of jobs that share links, all of which are looked at for a front."""
+_SHARES = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100))
+_ENDS = 0.4  # of the time, for the ends of a front
 
 
 def pareto(
@@ -116,14 +129,15 @@ def pareto(
     )
     rows: Sequence[Row]
     with interrupt_stops(run.budget):
-        if "stretch" in names or instance.needs_stretch:
-            rows, complete = front_stretched(
-                instance, names, run, cushion_slots, approximate=approximate, callback=callback
+        if STRETCH in names or instance.needs_stretch:
+            rows, complete = _front_stretched(
+                instance, names, run, cushion_slots, approximate, callback
             )
         else:
             longer = lengthen(instance, cushion_slots)
-            parts = PartFronts(longer, names, run, approximate, memory, callback)
-            schedules, complete = parts.front()
+            schedules, complete = front_at_periods(
+                longer, names, run, approximate=approximate, memory=memory, callback=callback
+            )
             rows = [(offsets, {}) for offsets in schedules]
     # The judge computes the values.
     candidates = []
@@ -192,3 +206,115 @@ def _schedule(
         versions=versions_of(find_solver("auto")),
         cushion_slots=cushion_slots,
     )
+
+
+# ------------------------------------------------------------------ with stretches
+
+
+def _front_stretched(
+    instance: Instance,
+    names: Sequence[str],
+    run: Run,
+    cushion_slots: int,
+    approximate: bool,
+    callback: Callable[[FrontEvent], bool | None] | None,
+) -> tuple[list[Row], bool]:
+    """Return offsets and stretches of the front, and whether it is proved complete.
+
+    All choices of periods are looked at, the cheapest first, but for those that bounds show to be
+    no better than what is known. Where there are too many, only the best schedules of some weighted
+    sums are found, and the front is said to be incomplete. Stretch is one of the values whether it
+    is named or not; the callback is told of every choice of periods.
+    """
+    comparison = Comparison(lengthen(instance, cushion_slots), cushion_slots, tuple(names), {})
+    parts = (instance,) if CUSHION in names else components(instance)
+    fronts = []
+    complete = True
+    for part in sorted(parts, key=count_choices):
+        found, whole = _front_of(part, comparison, run, approximate, callback)
+        fronts.append(found)
+        complete = complete and whole
+    rows = [
+        (
+            {name: slot for offsets, _ in each.parts for name, slot in offsets.items()},
+            {name: slots for _, stretch in each.parts for name, slots in stretch.items()},
+        )
+        for each in minkowski(names, fronts)
+    ]
+    return rows, complete
+
+
+def _front_of(
+    part: Instance,
+    comparison: Comparison,
+    run: Run,
+    approximate: bool,
+    callback: Callable[[FrontEvent], bool | None] | None,
+) -> tuple[list[Candidate], bool]:
+    """Return the front of jobs that share links, and whether nothing is missing."""
+    first, *others = names = comparison.names
+    orders = [make_goal(order) for order in (names, (*others, first))]
+    if count_choices(part) > _MAX_CHOICES:
+        sums = [
+            make_goal([], weights={first: share, **dict.fromkeys(others, 1 - share)})
+            for share in _SHARES
+        ]
+        return nondominated(_sampled(part, comparison, run, [*orders, *sums])), False
+    # The ends first: they show much of what is between to be hopeless.
+    found = nondominated(_sampled(part, comparison, run, orders, share=_ENDS))
+    bounds = StretchBounds(part, stopped=lambda: run.budget.stopped)
+    every = [
+        slots
+        for slots in itertools.product(*(range(job.max_stretch + 1) for job in part.jobs))
+        if keeps_to_limit(part, slots)
+    ]
+    choices = [dict(zip((job.name for job in part.jobs), slots, strict=True)) for slots in every]
+    complete = True
+    for number, stretch in enumerate(sorted(choices, key=lambda each: price_of(part, each))):
+        event = FrontEvent(run.budget.elapsed, number, len(choices), len(found))
+        if callback is not None and callback(event):
+            run.budget.end(Stop.CALLBACK)
+        if run.budget.stopped:
+            return found, False
+        contention = bounds.lower_bound([(slots, slots) for slots in stretch.values()])
+        low = comparison.lower_bounds(contention, price_of(part, stretch))
+        if any(all(map(Fraction.__le__, each.values, low)) for each in found):
+            continue
+        there = comparison.at_periods(part, stretch)
+        rest = [name for name in names if name != STRETCH]
+        base = traffic(comparison.original)
+        schedules, whole = front_at_periods(there, rest, run, base=base, approximate=approximate)
+        complete = complete and whole
+        found = nondominated(
+            [*found, *(_candidate(part, comparison, offsets, stretch) for offsets in schedules)]
+        )
+    return found, complete
+
+
+def _candidate(
+    part: Instance,
+    comparison: Comparison,
+    offsets: Mapping[str, int],
+    stretch: Mapping[str, int],
+) -> Candidate:
+    row = (dict(offsets), dict(stretch))
+    return Candidate(comparison.values(part, offsets, stretch), (row,))
+
+
+def _sampled(
+    part: Instance,
+    comparison: Comparison,
+    run: Run,
+    goals: Sequence[Goal],
+    share: float = 1.0,
+) -> list[Candidate]:
+    """Return the best schedules for some goals, in a share of the time that is left."""
+    found: list[Candidate] = []
+    each_s = run.budget.fraction(share / len(goals)).remaining
+    for goal in goals:
+        if found and run.budget.stopped:
+            break
+        mine = replace(run, goal=goal, budget=run.budget.child(each_s))
+        best = solve_stretched(part, mine, comparison.reserve)
+        found.append(_candidate(part, comparison, best.offsets, best.stretch))
+    return found

@@ -4,10 +4,6 @@ The search goes from the cheapest periods within a few hyperperiods (`periods`) 
 them by one job, what promises most first; then the best are solved for longer. Last comes a tree
 over the stretches of one job after the other, bounded by `StretchBounds`: that alone proves
 anything. Components, which share no link, are searched one by one.
-
-For a front all choices of periods are looked at, the cheapest first, but for those that the bounds
-show to be no better than what is known. Where there are too many, only the best schedules of some
-weighted sums are found, and the front is said to be incomplete.
 """
 
 from __future__ import annotations
@@ -25,14 +21,9 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.costs import Costs
 from metronome_opt.multiobjective.front import (
-    Candidate,
-    FrontEvent,
-    Row,
     Values,
-    minkowski,
-    nondominated,
 )
-from metronome_opt.multiobjective.goals import Found, Goal, Run, make_goal
+from metronome_opt.multiobjective.goals import Found, Run
 from metronome_opt.multiobjective.objectives import (
     CUSHION,
     MIXTURE,
@@ -45,7 +36,6 @@ from metronome_opt.multiobjective.objectives import (
     weighted_sum,
 )
 from metronome_opt.multiobjective.offsets import solve_offsets
-from metronome_opt.multiobjective.partfronts import PartFronts
 from metronome_opt.multiobjective.periods import (
     choose_periods,
     count_choices,
@@ -68,11 +58,6 @@ _MAX_NODES = 2**18
 _POLISHED = 4
 _LIMIT_STEP = 4  # from one limit of the hyperperiods to the next
 
-_MAX_CHOICES = 5000
-"""Of stretches of jobs that share links, all of which are looked at for a front."""
-_SHARES = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100))
-_ENDS = 0.4  # of the time, for the ends of a front
-
 _Stretch = tuple[int, ...]  # in the order of a component's jobs
 _Partial = tuple[int | None, ...]  # the same, None for what is not decided yet
 
@@ -81,13 +66,15 @@ _Partial = tuple[int | None, ...]  # the same, None for what is not decided yet
 
 
 @dataclass(frozen=True)
-class _Comparison:
-    """What schedules are compared by: some objectives in order, or one weighted sum of them.
+class Comparison:
+    """What schedules of stretched jobs are compared by.
 
     Attributes
     ----------
     original
         The whole, its bursts longer by `reserve`, nobody stretched.
+    names, prices
+        The objectives, the most important first; with prices, their weighted sum.
     """
 
     original: Instance
@@ -168,7 +155,7 @@ def solve_stretched(instance: Instance, run: Run, cushion_slots: int) -> Found:
     if not goal.prices and STRETCH not in names:
         names = (*names, STRETCH)
     original = lengthen(instance, cushion_slots)
-    comparison = _Comparison(original, cushion_slots, names, goal.prices)
+    comparison = Comparison(original, cushion_slots, names, goal.prices)
     parts = [instance]
     if CUSHION not in names:  # everything else adds up over components
         parts = sorted(components(instance), key=count_choices)
@@ -200,7 +187,7 @@ def solve_stretched(instance: Instance, run: Run, cushion_slots: int) -> Found:
 def _found(
     instance: Instance,
     run: Run,
-    comparison: _Comparison,
+    comparison: Comparison,
     searched: Sequence[_Component],
     trajectory: Sequence[Event],
 ) -> Found:
@@ -255,7 +242,7 @@ class _Component:
     def __init__(
         self,
         part: Instance,
-        comparison: _Comparison,
+        comparison: Comparison,
         run: Run,
         budget: Budget,
         tell: Callable[[], None],
@@ -372,7 +359,7 @@ class _Component:
                 for stretch in sorted(self._near(at), key=self._promised):
                     if budget.stopped or self._is_hopeless(self._root):
                         return
-                    if stretch not in self._solved and _keeps_to_limit(self._part, stretch):
+                    if stretch not in self._solved and keeps_to_limit(self._part, stretch):
                         self._look(stretch)
                     if stretch in self._solved and (
                         self._solved[stretch].values < self._solved[at].values
@@ -404,7 +391,7 @@ class _Component:
             limit //= _LIMIT_STEP
             yield tuple(chosen.stretch[job.name] for job in self._part.jobs)
         none = (0,) * len(self._part.jobs)
-        if _keeps_to_limit(self._part, none):
+        if keeps_to_limit(self._part, none):
             yield none
 
     def _polish(self, budget: Budget) -> None:
@@ -432,7 +419,7 @@ class _Component:
                 job = order[-left]
                 for slots in range(self._part.jobs[job].max_stretch + 1):
                     child = (*decided[:job], slots, *decided[job + 1 :])
-                    if _keeps_to_limit(self._part, child):
+                    if keeps_to_limit(self._part, child):
                         raised = max(low, self._lower_bounds(child))
                         heapq.heappush(nodes, (raised, left - 1, next(ticks), child, seconds))
                 continue
@@ -471,7 +458,7 @@ def _quick(instance: Instance) -> dict[str, int]:
     return search.named() or dict(instance.unshifted)
 
 
-def _keeps_to_limit(part: Instance, stretch: _Partial) -> bool:
+def keeps_to_limit(part: Instance, stretch: _Partial) -> bool:
     """Return whether no hyperperiod is too long, going by the jobs that are decided."""
     periods = [
         1 if slots is None else job.period + slots
@@ -479,120 +466,3 @@ def _keeps_to_limit(part: Instance, stretch: _Partial) -> bool:
     ]
     multiples = (math.lcm(*(periods[job] for job in users)) for users in part.jobs_on.values())
     return max(multiples, default=1) <= part.hyperperiod_limit
-
-
-# ------------------------------------------------------------------ fronts
-
-
-def front_stretched(
-    instance: Instance,
-    names: Sequence[str],
-    run: Run,
-    cushion_slots: int,
-    *,
-    approximate: bool = False,
-    callback: Callable[[FrontEvent], bool | None] | None = None,
-) -> tuple[list[Row], bool]:
-    """Return offsets and stretches of the front, and whether it is proved complete.
-
-    Parameters
-    ----------
-    names
-        Two or three objectives; stretch is one of the values whether it is named or not.
-    callback
-        Told of every choice of periods, see `pareto`; so is `approximate`.
-    """
-    comparison = _Comparison(lengthen(instance, cushion_slots), cushion_slots, tuple(names), {})
-    parts = (instance,) if CUSHION in names else components(instance)
-    fronts = []
-    complete = True
-    for part in sorted(parts, key=count_choices):
-        found, whole = _front_of(part, comparison, run, approximate, callback)
-        fronts.append(found)
-        complete = complete and whole
-    rows = [
-        (
-            {name: slot for offsets, _ in each.parts for name, slot in offsets.items()},
-            {name: slots for _, stretch in each.parts for name, slots in stretch.items()},
-        )
-        for each in minkowski(names, fronts)
-    ]
-    return rows, complete
-
-
-def _front_of(
-    part: Instance,
-    comparison: _Comparison,
-    run: Run,
-    approximate: bool,
-    callback: Callable[[FrontEvent], bool | None] | None,
-) -> tuple[list[Candidate], bool]:
-    """Return the front of jobs that share links, and whether nothing is missing."""
-    first, *others = names = comparison.names
-    orders = [make_goal(order) for order in (names, (*others, first))]
-    if count_choices(part) > _MAX_CHOICES:
-        sums = [
-            make_goal([], weights={first: share, **dict.fromkeys(others, 1 - share)})
-            for share in _SHARES
-        ]
-        return nondominated(_sampled(part, comparison, run, [*orders, *sums])), False
-    # The ends first: they show much of what is between to be hopeless.
-    found = nondominated(_sampled(part, comparison, run, orders, share=_ENDS))
-    bounds = StretchBounds(part, stopped=lambda: run.budget.stopped)
-    every = [
-        slots
-        for slots in itertools.product(*(range(job.max_stretch + 1) for job in part.jobs))
-        if _keeps_to_limit(part, slots)
-    ]
-    choices = [dict(zip((job.name for job in part.jobs), slots, strict=True)) for slots in every]
-    complete = True
-    for number, stretch in enumerate(sorted(choices, key=lambda each: price_of(part, each))):
-        event = FrontEvent(run.budget.elapsed, number, len(choices), len(found))
-        if callback is not None and callback(event):
-            run.budget.end(Stop.CALLBACK)
-        if run.budget.stopped:
-            return found, False
-        contention = bounds.lower_bound([(slots, slots) for slots in stretch.values()])
-        low = comparison.lower_bounds(contention, price_of(part, stretch))
-        if any(all(map(Fraction.__le__, each.values, low)) for each in found):
-            continue
-        there = comparison.at_periods(part, stretch)
-        rest = [name for name in names if name != STRETCH]
-        fronts = PartFronts(there, rest, run, approximate)
-        schedules, whole = fronts.front(traffic(comparison.original))
-        complete = complete and whole
-        found = nondominated(
-            [*found, *(_candidate(part, comparison, offsets, stretch) for offsets in schedules)]
-        )
-    return found, complete
-
-
-def _candidate(
-    part: Instance,
-    comparison: _Comparison,
-    offsets: Mapping[str, int],
-    stretch: Mapping[str, int],
-) -> Candidate:
-    row = (dict(offsets), dict(stretch))
-    return Candidate(comparison.values(part, offsets, stretch), (row,))
-
-
-def _sampled(
-    part: Instance,
-    comparison: _Comparison,
-    run: Run,
-    goals: Sequence[Goal],
-    share: float = 1.0,
-) -> list[Candidate]:
-    """Return the best schedules for some goals, in a share of the time that is left."""
-    found: list[Candidate] = []
-    each_s = run.budget.fraction(share / len(goals)).remaining
-    for goal in goals:
-        if found and run.budget.stopped:
-            break
-        mine = replace(run, goal=goal, budget=Budget(each_s), callback=None)
-        best = solve_stretched(part, mine, comparison.reserve)
-        if best.stop is Stop.INTERRUPTED:
-            run.budget.interrupt()
-        found.append(_candidate(part, comparison, best.offsets, best.stretch))
-    return found
