@@ -21,9 +21,10 @@ from metronome_opt.errors import InputError, MetronomeError, MissingBackendError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import Front, FrontEvent, solve
 from metronome_opt.multiobjective import pareto as find_front
+from metronome_opt.multiobjective.front import FrontMemory
 from metronome_opt.multiobjective.goals import exact
 from metronome_opt.multiobjective.objectives import BY_NAME, check_names
-from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT, FrontMemory
+from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
 from metronome_opt.report.tables import counted, front_table, stated, terminal
 from metronome_opt.result import Stop
 from metronome_opt.scenario import load

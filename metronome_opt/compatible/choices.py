@@ -124,15 +124,7 @@ Offer = Callable[[Kept, Fraction], None]
 
 @dataclass
 class Task:
-    """What is asked of a solver, and what it may take.
-
-    Attributes
-    ----------
-    cushion_slots
-        By how many slots bursts are longer.
-    callback
-        Told of every better answer.
-    """
+    """What is asked of a solver, and what it may take; the callback hears of better answers."""
 
     instance: Instance
     cushion_slots: int = 0

@@ -25,7 +25,7 @@ from metronome_opt.solvers.budget import Budget
 
 _MOST_FREED = 8
 _Pick = Callable[[Job, Ints], int]
-"""_Picks one of the offsets that cost nothing."""
+"""Picks one of the offsets that cost nothing."""
 
 
 class Placed:
@@ -128,7 +128,9 @@ class Placed:
 def place_all(task: Task, choices: Choices) -> Chosen:
     """Place each job at its roomiest offset; nothing is found if some job has no choice left."""
     placed = Placed(task.instance, task.cushion_slots)
-    stranded = _fill(placed, choices, heaviest_first(task.instance, choices), task.budget)
+    stranded = _fill(
+        placed, choices, heaviest_first(task.instance, choices), task.budget, _roomiest
+    )
     least = least_cost(choices)
     if stranded:
         return Chosen(None, None, least)
@@ -143,16 +145,11 @@ def _fill(
     choices: Choices,
     names: Iterable[str],
     budget: Budget,
-    pick: _Pick | None = None,
+    pick: _Pick,
 ) -> list[str]:
     """Place some jobs, one after the other; return those that have no choice left.
 
-    Parameters
-    ----------
-    choices
-        The cheapest first.
-    pick
-        _Picks offsets, the roomiest if left out.
+    Their choices are the cheapest first.
     """
     stranded = []
     for name in names:
@@ -162,7 +159,7 @@ def _fill(
             cost = None if budget.stopped else placed.costs(name, choice.period)
             if cost is not None:
                 job = placed.instance.job(name)
-                placed.put(name, choice.period, (pick or _roomiest)(job, cost))
+                placed.put(name, choice.period, pick(job, cost))
                 break
         else:
             stranded.append(name)
@@ -232,7 +229,7 @@ class _Search:
         self._around = _neighbours(task.instance)
         self.placed = Placed(task.instance, task.cushion_slots)
         names = heaviest_first(task.instance, choices)
-        self._stranded = _fill(self.placed, choices, names, task.budget)
+        self._stranded = _fill(self.placed, choices, names, task.budget, _roomiest)
         self.value = self._evaluate()
 
     def step(self) -> None:

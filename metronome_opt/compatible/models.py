@@ -1,37 +1,33 @@
-"""Models of jobs that fit, in CP-SAT and as a MILP for HiGHS as SciPy has it.
+"""Models for back ends: jobs that fit, in CP-SAT; rows over choices, for HiGHS as SciPy has it.
 
 In CP-SAT bursts are intervals on the circle of each link's hyperperiod. Copy k of a burst that
 begins s slots after its job's offset begins at ``offset + k T + s``. The circle is cut open at 0:
 copies -1 to ``H / T - 1`` are all that reach into ``[0, H)``, whatever the offset. Where no two
 jobs of a link may burst at once no intervals overlap; elsewhere their rates add up to at most its
-capacity. The MILP states the same slot by slot: a job is at one of its offsets, and in every slot
-of a link's hyperperiod what bursts then is within its capacity.
+capacity.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from metronome_opt.compatible.choices import Decision, Reason, Refutation, Task
-from metronome_opt.compatible.decide import pose
+from metronome_opt.compatible.choices import Decision, Reason, Refutation, Task, at_periods
+from metronome_opt.compatible.decider import refute_hyperperiod
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance, Link
-from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.presolve import orbits
+from metronome_opt.presolve import orbits, simplify_links
 from metronome_opt.solvers.backends import import_cp_model, run_cpsat
 from metronome_opt.solvers.budget import Budget, run_interruptibly
-from metronome_opt.solvers.time_indexed import TimeIndexed
 
 OPTIMAL, _LIMIT, INFEASIBLE = 0, 1, 2
 """SciPy's statuses."""
 
-MOST_INTERVALS = 2_000_000
+_MOST_INTERVALS = 2_000_000
 
 
 class Row(NamedTuple):
@@ -52,24 +48,29 @@ def decide_cpsat(task: Task, periods: Mapping[str, int]) -> Decision:
     InputError
         If the model is too large.
     """
-    posed = pose(task, periods)
-    return posed if isinstance(posed, Decision) else settle(task, posed)
-
-
-def settle(task: Task, instance: Instance) -> Decision:
-    """Decide whether the contention of an instance can be 0.
-
-    Raises
-    ------
-    InputError
-        If the model is too large.
-    """
-    count = count_intervals(instance)
-    if count > MOST_INTERVALS:
+    if not periods:
+        return Decision(offsets={})
+    long = refute_hyperperiod(task.instance, periods)
+    if long is not None:
+        return Decision(refutation=long)
+    posed = at_periods(task.instance, periods, task.cushion_slots)
+    found = settle(task, simplify_links(posed).instance)
+    if found is None:
         raise InputError(
-            f"a model of this instance has {count} intervals, more than {MOST_INTERVALS}; "
-            "use solver search"
+            f"a model of this instance has more than {_MOST_INTERVALS} intervals; use solver search"
         )
+    return found
+
+
+def settle(task: Task, instance: Instance) -> Decision | None:
+    """Decide whether the contention of an instance can be 0; None if the model is too large."""
+    count = sum(
+        len(instance.jobs[index].phases) * (length // instance.jobs[index].period + 1)
+        for link, length in instance.hyperperiods.items()
+        for index in instance.jobs_on[link]
+    )
+    if count > _MOST_INTERVALS:
+        return None
     model = import_cp_model().CpModel()
     offsets = _offsets(model, instance)
     for link in instance.links:
@@ -83,15 +84,6 @@ def settle(task: Task, instance: Instance) -> Decision:
         refuted = {job.name: job.period for job in instance.jobs}
         return Decision(refutation=Refutation(Reason.SEARCH, refuted))
     return Decision()
-
-
-def count_intervals(instance: Instance) -> int:
-    """Return how many intervals the model of an instance has."""
-    return sum(
-        len(instance.jobs[index].phases) * (length // instance.jobs[index].period + 1)
-        for link, length in instance.hyperperiods.items()
-        for index in instance.jobs_on[link]
-    )
 
 
 def _offsets(model: Any, instance: Instance) -> dict[str, Any]:
@@ -135,50 +127,6 @@ def solve_cpsat(model: Any, task: Task) -> tuple[Any, str]:
     if status not in ("OPTIMAL", "FEASIBLE", "INFEASIBLE", "UNKNOWN"):
         raise SolverError(f"CP-SAT ends with status {status}")
     return solver, status
-
-
-def decide_milp(task: Task, periods: Mapping[str, int]) -> Decision:
-    """Decide by a time-indexed model whether jobs fit at some periods.
-
-    Raises
-    ------
-    InputError
-        If the model is too large.
-    """
-    posed = pose(task, periods)
-    if isinstance(posed, Decision):
-        return posed
-    compiled = compile_instance(posed)
-    form = TimeIndexed(compiled)
-    domains = orbits(posed).domains
-    offsets: list[range] = []
-    groups: list[range] = []
-    for job in posed.jobs:
-        allowed = form.offsets(job)
-        offsets.append(range(domains[job.name]) if job.name in domains else allowed)
-        begin = groups[-1].stop if groups else 0
-        groups.append(range(begin, begin + len(offsets[-1])))
-    rows = []
-    for row in form.rows():
-        if task.budget.stopped:
-            return Decision()
-        terms: dict[int, int] = defaultdict(int)
-        for rate, index, phase, slot in row.terms:
-            mine = offsets[index]
-            for offset in form.bursting(posed.jobs[index], phase, slot):
-                if offset in mine:
-                    terms[groups[index][mine.index(offset)]] += rate
-        rows.append(Row(tuple((rate, number) for number, rate in terms.items()), row.capacity))
-    status, chosen, _ = minimise(task.budget, [0] * groups[-1].stop, groups, rows)
-    if status == INFEASIBLE:
-        return Decision(refutation=Refutation(Reason.SEARCH, dict(periods)))
-    if chosen is None:
-        return Decision()
-    at = {
-        job.name: offsets[index][number - groups[index].start]
-        for index, (job, number) in enumerate(zip(posed.jobs, chosen, strict=True))
-    }
-    return Decision(offsets=at)
 
 
 def minimise(

@@ -21,9 +21,8 @@ from metronome_opt.compatible.choices import (
     largest_set,
     refuse_unknown,
 )
-from metronome_opt.compatible.choose import branch, choose
-from metronome_opt.compatible.decide import Decider, core, search_offsets
-from metronome_opt.compatible.master import CostsTooFineError, MilpMaster
+from metronome_opt.compatible.choose import CostsTooFineError, MilpMaster, branch, choose
+from metronome_opt.compatible.decider import Decider, core, search_offsets
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.backends import import_cp_model
@@ -214,15 +213,16 @@ def _search(task: Task, choices: Choices) -> Chosen:
     return branch(task, choices, Decider(task), local.place_all(task, choices))
 
 
+def _decide_by_search(task: Task, periods: Periods) -> Decision:
+    return Decider(task).decide(periods)
+
+
 def _settling(task: Task) -> Decider:
     """Return a decider that hands to CP-SAT what the search does not decide soon."""
-
-    def settle(instance: Instance) -> Decision:
-        if models.count_intervals(instance) > models.MOST_INTERVALS:
-            return search_offsets(instance, task.budget)
-        return models.settle(task, instance)
-
-    return Decider(task, settle)
+    return Decider(
+        task,
+        lambda block: models.settle(task, block) or search_offsets(block, task.budget),
+    )
 
 
 def _deciding(
@@ -245,7 +245,6 @@ _ALL = (
         "local search, then CP-SAT chooses, and search and intervals refute",
         _auto,
         lambda task, periods: _settling(task).decide(periods),
-        import_cp_model,
     ),
     Solver(
         "cpsat",
@@ -254,15 +253,8 @@ _ALL = (
         models.decide_cpsat,
         import_cp_model,
     ),
-    Solver(
-        "milp", "HiGHS chooses, the search refutes; or slots in HiGHS", _milp, models.decide_milp
-    ),
-    Solver(
-        "search",
-        "branch and bound, depth first; no back end",
-        _search,
-        lambda task, periods: Decider(task).decide(periods),
-    ),
+    Solver("milp", "HiGHS chooses, the search refutes", _milp, _decide_by_search),
+    Solver("search", "branch and bound, depth first; no back end", _search, _decide_by_search),
     Solver(
         "greedy",
         "heaviest first, each where it fits",

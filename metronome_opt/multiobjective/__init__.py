@@ -1,8 +1,7 @@
 """Latency and priority together: several objectives in order, as a sum, or as a front."""
 
-from metronome_opt.multiobjective.front import Front
+from metronome_opt.multiobjective.front import Front, FrontEvent
 from metronome_opt.multiobjective.pareto import pareto
-from metronome_opt.multiobjective.partfronts import FrontEvent
 from metronome_opt.multiobjective.periods import Periods, choose_periods, stretched
 from metronome_opt.multiobjective.solve import solve
 

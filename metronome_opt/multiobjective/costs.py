@@ -1,4 +1,4 @@
-"""Groups of jobs that can be decided apart, what their schedules cost, and their cost networks.
+"""What the schedules of a group of jobs cost, and these costs as networks.
 
 Every objective but the cushion is counted in whole units, so that costs can be compared, added up
 and held without rounding.
@@ -7,7 +7,7 @@ and held without rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -19,7 +19,6 @@ from metronome_opt.kernels.jobs import contention, demand_of, put_job, score_job
 from metronome_opt.kernels.tables import CostTooLargeError, Ints, compile_instance
 from metronome_opt.multiobjective.objectives import (
     CUSHION,
-    LAYERED,
     MIXTURE,
     JobObjective,
     LayeredObjective,
@@ -27,8 +26,6 @@ from metronome_opt.multiobjective.objectives import (
     find_objective,
     weigh,
 )
-from metronome_opt.presolve import simplify_links, split
-from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.solvers.network import Cost, Network
 from metronome_opt.solvers.network.tables import (
@@ -38,6 +35,7 @@ from metronome_opt.solvers.network.tables import (
     most_contention,
     scale_of,
 )
+from metronome_opt.solvers.registry import LAYERED
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
 
@@ -45,62 +43,11 @@ Offsets = tuple[int, ...]
 _LARGEST = 2**61
 
 
-@dataclass(frozen=True)
-class Grouping:
-    """The groups of an instance that can be decided apart.
-
-    Attributes
-    ----------
-    groups
-        Their links are disjoint.
-    join
-        Puts offsets by job name together, one mapping per group.
-    """
-
-    groups: tuple[Instance, ...]
-    join: Callable[[Sequence[dict[str, int]]], dict[str, int]]
-
-    def costs(
-        self,
-        whole: Search,
-        base: Fraction,
-        names: Sequence[str],
-        mixture: Mapping[str, Fraction] | None = None,
-    ) -> list[Costs]:
-        """Return the `Costs` of each group, its search below that of the whole."""
-        return [Costs(whole.below(group), base, names, mixture) for group in self.groups]
-
-
-def group(instance: Instance, names: Sequence[str], *, apart: bool = True) -> Grouping:
-    """Return the smallest groups that can be decided apart.
-
-    Blocks where rotating a group changes nothing that is asked for; components where it does; the
-    whole where something is limited that adds up over all of it.
-
-    Parameters
-    ----------
-    names
-        The objectives that matter.
-    apart
-        Whether groups may be decided apart at all.
-    """
-    fewer = simplify_links(instance).instance
-    if not apart:
-        return Grouping((fewer,), lambda parts: dict(parts[0]))
-    if can_rotate(names):
-        cut = split(fewer)
-        return Grouping(cut.blocks, cut.join)
-    return Grouping(
-        components(fewer),
-        lambda parts: {name: offset for part in parts for name, offset in part.items()},
-    )
-
-
 class _LayeredCost:
     """A layered objective of a group, in units."""
 
     def __init__(self, group: Instance, objective: LayeredObjective, traffic: Fraction) -> None:
-        alone = weigh(group, {objective.name: Fraction(1)}).instance
+        alone, _ = weigh(group, {objective.name: Fraction(1)})
         self.compiled = compile_instance(alone)
         self.scale = scale_of(self.compiled)
         self.step = self.scale * objective.share(traffic)
@@ -275,14 +222,11 @@ class Costs:
         """Return a sum of objectives of a schedule, given the price of a unit of each."""
         return sum(price * self.units(name, offsets) for name, price in prices.items())
 
-    def value(self, name: str, offsets: Sequence[int]) -> Fraction:
-        """Return an objective of a schedule, offsets in the order of the jobs."""
+    def value(self, name: str, offsets: Offsets) -> Fraction | None:
+        """Return an objective of a schedule; None for a cushion that nothing limits."""
+        if name == CUSHION:
+            return evaluate(self.group, self.named(offsets)).objectives[CUSHION]
         return self.units(name, offsets) * self.steps[name]
-
-    def cushion(self, offsets: Offsets) -> int | None:
-        """Return the cushion of a schedule, None if nothing limits it."""
-        value = evaluate(self.group, self.named(offsets)).objectives[CUSHION]
-        return None if value is None else int(value)
 
     def named(self, offsets: Offsets) -> dict[str, int]:
         """Return offsets by the names of the jobs."""
@@ -320,17 +264,17 @@ class Costs:
             If costs do not fit 64-bit integers.
         """
         prices = self.expanded(prices)
-        weighting = weigh(self.group, self.per_bandwidth(prices))
-        search = self.search.below(weighting.instance)
+        weighted, scale = weigh(self.group, self.per_bandwidth(prices))
+        search = self.search.below(weighted)
         self._check_fits(max(prices.values(), default=0))
         limit = None if limit is None else min(limit, _LARGEST)
         unlimited = most_contention(search.compiled)
         network = build(
             search,
-            most=unlimited if limit is None else min(Fraction(limit) / weighting.scale, unlimited),
+            most=unlimited if limit is None else min(Fraction(limit) / scale, unlimited),
             turned_alike=self._rotated_alike,
         )
-        per_unit = network.scale * weighting.scale
+        per_unit = network.scale * scale
         singles = {name: price for name, price in prices.items() if name in self._singles}
         if singles:
             network = _finer(network, per_unit.numerator)
@@ -340,7 +284,7 @@ class Costs:
             network = replace(network, limit=min(_sum_of_worst(network), largest))
         return Priced(search, network, per_unit)
 
-    def bearing(self, slots: int) -> Network:
+    def bearing(self, slots: int) -> Priced:
         """Return a network of limit 0 that allows a cushion of at least some slots.
 
         Each link that is not overloaded must bear all bursts longer by that much.
@@ -361,7 +305,8 @@ class Costs:
             Cost(index, 0, tuple(job for job in link.jobs if len(domains[job]) > 1), None)
             for index, link in enumerate(late.links)
         )
-        return Network(late, Fraction(1), domains, costs, 0, np.int32, cells)
+        network = Network(late, Fraction(1), domains, costs, 0, np.int32, cells)
+        return Priced(self.search, network, Fraction(1))
 
     def _with_singles(self, network: Network, prices: Mapping[str, int], factor: int) -> Network:
         """Return the network with what each job costs by itself, times a factor."""

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from metronome_opt.documents import make_folder, read_document, write_text
 from metronome_opt.errors import InputError, MissingBackendError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.goals import Exact, exact
 from metronome_opt.multiobjective.objectives import find_objective
+from metronome_opt.records import dump_document
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_PROGRESS_FORMAT = "metronome-front-progress/1"
+
+Offsets = tuple[int, ...]
 Values = tuple[Fraction, ...]
 Row = tuple[dict[str, int], dict[str, int]]
 """Offsets and stretches by job name."""
@@ -177,3 +187,144 @@ class Front:
         kind = "complete" if self.complete else "not proved complete"
         head = f"front of {', '.join(self.objectives)}: {len(self.points)} points, {kind}"
         return f"<p>{head}</p>{self.to_frame().to_html(float_format='{:.6g}'.format)}"
+
+
+# ------------------------------------------------------------------ what is known of parts
+
+
+@dataclass(frozen=True)
+class FrontEvent:
+    """A step of `pareto`.
+
+    Attributes
+    ----------
+    elapsed_s
+        Seconds since the call.
+    done, parts
+        How many of the parts of the instance have their fronts.
+    points
+        Schedules on the fronts of those parts.
+    """
+
+    elapsed_s: float
+    done: int
+    parts: int
+    points: int
+
+
+@dataclass(frozen=True)
+class GroupFront:
+    """Offsets, in the order of the jobs, of which none are as good as others in everything."""
+
+    schedules: tuple[Offsets, ...]
+    complete: bool
+
+
+class _Known(BaseModel, strict=True, extra="forbid"):
+    """What the file says of a part."""
+
+    jobs: list[str]
+    schedules: list[list[int]]
+    complete: bool
+
+    def is_of(self, periods: Mapping[str, int]) -> bool:
+        """Return whether there are schedules, all of jobs with such periods."""
+        return bool(self.schedules) and all(
+            len(offsets) == len(self.jobs)
+            and all(
+                0 <= offset < periods.get(job, 0)
+                for job, offset in zip(self.jobs, offsets, strict=True)
+            )
+            for offsets in self.schedules
+        )
+
+
+class FrontMemory:
+    """What is known of the fronts of the parts of one problem, kept in a file.
+
+    The file is written anew after every part, with a digest of all it says. One of another problem
+    (another instance, other objectives, another reserve) is not read, nor one that was changed; the
+    first part that is kept replaces it. Schedules are judged again by whoever recalls them. That a
+    front has no others is remembered only: `notes` say so.
+
+    Parameters
+    ----------
+    path
+        The file; it and its folder are made when the first part is kept.
+    instance, objectives, cushion_slots
+        The problem, as `pareto` is given it.
+    """
+
+    def __init__(
+        self, path: str | Path, instance: Instance, objectives: Sequence[str], cushion_slots: int
+    ) -> None:
+        self._path = Path(path)
+        self._problem = _digest([instance.to_dict(), list(objectives), cushion_slots])
+        self._periods = {job.name: job.period for job in instance.jobs}
+        self._notes: list[str] = []
+        self._remembered: set[str] = set()
+        self._parts = self._read() if self._path.exists() else {}
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of the file, a line each."""
+        count = len(self._remembered)
+        if not count:
+            return self._notes
+        parts = f"{count} parts have" if count > 1 else "1 part has"
+        note = (
+            f"{self._path}: that {parts} no further points is remembered from an earlier run, not "
+            "proved again; remove the file to prove it anew"
+        )
+        return [*self._notes, note]
+
+    def recall(self, part: str, jobs: Sequence[str]) -> GroupFront | None:
+        """Return what is known of a part, None if nothing is."""
+        known = self._parts.get(part)
+        if known is None or known.jobs != list(jobs):
+            return None
+        if known.complete:
+            self._remembered.add(part)
+        return GroupFront(tuple(map(tuple, known.schedules)), known.complete)
+
+    def keep(self, part: str, jobs: Sequence[str], front: GroupFront) -> None:
+        """Remember what was found, and write the file."""
+        schedules = [list(map(int, offsets)) for offsets in front.schedules]
+        self._parts[part] = _Known(jobs=list(jobs), schedules=schedules, complete=front.complete)
+        parts = {name: known.model_dump() for name, known in self._parts.items()}
+        make_folder(self._path.parent)
+        document = {
+            "format": _PROGRESS_FORMAT,
+            "problem": self._problem,
+            "digest": _digest([self._problem, parts]),
+            "parts": parts,
+        }
+        write_text(self._path, dump_document(document))
+
+    def _read(self) -> dict[str, _Known]:
+        try:
+            document = read_document(self._path)
+        except InputError as error:
+            self._notes.append(f"{error}; begun anew")
+            return {}
+        if document.get("problem") != self._problem:
+            return {}
+        said = document.get("parts")
+        try:
+            parts = TypeAdapter(dict[str, _Known]).validate_python(said)
+        except ValidationError:
+            parts = None
+        if (
+            parts is None
+            or document.get("format") != _PROGRESS_FORMAT
+            or document.get("digest") != _digest([self._problem, said])
+            or not all(part.is_of(self._periods) for part in parts.values())
+        ):
+            self._notes.append(f"{self._path}: is not what an earlier run wrote; begun anew")
+            return {}
+        return parts
+
+
+def _digest(said: Any) -> str:
+    """Return what tells a problem, or what is known of one, from others."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

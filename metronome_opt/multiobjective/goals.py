@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from numbers import Integral, Rational
+from numbers import Rational
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.objectives import BY_NAME, DEFAULT_ORDER, check_names
+from metronome_opt.multiobjective.objectives import DEFAULT_ORDER, check_names
 from metronome_opt.result import Block, Event, Level, Stop
-from metronome_opt.solvers.registry import SOLVERS, Solver
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.registry import Solver
 from metronome_opt.solvers.search import Callback
 
 Exact = str | int | Fraction
@@ -108,67 +109,28 @@ def exact(place: str, value: Exact) -> Fraction:
     InputError
         If it is none, or a float, of which nobody knows what it stands for.
     """
-    try:
-        if isinstance(value, str):
-            text = value.strip()
-            if len(text) > _MOST_DIGITS or len(text.lower().partition("e")[2]) > 3:
-                raise InputError(
-                    f"{place}: {show(text)} is too long; write a number of {_MOST_DIGITS} digits "
-                    "or fewer"
-                )
-            share = text.endswith("%")
-            return _short(place, Fraction(text.removesuffix("%").strip()) / (100 if share else 1))
-        if isinstance(value, Integral | Rational) and not isinstance(value, bool):
-            return _short(place, Fraction(value))
-    except InputError:
-        raise
-    except (ValueError, ZeroDivisionError):
-        pass
-    raise InputError(
-        f"{place}: must be an exact number such as 3, '1/3', '0.05' or '5%', got {show(value)}"
-    )
-
-
-def _short(place: str, value: Fraction) -> Fraction:
-    if max(abs(value.numerator), value.denominator) >= 10**_MOST_DIGITS:
+    number: Fraction | None = None
+    if isinstance(value, str):
+        text = value.strip()
+        if len(text) > _MOST_DIGITS or len(text.lower().partition("e")[2]) > 3:
+            raise InputError(
+                f"{place}: {show(text)} is too long; write a number of {_MOST_DIGITS} digits "
+                "or fewer"
+            )
+        with suppress(ValueError, ZeroDivisionError):
+            share = 100 if text.endswith("%") else 1
+            number = Fraction(text.removesuffix("%").strip()) / share
+    elif isinstance(value, Rational) and not isinstance(value, bool):
+        number = Fraction(value)
+    if number is None:
+        raise InputError(
+            f"{place}: must be an exact number such as 3, '1/3', '0.05' or '5%', got {show(value)}"
+        )
+    if max(abs(number.numerator), number.denominator) >= 10**_MOST_DIGITS:
         raise InputError(
             f"{place}: must have {_MOST_DIGITS} digits or fewer above and below the line"
         )
-    return value
-
-
-def check_able(solver: Solver, goal: Goal, *, stretching: bool = False) -> None:
-    """Refuse a goal that a solver cannot reach for, and name those that can.
-
-    Parameters
-    ----------
-    stretching
-        Whether jobs have to be stretched, asked for or not.
-
-    Raises
-    ------
-    InputError
-        If the solver does not optimise one of the objectives, or cannot hold an earlier one.
-    """
-    if _can(solver, goal, stretching):
-        return
-    able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
-    wish = ", ".join(dict.fromkeys((*goal.names, *(["stretch"] if stretching else []))))
-    extra = [
-        word
-        for word, given in (
-            ("tolerance", goal.tolerance),
-            ("epsilon", goal.epsilon),
-            ("strict", goal.strict),
-        )
-        if given
-    ]
-    raise InputError(
-        f"objectives: {wish}{' with ' + ' and '.join(extra) if extra else ''}: solver "
-        f"{solver.name} cannot; it optimises {', '.join(solver.objectives)}"
-        f"{' and holds ' + ', '.join(solver.holds) if solver.holds else ' alone'}; "
-        f"those that can: {', '.join(able) or 'none'}"
-    )
+    return number
 
 
 def check_reserve(instance: Instance, cushion_slots: int) -> None:
@@ -191,75 +153,22 @@ def check_reserve(instance: Instance, cushion_slots: int) -> None:
         )
 
 
-def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
-    held = () if goal.prices else goal.objectives if goal.strict else goal.objectives[:-1]
-    added = [name for name in goal.names if name not in BY_NAME]
-    return (
-        set(goal.names) <= {*solver.objectives, *added}
-        and ("stretch" in solver.objectives or not stretching)
-        and set(held) <= {*solver.holds, *added}
-        # What holds costs at any value knows costs of any kind.
-        and (solver.limits or not (goal.tolerance or goal.epsilon or added))
-    )
-
-
-# ------------------------------------------------------------------ runs
-
-
-@dataclass
+@dataclass(frozen=True)
 class Run:
-    """A goal, what the search for it may take, and when it stops.
-
-    That is at the time limit, at Ctrl-C, or when a callback says so.
+    """A goal, and what the search for it may take; it ends with its budget.
 
     Attributes
     ----------
-    time_limit
-        Seconds since `started`, None for no limit.
+    callback
+        Told of events; the budget ends when it returns True.
     """
 
     goal: Goal
     solver: str | Solver
-    time_limit: float | None
+    budget: Budget
     seed: int
     workers: int
     callback: Callback | None = None
-    started: float = field(default_factory=time.perf_counter)
-    _stop: Stop | None = None
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self.started
-
-    @property
-    def remaining(self) -> float | None:
-        """Seconds that are left, at least 0; None without a limit."""
-        return None if self.time_limit is None else max(0.0, self.time_limit - self.elapsed)
-
-    def share(self, part: Fraction) -> float | None:
-        """Return a part of the seconds that are left."""
-        return None if self.remaining is None else self.remaining * float(part)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether to return what there is."""
-        if self._stop is None and self.remaining == 0.0:
-            self._stop = Stop.TIME_LIMIT
-        return self._stop is not None
-
-    @property
-    def stop(self) -> Stop:
-        """Why the search ended."""
-        return self._stop if self.stopped and self._stop else Stop.FINISHED
-
-    def interrupt(self) -> None:
-        """Return what there is."""
-        self._stop = Stop.INTERRUPTED
-
-    def call_off(self) -> None:
-        """Return what there is because the callback said so."""
-        self._stop = self._stop or Stop.CALLBACK
 
 
 @dataclass

@@ -1,66 +1,32 @@
 """The non-dominated schedules of a block for several costs: a search that misses none.
 
-One cost network for each cost, cut down by each other. The jobs are eliminated one after the other,
-with rows of several costs (`network.relation`). Where that takes too many rows, one of the jobs is
-given each of its offsets in turn and what is left is solved in the same way. `Archive` says what is
-accepted, and which rows are dominated by what has been found.
+One cost network for each cost, cut down by each other: what one of them cannot bear, none needs to
+look at. The jobs are eliminated one after the other, with rows of several costs (`relations`).
+Where that takes too many rows, one of the jobs is given each of its offsets in turn and what is
+left is solved in the same way. `Archive` says what is accepted, and which rows are dominated by
+what has been found.
 """
 
 from __future__ import annotations
 
 import bisect
 import math
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
 from metronome_opt.kernels.tables import Ints
+from metronome_opt.multiobjective.costs import Offsets, Priced
+from metronome_opt.multiobjective.relations import Mask, Relation, TooManyRowsError, relations
 from metronome_opt.solvers.network import Network, condition
-from metronome_opt.solvers.network.agree import agree, hopeless
-from metronome_opt.solvers.network.relation import (
-    Mask,
-    Relation,
-    TooManyRowsError,
-    floors,
-    join,
-    nondominated,
-    relations,
-    without,
-)
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.network.eliminate import prune, shrink
 
-Offsets = tuple[int, ...]
 Values = tuple[int, ...]
 _STEPS = (2**12, 2**16, 2**20)  # cells of a table, small ones first
 _MAX_ROWS = 2**20
-
-
-@dataclass(frozen=True)
-class Slope:
-    """A further cost that is a sum of two criteria.
-
-    Attributes
-    ----------
-    prices
-        What a unit of each criterion counts in it.
-    per_unit
-        How much of that sum is one of its units.
-    """
-
-    prices: tuple[int, int]
-    per_unit: Fraction
-
-    def units(self, values: Sequence[int]) -> int:
-        """Return the whole units of the sum."""
-        total = sum(price * value for price, value in zip(self.prices, values, strict=True))
-        return int(total / self.per_unit)
-
-    def limit(self, archive: Archive) -> int:
-        """Return the most that accepted schedules come to, at least 0."""
-        corners = archive.corners((0, 0), archive.max)
-        return max(map(self.units, corners), default=0)
 
 
 class Archive:
@@ -70,8 +36,6 @@ class Archive:
     ----------
     limits
         The largest of each criterion that is accepted.
-    slope
-        The cost after the criteria, if it is a sum of them.
     held
         The largest of each cost after those, which is no criterion.
 
@@ -81,12 +45,9 @@ class Archive:
         Their criteria, ascending, each with its schedule.
     """
 
-    def __init__(
-        self, limits: Sequence[int], *, slope: Slope | None = None, held: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, limits: Sequence[int], *, held: Sequence[int] = ()) -> None:
         self.max = tuple(limits)
         self.points: list[tuple[Values, Offsets]] = []
-        self.slope = slope
         self.held = tuple(held)
         self._rows: Ints = np.zeros((0, len(self.max)), dtype=np.int64)
 
@@ -127,38 +88,15 @@ class Archive:
                 others = (i for i in range(len(largest)) if i != criterion)
                 if all(values[i] <= criteria[i] for i in others):
                     largest[criterion] = min(largest[criterion], values[criterion] - 1)
-        if self.slope is not None:
-            corners = self.corners(criteria, largest)
-            if not corners:
-                return None
-            largest.append(max(map(self.slope.units, corners)))
         largest += self.held
         return largest if all(a <= b for a, b in zip(floors, largest, strict=True)) else None
-
-    def corners(self, floors: Sequence[int], largest: Sequence[int]) -> list[Values]:
-        """Return the worst that accepted schedules may be: one at least is as bad in everything."""
-        inner = [values for values, _ in self.points]
-        firsts = [*(values[0] - 1 for values in inner), largest[0]]
-        seconds = [largest[1], *(values[1] - 1 for values in inner)]
-        corners = {
-            (min(first, largest[0]), min(second, largest[1]))
-            for first, second in zip(firsts, seconds, strict=True)
-        }
-        return [
-            corner
-            for corner in corners
-            if all(low <= high for low, high in zip(floors, corner, strict=True))
-        ]
 
     def promising(self, costs: Ints) -> Mask:
         """Return which rows of lower bounds, one column per cost, leave room for accepted ones."""
         count = len(self.max)
         mask = np.all(costs[:, :count] <= np.array(self.max), axis=1)
         mask &= ~self._covers(costs[:, :count])
-        further = list(self.held)
-        if self.slope is not None:
-            further.insert(0, self.slope.limit(self))
-        for column, limit in enumerate(further, start=count):
+        for column, limit in enumerate(self.held, start=count):
             mask &= costs[:, column] <= limit
         return np.asarray(mask)
 
@@ -174,14 +112,12 @@ class Nondominated:
 
     Parameters
     ----------
-    searches
-        One for each cost; they say when to stop.
-    networks
-        One for each cost, of the same jobs and domains.
+    parts
+        One network for each cost, of the same jobs and domains; their searches say when to stop.
     archive
         Is offered what is found, and says what else is worth finding.
     criteria
-        How many of the costs count; the others are sums of those and serve as bounds only.
+        How many of the costs make one row better than another; the others only bound.
 
     Attributes
     ----------
@@ -189,27 +125,20 @@ class Nondominated:
         How many there were.
     """
 
-    def __init__(
-        self,
-        searches: Sequence[Search],
-        networks: Sequence[Network],
-        archive: Archive,
-        criteria: int,
-    ) -> None:
-        self._searches = list(searches)
-        self._root = list(networks)
+    def __init__(self, parts: Sequence[Priced], archive: Archive, criteria: int) -> None:
+        self._parts = tuple(parts)
         self._archive = archive
         self._criteria = criteria
         self.nodes = 0
 
     def run(self) -> bool:
         """Search; return whether nothing that is accepted was missed."""
-        self._visit(self._root)
+        self._visit([part.network for part in self._parts])
         return not self._stopped
 
     @property
     def _stopped(self) -> bool:
-        return any(search.stopped for search in self._searches)
+        return any(part.search.stopped for part in self._parts)
 
     def _visit(self, networks: Sequence[Network]) -> None:
         self.nodes += 1
@@ -240,58 +169,64 @@ class Nondominated:
         return agreed
 
     def _settled(self, networks: Sequence[Network], most_cells: int) -> list[Network] | None:
-        """Return the networks with the limits that hold above their floors."""
-        agreed = list(networks)
-        while not (hopeless(agreed) or self._stopped):
-            before = [network.floor for network in agreed]
-            limits = self._archive.limits(before)
+        """Return the networks with tables, and with the cells and offsets that all of them allow.
+
+        Their limits are those that hold above their floors.
+        """
+        settled = list(networks)
+        while not (_hopeless(settled) or self._stopped):
+            before = [(network.sizes, network.floor) for network in settled]
+            limits = self._archive.limits([network.floor for network in settled])
             if limits is None:
                 return None
-            limited = [
+            settled = [
                 replace(network, limit=min(network.limit, limit))
-                for network, limit in zip(agreed, limits, strict=True)
+                for network, limit in zip(settled, limits, strict=True)
             ]
-            agreed = agree(self._searches, limited, most_cells)
-            if [network.floor for network in agreed] == before:
-                return None if hopeless(agreed) else agreed
+            settled = [
+                shrink(part.search, prune(part.search, network), most_cells)
+                for part, network in zip(self._parts, settled, strict=True)
+            ]
+            settled = _with_common_cells(_with_common_domains(settled))
+            if [(network.sizes, network.floor) for network in settled] == before:
+                return None if _hopeless(settled) else settled
         return None
 
     def _eliminated(self, networks: Sequence[Network]) -> Relation | None:
         """Return the non-dominated rows of all jobs; None without tables of all links."""
         if any(cost.excess is None for network in networks for cost in network.costs):
             return None
-        sizes = networks[0].sizes
         lows = np.array([network.floor for network in networks], dtype=np.int64)
         left = relations(networks)
-        whole = Relation((), _empty(1, 0), _empty(1, len(networks)), (), _empty(1, 0))
-        left = [self._hopeful(each, left, lows, sizes) for each in left]
+        nothing = np.zeros((1, 0), dtype=np.int64)
+        free = np.zeros((1, len(networks)), dtype=np.int64)
+        whole = Relation(networks[0].sizes, (), nothing, free, (), nothing)
+        left = [self._hopeful(each, left, lows) for each in left]
         while left:
-            job = _job_to_eliminate(left, sizes)
+            job = _job_to_eliminate(left)
             mine = sorted((each for each in left if job in each.scope), key=len)
             left = [each for each in left if job not in each.scope]
             joint = mine[0]
             for position, other in enumerate(mine[1:], start=1):
                 if self._stopped:
                     return None
-                joint = join(joint, other, sizes, _MAX_ROWS)
-                joint = self._hopeful(joint, [*mine[position + 1 :], *left], lows, sizes)
-            joint = without(joint, job, sizes, self._criteria)
+                joint = joint.join(other, _MAX_ROWS)
+                joint = self._hopeful(joint, [*mine[position + 1 :], *left], lows)
+            joint = joint.without(job, self._criteria)
             if joint.scope:
                 left.append(joint)
             else:
-                whole = join(whole, joint, sizes, _MAX_ROWS)
-                whole = nondominated(self._hopeful(whole, left, lows, sizes), sizes, self._criteria)
+                whole = whole.join(joint, _MAX_ROWS)
+                whole = self._hopeful(whole, left, lows).nondominated(self._criteria)
         return whole
 
-    def _hopeful(
-        self, relation: Relation, others: Sequence[Relation], lows: Ints, sizes: Sequence[int]
-    ) -> Relation:
+    def _hopeful(self, relation: Relation, others: Sequence[Relation], lows: Ints) -> Relation:
         """Return the rows that may come to something, given what the others cost beside them."""
         total = relation.costs + lows
         alive = np.ones(len(relation), dtype=np.bool_)
         for other in others:
             if other is not relation and set(other.scope) & set(relation.scope):
-                smallest, known = floors(relation, other, sizes)
+                smallest, known = relation.least_beside(other)
                 total = total + smallest
                 alive &= known
         return relation.kept(alive & self._archive.promising(total))
@@ -307,13 +242,13 @@ class Nondominated:
             )
 
 
-def _job_to_eliminate(left: Sequence[Relation], sizes: Sequence[int]) -> int:
+def _job_to_eliminate(left: Sequence[Relation]) -> int:
     """Return the job whose elimination leaves the smallest table, were all cells alive."""
     jobs = sorted({job for each in left for job in each.scope})
 
     def cells(job: int) -> int:
         around = {other for each in left if job in each.scope for other in each.scope}
-        return math.prod(sizes[other] for other in around - {job})
+        return math.prod(left[0].sizes[other] for other in around - {job})
 
     return min(jobs, key=cells)
 
@@ -330,5 +265,50 @@ def _job_to_branch_on(networks: Sequence[Network]) -> int:
     return max((job for job, size in enumerate(networks[0].sizes) if size > 1), key=worth)
 
 
-def _empty(rows: int, columns: int) -> Ints:
-    return np.zeros((rows, columns), dtype=np.int64)
+# ------------------------------------------------------------------ several networks
+
+
+def _hopeless(networks: Sequence[Network]) -> bool:
+    """Return whether some cost is known to exceed its limit."""
+    return any(network.slack < 0 for network in networks)
+
+
+def _with_common_domains(networks: Sequence[Network]) -> list[Network]:
+    """Leave to each job the offsets that all networks leave it."""
+    if _hopeless(networks):
+        return list(networks)
+    common = [
+        reduce(np.intersect1d, domains)
+        for domains in zip(*(network.domains for network in networks), strict=True)
+    ]
+    sizes = tuple(map(len, common))
+    return [
+        network
+        if network.sizes == sizes
+        else network.within(
+            [np.isin(mine, kept) for mine, kept in zip(network.domains, common, strict=True)]
+        )
+        for network in networks
+    ]
+
+
+def _with_common_cells(networks: Sequence[Network]) -> list[Network]:
+    """Put what one network has above its slack above that of the others, link by link."""
+    if _hopeless(networks):
+        return list(networks)
+    places = defaultdict(list)
+    for number, network in enumerate(networks):
+        for position, cost in enumerate(network.costs):
+            if cost.link is not None and cost.excess is not None and cost.scope:
+                places[cost.link].append((number, position, cost.excess))
+    costs = [list(network.costs) for network in networks]
+    for tables in places.values():
+        within = [table <= networks[number].slack for number, _, table in tables]
+        alive = reduce(np.logical_and, within)
+        for number, position, table in tables:
+            dead = table.dtype.type(networks[number].slack + 1)
+            kept = costs[number][position].with_table(np.where(alive, table, dead))
+            costs[number][position] = kept
+    return [
+        replace(network, costs=tuple(mine)) for network, mine in zip(networks, costs, strict=True)
+    ]

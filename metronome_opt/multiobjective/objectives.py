@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from importlib.metadata import entry_points
@@ -18,11 +17,11 @@ from importlib.metadata import entry_points
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance, Job
 from metronome_opt.schedule import OBJECTIVES
+from metronome_opt.verify import evaluate
 
 ENTRY_POINTS = "metronome_opt.objectives"
 """The group of entry points by which other packages add objectives."""
 DEFAULT_ORDER = ("contention", "stretch", "latency", "cushion", "wait", "moves")
-LAYERED = ("contention", "latency")
 CUSHION = "cushion"
 STRETCH = "stretch"
 MIXTURE = "weighted sum"
@@ -60,6 +59,18 @@ class Objective:
         """Return what a weighted sum divides the objective by; 0 stands for 1."""
         return Fraction(1)
 
+    def value(
+        self,
+        instance: Instance,
+        offsets: Mapping[str, int],
+        traffic: Fraction,  # noqa: ARG002 (subclasses use it)
+    ) -> Fraction | None:
+        """Return what a schedule comes to, given what latency is a share of in Mbit/s.
+
+        None is a cushion that nothing limits.
+        """
+        return evaluate(instance, offsets).objectives[self.name]
+
 
 class LayeredObjective(Objective):
     """A contention of the same jobs with other weights.
@@ -76,6 +87,18 @@ class LayeredObjective(Objective):
     def share(self, traffic: Fraction) -> Fraction:  # noqa: ARG002 (subclasses use it)
         """Return what a Mbit/s of that contention counts, given all traffic in Mbit/s."""
         return Fraction(1)
+
+    def unserved(self, instance: Instance, offsets: Mapping[str, int]) -> Fraction:
+        """Return that contention of a schedule, by what the judge says each job does not get."""
+        judged = evaluate(instance, offsets).unserved
+        each = (judged[job.name] * self.weight(job.weight) for job in instance.jobs)
+        return sum(each, Fraction(0))
+
+    def value(
+        self, instance: Instance, offsets: Mapping[str, int], traffic: Fraction
+    ) -> Fraction | None:
+        """Return that contention, each Mbit/s counted by its share."""
+        return self.unserved(instance, offsets) * self.share(traffic)
 
 
 class JobObjective(Objective):
@@ -100,6 +123,15 @@ class JobObjective(Objective):
     def cost(self, job: Job, offset: int) -> int:
         """Return what one job at one offset costs: an integer, not negative, of the job alone."""
         raise NotImplementedError
+
+    def value(
+        self,
+        instance: Instance,
+        offsets: Mapping[str, int],
+        traffic: Fraction,  # noqa: ARG002 (the same for all)
+    ) -> Fraction | None:
+        """Return the sum over all jobs."""
+        return Fraction(sum(self.units(job, offsets[job.name]) for job in instance.jobs))
 
     def max_cost(self, job: Job) -> int:
         """Return what a job costs at most."""
@@ -283,20 +315,11 @@ def is_layered(name: str) -> bool:
     return name != MIXTURE and isinstance(find_objective(name), LayeredObjective)
 
 
-def _layered(name: str) -> LayeredObjective:
+def find_layered(name: str) -> LayeredObjective:
+    """Return an objective that `is_layered`."""
     objective = find_objective(name)
     assert isinstance(objective, LayeredObjective)  # noqa: S101 (the callers' promise)
     return objective
-
-
-def layered_weight(name: str, weight: int) -> int:
-    """Return the weight that makes a job's contention its share of a layered objective."""
-    return _layered(name).weight(weight)
-
-
-def layered_share(name: str, traffic: Fraction) -> Fraction:
-    """Return what a Mbit/s counts in a layered objective, given all traffic in Mbit/s."""
-    return _layered(name).share(traffic)
 
 
 def class_cost(weight: int) -> str:
@@ -367,42 +390,28 @@ def traffic(instance: Instance) -> Fraction:
     return sum(map(traffic_of, instance.jobs), Fraction(0))
 
 
-@dataclass(frozen=True)
-class Weighting:
-    """A sum of layered objectives, as a contention.
-
-    Attributes
-    ----------
-    instance
-        The jobs with other weights.
-    scale
-        ``contention of it * scale = the sum``.
-    """
-
-    instance: Instance
-    scale: Fraction
-
-
-def weigh(instance: Instance, prices: Mapping[str, Fraction]) -> Weighting:
-    """Return a sum of layered objectives as the contention of an instance.
+def weigh(instance: Instance, prices: Mapping[str, Fraction]) -> tuple[Instance, Fraction]:
+    """Return a sum of layered objectives as the contention of other weights, and its unit.
 
     Parameters
     ----------
     prices
         Of a Mbit/s of each objective, by name, not negative. That of latency is for what is late,
         Mbit/s, not for its share of the traffic.
+
+    Returns
+    -------
+    tuple
+        The jobs with other weights, and what a unit of their contention counts in the sum.
     """
     for name, price in prices.items():
         if price < 0:
             raise InputError(f"weights.{name}: must not be negative, got {price}")
     common = math.lcm(1, *(price.denominator for price in prices.values()))
-    whole = {name: int(price * common) for name, price in prices.items()}
+    whole = {find_layered(name): int(price * common) for name, price in prices.items()}
     shared = math.gcd(*whole.values()) or 1
-
-    def weight_of(job: Job) -> int:
-        return sum(
-            price // shared * layered_weight(name, job.weight) for name, price in whole.items()
-        )
-
-    jobs = (job.model_copy(update={"weight": weight_of(job)}) for job in instance.jobs)
-    return Weighting(instance.replace(jobs=tuple(jobs)), Fraction(shared, common))
+    jobs = []
+    for job in instance.jobs:
+        terms = (price // shared * layer.weight(job.weight) for layer, price in whole.items())
+        jobs.append(job.model_copy(update={"weight": sum(terms)}))
+    return instance.replace(jobs=tuple(jobs)), Fraction(shared, common)

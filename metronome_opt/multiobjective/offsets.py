@@ -1,28 +1,34 @@
-"""One objective after the other at given periods, or their weighted sum.
+"""One objective after the other at given periods, the earlier ones held, or their weighted sum.
 
 What contention and latency can settle, a solver of contention does, on the same jobs with other
-weights. The rest is `Levels`.
+weights. The rest is optimised group by group. What an earlier level came to in a group may not
+become worse there; where it may become worse by a tolerance, it is the sum over all groups that is
+held, so that they can no longer be decided apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
 
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import contention, demand_of
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
+from metronome_opt.multiobjective.costs import Costs, Offsets
 from metronome_opt.multiobjective.goals import Found, Run
-from metronome_opt.multiobjective.levels import Levels
+from metronome_opt.multiobjective.groups import Answer, group, minimise, without_contention
 from metronome_opt.multiobjective.objectives import (
     CUSHION,
     MIXTURE,
     class_cost,
+    find_layered,
     find_objective,
     is_layered,
-    layered_share,
     normal,
     to_minimise,
     traffic,
@@ -42,7 +48,8 @@ _APPROXIMATED = (
     "was minimised; simpler weights can be proved"
 )
 _SIMPLE = 100  # denominator of a ratio that is not too long to compute with
-_SHARE = Fraction(3, 5)  # of the time that is left, at most, for a level that others follow
+_SHARE = 0.6  # of the time that is left, at most, for a level that others follow
+_MAX_ROTATIONS = 100_000
 
 
 def solve_offsets(instance: Instance, run: Run, original: Instance | None = None) -> Found:
@@ -59,6 +66,18 @@ def solve_offsets(instance: Instance, run: Run, original: Instance | None = None
     return _AtPeriods(instance, run, instance if original is None else original).found()
 
 
+class _Held(NamedTuple):
+    """An objective that was optimised, or is limited, and what it may come to over all groups.
+
+    A cushion must come to that; None if nothing may limit it. If that is exactly what the schedule
+    has, it is held group by group.
+    """
+
+    name: str
+    limit: Fraction | None
+    exact: bool
+
+
 class _AtPeriods:
     def __init__(self, instance: Instance, run: Run, original: Instance) -> None:
         self._instance = instance
@@ -67,14 +86,14 @@ class _AtPeriods:
         self._original = original
         self._base = traffic(original)
         self._found = Found(dict(instance.unshifted))
-        self._limits = self._offset_terms(run.goal.epsilon)
+        self._held: list[_Held] = []
         self._prices = self._offset_terms(run.goal.prices)
         self._mixture = {
             name: to_minimise(name, price) / normal(original, name)
             for name, price in self._prices.items()
             if price
         }
-        self._searched: Mapping[str, Fraction] = self._mixture
+        self._searched: Mapping[str, Fraction] = {}
 
     @staticmethod
     def _offset_terms(given: Mapping[str, Fraction]) -> dict[str, Fraction]:
@@ -83,7 +102,7 @@ class _AtPeriods:
 
     def found(self) -> Found:
         """Go through what is limited, then through the objectives."""
-        for name, limit in self._limits.items():
+        for name, limit in self._offset_terms(self._goal.epsilon).items():
             self._reach(name, limit)
         if self._mixture:
             self._mix()
@@ -110,12 +129,21 @@ class _AtPeriods:
             names[:1] = [class_cost(weight) for weight in weights]
         return names
 
+    def _value(self, name: str) -> Fraction | None:
+        """Return an objective of the schedule; None for a cushion without limit."""
+        return find_objective(name).value(self._instance, self._found.offsets, self._base)
+
+    @property
+    def _ended(self) -> bool:
+        """Whether somebody has had enough: what was found so far is handed back."""
+        return self._found.stop in (Stop.INTERRUPTED, Stop.CALLBACK)
+
     # ---------------------------------------------------------------- levels
 
     def _level(self, name: str, *, last: bool) -> None:
         before = self._found.levels
         earlier = all(level.proved for level in before)
-        share = Fraction(1) if last else _SHARE
+        share = 1.0 if last else _SHARE
         by_solver = not before and not self._goal.epsilon and is_layered(name)
         if not by_solver:  # a solver tells by itself
             self._tell(name)
@@ -126,22 +154,23 @@ class _AtPeriods:
         elif self._is_scalar(name):
             proved = self._next_layered(name, share)
         else:
-            proved = self._by_levels(name, share)
+            proved = self._over_groups(name, share)
             # Within limits more may be the least: that bounds no schedule but those within.
             if not before and proved and not self._goal.epsilon:
                 self._found.bound = self._value(name)
-        self._found.levels.append(
-            Level(
-                name,
-                self._value(name),
-                proved and earlier,
-                self._goal.tolerance.get(name, Fraction(0)),
-            )
-        )
+        tolerance = self._goal.tolerance.get(name, Fraction(0))
+        value = self._value(name)
+        before.append(Level(name, value, proved and earlier, tolerance))
+        if value is None or not tolerance:
+            self._held.append(_Held(name, value, exact=True))
+        elif name == CUSHION:
+            self._held.append(_Held(name, max(Fraction(0), value * (1 - tolerance)), exact=True))
+        else:
+            self._held.append(_Held(name, value * (1 + tolerance), exact=False))
 
     def _tell(self, name: str) -> None:
         """Tell that a level begins; end all of it if that is asked for."""
-        event = Event(self._run.elapsed, None, None, name)
+        event = Event(self._run.budget.elapsed, None, None, name)
         if not self._ended and self._run.callback is not None and self._run.callback(event):
             self._found.stop = Stop.CALLBACK
 
@@ -154,40 +183,34 @@ class _AtPeriods:
             and not self._goal.epsilon
         )
 
-    def _next_layered(self, name: str, share: Fraction) -> bool:
+    def _next_layered(self, name: str, share: float) -> bool:
         """Optimise a layered cost with all earlier ones held, as one sum.
 
         A unit of an earlier one is worth more than all that the later ones come to now.
         """
-        if self._ended:
-            return False
         prices: dict[str, Fraction] = {}
         later = 0
         for each in (name, *(level.name for level in reversed(self._found.levels))):
-            alone = weigh(self._instance, {each: Fraction(1)}).instance
+            alone, _ = weigh(self._instance, {each: Fraction(1)})
             step = scale_of(compile_instance(alone))
             price = later + 1
             prices[each] = price / step
-            later += price * int(self._layered_value(each, self._found.offsets) / step)
+            unserved = find_layered(each).unserved(self._instance, self._found.offsets)
+            later += price * int(unserved / step)
         try:
             return self._by_solver(prices, share, first=None)
         except CostTooLargeError:
-            return self._run.solver == "auto" and self._by_levels(name, share)
+            return self._run.solver == "auto" and self._over_groups(name, share)
 
-    def _by_solver(
-        self, prices: Mapping[str, Fraction], share: Fraction, first: str | None
-    ) -> bool:
+    def _by_solver(self, prices: Mapping[str, Fraction], share: float, first: str | None) -> bool:
         """Let the solver minimise a sum of layered objectives, per Mbit/s; return if proved.
 
-        Parameters
-        ----------
-        first
-            The objective whose bound and trajectory this is, None if it is a sum.
+        Its bound and its trajectory are those of the objective `first`, None if it is a sum.
         """
-        weighting = weigh(self._instance, prices)
-        known = first in OBJECTIVES
+        weighted, scale = weigh(self._instance, prices)
         # Of a sum nobody knows what it says of the objective: that something goes on is all.
-        factor = weighting.scale * layered_share(first, self._base) if first and known else None
+        known = first in OBJECTIVES
+        factor = scale * find_layered(first).share(self._base) if first and known else None
         listener = self._run.callback
 
         def scaled(event: Event) -> Event:
@@ -197,10 +220,15 @@ class _AtPeriods:
                 bound=_scaled(event.bound, factor),
             )
 
+        def scaled_block(block: Block) -> Block:
+            return replace(
+                block, value=_scaled(block.value, factor), bound=_scaled(block.bound, factor)
+            )
+
         result = solve_contention(
-            weighting.instance,
+            weighted,
             self._run.solver,
-            time_limit=self._run.share(share),
+            time_limit=self._run.budget.fraction(share).remaining,
             seed=self._run.seed,
             workers=self._run.workers,
             callback=None if listener is None else lambda event: listener(scaled(event)),
@@ -209,7 +237,7 @@ class _AtPeriods:
         if known:
             self._found.trajectory = tuple(map(scaled, result.trajectory))
             self._found.bound = _scaled(result.lower_bound, factor)
-            self._found.blocks = tuple(_scaled_block(block, factor) for block in result.blocks)
+            self._found.blocks = tuple(map(scaled_block, result.blocks))
         return result.status is Status.OPTIMAL
 
     def _take(self, result: Result, prices: Mapping[str, Fraction]) -> None:
@@ -217,7 +245,10 @@ class _AtPeriods:
         found = self._found
 
         def total(offsets: Mapping[str, int]) -> Fraction:
-            values = (price * self._layered_value(n, offsets) for n, price in prices.items())
+            values = (
+                price * find_layered(name).unserved(self._instance, offsets)
+                for name, price in prices.items()
+            )
             return sum(values, Fraction(0))
 
         if not found.levels or total(result.offsets) < total(found.offsets):
@@ -228,55 +259,10 @@ class _AtPeriods:
         if not found.levels or result.status is not Status.OPTIMAL:  # proofs need no excuses
             found.notes += [note for note in result.notes if note not in found.notes]
 
-    def _layered_value(self, name: str, offsets: Mapping[str, int]) -> Fraction:
-        """Return contention, or what a layered cost is in Mbit/s."""
-        compiled = compile_instance(weigh(self._instance, {name: Fraction(1)}).instance)
-        demand = demand_of(compiled, [offsets[job.name] for job in self._instance.jobs])
-        return contention(compiled, demand)
-
-    @property
-    def _ended(self) -> bool:
-        """Whether somebody has had enough: what was found so far is handed back."""
-        return self._found.stop in (Stop.INTERRUPTED, Stop.CALLBACK)
-
-    def _by_levels(self, name: str, share: Fraction = Fraction(1)) -> bool:
-        """Optimise an objective over groups of jobs, the earlier ones held."""
-        return not self._ended and self._improved(self._levels(share), name)
-
-    def _levels(self, share: Fraction = Fraction(1)) -> Levels:
-        """Return the schedule there is, with all limits and what was optimised before held."""
-        levels = Levels(self._search(share), self._base, dict(self._found.offsets), self._searched)
-        for name, limit in self._limits.items():
-            levels.limit(name, limit)
-        for level in self._found.levels:
-            levels.hold(level)
-        return levels
-
-    def _search(self, share: Fraction = Fraction(1)) -> Search:
-        run = self._run
-        return Search(
-            self._instance, time_limit=run.share(share), seed=run.seed, workers=run.workers
-        )
-
-    def _improved(self, levels: Levels, name: str) -> bool:
-        with interrupt_stops(levels.whole):
-            try:
-                proved = levels.improve(name)
-            except KeyboardInterrupt:
-                levels.whole.interrupt()
-                proved = False
-        self._found.offsets = dict(levels.offsets)
-        if not proved:
-            self._found.stop = levels.whole.stop
-        return proved
-
-    def _value(self, name: str) -> Fraction | None:
-        return Levels(self._search(), self._base, self._found.offsets).value(name)
-
     # ---------------------------------------------------------------- limits
 
     def _reach(self, name: str, limit: Fraction) -> None:
-        """Find a schedule within a limit, starting from the one there is.
+        """Find a schedule within a limit, starting from the one there is, and hold it.
 
         Raises
         ------
@@ -285,27 +271,22 @@ class _AtPeriods:
         SolverError
             If none was found in time.
         """
-        levels = Levels(self._search(), self._base, self._found.offsets)
-        for other, earlier in self._limits.items():
-            if other == name:
-                break
-            levels.limit(other, earlier)
         bound = to_minimise(name, limit)
-        if to_minimise(name, levels.value(name)) <= bound:
-            return
-        proved = self._improved(levels, name)
-        value = levels.value(name)
-        if to_minimise(name, value) <= bound:
-            return
-        if proved:
+        proved = True
+        if to_minimise(name, self._value(name)) > bound:
+            proved = self._over_groups(name)
+        value = self._value(name)
+        if to_minimise(name, value) > bound and proved:
             raise InputError(
                 f"epsilon: {name} of {limit} cannot be had; the best possible is {value}; "
                 f"{'lower' if find_objective(name).maximised else 'raise'} it to that or beyond"
             )
-        raise SolverError(
-            f"epsilon: no schedule with {name} of {limit} was found in time, "
-            f"only one with {value}; allow more time or loosen it"
-        )
+        if to_minimise(name, value) > bound:
+            raise SolverError(
+                f"epsilon: no schedule with {name} of {limit} was found in time, "
+                f"only one with {value}; allow more time or loosen it"
+            )
+        self._held.append(_Held(name, limit, exact=False))
 
     # ---------------------------------------------------------------- weighted sums
 
@@ -313,15 +294,16 @@ class _AtPeriods:
         """Optimise a weighted sum."""
         found = self._found
         widening = bool(self._mixture.pop(CUSHION, None))
+        self._searched = self._mixture
         layered = {
-            name: price * layered_share(name, self._base)
+            name: price * find_layered(name).share(self._base)
             for name, price in self._mixture.items()
             if is_layered(name)
         }
         proved = True
         only = len(layered) == len(self._mixture) and not widening
         if layered and not self._goal.epsilon:
-            share = Fraction(1) if only else _SHARE
+            share = 1.0 if only else _SHARE
             try:
                 proved = self._by_solver(layered, share, first=None)
             except CostTooLargeError:
@@ -330,10 +312,10 @@ class _AtPeriods:
                 found.notes.append(_APPROXIMATED)
         if self._mixture and (not only or self._goal.epsilon):
             try:
-                proved = self._by_levels(MIXTURE)
+                proved = self._over_groups(MIXTURE)
             except CostTooLargeError:
                 self._searched = _simpler(self._mixture)
-                self._by_levels(MIXTURE)
+                self._over_groups(MIXTURE)
                 proved = False
                 found.notes.append(_APPROXIMATED)
         if widening:
@@ -352,21 +334,187 @@ class _AtPeriods:
         best, kept = self._mixed(), dict(self._found.offsets)
         reached = self._value(CUSHION)
         proved = True
+        held = list(self._held)
         while reached is not None:
-            levels = self._levels()
-            levels.limit(CUSHION, reached + 1)
-            proved = self._improved(levels, MIXTURE if self._mixture else CUSHION) and proved
+            self._held = [*held, _Held(CUSHION, reached + 1, exact=False)]
+            proved = self._over_groups(MIXTURE if self._mixture else CUSHION) and proved
             following = self._value(CUSHION)
             if following is not None and following <= reached:
                 break
             reached = following
             if self._mixed() < best:
                 best, kept = self._mixed(), dict(self._found.offsets)
-            if levels.whole.stopped:
+            if self._ended or self._run.budget.stopped:
                 proved = False
                 break
         self._found.offsets = kept
         return proved
+
+    # ---------------------------------------------------------------- groups of jobs
+
+    def _over_groups(self, name: str, share: float = 1.0) -> bool:
+        """Optimise an objective with what is held; return whether that is proved."""
+        if self._ended:
+            return False
+        search = Search(
+            self._instance,
+            time_limit=self._run.budget.fraction(share).remaining,
+            seed=self._run.seed,
+            workers=self._run.workers,
+        )
+        with interrupt_stops(search):
+            try:
+                proved = self._improve(search, name)
+            except KeyboardInterrupt:
+                search.interrupt()
+                proved = False
+        if not proved or search.stop is Stop.INTERRUPTED:
+            self._found.stop = search.stop
+        return proved
+
+    def _improve(self, search: Search, name: str) -> bool:
+        names = (name, *(held.name for held in self._held))
+        apart = all(each.exact or each.name == CUSHION for each in self._held)
+        grouping = group(search, self._base, names, self._searched, apart=apart)
+        before = self._found.offsets
+        parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in grouping.groups]
+        proved = True
+        if name == CUSHION:
+            proved = self._widen(grouping.groups, parts)
+        else:
+            for number, costs in enumerate(grouping.groups):
+                parts[number], whole = self._improved(costs, name, parts[number])
+                proved = proved and whole
+        named = [costs.named(part) for costs, part in zip(grouping.groups, parts, strict=True)]
+        joined = grouping.join(named)
+        self._found.offsets = {job.name: joined[job.name] for job in self._instance.jobs}
+        return proved
+
+    def _improved(self, costs: Costs, name: str, start: Offsets) -> tuple[Offsets, bool]:
+        """Optimise an objective of a group; return the schedule and whether it is proved."""
+        limits = self._limits(costs, start)
+        within = _keeps(costs, start, limits) and self._bears(costs, start)
+        answer = minimise(
+            costs, {name: 1}, limits, cushion=self._cushion, start=start if within else None
+        )
+        offsets = answer.offsets or start
+        if not answer.proved:
+            offsets = self._descended(costs, name, offsets)
+        return offsets, answer.proved
+
+    def _limits(self, costs: Costs, start: Offsets) -> dict[str, int]:
+        """Return what the earlier objectives may come to in a group, in units."""
+        limits: dict[str, int] = {}
+        for each in self._held:
+            if each.name in costs.steps:  # a cushion is no cost
+                units = costs.units(each.name, start)
+                if not each.exact and each.limit is not None:
+                    units = int(each.limit / costs.steps[each.name])
+                limits[each.name] = min(units, limits.get(each.name, units))
+        return limits
+
+    @property
+    def _cushion(self) -> int:
+        """The cushion that has to be kept."""
+        cushions = (each.limit for each in self._held if each.name == CUSHION)
+        return max(
+            (self._longest if slots is None else math.ceil(slots) for slots in cushions), default=0
+        )
+
+    @property
+    def _longest(self) -> int:
+        """A growth of bursts that fills every period."""
+        return max(job.period for job in self._instance.jobs)
+
+    def _bears(self, costs: Costs, offsets: Offsets) -> bool:
+        """Return whether a schedule of a group has the cushion that has to be kept."""
+        if not self._cushion:
+            return True
+        reached = costs.value(CUSHION, offsets)
+        return reached is None or reached >= self._cushion
+
+    def _descended(self, costs: Costs, name: str, start: Offsets) -> Offsets:
+        """Rotate the group, then move single jobs: while that is better and holds the rest."""
+        limits = self._limits(costs, start)
+        offsets = start if is_layered(name) else _rotated(costs, name, start, limits)
+        better = True
+        while better and not costs.search.stopped:
+            better = False
+            for job, moved in enumerate(costs.group.jobs):
+                if moved.fixed_offset is not None:
+                    continue
+                around = costs.around(offsets, job)
+                kept = np.flatnonzero(
+                    np.all([around[held] <= limit for held, limit in limits.items()], axis=0)
+                    & (around[name] < around[name][offsets[job]])
+                )
+                for offset in kept[np.argsort(around[name][kept], kind="stable")]:
+                    tried = (*offsets[:job], int(offset), *offsets[job + 1 :])
+                    if self._bears(costs, tried):
+                        offsets, better = tried, True
+                        break
+        return offsets
+
+    # ---------------------------------------------------------------- cushions
+
+    def _widen(self, every: Sequence[Costs], parts: list[Offsets]) -> bool:
+        """Raise the least cushion of all groups as far as it goes; return whether proved.
+
+        No group is raised above what another one cannot exceed.
+        """
+        proved = True
+        ceiling = self._longest
+        limited = False
+        for number, costs in enumerate(every):
+            high = ceiling
+            reached = costs.value(CUSHION, parts[number])
+            while reached is not None and reached < high:
+                # The first look is at the top: groups that can bear all there is are common.
+                at_top = high - reached == 1 or (limited and high == ceiling)
+                middle = high if at_top else int(reached + high + 1) // 2
+                answer = self._with_cushion(costs, middle, parts[number])
+                if answer.offsets is not None:
+                    parts[number] = answer.offsets
+                    reached = costs.value(CUSHION, answer.offsets)
+                else:
+                    proved = proved and answer.proved
+                    high = middle - 1
+                if costs.search.stopped:
+                    proved = False
+                    break
+            if reached is not None:
+                ceiling = min(ceiling, int(reached)) if limited else int(reached)
+                limited = True
+        return proved
+
+    def _with_cushion(self, costs: Costs, slots: int, start: Offsets) -> Answer:
+        """Return any schedule that has a cushion and keeps what is held."""
+        limits = self._limits(costs, start)
+        held = any(each.exact and is_layered(each.name) for each in self._held)
+        if not held or not costs.units("latency", start):  # there may be no contention at all
+            easy = without_contention(costs, slots)
+            if easy is not None and _keeps(costs, easy, limits):
+                return Answer(easy, proved=True)
+        return minimise(costs, {}, limits, cushion=slots)
+
+
+def _keeps(costs: Costs, offsets: Offsets, limits: Mapping[str, int]) -> bool:
+    return all(costs.units(name, offsets) <= limit for name, limit in limits.items())
+
+
+def _rotated(costs: Costs, name: str, start: Offsets, limits: Mapping[str, int]) -> Offsets:
+    """Return the rotation of the whole group that is best for a sum over its jobs."""
+    jobs = costs.group.jobs
+    common = math.lcm(*(job.period for job in jobs))
+    if any(job.fixed_offset is not None for job in jobs) or common > _MAX_ROTATIONS:
+        return start
+    singles = {held: limit for held, limit in limits.items() if not is_layered(held)}
+    rotations = (
+        tuple((offset + by) % job.period for job, offset in zip(jobs, start, strict=True))
+        for by in range(common)
+    )
+    allowed = (each for each in rotations if _keeps(costs, each, singles))
+    return min(allowed, key=lambda each: costs.units(name, each), default=start)
 
 
 def _simpler(prices: Mapping[str, Fraction]) -> dict[str, Fraction]:
@@ -381,7 +529,3 @@ def _simpler(prices: Mapping[str, Fraction]) -> dict[str, Fraction]:
 def _scaled(value: Fraction | None, factor: Fraction | None) -> Fraction | None:
     """Return a value in another unit; None without one."""
     return None if value is None or factor is None else value * factor
-
-
-def _scaled_block(block: Block, factor: Fraction | None) -> Block:
-    return replace(block, value=_scaled(block.value, factor), bound=_scaled(block.bound, factor))

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
-from metronome_opt.documents import make_folder, read_document, write_text
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.front import Candidate, Front, Row, nondominated
-from metronome_opt.multiobjective.goals import Exact, Run, check_reserve, make_goal
+from metronome_opt.multiobjective.front import (
+    Candidate,
+    Front,
+    FrontEvent,
+    FrontMemory,
+    Row,
+    minkowski,
+    nondominated,
+)
+from metronome_opt.multiobjective.goals import Exact, Goal, Run, check_reserve, make_goal
 from metronome_opt.multiobjective.objectives import (
     BY_NAME,
+    CUSHION,
+    STRETCH,
     as_stated,
     check_names,
     find_objective,
     to_minimise,
+    traffic,
 )
-from metronome_opt.multiobjective.partfronts import (
-    FrontEvent,
-    GroupFront,
-    Memory,
-    PartFronts,
-)
-from metronome_opt.multiobjective.stretchedfront import front_stretched
+from metronome_opt.multiobjective.partfronts import front_at_periods
+from metronome_opt.multiobjective.periods import count_choices, price_of
+from metronome_opt.multiobjective.stretchbounds import StretchBounds
+from metronome_opt.multiobjective.stretching import Comparison, keeps_to_limit, solve_stretched
+from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
-from metronome_opt.records import dump_document
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
+from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.solve import (
     check_instance,
@@ -43,7 +49,10 @@ from metronome_opt.solvers.solve import (
 from metronome_opt.verify import evaluate
 
 DEFAULT_TIME_LIMIT = 600.0
-_PROGRESS_FORMAT = "metronome-front-progress/1"
+_MAX_CHOICES = 5000
+"""Of stretches of jobs that share links, all of which are looked at for a front."""
+_SHARES = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100))
+_ENDS = 0.4  # of the time, for the ends of a front
 
 
 def pareto(
@@ -56,7 +65,7 @@ def pareto(
     epsilon: Mapping[str, Exact] | None = None,
     cushion_slots: int = 0,
     approximate: bool = False,
-    memory: Memory | None = None,
+    memory: FrontMemory | None = None,
     callback: Callable[[FrontEvent], bool | None] | None = None,
 ) -> Front:
     """Find the schedules of which none is as good as another in all of some objectives.
@@ -111,17 +120,24 @@ def pareto(
                 f"epsilon: {name} is not on the axes; the objectives are {', '.join(names)}"
             )
     check_reserve(instance, cushion_slots)
-    run = Run(make_goal(names), "auto", time_limit, seed, workers or os.cpu_count() or 1)
+    run = Run(
+        goal=make_goal(names),
+        solver="auto",
+        budget=Budget(time_limit),
+        seed=seed,
+        workers=workers or os.cpu_count() or 1,
+    )
     rows: Sequence[Row]
-    with interrupt_stops(run):
-        if "stretch" in names or instance.needs_stretch:
-            rows, complete = front_stretched(
-                instance, names, run, cushion_slots, approximate=approximate, callback=callback
+    with interrupt_stops(run.budget):
+        if STRETCH in names or instance.needs_stretch:
+            rows, complete = _front_stretched(
+                instance, names, run, cushion_slots, approximate, callback
             )
         else:
             longer = lengthen(instance, cushion_slots)
-            parts = PartFronts(longer, names, run, approximate, memory, callback)
-            schedules, complete = parts.front()
+            schedules, complete = front_at_periods(
+                longer, names, run, approximate=approximate, memory=memory, callback=callback
+            )
             rows = [(offsets, {}) for offsets in schedules]
     # The judge computes the values.
     candidates = []
@@ -134,10 +150,10 @@ def pareto(
     if whole and not kept and complete:
         raise InputError(_out_of_reach(names, whole, limits))
     bound = kept[0].values[0] if kept and complete and kept[0] is whole[0] else None
-    stop = Stop.PROVED if complete else run.stop
+    stop = Stop.PROVED if complete else run.budget.stop
     points = tuple(_schedule(instance, names[0], each, bound, run, cushion_slots) for each in kept)
     notes = () if complete else ("the front may have more points: not all was proved in time",)
-    return Front(instance, names, points, complete, stop, run.elapsed, notes)
+    return Front(instance, names, points, complete, stop, run.budget.elapsed, notes)
 
 
 def _out_of_reach(
@@ -186,123 +202,119 @@ def _schedule(
         lower_bound=stated,
         solver="auto",
         seed=run.seed,
-        runtime_s=round(run.elapsed, 6),
+        runtime_s=round(run.budget.elapsed, 6),
         versions=versions_of(find_solver("auto")),
         cushion_slots=cushion_slots,
     )
 
 
-# ------------------------------------------------------------------ going on later
+# ------------------------------------------------------------------ with stretches
 
 
-class FrontMemory:
-    """What is known of the fronts of the parts of one problem, kept in a file.
+def _front_stretched(
+    instance: Instance,
+    names: Sequence[str],
+    run: Run,
+    cushion_slots: int,
+    approximate: bool,
+    callback: Callable[[FrontEvent], bool | None] | None,
+) -> tuple[list[Row], bool]:
+    """Return offsets and stretches of the front, and whether it is proved complete.
 
-    The file is written anew after every part, with a digest of all it says. One of another problem
-    (another instance, other objectives, another reserve) is not read, nor one that was changed; the
-    first part that is kept replaces it. Schedules are judged again by whoever recalls them. That a
-    front has no others is remembered only: `notes` say so.
-
-    Parameters
-    ----------
-    path
-        The file; it and its folder are made when the first part is kept.
-    instance, objectives, cushion_slots
-        The problem, as `pareto` is given it.
+    All choices of periods are looked at, the cheapest first, but for those that bounds show to be
+    no better than what is known. Where there are too many, only the best schedules of some weighted
+    sums are found, and the front is said to be incomplete. Stretch is one of the values whether it
+    is named or not; the callback is told of every choice of periods.
     """
-
-    def __init__(
-        self, path: str | Path, instance: Instance, objectives: Sequence[str], cushion_slots: int
-    ) -> None:
-        self._path = Path(path)
-        self._problem = _digest([instance.to_dict(), list(objectives), cushion_slots])
-        self._periods = {job.name: job.period for job in instance.jobs}
-        self._notes: list[str] = []
-        self._remembered: set[str] = set()
-        self._parts = self._read() if self._path.exists() else {}
-
-    @property
-    def notes(self) -> list[str]:
-        """What the user should know of the file, a line each."""
-        count = len(self._remembered)
-        if not count:
-            return self._notes
-        parts = f"{count} parts have" if count > 1 else "1 part has"
-        note = (
-            f"{self._path}: that {parts} no further points is remembered from an earlier run, not "
-            "proved again; remove the file to prove it anew"
+    comparison = Comparison(lengthen(instance, cushion_slots), cushion_slots, tuple(names), {})
+    parts = (instance,) if CUSHION in names else components(instance)
+    fronts = []
+    complete = True
+    for part in sorted(parts, key=count_choices):
+        found, whole = _front_of(part, comparison, run, approximate, callback)
+        fronts.append(found)
+        complete = complete and whole
+    rows = [
+        (
+            {name: slot for offsets, _ in each.parts for name, slot in offsets.items()},
+            {name: slots for _, stretch in each.parts for name, slots in stretch.items()},
         )
-        return [*self._notes, note]
+        for each in minkowski(names, fronts)
+    ]
+    return rows, complete
 
-    def recall(self, part: str, jobs: Sequence[str]) -> GroupFront | None:
-        """Return what is known of a part, None if nothing is."""
-        known = self._parts.get(part)
-        if known is None or known["jobs"] != list(jobs):
-            return None
-        if known["complete"]:
-            self._remembered.add(part)
-        return GroupFront(tuple(map(tuple, known["schedules"])), known["complete"])
 
-    def keep(self, part: str, jobs: Sequence[str], front: GroupFront) -> None:
-        """Remember what was found, and write the file."""
-        self._parts[part] = {
-            "jobs": list(jobs),
-            "schedules": [list(map(int, offsets)) for offsets in front.schedules],
-            "complete": front.complete,
-        }
-        make_folder(self._path.parent)
-        document = {
-            "format": _PROGRESS_FORMAT,
-            "problem": self._problem,
-            "digest": _digest([self._problem, self._parts]),
-            "parts": self._parts,
-        }
-        write_text(self._path, dump_document(document))
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            document = read_document(self._path)
-        except InputError as error:
-            self._notes.append(f"{error}; begun anew")
-            return {}
-        if document.get("problem") != self._problem:
-            return {}
-        parts = document.get("parts")
-        if (
-            document.get("format") != _PROGRESS_FORMAT
-            or document.get("digest") != _digest([self._problem, parts])
-            or not isinstance(parts, dict)
-            or not all(self._is_front(part) for part in parts.values())
-        ):
-            self._notes.append(f"{self._path}: is not what an earlier run wrote; begun anew")
-            return {}
-        return parts
-
-    def _is_front(self, part: Any) -> bool:
-        """Return whether a part of the document is a front of jobs of the instance."""
-        if not isinstance(part, dict) or part.keys() != {"jobs", "schedules", "complete"}:
-            return False
-        jobs, schedules = part["jobs"], part["schedules"]
-        return (
-            isinstance(part["complete"], bool)
-            and isinstance(jobs, list)
-            and all(isinstance(job, str) and job in self._periods for job in jobs)
-            and isinstance(schedules, list)
-            and bool(schedules)
-            and all(self._is_schedule(jobs, offsets) for offsets in schedules)
+def _front_of(
+    part: Instance,
+    comparison: Comparison,
+    run: Run,
+    approximate: bool,
+    callback: Callable[[FrontEvent], bool | None] | None,
+) -> tuple[list[Candidate], bool]:
+    """Return the front of jobs that share links, and whether nothing is missing."""
+    first, *others = names = comparison.names
+    orders = [make_goal(order) for order in (names, (*others, first))]
+    if count_choices(part) > _MAX_CHOICES:
+        sums = [
+            make_goal([], weights={first: share, **dict.fromkeys(others, 1 - share)})
+            for share in _SHARES
+        ]
+        return nondominated(_sampled(part, comparison, run, [*orders, *sums])), False
+    # The ends first: they show much of what is between to be hopeless.
+    found = nondominated(_sampled(part, comparison, run, orders, share=_ENDS))
+    bounds = StretchBounds(part, stopped=lambda: run.budget.stopped)
+    every = [
+        slots
+        for slots in itertools.product(*(range(job.max_stretch + 1) for job in part.jobs))
+        if keeps_to_limit(part, slots)
+    ]
+    choices = [dict(zip((job.name for job in part.jobs), slots, strict=True)) for slots in every]
+    complete = True
+    for number, stretch in enumerate(sorted(choices, key=lambda each: price_of(part, each))):
+        event = FrontEvent(run.budget.elapsed, number, len(choices), len(found))
+        if callback is not None and callback(event):
+            run.budget.end(Stop.CALLBACK)
+        if run.budget.stopped:
+            return found, False
+        contention = bounds.lower_bound([(slots, slots) for slots in stretch.values()])
+        low = comparison.lower_bounds(contention, price_of(part, stretch))
+        if any(all(map(Fraction.__le__, each.values, low)) for each in found):
+            continue
+        there = comparison.at_periods(part, stretch)
+        rest = [name for name in names if name != STRETCH]
+        base = traffic(comparison.original)
+        schedules, whole = front_at_periods(there, rest, run, base=base, approximate=approximate)
+        complete = complete and whole
+        found = nondominated(
+            [*found, *(_candidate(part, comparison, offsets, stretch) for offsets in schedules)]
         )
-
-    def _is_schedule(self, jobs: Sequence[str], offsets: Any) -> bool:
-        return (
-            isinstance(offsets, list)
-            and len(offsets) == len(jobs)
-            and all(
-                type(offset) is int and 0 <= offset < self._periods[job]
-                for job, offset in zip(jobs, offsets, strict=True)
-            )
-        )
+    return found, complete
 
 
-def _digest(said: Any) -> str:
-    """Return what tells a problem, or what is known of one, from others."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+def _candidate(
+    part: Instance,
+    comparison: Comparison,
+    offsets: Mapping[str, int],
+    stretch: Mapping[str, int],
+) -> Candidate:
+    row = (dict(offsets), dict(stretch))
+    return Candidate(comparison.values(part, offsets, stretch), (row,))
+
+
+def _sampled(
+    part: Instance,
+    comparison: Comparison,
+    run: Run,
+    goals: Sequence[Goal],
+    share: float = 1.0,
+) -> list[Candidate]:
+    """Return the best schedules for some goals, in a share of the time that is left."""
+    found: list[Candidate] = []
+    each_s = run.budget.fraction(share / len(goals)).remaining
+    for goal in goals:
+        if found and run.budget.stopped:
+            break
+        mine = replace(run, goal=goal, budget=run.budget.child(each_s))
+        best = solve_stretched(part, mine, comparison.reserve)
+        found.append(_candidate(part, comparison, best.offsets, best.stretch))
+    return found

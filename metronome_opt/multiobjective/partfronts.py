@@ -14,21 +14,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, Ints
-from metronome_opt.multiobjective.costs import Costs, Offsets, group
-from metronome_opt.multiobjective.front import Candidate, minkowski, nondominated
+from metronome_opt.multiobjective.costs import Costs
+from metronome_opt.multiobjective.front import (
+    Candidate,
+    FrontEvent,
+    FrontMemory,
+    GroupFront,
+    Offsets,
+    minkowski,
+    nondominated,
+)
 from metronome_opt.multiobjective.goals import Run
-from metronome_opt.multiobjective.levels import lexicographic
-from metronome_opt.multiobjective.nondominated import Archive, Nondominated, Slope
+from metronome_opt.multiobjective.groups import group, lexicographic
+from metronome_opt.multiobjective.nondominated import Archive, Nondominated
 from metronome_opt.multiobjective.objectives import CUSHION, can_rotate, to_minimise, traffic
+from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.network.tables import domains_of
 from metronome_opt.solvers.search import Search
@@ -38,54 +45,17 @@ _MAX_SCHEDULES = 10**6
 """Of a part, for a front of three objectives."""
 
 
-@dataclass(frozen=True)
-class FrontEvent:
-    """A step of `pareto`.
-
-    Attributes
-    ----------
-    elapsed_s
-        Seconds since the call.
-    done, parts
-        How many of the parts of the instance have their fronts.
-    points
-        Schedules on the fronts of those parts.
-    """
-
-    elapsed_s: float
-    done: int
-    parts: int
-    points: int
-
-
-@dataclass(frozen=True)
-class GroupFront:
-    """Schedules of a group of which none is as good as another in everything.
-
-    Attributes
-    ----------
-    schedules
-        Offsets in the order of the jobs.
-    complete
-        Whether the group has no others.
-    """
-
-    schedules: tuple[Offsets, ...]
-    complete: bool
-
-
-class Memory(Protocol):
-    """What is known of the fronts of parts from an earlier run."""
-
-    def recall(self, part: str, jobs: Sequence[str]) -> GroupFront | None:
-        """Return what is known of a part, None if nothing is."""
-
-    def keep(self, part: str, jobs: Sequence[str], front: GroupFront) -> None:
-        """Remember what was found."""
-
-
-class PartFronts:
-    """The fronts of the parts of an instance at given periods, and that of the whole.
+def front_at_periods(
+    instance: Instance,
+    names: Sequence[str],
+    run: Run,
+    *,
+    base: Fraction | None = None,
+    approximate: bool = False,
+    memory: FrontMemory | None = None,
+    callback: Callable[[FrontEvent], bool | None] | None = None,
+) -> tuple[list[dict[str, int]], bool]:
+    """Return the schedules of a front, by job name, and whether it is proved complete.
 
     Parameters
     ----------
@@ -93,96 +63,64 @@ class PartFronts:
         With the periods, and the bursts, that count.
     names
         One to three objectives.
-    run
-        When to stop, with which seed and how many workers.
+    base
+        The traffic that latency is a share of, Mbit/s; that of the instance if left out.
     approximate, memory, callback
         As `pareto` has them.
     """
-
-    def __init__(
-        self,
-        instance: Instance,
-        names: Sequence[str],
-        run: Run,
-        approximate: bool = False,
-        memory: Memory | None = None,
-        callback: Callable[[FrontEvent], bool | None] | None = None,
-    ) -> None:
-        self._run = run
-        self._search = Search(
-            instance, time_limit=run.remaining, seed=run.seed, workers=run.workers, parent=run
-        )
-        self._names = tuple(names)
-        self._approximate = approximate
-        self._memory = memory
-        self._callback = callback
-
-    def front(self, base: Fraction | None = None) -> tuple[list[dict[str, int]], bool]:
-        """Return the schedules of the front, by job name, and whether it is proved complete.
-
-        Parameters
-        ----------
-        base
-            The traffic that latency is a share of, Mbit/s; that of the instance if left out.
-        """
-        instance = self._search.instance
-        grouping = group(instance, self._names)
-        base = traffic(instance) if base is None else base
-        every = grouping.costs(self._search, base, self._names)
-        if not every:
-            return [grouping.join([])], True
-        if len(self._names) > 2 and not self._approximate:
-            for costs in every:
-                _check_size(costs.group, self._names)
-        fronts: dict[int, list[Candidate]] = {}
-        complete = True
-        # What is left of the time goes to the large ones.
-        for number in sorted(range(len(every)), key=lambda n: len(every[n].group.jobs)):
-            found = self._part(number, every[number])
-            complete = complete and found.complete
-            fronts[number] = [self._candidate(every[number], each) for each in found.schedules]
-            self._tell(len(fronts), len(every), sum(map(len, fronts.values())))
-        whole = minkowski(self._names, [nondominated(fronts[n]) for n in range(len(every))])
-        return [grouping.join([offsets for offsets, _ in each.parts]) for each in whole], complete
-
-    def _part(self, number: int, costs: Costs) -> GroupFront:
-        """Return the front of a part, from memory if it is known."""
-        jobs = [job.name for job in costs.group.jobs]
-        known = None if self._memory is None else self._memory.recall(f"{number}", jobs)
-        if known is not None and known.complete:
-            return known
-        before = () if known is None else known.schedules
-        start = _heuristic(costs)
-        if self._search.stopped:
-            return GroupFront((*before, start), complete=False)
-        found = front_of(costs, self._names, start, before)
-        if not found.schedules:
-            found = GroupFront((*before, start), complete=False)
-        if self._memory is not None:
-            self._memory.keep(f"{number}", jobs, found)
-        return found
-
-    def _candidate(self, costs: Costs, offsets: Offsets) -> Candidate:
-        values = []
-        for name in self._names:
-            if name == CUSHION:
-                slots = costs.cushion(offsets)
-                value = None if slots is None else Fraction(slots)
-            else:
-                value = costs.value(name, offsets)
-            values.append(to_minimise(name, value))
-        return Candidate(tuple(values), ((costs.named(offsets), {}),))
-
-    def _tell(self, done: int, parts: int, points: int) -> None:
-        event = FrontEvent(self._search.elapsed, done, parts, points)
-        if self._callback is not None and self._callback(event):
-            self._run.call_off()
+    search = Search(
+        instance,
+        time_limit=run.budget.remaining,
+        seed=run.seed,
+        workers=run.workers,
+        parent=run.budget,
+    )
+    grouping = group(search, traffic(instance) if base is None else base, names)
+    every = grouping.groups
+    if not every:
+        return [grouping.join([])], True
+    if len(names) > 2 and not approximate:
+        for costs in every:
+            _check_size(costs.group, names)
+    fronts: dict[int, list[Candidate]] = {}
+    complete = True
+    # What is left of the time goes to the large ones.
+    for number in sorted(range(len(every)), key=lambda n: len(every[n].group.jobs)):
+        found = _front_of_part(f"{number}", every[number], names, memory)
+        complete = complete and found.complete
+        fronts[number] = [_candidate(every[number], names, each) for each in found.schedules]
+        points = sum(map(len, fronts.values()))
+        event = FrontEvent(search.elapsed, len(fronts), len(every), points)
+        if callback is not None and callback(event):
+            run.budget.end(Stop.CALLBACK)
+    whole = minkowski(names, [nondominated(fronts[n]) for n in range(len(every))])
+    return [grouping.join([offsets for offsets, _ in each.parts]) for each in whole], complete
 
 
-def _heuristic(costs: Costs) -> Offsets:
-    """Return a schedule that is found at once."""
-    # Not below the search: there is to be one even if no time is left.
-    return tuple(greedy.construct(Search(costs.group, time_limit=None, seed=0, workers=1)))
+def _front_of_part(
+    part: str, costs: Costs, names: Sequence[str], memory: FrontMemory | None
+) -> GroupFront:
+    """Return the front of a part, from memory if it is known."""
+    jobs = [job.name for job in costs.group.jobs]
+    known = None if memory is None else memory.recall(part, jobs)
+    if known is not None and known.complete:
+        return known
+    before = () if known is None else known.schedules
+    # Not below the search: there is to be a schedule even if no time is left.
+    start = tuple(greedy.construct(Search(costs.group, time_limit=None, seed=0, workers=1)))
+    if costs.search.stopped:
+        return GroupFront((*before, start), complete=False)
+    found = _front_of(costs, names, start, before)
+    if not found.schedules:
+        found = GroupFront((*before, start), complete=False)
+    if memory is not None:
+        memory.keep(part, jobs, found)
+    return found
+
+
+def _candidate(costs: Costs, names: Sequence[str], offsets: Offsets) -> Candidate:
+    values = (to_minimise(name, costs.value(name, offsets)) for name in names)
+    return Candidate(tuple(values), ((costs.named(offsets), {}),))
 
 
 def _check_size(part: Instance, names: Sequence[str]) -> None:
@@ -198,20 +136,10 @@ def _check_size(part: Instance, names: Sequence[str]) -> None:
 # ------------------------------------------------------------------ one part
 
 
-def front_of(
-    costs: Costs, names: Sequence[str], start: Offsets, known: Sequence[Offsets] = ()
+def _front_of(
+    costs: Costs, names: Sequence[str], start: Offsets, known: Sequence[Offsets]
 ) -> GroupFront:
-    """Return the front of a group.
-
-    Parameters
-    ----------
-    names
-        Up to three objectives at given periods.
-    start
-        Any schedule.
-    known
-        Schedules that were found before.
-    """
+    """Return the front of a group, given any schedule, and those that were found before."""
     others = tuple(name for name in names if name != CUSHION)
     if CUSHION not in names:
         return _without_cushion(costs, others, start, known, 0)
@@ -222,8 +150,8 @@ def front_of(
         part = _without_cushion(costs, others or ("latency",), start, (), cushion)
         complete = complete and part.complete
         found += part.schedules
-        reached = [costs.cushion(offsets) for offsets in part.schedules]
-        limited = [slots for slots in reached if slots is not None]
+        reached = [costs.value(CUSHION, offsets) for offsets in part.schedules]
+        limited = [int(slots) for slots in reached if slots is not None]
         cushion = min(limited) + 1 if limited else None
     return GroupFront(tuple(found), complete and cushion is None)
 
@@ -267,21 +195,9 @@ def _between(
         archive.add(values(each), each)
     if not cushion:
         _descend(costs, names, archive)
-    if len(names) == 2 and len(archive.points) > 1:
-        # The prices at which both ends cost the same, and what lies between costs at most.
-        left, right = archive.points[0][0], archive.points[-1][0]
-        prices = (left[1] - right[1], right[0] - left[0])
-        joint = costs.priced(
-            dict(zip(names, prices, strict=True)), Slope(prices, Fraction(1)).limit(archive)
-        )
-        archive.slope = Slope(prices, joint.per_unit)
-        parts.append(joint)
-    networks = [part.network for part in parts]
-    searches = [part.search for part in parts]
     if cushion:
-        networks.append(costs.bearing(cushion))
-        searches.append(costs.search)
-    proved = Nondominated(searches, networks, archive, len(names)).run()
+        parts.append(costs.bearing(cushion))
+    proved = Nondominated(parts, archive, len(names)).run()
     return tuple(offsets for _, offsets in archive.points), proved
 
 

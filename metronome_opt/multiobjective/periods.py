@@ -15,9 +15,10 @@ much is too much.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance, Job
@@ -26,7 +27,7 @@ from metronome_opt.presolve.components import components
 _FEW_STEPS = 10_000  # from the multiples that are kept, with each stretch of the next job
 _MOST_STEPS = 1_000_000
 
-Multiples = tuple[int, ...]
+_Multiples = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def choose_periods(instance: Instance, *, limit: int | None = None) -> Periods:
     return Periods(stretch, price_of(instance, stretch), proved)
 
 
-def choices(instance: Instance) -> int:
+def count_choices(instance: Instance) -> int:
     """Return how many choices of stretches there are."""
     return math.prod(job.max_stretch + 1 for job in instance.jobs)
 
@@ -100,50 +101,23 @@ def stretched(instance: Instance, stretch: Mapping[str, int]) -> Instance:
     InputError
         If a link's hyperperiod is above the limit of the instance then.
     """
-    return instance.replace(jobs=tuple(_stretched(job, stretch[job.name]) for job in instance.jobs))
-
-
-def _stretched(job: Job, stretch: int) -> Job:
-    period = job.period + stretch
-    beyond = 0 if job.current_offset is None else max(0, job.current_offset + 1 - period)
-    return job.model_copy(update={"period": period, "max_stretch": beyond})
+    jobs = []
+    for job in instance.jobs:
+        period = job.period + stretch[job.name]
+        beyond = 0 if job.current_offset is None else max(0, job.current_offset + 1 - period)
+        jobs.append(job.model_copy(update={"period": period, "max_stretch": beyond}))
+    return instance.replace(jobs=tuple(jobs))
 
 
 # ------------------------------------------------------------------ the cheapest choice
 
 
-@dataclass(frozen=True)
-class _Way:
-    """The cheapest way to some multiples, back from its last job.
-
-    Attributes
-    ----------
-    price, idle
-        Of all stretches so far: the weighted sum, scaled, and the plain one.
-    """
+class _Way(NamedTuple):
+    """The cheapest way to some multiples: weighted sum, scaled, and plain one of all stretches."""
 
     price: int
     idle: int
-    job: str = ""
-    stretch: int = 0
-    before: _Way | None = None
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        return self.price, self.idle
-
-    def then(self, job: Job, stretch: int, price: int) -> _Way:
-        """Return the way with a further job, each of whose idle slots costs so much."""
-        return _Way(self.price + stretch * price, self.idle + stretch, job.name, stretch, self)
-
-    def stretches(self) -> dict[str, int]:
-        """Return what was decided on the way."""
-        decided: dict[str, int] = {}
-        way: _Way | None = self
-        while way is not None and way.job:
-            decided[way.job] = way.stretch
-            way = way.before
-        return decided
+    stretches: tuple[int, ...]
 
 
 def _choose(part: Instance, limit: int) -> tuple[dict[str, int], bool]:
@@ -160,7 +134,7 @@ def _choose(part: Instance, limit: int) -> tuple[dict[str, int], bool]:
             f"{len(jobs)} jobs around link {show(longest)} that give every link a hyperperiod of "
             f"at most {limit} slots; allow more stretch, coarsen the slots or raise the limit"
         )
-    return best.stretches(), proved
+    return dict(zip((job.name for job in jobs), best.stretches, strict=True)), proved
 
 
 def _in_order(jobs: Sequence[Job]) -> list[Job]:
@@ -184,46 +158,35 @@ def _best_way(
     Also whether that is proved; it is not if there were more multiples than may be kept.
     """
     scale = math.lcm(*(job.period for job in jobs))
-    ways: dict[Multiples, _Way] = {(): _Way(0, 0)}
+    ways: dict[_Multiples, _Way] = {(): _Way(0, 0, ())}
     begun: tuple[str, ...] = ()
     proved = True
     for at, job in enumerate(jobs):
         links = tuple(dict.fromkeys((*begun, *job.links)))
         needed = {link for later in jobs[at + 1 :] for link in later.links}
         kept = [place for place, link in enumerate(links) if link in needed]
-        used = [link in job.links for link in links]
-        following: dict[Multiples, _Way] = {}
+        price = job.weight * scale // job.period
+        following: dict[_Multiples, _Way] = {}
         for multiples, way in ways.items():
             padded = (*multiples, *[1] * (len(links) - len(multiples)))
-            for new in _steps(way, job, scale, known):
-                joint = _joint(padded, used, job.period + new.stretch)
-                if max(joint) <= limit:
-                    left = tuple(joint[place] for place in kept)
-                    if left not in following or new.rank < following[left].rank:
-                        following[left] = new
+            for slots in range(job.max_stretch + 1):
+                new = _Way(way.price + slots * price, way.idle + slots, (*way.stretches, slots))
+                if known is not None and new[:2] >= known[:2]:
+                    break
+                joint = [
+                    math.lcm(multiple, job.period + slots) if link in job.links else multiple
+                    for multiple, link in zip(padded, links, strict=True)
+                ]
+                left = tuple(joint[place] for place in kept)
+                if max(joint, default=1) <= limit and (
+                    left not in following or new[:2] < following[left][:2]
+                ):
+                    following[left] = new
         most = max(1, most_steps // (jobs[min(at + 1, len(jobs) - 1)].max_stretch + 1))
         if len(following) > most:
             proved = False
-            ranked = sorted(following, key=lambda left: (following[left].rank, left))
+            ranked = sorted(following, key=lambda left: (following[left][:2], left))
             following = {left: following[left] for left in ranked[:most]}
         ways = following
         begun = tuple(links[place] for place in kept)
-    return min(ways.values(), key=lambda way: way.rank, default=None), proved
-
-
-def _steps(way: _Way, job: Job, scale: int, known: _Way | None) -> Iterator[_Way]:
-    """Yield a way with each stretch of a further job, as long as it is better than a known one."""
-    price = job.weight * scale // job.period
-    for stretch in range(job.max_stretch + 1):
-        new = way.then(job, stretch, price)
-        if known is not None and new.rank >= known.rank:
-            return
-        yield new
-
-
-def _joint(multiples: Multiples, used: Sequence[bool], period: int) -> Multiples:
-    """Return the multiples of the links after a job of some period has joined those it uses."""
-    return tuple(
-        math.lcm(multiple, period) if mine else multiple
-        for multiple, mine in zip(multiples, used, strict=True)
-    )
+    return min(ways.values(), key=lambda way: way[:2], default=None), proved

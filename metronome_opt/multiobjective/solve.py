@@ -7,21 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.goals import (
-    Exact,
-    Found,
-    Run,
-    check_able,
-    check_reserve,
-    make_goal,
-)
+from metronome_opt.multiobjective.goals import Exact, Found, Goal, Run, check_reserve, make_goal
+from metronome_opt.multiobjective.objectives import BY_NAME
 from metronome_opt.multiobjective.offsets import solve_offsets
 from metronome_opt.multiobjective.stretching import solve_stretched
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.result import Level, Result
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
-from metronome_opt.solvers.registry import Solver, find_solver
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.registry import SOLVERS, Solver, find_solver
 from metronome_opt.solvers.search import Callback
 from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
@@ -105,7 +101,7 @@ def solve(
     chosen = find_solver(solver)
     check_numbers(time_limit, seed, workers)
     goal = make_goal(objectives, tolerance, weights, epsilon, strict=strict)
-    check_able(chosen, goal, stretching=instance.needs_stretch)
+    _check_able(chosen, goal, stretching=instance.needs_stretch)
     check_reserve(instance, cushion_slots)
     able = any(job.max_stretch for job in instance.jobs)
     stretching = ("stretch" in goal.names and able) or instance.needs_stretch
@@ -117,7 +113,7 @@ def solve(
     run = Run(
         goal=goal,
         solver=solver,
-        time_limit=time_limit,
+        budget=Budget(time_limit),
         seed=seed,
         workers=workers or os.cpu_count() or 1,
         callback=callback,
@@ -131,6 +127,44 @@ def solve(
             found.levels.insert(place, Level("stretch", Fraction(0), proved=True))
             found.bound = found.bound if place else Fraction(0)
     return _result(instance, found, run, cushion_slots)
+
+
+def _check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
+    """Refuse a goal that a solver cannot reach for, and name those that can.
+
+    `stretching` says whether jobs have to be stretched, asked for or not.
+    """
+    if _can(solver, goal, stretching):
+        return
+    able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
+    wish = ", ".join(dict.fromkeys((*goal.names, *(["stretch"] if stretching else []))))
+    extra = [
+        word
+        for word, given in (
+            ("tolerance", goal.tolerance),
+            ("epsilon", goal.epsilon),
+            ("strict", goal.strict),
+        )
+        if given
+    ]
+    raise InputError(
+        f"objectives: {wish}{' with ' + ' and '.join(extra) if extra else ''}: solver "
+        f"{solver.name} cannot; it optimises {', '.join(solver.objectives)}"
+        f"{' and holds ' + ', '.join(solver.holds) if solver.holds else ' alone'}; "
+        f"those that can: {', '.join(able) or 'none'}"
+    )
+
+
+def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
+    held = () if goal.prices else goal.objectives if goal.strict else goal.objectives[:-1]
+    added = [name for name in goal.names if name not in BY_NAME]
+    return (
+        set(goal.names) <= {*solver.objectives, *added}
+        and ("stretch" in solver.objectives or not stretching)
+        and set(held) <= {*solver.holds, *added}
+        # What holds costs at any value knows costs of any kind.
+        and (solver.limits or not (goal.tolerance or goal.epsilon or added))
+    )
 
 
 def _single(instance: Instance, result: Result) -> Result:
@@ -155,7 +189,7 @@ def _result(instance: Instance, found: Found, run: Run, cushion_slots: int) -> R
     """Let the judge compute every value of what was found."""
     stretch = {job.name: found.stretch.get(job.name, 0) for job in instance.jobs}
     offsets = {job.name: found.offsets[job.name] for job in instance.jobs}
-    runtime = run.elapsed
+    runtime = run.budget.elapsed
     evaluation = evaluate(instance, offsets, stretch, longer=cushion_slots)
     # A schedule states the six objectives, that of the bound first; others are in the levels alone.
     optimised = found.levels[0].name if found.levels else run.goal.objectives[0]

@@ -21,7 +21,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import networkx as nx
@@ -38,24 +37,9 @@ Box = Sequence[tuple[int, int]]  # per job the least and the most stretch
 _Extra = list[list[int]]  # per burst of the one job and of the other, what a common slot costs
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """What two jobs cost each other at their best mutual offset.
-
-    Attributes
-    ----------
-    values
-        Weight x Mbit/s, ascending.
-    ranks
-        Shape (stretches of the one, stretches of the other): places in `values`.
-    """
-
-    values: tuple[Fraction, ...]
-    ranks: Ints
-
-    def min(self, ones: slice, others: slice) -> Fraction:
-        """Return the least that some stretches cost."""
-        return self.values[int(self.ranks[ones, others].min())]
+_Cost = NDArray[np.object_]
+"""What two jobs cost each other at their best mutual offset, weight x Mbit/s, as exact fractions:
+shape (stretches of the one, stretches of the other)."""
 
 
 class StretchBounds:
@@ -71,8 +55,8 @@ class StretchBounds:
     Attributes
     ----------
     estimates
-        Per pair of jobs that may cost each other something, both ways round: what they do, shape
-        (stretches of the one, stretches of the other).
+        Per pair of jobs that may cost each other something: what they do, shape (stretches of the
+        one, stretches of the other).
     """
 
     def __init__(self, instance: Instance, *, stopped: Callable[[], bool]) -> None:
@@ -82,8 +66,8 @@ class StretchBounds:
             for link in instance.links
             if sum(job.peak * job.links.get(link.name, 0) for job in self._jobs) > link.capacity
         ]
-        self._whole: dict[tuple[int, int], _Pair] = {}
-        self._on: dict[str, dict[tuple[int, int], _Pair]] = {link.name: {} for link in self._links}
+        self._whole: dict[tuple[int, int], _Cost] = {}
+        self._on: dict[str, dict[tuple[int, int], _Cost]] = {link.name: {} for link in self._links}
         self.estimates: dict[tuple[int, int], NDArray[np.float64]] = {}
         for (i, one), (j, other) in itertools.combinations(enumerate(self._jobs), 2):
             links = [link for link in self._links if _may_meet(one, other, link)]
@@ -91,14 +75,13 @@ class StretchBounds:
             if whole is None:
                 continue
             self._whole[i, j] = whole
-            self.estimates[i, j] = np.array([float(value) for value in whole.values])[whole.ranks]
-            self.estimates[j, i] = self.estimates[i, j].T
+            self.estimates[i, j] = whole.astype(np.float64)
             for link in links:
                 alone = whole if len(links) == 1 else _pair_on(one, other, [link], stopped)
                 if alone is not None:
                     self._on[link.name][i, j] = alone
 
-    def floor(self, box: Box) -> Fraction:
+    def lower_bound(self, box: Box) -> Fraction:
         """Return a lower bound of the contention at all stretches of a box."""
         alone, apart = Fraction(0), Fraction(0)
         for link in self._links:
@@ -114,9 +97,7 @@ class StretchBounds:
 
     def estimate(self, stretch: Sequence[int]) -> float:
         """Return about the contention at some stretches, but for what jobs cost by themselves."""
-        return sum(
-            float(cost[stretch[i], stretch[j]]) for (i, j), cost in self.estimates.items() if i < j
-        )
+        return sum(float(cost[stretch[i], stretch[j]]) for (i, j), cost in self.estimates.items())
 
 
 def _load(link: Link, users: Sequence[tuple[Job, int]]) -> Fraction:
@@ -130,10 +111,10 @@ def _load(link: Link, users: Sequence[tuple[Job, int]]) -> Fraction:
     return total
 
 
-def _tree(pairs: Mapping[tuple[int, int], _Pair], box: Box) -> Fraction:
+def _tree(pairs: Mapping[tuple[int, int], _Cost], box: Box) -> Fraction:
     """Return what the pairs along a most expensive spanning forest cost at least."""
     slices = [slice(low, high + 1) for low, high in box]
-    worth = {(i, j): pair.min(slices[i], slices[j]) for (i, j), pair in pairs.items()}
+    worth = {(i, j): cost[slices[i], slices[j]].min() for (i, j), cost in pairs.items()}
     joined = nx.utils.UnionFind(range(len(box)))
     total = Fraction(0)
     for i, j in sorted((pair for pair in worth if worth[pair]), key=lambda pair: -worth[pair]):
@@ -162,7 +143,7 @@ def _may_meet(one: Job, other: Job, link: Link) -> bool:
 
 def _pair_on(
     one: Job, other: Job, links: Sequence[Link], stopped: Callable[[], bool]
-) -> _Pair | None:
+) -> _Cost | None:
     """Return what two jobs cost each other on some links that both use, all at one mutual offset.
 
     None where there are too many stretches to look at, or no time for it.
@@ -171,15 +152,14 @@ def _pair_on(
     if math.prod(shape) > _MAX_CELLS:
         return None
     extra = _extra(one, other, links)
-    cells: list[Fraction] = []
-    for mine, its in itertools.product(*map(range, shape)):
+    cells = np.empty(shape, dtype=object)
+    for mine, its in np.ndindex(shape):
         if stopped():
             return None
-        cells.append(_best_offset_cost(one, other, one.period + mine, other.period + its, extra))
-    values = sorted(set(cells))
-    place = {value: rank for rank, value in enumerate(values)}
-    ranks = np.array([place[cell] for cell in cells], dtype=np.int64).reshape(shape)
-    return _Pair(tuple(values), ranks)
+        cells[mine, its] = _best_offset_cost(
+            one, other, one.period + mine, other.period + its, extra
+        )
+    return cells
 
 
 def _extra(one: Job, other: Job, links: Sequence[Link]) -> _Extra:

@@ -30,7 +30,7 @@ from metronome_opt.compatible.choices import (
     most_stretch,
 )
 from metronome_opt.compatible.choose import choose
-from metronome_opt.compatible.decide import Decider
+from metronome_opt.compatible.decider import Decider
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve import simplify_links

@@ -122,31 +122,3 @@ def test_exact_solvers_agree_where_not_everything_can_be_tried(seed: int) -> Non
             assert found.proved
             costs.add(found.cost)
         assert len(costs) == 1
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_deciding_drawn_from_seeds(seed: int) -> None:
-    draw = Random(seed)
-    for _ in range(25):
-        check_all_decide(draw, ["search", "cpsat", "milp", "greedy"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-def test_choosing_drawn_from_seeds(seed: int) -> None:
-    draw = Random(seed)
-    for _ in range(25):
-        check_all_choose(draw, ["search", "milp", "greedy"])
-    for _ in range(8):
-        check_all_choose(draw, ["auto", "cpsat"])
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", range(2))
-def test_two_hundred_problems(seed: int) -> None:
-    draw = Random(1000 + seed)
-    for _ in range(200):
-        check_all_decide(draw, ["search", "cpsat", "milp", "greedy"])
-        check_all_choose(draw, ["search", "milp", "greedy"])
-        check_all_choose(draw, ["auto"])

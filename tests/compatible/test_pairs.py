@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from metronome_opt.compatible.choices import at_periods, load
-from metronome_opt.compatible.decide import Pairs
+from metronome_opt.compatible.decider import Pairs
 from metronome_opt.instance import Job
 from tests.builders import job, network
 from tests.compatible.cases import fits, tiny_instance

@@ -10,8 +10,8 @@ import pytest
 
 from metronome_opt.compatible import Choice, Choices, Reason, Refutation
 from metronome_opt.compatible.choices import Task
-from metronome_opt.compatible.decide import Decider, Pairs, core
-from metronome_opt.compatible.master import CpsatMaster, MilpMaster
+from metronome_opt.compatible.choose import CpsatMaster, MilpMaster
+from metronome_opt.compatible.decider import Decider, Pairs, core
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.budget import Budget
 from tests.builders import job, network

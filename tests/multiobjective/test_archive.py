@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import product
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.multiobjective.nondominated import Archive, Slope
+from metronome_opt.multiobjective.nondominated import Archive
 from tests.tiers import examples
 
 MAX = 5
@@ -31,9 +30,9 @@ def accepted(found: Sequence[Point], limits: Point) -> list[Point]:
 
 
 @st.composite
-def archives(draw: st.DrawFn, most_criteria: int = 3) -> tuple[Archive, list[Point]]:
+def archives(draw: st.DrawFn) -> tuple[Archive, list[Point]]:
     """Draw an archive of one to three criteria, and what it was offered one after the other."""
-    criteria = draw(st.integers(min(2, most_criteria - 1), most_criteria))
+    criteria = draw(st.integers(1, 3))
     limits = draw(st.tuples(*[st.integers(0, MAX)] * criteria))
     found = draw(st.lists(st.tuples(*[st.integers(0, MAX + 1)] * criteria), max_size=8))
     archive = Archive(limits)
@@ -64,41 +63,6 @@ def test_limits_are_as_tight_as_they_can_be(
     above = [point for point in accepted(found, archive.max) if covers(low, point)]
     largest = [max(column) for column in zip(*above, strict=True)] if above else None
     assert archive.limits(low) == largest
-
-
-@given(archives(most_criteria=2), st.data())
-@examples(100)
-def test_a_slope_leaves_out_nothing_that_is_accepted(
-    drawn: tuple[Archive, list[Point]], data: st.DataObject
-) -> None:
-    archive, found = drawn
-    if len(archive.max) != 2:
-        return
-    prices = data.draw(st.tuples(st.integers(0, 7), st.integers(0, 7)))
-    slope = Slope(prices, data.draw(st.fractions(Fraction(1, 3), 3, max_denominator=3)))
-    archive.slope = slope
-    everything = accepted(found, archive.max)
-    low = data.draw(st.tuples(st.integers(0, MAX), st.integers(0, MAX)))
-    limits = archive.limits((*low, slope.units(low)))
-    for point in everything:
-        if covers(low, point):
-            assert limits is not None
-            assert covers((*point, slope.units(point)), tuple(limits))
-    if everything:
-        rows = np.array([(*point, slope.units(point)) for point in everything], dtype=np.int64)
-        assert archive.promising(rows).all()
-
-
-def test_a_slope_rules_out_what_single_limits_allow() -> None:
-    archive = Archive((10, 10), slope=Slope((1, 1), Fraction(1)))
-    for point in ((0, 10), (4, 4), (10, 0)):
-        archive.offer((*point, sum(point)), point)
-    # Between its neighbours a point costs at most 3 + 9 or 9 + 3.
-    assert archive.limits((1, 1, 2)) == [9, 9, 12]
-    rows = np.array([(3, 9, 12), (3, 9, 13), (4, 4, 8), (9, 3, 12)])
-    assert list(archive.promising(rows)) == [True, False, False, True]
-    assert archive.limits((1, 5, 6)) == [3, 9, 12]
-    assert archive.limits((4, 4, 8)) is None
 
 
 def test_one_criterion_must_become_less_and_what_is_held_is_kept() -> None:

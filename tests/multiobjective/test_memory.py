@@ -11,8 +11,7 @@ import pytest
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import Front, pareto
-from metronome_opt.multiobjective.pareto import FrontMemory
-from metronome_opt.multiobjective.partfronts import GroupFront
+from metronome_opt.multiobjective.front import FrontMemory, GroupFront
 from tests.builders import job, network
 
 NAMES = ("contention", "latency")

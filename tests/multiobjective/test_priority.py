@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import solve
-from metronome_opt.schedule import Status
 from metronome_opt.verify import Evaluation, check, evaluate
 from tests.builders import job, network
 from tests.multiobjective.enumeration import contested, cost, costs, evaluations
@@ -78,22 +76,3 @@ def test_a_hundred_times_the_weight_is_not_priority_at_any_price() -> None:
     strict = solve(instance, strict=True, workers=1)
     assert strict.objective == apart.contention
     assert [level.value for level in strict.levels] == [0, Fraction(51 * 2, 4)]
-
-
-@given(contested())
-@examples(30)
-def test_weights_that_outweigh_everything_serve_the_heaviest_if_that_can_be(
-    drawn: Instance,
-) -> None:
-    # In a hyperperiod a lighter job cannot lack more than it sends in every slot; a heaviest one
-    # lacks 1 Mbit/s in one slot, or nothing.
-    hyperperiod = math.lcm(*drawn.hyperperiods.values())
-    worst = sum(10 * each.peak * flows for each in drawn.jobs for flows in each.links.values())
-    instance = of_classes(drawn, (hyperperiod * worst + 1, 10, 1))
-    can_be = any(heaviest_unserved(instance, each.unserved) == 0 for each in evaluations(instance))
-    result = solve(instance, workers=1)
-    assert result.status is Status.OPTIMAL
-    assert (heaviest_unserved(instance, result.evaluation.unserved) == 0) == can_be
-    # The same is known from the heaviest alone: all others give way to them.
-    alone = solve(of_classes(drawn, (1, 0, 0)), workers=1)
-    assert (alone.objective == 0) == can_be

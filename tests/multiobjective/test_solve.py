@@ -16,7 +16,6 @@ from metronome_opt.schedule import Status
 from metronome_opt.verify import check
 from tests.builders import job, network
 from tests.multiobjective.enumeration import (
-    AT_GIVEN_PERIODS,
     ORDERS,
     allowed,
     contested,
@@ -124,46 +123,3 @@ def test_any_solver_knows_latency(solver: str, names: list[str]) -> None:
         assert costs(result.levels)[0] >= best[0]
         assert not any(level.proved for level in result.levels)
     assert costs(result.levels) == final(result, names)
-
-
-@given(contested(), ORDERS)
-@examples(25)
-def test_the_first_level_is_what_the_objective_alone_comes_to(
-    instance: Instance, names: list[str]
-) -> None:
-    several, alone = (
-        solve(instance, objectives=chosen, workers=1) for chosen in (names, names[:1])
-    )
-    assert several.levels[0] == alone.levels[0]
-    assert several.lower_bound == alone.lower_bound
-
-
-@given(contested(most_schedules=80), st.permutations(AT_GIVEN_PERIODS), Shares, Shares)
-@examples(15)
-def test_more_tolerance_never_makes_the_next_objective_worse(
-    instance: Instance, names: list[str], one: Fraction, other: Fraction
-) -> None:
-    tight, loose = (
-        solve(instance, objectives=names[:2], tolerance={names[0]: share}, workers=1).levels
-        for share in sorted((one, other))
-    )
-    assert costs(loose)[0] == costs(tight)[0]
-    assert costs(loose)[1] <= costs(tight)[1]
-
-
-def test_groups_that_share_nothing_are_added_up() -> None:
-    # a and b cannot avoid to meet in 1 slot of 4, 20 over; c and d can. e, fixed, counts nothing.
-    instance = network(
-        job("a", 4, (0, 2, 60), weight=3),
-        job("b", 4, (0, 3, 60), weight=2),
-        job("c", 4, (0, 2, 60), links={"other": 1}, current_offset=1),
-        job("d", 4, (0, 2, 60), links={"other": 1}, current_offset=2),
-        job("e", 4, (0, 2, 60), links={}, weight=0, fixed_offset=3),
-        other=100,
-    )
-    names = ["contention", "moves", "wait"]
-    result = solve(instance, objectives=names, workers=1)
-    # It is cheapest if b (weight 2) waits 1 slot. One of c and d has to move: they are at 0 and 2,
-    # which is 2 slots to wait, or at 1 and 3.
-    assert [level.value for level in result.levels] == [10, 1, 2 + 2]
-    assert all(level.proved for level in result.levels)

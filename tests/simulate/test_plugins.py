@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_profile import write
-from tests.cli.test_simulate import SCENARIO
+from tests.cli.simulating import SCENARIO
 
 TOY = '''
 from metronome_opt.scenario import Work
@@ -64,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
         "[metronome_opt.draws]\ntwins = toy:Twins\n"
     )
     (tmp_path / "pairs.yaml").write_text(STUDY)
-    write(tmp_path / "pair.yaml", SCENARIO)
+    (tmp_path / "pair.yaml").write_text(json.dumps(SCENARIO))
     return tmp_path
 
 

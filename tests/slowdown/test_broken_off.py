@@ -80,11 +80,3 @@ def test_little_time_is_enough_for_an_answer(seconds: float) -> None:
     result = solve(ALTERNATING, time_limit=seconds, workers=1)
     assert time.process_time() - began < seconds + 5
     assert_sound(result)
-
-
-def test_a_callback_that_wants_more_changes_nothing() -> None:
-    heard: list[Event] = []
-    result = solve(ALTERNATING, time_limit=None, workers=1, callback=heard.append)
-    assert tuple(heard) == result.trajectory
-    assert result.stop is Stop.FINISHED
-    assert gated_jobs(result) == "a b"

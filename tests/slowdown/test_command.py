@@ -13,7 +13,7 @@ import pytest
 from metronome_opt.__main__ import main
 from metronome_opt.instance import Instance, write_instance
 from metronome_opt.schedule import read_schedule
-from tests.slowdown.cases import ALTERNATING, APART, TIGHT
+from tests.slowdown.cases import ALTERNATING, TIGHT
 
 Captured = pytest.CaptureFixture[str]
 
@@ -96,12 +96,6 @@ def test_a_short_limit_is_not_used_up_by_loading(tmp_path: Path) -> None:
     assert "2 of 2 jobs gated" in done.stdout
 
 
-def test_solve_says_that_nobody_is_gated(tmp_path: Path, capsys: Captured) -> None:
-    lines = solved(capsys, file_of(APART, tmp_path))
-    assert any("0 of 2 jobs gated" in line for line in lines)
-    assert all("free" in row for row in lines if row.startswith(("a ", "b ")))
-
-
 def test_a_false_time_is_found(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(ALTERNATING, tmp_path), tmp_path / "schedule.json"
     solved(capsys, path, "--output", str(out))
@@ -112,10 +106,3 @@ def test_a_false_time_is_found(tmp_path: Path, capsys: Captured) -> None:
     said = capsys.readouterr().err
     assert "expected_ms.b: stated 199, but it takes 200 ms at least" in said
     assert "objectives.slowdown: stated " in said
-
-
-def test_contention_is_printed_as_ever(tmp_path: Path, capsys: Captured) -> None:
-    lines = solved(capsys, file_of(ALTERNATING, tmp_path), "--objectives", "contention")
-    assert lines[0].startswith("auto: optimal, contention 0, lower bound 0")
-    assert any(line.startswith("score mean") for line in lines)
-    assert not any("gated" in line for line in lines)

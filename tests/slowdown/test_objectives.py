@@ -92,10 +92,7 @@ def test_slowdown_may_be_named() -> None:
     ("asked", "message"),
     [
         ({"objectives": ("slowdown", "contention")}, "slowdown stands alone; leave the others out"),
-        ({"objectives": ["wait", "slowdown"]}, "slowdown stands alone; leave the others out"),
         ({"objectives": "slowdown"}, "objectives: must be a list of names, got 'slowdown'"),
-        ({"objectives": ()}, "objectives: none given"),
-        ({"objectives": ("slow",)}, "objectives: 'slow' is not known"),
         (
             {"solver": "cpsat", "objectives": ("slowdown",)},
             "cpsat does not know slowdown; use auto",
@@ -108,11 +105,9 @@ def test_slowdown_may_be_named() -> None:
         ({"objectives": ("slowdown",), "epsilon": {"wait": 1}}, "slowdown: knows no tolerance"),
         ({"objectives": ("slowdown",), "strict": True}, "slowdown: knows no tolerance"),
         ({"stretch_limit": -1}, "stretch_limit: must be at least 0, got '-1'"),
-        ({"stretch_limit": "-5%"}, "stretch_limit: must be at least 0"),
         ({"stretch_limit": "some"}, "stretch_limit: must be an exact number .* got 'some'"),
         ({"stretch_limit": 0.2}, r"stretch_limit: must be an exact number .* got 0\.2"),
         ({"stretch_limit": True}, "stretch_limit: must be an exact number"),
-        ({"stretch_limit": "1e400"}, "40 digits or fewer"),
         ({"stretch_limit": "5%", "objectives": ("contention",)}, "stretch_limit: is for slowdown"),
         ({"stretch_limit": "5%", "solver": "greedy"}, "solver: greedy does not know slowdown"),
         ({"stretch_limit": "5%", "strict": True}, "slowdown: knows no tolerance"),
@@ -120,11 +115,9 @@ def test_slowdown_may_be_named() -> None:
         ({"sharing": "fair", "objectives": ("contention",)}, "sharing: "),
         ({"sharing": "tcp", "solver": "greedy"}, "solver: greedy does not know slowdown"),
         ({"cushion_slots": 41}, "cushion_slots: 41 is more than any burst can grow"),
-        ({"cushion_slots": -1}, "cushion_slots: must be a number of slots from 0 on"),
         ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on"),
         ({"workers": 0}, "workers: must be from 1"),
         ({"seed": -1}, "seed: must be at least 0"),
-        ({"solver": "best"}, "solver: 'best' is not known"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_line(asked: dict[str, Any], message: str) -> None:

@@ -78,19 +78,6 @@ def test_events_are_counted_by_beginnings_and_ends() -> None:
     assert Player(ALTERNATING, FAIR).events == 50 * 2 * 2 * 2
 
 
-def test_gated_jobs_that_are_apart_stay_apart() -> None:
-    player = Player(TWINS, FAIR, jitter=0.0)
-    assert exactly(player, Plan({"a": 0, "b": 10}, {"a": 20, "b": 20})) == [1, 1]
-    # Slots that lie further apart than the job needs.
-    assert exactly(player, Plan({"a": 0, "b": 10}, {"a": 25, "b": 25})) == [1.25, 1.25]
-
-
 def test_a_job_that_ends_no_iteration_takes_the_whole_play() -> None:
     stuck = network(job("a", 20, (0, 1, 10_000)), capacity=1)
     assert exactly(Player(stuck, FAIR, jitter=0.0), Plan({"a": 0})) == [50]
-
-
-def test_a_play_is_the_same_again() -> None:
-    player = Player(NESTED, plays(0, 1))
-    first = player.slowdowns(Plan(NESTED.unshifted))
-    assert np.array_equal(first, player.slowdowns(Plan(NESTED.unshifted)))

@@ -183,16 +183,6 @@ def test_a_job_that_is_more_than_its_link_carries_is_slow_alone() -> None:
     assert result.status is Status.FEASIBLE
 
 
-def test_jobs_that_weigh_nothing_are_treated_alike() -> None:
-    weightless = ALTERNATING.replace(
-        jobs=tuple(each.model_copy(update={"weight": 0}) for each in ALTERNATING.jobs)
-    )
-    result = least(weightless)
-    assert_sound(result)
-    assert gated_jobs(result) == "a b"
-    assert 1 <= (result.objective or 0) < NEARLY_ALONE
-
-
 def test_two_fixed_jobs_that_meet_are_not_both_gated() -> None:
     fixed = ALTERNATING.replace(
         jobs=tuple(each.model_copy(update={"fixed_offset": 0}) for each in ALTERNATING.jobs)

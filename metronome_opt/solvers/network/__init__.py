@@ -1,6 +1,5 @@
 """A block as a cost network: what each link costs, as a table over the offsets of its jobs."""
 
-from metronome_opt.solvers.network.agree import agree, hopeless
 from metronome_opt.solvers.network.condition import condition
 from metronome_opt.solvers.network.eliminate import Eliminated, decide, eliminate
 from metronome_opt.solvers.network.model import Cost, Network
@@ -10,11 +9,9 @@ __all__ = [
     "Cost",
     "Eliminated",
     "Network",
-    "agree",
     "build",
     "condition",
     "decide",
     "eliminate",
-    "hopeless",
     "turned",
 ]

@@ -11,14 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.solvers.network.relation import (
-    Relation,
-    TooManyRowsError,
-    floors,
-    join,
-    nondominated,
-    without,
-)
+from metronome_opt.multiobjective.relations import Relation, TooManyRowsError
 from tests.tiers import examples
 
 SIZES = (2, 3, 1, 4)  # offsets of four jobs
@@ -61,6 +54,7 @@ def relations(draw: st.DrawFn, criteria: int, gone: int = 9, least_jobs: int = 0
     priced = st.tuples(spots, st.tuples(*[value] * criteria), st.integers(0, 5))
     drawn = draw(st.lists(priced, max_size=12))
     return Relation(
+        SIZES,
         tuple(jobs),
         table([spot for spot, _, _ in drawn], len(jobs)),
         table([costs for _, costs, _ in drawn], criteria),
@@ -99,19 +93,19 @@ def test_rows_that_agree_are_joined_and_their_costs_added(one: Relation, other: 
         for (mine, price, chosen), (its, its_price, its_chosen) in product(rows(one), rows(other))
         if all(mine[job] == its[job] for job in mine.keys() & its.keys())
     ]
-    found = join(one, other, SIZES, UNLIMITED)
+    found = one.join(other, UNLIMITED)
     assert set(found.scope) == {*one.scope, *other.scope}
     assert in_any_order(rows(found)) == in_any_order(expected)
     if expected:
         with pytest.raises(TooManyRowsError):
-            join(one, other, SIZES, len(expected) - 1)
-    assert len(join(one, other, SIZES, len(expected))) == len(expected)
+            one.join(other, len(expected) - 1)
+    assert len(one.join(other, len(expected))) == len(expected)
 
 
 @given(relations(2), relations(3))
 @examples(150)
 def test_floors_are_the_least_of_each_cost_beside_a_row(wider: Relation, other: Relation) -> None:
-    least, known = floors(wider, other, SIZES)
+    least, known = wider.least_beside(other)
     for row, (places, _, _) in enumerate(rows(wider)):
         beside = [
             costs
@@ -127,7 +121,7 @@ def test_floors_are_the_least_of_each_cost_beside_a_row(wider: Relation, other: 
 @examples(200)
 def test_the_nondominated_rows_of_each_place_are_kept(drawn: tuple[int, Relation]) -> None:
     criteria, relation = drawn
-    found = nondominated(relation, SIZES, criteria)
+    found = relation.nondominated(criteria)
     kept = rows(found)
     assert undominated(rows(relation), criteria) == undominated(kept, criteria)
     # Of rows that are as good in what counts one is enough.
@@ -156,7 +150,7 @@ def test_a_job_is_taken_out_and_where_it_was_is_kept(
         )
         for places, costs, chosen in rows(relation)
     ]
-    found = without(relation, job, SIZES, criteria)
+    found = relation.without(job, criteria)
     assert found.scope == tuple(other for other in relation.scope if other != job)
     assert undominated(rows(found), criteria) == undominated(moved, criteria)
     assert all(row in moved for row in rows(found))

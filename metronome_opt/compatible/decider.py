@@ -40,17 +40,11 @@ Forbidden = tuple[tuple[int, int], ...]
 
 
 class Pairs:
-    """The pairs of an instance that cannot burst at once, and what keeps them apart.
-
-    Parameters
-    ----------
-    cushion_slots
-        By how many slots bursts are longer.
-    """
+    """The pairs of an instance that cannot burst at once, and what keeps them apart."""
 
     def __init__(self, instance: Instance, cushion_slots: int = 0) -> None:
         self._instance = instance
-        self.cushion_slots = cushion_slots
+        self._cushion_slots = cushion_slots
 
     @cached_property
     def impossible(self) -> tuple[int, ...]:
@@ -92,7 +86,7 @@ class Pairs:
     def _ranges(self, one: Job, other: Job, link: str, capacity: int) -> Iterator[tuple[int, int]]:
         for p, q in itertools.product(one.phases, other.phases):
             if p.rate * one.links[link] + q.rate * other.links[link] > capacity:
-                before, after = q.length + self.cushion_slots, p.length + self.cushion_slots
+                before, after = q.length + self._cushion_slots, p.length + self._cushion_slots
                 yield p.start - q.start - before + 1, before + after - 1
 
 
@@ -232,16 +226,6 @@ def refute_hyperperiod(instance: Instance, periods: Mapping[str, int]) -> Refuta
                     kept = less
             return Refutation(Reason.HYPERPERIOD, kept)
     return None
-
-
-def pose(task: Task, periods: Mapping[str, int]) -> Instance | Decision:
-    """Return the instance whose contention is to be 0, or the answer if it has none."""
-    if not periods:
-        return Decision(offsets={})
-    long = refute_hyperperiod(task.instance, periods)
-    if long is not None:
-        return Decision(refutation=long)
-    return simplify_links(at_periods(task.instance, periods, task.cushion_slots)).instance
 
 
 def search_offsets(instance: Instance, budget: Budget, looks: int | None = None) -> Decision:

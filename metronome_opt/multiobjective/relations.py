@@ -12,17 +12,16 @@ Journal of Heuristics 12 (2006), 307-328.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.solvers.network.model import Network
+from metronome_opt.solvers.network import Network
 
 Mask = NDArray[np.bool_]
-Promise = Callable[[Ints], Mask]
 _MOST_KEYS = 2**62
 
 
@@ -36,6 +35,8 @@ class Relation:
 
     Attributes
     ----------
+    sizes
+        How many offsets each job has, in the scope or not.
     scope
         The jobs that are still to be agreed upon.
     places
@@ -46,6 +47,7 @@ class Relation:
         The jobs that were eliminated, and where in their domains they are, shape (rows, jobs gone).
     """
 
+    sizes: tuple[int, ...]
     scope: tuple[int, ...]
     places: Ints
     costs: Ints
@@ -57,17 +59,84 @@ class Relation:
 
     def kept(self, mask: Mask | Ints) -> Relation:
         """Return some of the rows."""
-        return Relation(
-            self.scope, self.places[mask], self.costs[mask], self.gone, self.chosen[mask]
+        return replace(
+            self, places=self.places[mask], costs=self.costs[mask], chosen=self.chosen[mask]
         )
 
-    def keys(self, jobs: Sequence[int], sizes: Sequence[int]) -> Ints:
+    def join(self, other: Relation, most_rows: int) -> Relation:
+        """Return all rows of both that agree on the jobs that they share; costs are added.
+
+        Raises
+        ------
+        TooManyRowsError
+            If that makes more than `most_rows`.
+        """
+        common = [job for job in self.scope if job in other.scope]
+        mine, theirs = self._keys(common), other._keys(common)
+        order = np.argsort(theirs, kind="stable")
+        ranked = theirs[order]
+        first = np.searchsorted(ranked, mine, side="left")
+        count = np.searchsorted(ranked, mine, side="right") - first
+        rows = int(count.sum())
+        if rows > most_rows:
+            raise TooManyRowsError
+        left = np.repeat(np.arange(len(self)), count)
+        within = np.arange(rows) - np.repeat(np.cumsum(count) - count, count)
+        right = order[np.repeat(first, count) + within]
+        new = [column for column, job in enumerate(other.scope) if job not in common]
+        return Relation(
+            self.sizes,
+            (*self.scope, *(other.scope[column] for column in new)),
+            np.concatenate([self.places[left], other.places[right][:, new]], axis=1),
+            self.costs[left] + other.costs[right],
+            (*self.gone, *other.gone),
+            np.concatenate([self.chosen[left], other.chosen[right]], axis=1),
+        )
+
+    def least_beside(self, other: Relation) -> tuple[Ints, Mask]:
+        """Return what `other` costs at least beside each row, and where it has rows at all.
+
+        Returns
+        -------
+        tuple
+            Each cost's least, shape (rows, costs), and a mask of the rows.
+        """
+        common = [job for job in self.scope if job in other.scope]
+        keys, inverse = np.unique(other._keys(common), return_inverse=True)
+        least = np.full((len(keys), other.costs.shape[1]), np.iinfo(np.int64).max, dtype=np.int64)
+        np.minimum.at(least, inverse, other.costs)
+        mine = self._keys(common)
+        at = np.minimum(np.searchsorted(keys, mine), max(0, len(keys) - 1))
+        known = keys[at] == mine if len(keys) else np.zeros(len(self), dtype=np.bool_)
+        return np.where(known[:, None], least[at] if len(keys) else 0, 0), known
+
+    def without(self, job: int, criteria: int) -> Relation:
+        """Return the rows without a job: of those that agree on the rest, the non-dominated ones.
+
+        The first `criteria` of the costs count.
+        """
+        column = self.scope.index(job)
+        others = [place for place in range(len(self.scope)) if place != column]
+        smaller = replace(
+            self,
+            scope=tuple(self.scope[place] for place in others),
+            places=self.places[:, others],
+            gone=(*self.gone, job),
+            chosen=np.concatenate([self.chosen, self.places[:, [column]]], axis=1),
+        )
+        return smaller.nondominated(criteria)
+
+    def nondominated(self, criteria: int) -> Relation:
+        """Return, of the rows that agree on the scope, the non-dominated ones; see `without`."""
+        return self.kept(_nondominated(self._keys(self.scope), self.costs[:, :criteria]))
+
+    def _keys(self, jobs: Sequence[int]) -> Ints:
         """Return a number for each row that says where some jobs of the scope are."""
-        if math.prod(sizes[job] for job in jobs) >= _MOST_KEYS:
+        if math.prod(self.sizes[job] for job in jobs) >= _MOST_KEYS:
             raise TooManyRowsError
         keys = np.zeros(len(self), dtype=np.int64)
         for job in jobs:
-            keys = keys * sizes[job] + self.places[:, self.scope.index(job)]
+            keys = keys * self.sizes[job] + self.places[:, self.scope.index(job)]
         return keys
 
 
@@ -80,100 +149,26 @@ def relations(networks: Sequence[Network]) -> list[Relation]:
         One for each cost, of the same jobs and domains; all costs have tables.
     """
     found: list[Relation] = []
+    sizes = networks[0].sizes
     scopes = dict.fromkeys(
         cost.scope for network in networks for cost in network.costs if cost.scope
     )
     for scope in scopes:
-        shape = tuple(networks[0].sizes[job] for job in scope)
+        shape = tuple(sizes[job] for job in scope)
         tables = []
         alive: Mask = np.ones(shape, dtype=np.bool_)
         for network in networks:
-            mine = [cost.excess for cost in network.costs if cost.scope == scope]
             table = np.zeros(shape, dtype=np.int64)
-            for excess in mine:
-                assert excess is not None  # noqa: S101 (the caller's promise)
-                table += excess
+            for cost in network.costs:
+                if cost.scope == scope and cost.excess is not None:
+                    table += cost.excess
             alive &= table <= network.slack
             tables.append(table)
         places = np.argwhere(alive)
         costs = np.stack([table[alive] for table in tables], axis=1)
-        found.append(Relation(scope, places, costs, (), _no_jobs(len(places))))
+        nobody = np.zeros((len(places), 0), dtype=np.int64)
+        found.append(Relation(sizes, scope, places, costs, (), nobody))
     return found
-
-
-def join(one: Relation, other: Relation, sizes: Sequence[int], most_rows: int) -> Relation:
-    """Return all rows of both that agree on the jobs that they share; costs are added.
-
-    Raises
-    ------
-    TooManyRowsError
-        If that makes more than `most_rows`.
-    """
-    common = [job for job in one.scope if job in other.scope]
-    mine, theirs = one.keys(common, sizes), other.keys(common, sizes)
-    order = np.argsort(theirs, kind="stable")
-    ranked = theirs[order]
-    first = np.searchsorted(ranked, mine, side="left")
-    count = np.searchsorted(ranked, mine, side="right") - first
-    rows = int(count.sum())
-    if rows > most_rows:
-        raise TooManyRowsError
-    left = np.repeat(np.arange(len(one)), count)
-    within = np.arange(rows) - np.repeat(np.cumsum(count) - count, count)
-    right = order[np.repeat(first, count) + within]
-    new = [column for column, job in enumerate(other.scope) if job not in common]
-    return Relation(
-        (*one.scope, *(other.scope[column] for column in new)),
-        np.concatenate([one.places[left], other.places[right][:, new]], axis=1),
-        one.costs[left] + other.costs[right],
-        (*one.gone, *other.gone),
-        np.concatenate([one.chosen[left], other.chosen[right]], axis=1),
-    )
-
-
-def floors(wider: Relation, other: Relation, sizes: Sequence[int]) -> tuple[Ints, Mask]:
-    """Return what `other` costs at least beside each row of `wider`, and where it has rows at all.
-
-    Returns
-    -------
-    tuple
-        Each cost's least, shape (rows of wider, costs), and a mask of the rows.
-    """
-    common = [job for job in wider.scope if job in other.scope]
-    keys, inverse = np.unique(other.keys(common, sizes), return_inverse=True)
-    least = np.full((len(keys), other.costs.shape[1]), np.iinfo(np.int64).max, dtype=np.int64)
-    np.minimum.at(least, inverse, other.costs)
-    mine = wider.keys(common, sizes)
-    at = np.minimum(np.searchsorted(keys, mine), max(0, len(keys) - 1))
-    known = keys[at] == mine if len(keys) else np.zeros(len(wider), dtype=np.bool_)
-    return np.where(known[:, None], least[at] if len(keys) else 0, 0), known
-
-
-def without(relation: Relation, job: int, sizes: Sequence[int], criteria: int) -> Relation:
-    """Return the rows without a job: of those that agree on the rest, the non-dominated ones.
-
-    Parameters
-    ----------
-    criteria
-        How many of the costs count, from the first on; the others are sums of those.
-    """
-    column = relation.scope.index(job)
-    rest = tuple(other for other in relation.scope if other != job)
-    others = [place for place in range(len(relation.scope)) if place != column]
-    smaller = Relation(
-        rest,
-        relation.places[:, others],
-        relation.costs,
-        (*relation.gone, job),
-        np.concatenate([relation.chosen, relation.places[:, [column]]], axis=1),
-    )
-    return nondominated(smaller, sizes, criteria)
-
-
-def nondominated(relation: Relation, sizes: Sequence[int], criteria: int) -> Relation:
-    """Return, of the rows that agree on the scope, the non-dominated ones; see `without`."""
-    keys = relation.keys(relation.scope, sizes)
-    return relation.kept(_nondominated(keys, relation.costs[:, :criteria]))
 
 
 def _nondominated(groups: Ints, costs: Ints) -> Ints:
@@ -208,7 +203,3 @@ def _below_all_before(groups: Ints, values: Ints) -> Mask:
     first: Mask = np.ones(len(values), dtype=np.bool_)
     first[1:] = shifted[1:] < running[:-1]
     return first
-
-
-def _no_jobs(rows: int) -> Ints:
-    return np.zeros((rows, 0), dtype=np.int64)
