@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metronome_opt.kernels import inner
+from metronome_opt.kernels.compiling import inner
 from metronome_opt.kernels.conditional import Contacts, Users, least_addition
 from metronome_opt.kernels.tables import Ints, Tables
 from metronome_opt.kernels.tree import (

@@ -24,7 +24,7 @@ import networkx as nx
 import numpy as np
 
 from metronome_opt.instance import Job
-from metronome_opt.kernels import inner
+from metronome_opt.kernels.compiling import inner
 from metronome_opt.kernels.jobs import put_use, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, Tables
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.bounding import add_up, bound_links, domain_of, take_out
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.conditional import Contacts, Users
 from metronome_opt.kernels.jobs import put_job, score_use
 from metronome_opt.kernels.tables import Ints, Tables

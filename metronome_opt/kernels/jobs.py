@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.kernels import inner, kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.sliding import (
     add_multiple,
     add_windows,

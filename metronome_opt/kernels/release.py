@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels import inner, kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.jobs import put_job, score_job, score_placed
 from metronome_opt.kernels.tables import Ints, Tables
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError
-from metronome_opt.kernels import kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.conditional import Contacts
 from metronome_opt.kernels.jobs import put_job, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, Tables

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.kernels import kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.conditional import (
     Contacts,
     Users,
