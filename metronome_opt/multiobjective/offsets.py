@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import contention, demand_of
+from metronome_opt.kernels.jobs import contention, state_of
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.multiobjective.goals import Found, Run
 from metronome_opt.multiobjective.levels import Levels
@@ -231,8 +231,8 @@ class _AtPeriods:
     def _layered_value(self, name: str, offsets: Mapping[str, int]) -> Fraction:
         """Return contention, or what a layered cost is in Mbit/s."""
         compiled = compile_instance(weigh(self._instance, {name: Fraction(1)}).instance)
-        demand = demand_of(compiled, [offsets[job.name] for job in self._instance.jobs])
-        return contention(compiled, demand)
+        state = state_of(compiled, [offsets[job.name] for job in self._instance.jobs])
+        return contention(compiled, state)
 
     @property
     def _ended(self) -> bool:
