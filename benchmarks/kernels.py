@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.families.crowded import NIC, crowded
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
-from metronome_opt.kernels.jobs import demand_of, descend, workspace
+from metronome_opt.kernels.jobs import descend, state_of
 from metronome_opt.kernels.placing import Burden, best_of_each, cost_rows
 from metronome_opt.kernels.tables import compile_instance
 
@@ -92,11 +92,9 @@ def job_evaluations(small: bool) -> Iterator[Figure]:
     sweeps = 1 if small else 200
     offsets = np.zeros(jobs, dtype=np.int64)
     order = np.tile(np.arange(jobs, dtype=np.int64), sweeps)
-    demand, work = demand_of(compiled, offsets), workspace(compiled)
-    seconds = best_time(
-        lambda: descend(compiled.tables, demand, offsets, order, work), 1 if small else 5
-    )
-    uses = len(compiled.tables.use_link)
+    state = state_of(compiled, offsets)
+    seconds = best_time(lambda: descend(state, offsets, order), 1 if small else 5)
+    uses = len(compiled.tables.uses)
     yield Figure("links that can be overloaded, per job", uses / jobs, "")
-    yield Figure("hyperperiod, mean", float(compiled.tables.hyperperiod.mean()), "slots")
+    yield Figure("hyperperiod, mean", float(compiled.tables.links["hyperperiod"].mean()), "slots")
     yield Figure("evaluations", len(order) / seconds, "a second", ">= 300000")

@@ -244,10 +244,10 @@ def search_offsets(instance: Instance, budget: Budget, looks: int | None = None)
             component[place[job.name]] = number
             domain[place[job.name]] = math.gcd(job.period, together.held)
     descent = fitting.start_descent(compiled, component, domain)
-    blocked = contention(compiled, descent.demand) > 0 or (descent.room[0] == 0).any()
+    blocked = contention(compiled, descent.state) > 0 or (descent.room[0] == 0).any()
     ended = fitting.REFUTED if blocked else fitting.EXHAUSTED
     while ended == fitting.EXHAUSTED and not budget.stopped and looks != 0:
-        ended = fitting.descend(compiled.tables, descent, _NODES)
+        ended = fitting.descend(descent, _NODES)
         looks = None if looks is None else looks - 1
     if ended == fitting.FOUND:
         return Decision(offsets={name: int(descent.offsets[i]) for name, i in place.items()})

@@ -27,8 +27,8 @@ import numpy as np
 from metronome_opt.control.claims import Claims
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import contention, demand_of, put_job, score_placed, workspace
-from metronome_opt.kernels.tables import Ints, compile_instance
+from metronome_opt.kernels.jobs import contention, put_job, score_placed, state_of
+from metronome_opt.kernels.tables import State, compile_instance
 from metronome_opt.multiobjective.objectives import normal
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
@@ -175,11 +175,10 @@ class Pricing:
         self._traffic = normal(instance, "contention")
         self._rate = price / (sum(job.weight for job in instance.jobs) or 1)
         self._compiled = compile_instance(instance)
-        self._work = workspace(self._compiled)
 
     def contention(self, offsets: Sequence[int]) -> Fraction:
         """Return the contention, in weight * Mbit/s."""
-        return contention(self._compiled, demand_of(self._compiled, offsets))
+        return contention(self._compiled, state_of(self._compiled, offsets))
 
     def wait(self, job: int, offset: int) -> int:
         """Return how many slots a job waits to come to an offset."""
@@ -203,27 +202,27 @@ class Pricing:
 
         Of several the one that is reached soonest.
         """
-        return self._best(job, offsets[job], demand_of(self._compiled, offsets))[0]
+        return self._best(job, offsets[job], state_of(self._compiled, offsets))[0]
 
     def descend(self, offsets: Sequence[int], free: Sequence[int]) -> tuple[int, ...]:
         """Bring one free job after the other to its best offset, the one that gains most first."""
         best = list(offsets)
-        tables, demand = self._compiled.tables, demand_of(self._compiled, best)
+        state = state_of(self._compiled, best)
         around = self._compiled.sharing()
-        ways = {job: self._best(job, best[job], demand) for job in free}
+        ways = {job: self._best(job, best[job], state) for job in free}
         while ways:
             job = max(ways, key=lambda job: ways[job][1])
             offset, gain = ways[job]
             if gain <= 0:
                 break
-            put_job(tables, demand, job, best[job], -1)
-            put_job(tables, demand, job, offset, 1)
+            put_job(state, job, best[job], -1)
+            put_job(state, job, offset, 1)
             best[job] = offset
             for other in {job, *around[job]} & ways.keys():
-                ways[other] = self._best(other, best[other], demand)
+                ways[other] = self._best(other, best[other], state)
         return tuple(best)
 
-    def _best(self, job: int, offset: int, demand: Ints) -> tuple[int, Fraction]:
+    def _best(self, job: int, offset: int, state: State) -> tuple[int, Fraction]:
         """Return the best offset of a job that is at one now, and what it gains there.
 
         The price of waiting grows with the wait, so among the offsets only those matter that cost
@@ -231,7 +230,7 @@ class Pricing:
         """
         period = self.instance.jobs[job].period
         cost = np.zeros(period, dtype=np.int64)
-        score_placed(self._compiled.tables, demand, job, offset, cost, self._work)
+        score_placed(state, job, offset, cost)
         ahead = np.roll(cost, -self.current[job])
 
         def price(waits: int) -> Fraction:

@@ -18,14 +18,13 @@ from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import (
     best_offset,
     contention,
-    demand_of,
     descend,
     put_use,
     score_job,
     score_placed,
     score_two,
     score_use,
-    workspace,
+    state_of,
 )
 from metronome_opt.kernels.perturb import (
     anneal,
@@ -71,47 +70,43 @@ def _compiled() -> Compiled:
 def _share() -> None:
     """Call the kernels that others call as well."""
     compiled = _compiled()
-    tables, work, row = compiled.tables, workspace(compiled), np.zeros(4, dtype=np.int64)
-    demand = demand_of(compiled, np.zeros(2, dtype=np.int64))
-    put_use(tables, demand, 1, 1, 0, -1)
-    score_job(tables, demand, 1, row, work)
-    score_placed(tables, demand, 0, 0, row, work)
-    score_use(tables, demand, 0, 0, row, work)
-    best_offset(tables, demand, 1, work)
+    state, row = state_of(compiled, (0, 0)), np.zeros(4, dtype=np.int64)
+    put_use(state, 1, 1, 0, -1)
+    score_job(state, 1, row)
+    score_placed(state, 0, 0, row)
+    score_use(state, 0, 0, row)
+    best_offset(state, 1)
+    contention(compiled, state)
 
 
 def _descend() -> None:
     """Score and improve jobs one by one, and rotate those of a link."""
     compiled = _compiled()
-    tables, offsets = compiled.tables, np.zeros(2, dtype=np.int64)
-    demand, work = demand_of(compiled, offsets), workspace(compiled)
-    score_two(tables, demand, 0, 1, offsets, offsets, np.zeros((2, 2), np.int64), work)
-    descend(tables, demand, offsets, neighbours_of(compiled).free, work)
+    state, offsets = state_of(compiled, (0, 0)), np.zeros(2, dtype=np.int64)
+    score_two(state, 0, 1, offsets, offsets, np.zeros((2, 2), np.int64))
+    descend(state, offsets, neighbours_of(compiled).free)
     anywhere = np.ones(2, dtype=np.int64)
-    fitting.descend(tables, fitting.start_descent(compiled, offsets, anywhere), 10)
-    contention(compiled, demand)
-    rotations = start_rotations([[0], [0, 1]], [0, 0], 1)
-    rotate(tables, compiled.empty_demand(), rotations, work, 10)
+    fitting.descend(fitting.start_descent(compiled, offsets, anywhere), 10)
+    rotate(compiled.empty(), start_rotations([[0], [0, 1]], [0, 0], 1), 10)
 
 
 def _search_locally() -> None:
     """Anneal, walk, recombine, and free a few jobs."""
     compiled = _compiled()
-    tables, around, generator = compiled.tables, neighbours_of(compiled), np.random.default_rng(0)
-    offsets = np.zeros(2, dtype=np.int64)
-    demand, work = demand_of(compiled, offsets), workspace(compiled)
-    scale = spreads(tables, demand, offsets, around.free, work)
+    around, generator = neighbours_of(compiled), np.random.default_rng(0)
+    state, offsets = state_of(compiled, (0, 0)), np.zeros(2, dtype=np.int64)
+    scale = spreads(state, offsets, around.free)
     noise = gumbel_noise(generator, 4)
-    anneal(tables, demand, offsets, around.free, scale, 1.0, 0.5, noise, generator, 2, work)
+    anneal(state, offsets, around.free, scale, 1.0, 0.5, noise, generator, 2)
     walk = start_walk(offsets, around, no_kicks())
-    take_steps(tables, demand, offsets, around, walk, scale, generator, 9, work)
-    go_to(tables, demand, offsets, around.free, walk.best)
-    recombine(tables.period, around, offsets, offsets, True, generator)
+    take_steps(state, offsets, around, walk, scale, generator, 9)
+    go_to(state, offsets, around.free, walk.best)
+    recombine(state, around, offsets, offsets, True, generator)
     room = room_for(2, 2, 4)
-    blames(tables, demand, offsets, around.free, work)
-    start_release(tables, demand, offsets, around.free, room, work)
-    try_offsets(tables, demand, room, 9, work)
-    end_release(tables, demand, offsets, room)
+    blames(state, offsets, around.free)
+    start_release(state, offsets, around.free, room)
+    try_offsets(state, room, 9)
+    end_release(state, offsets, room)
 
 
 def _find_places() -> None:
@@ -154,9 +149,8 @@ def _grow_tree() -> None:
     groups = Groups(*(np.array(column, dtype=np.int64) for column in ([0], [-1], [-1], [0])))
     pseudocosts = Pseudocosts(np.zeros(2), np.ones(2))
     offsets, free = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.bool_)
-    tree, demand = start_tree(compiled, contacts, offsets, 10**6, free, 1.0, pseudocosts)
-    users, work = users_of(compiled, contacts), workspace(compiled)
-    grow(compiled.tables, contacts, users, groups, demand, tree, work, 10)
+    users, value = users_of(compiled, contacts), 10**6
+    grow(start_tree(compiled, contacts, users, groups, offsets, value, free, 1.0, pseudocosts), 10)
 
 
 _PARTS = (_grow_tree, _search_locally, _let_flow, _descend, _find_places)  # the longest ones first

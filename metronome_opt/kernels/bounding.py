@@ -13,26 +13,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from metronome_opt.kernels import inner
-from metronome_opt.kernels.conditional import Contacts, Users, least_addition
-from metronome_opt.kernels.tables import Ints, Tables
-from metronome_opt.kernels.tree import (
-    ABUTS,
-    CLOSED,
-    DEPTH,
-    FIXED,
-    INCUMBENT,
-    NONE,
-    Groups,
-    Marks,
-    Tree,
-)
+from metronome_opt.kernels.compiling import inner
+from metronome_opt.kernels.conditional import least_addition
+from metronome_opt.kernels.tables import Ints
+from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, Groups, Marks, Search, Tree
 
 _MOST_OPEN = 3  # jobs to be placed on a link whose own optimum is worth computing
 
 
 @inner
-def add_up(tables: Tables, contacts: Contacts, tree: Tree, at: Ints, least: Ints) -> int:
+def add_up(search: Search, at: Ints, least: Ints) -> int:
     """Return the supermodular bound; `NONE` if some job has nowhere to go.
 
     Parameters
@@ -41,95 +31,99 @@ def add_up(tables: Tables, contacts: Contacts, tree: Tree, at: Ints, least: Ints
         Out, per job that is not placed: its cheapest offset and what it adds there. They are
         complete only if the bound is below the incumbent.
     """
-    total: int = tree.base[tree.counters[DEPTH]].sum()
-    for job in range(tree.position.shape[0]):
-        if tree.position[job] >= 0:
+    tree = search.tree
+    total: int = tree.base[tree.counters[0]["depth"]].sum()
+    for job in range(tree.jobs.shape[0]):
+        if tree.jobs[job]["position"] >= 0:
             continue
-        domain = domain_of(tables, contacts, tree, job)
-        tree.alone[job] = _is_alone(tree, job)
-        _mark(tables, contacts, tree, job, domain)
-        _sum_uses(tables, tree, job, domain)
+        domain = domain_of(search, job)
+        tree.jobs[job]["alone"] = _is_alone(tree, job)
+        _mark(search, job, domain)
+        _sum_uses(search, job, domain)
         at[job], least[job] = _least(tree.cost[job], tree.mark[job], domain)
         if at[job] < 0:
             return NONE
         total += least[job]
-        if total >= tree.counters[INCUMBENT]:
+        if total >= tree.counters[0]["incumbent"]:
             break
     return total
 
 
 @inner
-def domain_of(tables: Tables, contacts: Contacts, tree: Tree, job: int) -> int:
+def domain_of(search: Search, job: int) -> int:
     """Return how many offsets of a job are not alike.
 
     Rotating everything by the common multiple of the placed periods leaves what is placed where it
     is, so offsets that differ by its common divisor with the job's own period are alike.
     """
-    depth = tree.counters[DEPTH]
-    if tree.touched[depth, contacts.component[job]] == 0:
+    tree = search.tree
+    depth = tree.counters[0]["depth"]
+    if tree.touched[depth, search.contacts.component[job]] == 0:
         return 1  # nothing it could abut on is placed: where it is does not matter
-    domain: int = np.gcd(tree.turn[depth], tables.period[job])
+    domain: int = np.gcd(tree.depths[depth]["turn"], search.state.tables.jobs[job]["period"])
     return domain
 
 
 @inner
 def _is_alone(tree: Tree, job: int) -> bool:
     """Return whether all that a job shares links with is placed: then its best offset is known."""
-    for other in tree.sharing[tree.sharing_ptr[job] : tree.sharing_ptr[job + 1]]:
-        if tree.position[other] < 0:
+    for other in tree.sharing[tree.jobs[job]["first_sharing"] : tree.jobs[job]["end_sharing"]]:
+        if tree.jobs[other]["position"] < 0:
             return False
     return True
 
 
 @inner
-def _mark(tables: Tables, contacts: Contacts, tree: Tree, job: int, domain: int) -> None:
+def _mark(search: Search, job: int, domain: int) -> None:
     """Mark the offsets at which a job abuts on placed ones, and those that are closed to it."""
+    tree, contacts = search.tree, search.contacts
     mark = tree.mark[job]
     mark[:domain] = 0
-    if tree.alone[job]:
+    if tree.jobs[job]["alone"]:
         return
-    since = tree.since[tree.counters[DEPTH], job]
+    since = tree.since[tree.counters[0]["depth"], job]
     for entry in range(contacts.ptr[job], contacts.ptr[job + 1]):
-        number = tree.position[contacts.other[entry]]
+        number = tree.jobs[contacts.other[entry]]["position"]
         if number < 0:
             continue
         modulus = contacts.modulus[entry]
         for d in range(contacts.difference_ptr[entry], contacts.difference_ptr[entry + 1]):
-            first = (tree.offset[number] + contacts.difference[d]) % modulus
+            first = (tree.placed[number]["offset"] + contacts.difference[d]) % modulus
             for o in range(first, domain, modulus):
                 if number < since:
                     mark[o] = CLOSED
                 elif mark[o] != CLOSED:
                     mark[o] = ABUTS
-    _close_to_alike(tables, tree, job, domain)
+    _close_to_alike(tree, job, domain, search.state.tables.jobs[job]["period"])
 
 
 @inner
-def _close_to_alike(tables: Tables, tree: Tree, job: int, domain: int) -> None:
+def _close_to_alike(tree: Tree, job: int, domain: int, period: int) -> None:
     """Close offsets that were tried for a placed job that is alike: they could change places.
 
     What was tried is meant up to rotations that leave in place what was placed by then.
     """
-    fixed = tree.counters[FIXED]
-    alike = tree.alike[job]
+    fixed = tree.counters[0]["fixed"]
+    alike = tree.jobs[job]["alike"]
     while alike >= 0:
-        depth = tree.position[alike] - fixed
+        depth = tree.jobs[alike]["position"] - fixed
         if depth >= 0:
-            modulus = np.gcd(tree.turn[depth], tables.period[job])
-            for child in range(tree.following[depth] - 1):
+            modulus = np.gcd(tree.depths[depth]["turn"], period)
+            for child in range(tree.depths[depth]["following"] - 1):
                 if tree.child_job[depth, child] == alike:
                     for o in range(tree.child_offset[depth, child], domain, modulus):
                         tree.mark[job, o] = CLOSED
-        alike = tree.alike[alike]
+        alike = tree.jobs[alike]["alike"]
 
 
 @inner
-def _sum_uses(tables: Tables, tree: Tree, job: int, domain: int) -> None:
+def _sum_uses(search: Search, job: int, domain: int) -> None:
     """Add up what a job adds to its links."""
+    tree, tables = search.tree, search.state.tables
     cost = tree.cost[job]
     cost[:domain] = 0
-    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-        vector = tree.vector[tree.where[tree.counters[DEPTH], use]]
+    for use in range(tables.jobs[job]["first_use"], tables.jobs[job]["end_use"]):
+        vector = tree.vector[tree.where[tree.counters[0]["depth"], use]]
         for o in range(domain):
             cost[o] += vector[o]
 
@@ -146,40 +140,31 @@ def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
 
 
 @inner
-def bound_links(
-    tables: Tables, contacts: Contacts, users: Users, demand: Ints, tree: Tree, work: Ints
-) -> None:
+def bound_links(search: Search) -> None:
     """Bound the links of the job that was placed last, each alone, where few jobs are open."""
-    depth = tree.counters[DEPTH]
+    tree, tables, users = search.tree, search.state.tables, search.users
+    depth = tree.counters[0]["depth"]
     if depth == 0:
         return
     tree.own[depth] = tree.own[depth - 1]
-    if tables.capacity.shape[0] == 1:
+    if tables.links.shape[0] == 1:
         return  # the link alone is what is being searched
-    offset = np.full(tree.position.shape[0], -1, np.int64)
-    for number in range(tree.counters[FIXED] + depth):
-        offset[tree.placed[number]] = tree.offset[number]
-    job = tree.placed[tree.counters[FIXED] + depth - 1]
-    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-        link = tables.use_link[use]
+    offset = np.full(tree.jobs.shape[0], -1, np.int64)
+    for number in range(tree.counters[0]["fixed"] + depth):
+        offset[tree.placed[number]["job"]] = tree.placed[number]["offset"]
+    job = tree.placed[tree.counters[0]["fixed"] + depth - 1]["job"]
+    for use in range(tables.jobs[job]["first_use"], tables.jobs[job]["end_use"]):
+        link = tables.uses[use]["link"]
         open_jobs = 0
         for user in range(users.ptr[link], users.ptr[link + 1]):
             open_jobs += offset[users.job[user]] < 0
         if users.nameable[link] and 2 <= open_jobs <= _MOST_OPEN:
-            added = least_addition(tables, contacts, users, demand, offset, link, work)
+            added = least_addition(search.state, search.contacts, users, offset, link)
             tree.own[depth, link] = max(tree.own[depth, link], tree.base[depth, link] + added)
 
 
 @inner
-def take_out(
-    tables: Tables,
-    contacts: Contacts,
-    groups: Groups,
-    tree: Tree,
-    at: Ints,
-    total: int,
-    least: Ints,
-) -> int:
+def take_out(search: Search, at: Ints, total: int, least: Ints) -> int:
     """Return the bound with the links and groups taken out of which more is known; -1 if none is.
 
     Parameters
@@ -190,77 +175,81 @@ def take_out(
         Out, per job that is not placed: the least it adds to the links that stay, where
         ``tree.reduced`` is its cost.
     """
-    if _hoped(tables, groups, tree, at) <= total:
+    tree, groups = search.tree, search.groups
+    if _hoped(search, at) <= total:
         return -1
     bound = _cover(groups, tree)
-    for job in range(tree.position.shape[0]):
-        if tree.position[job] < 0:
-            _reduce(tables, tree, job, domain_of(tables, contacts, tree, job))
+    for job in range(tree.jobs.shape[0]):
+        if tree.jobs[job]["position"] < 0:
+            _reduce(search, job, domain_of(search, job))
     for group in range(groups.bound.shape[0]):
         if tree.covered[group] == group:
-            _give_back(tables, contacts, tree, group)
-    for job in range(tree.position.shape[0]):
-        if tree.position[job] < 0:
-            domain = domain_of(tables, contacts, tree, job)
+            _give_back(search, group)
+    for job in range(tree.jobs.shape[0]):
+        if tree.jobs[job]["position"] < 0:
+            domain = domain_of(search, job)
             least[job] = _least(tree.reduced[job], tree.mark[job], domain)[1]
             bound += least[job]
     return bound
 
 
 @inner
-def _reduce(tables: Tables, tree: Tree, job: int, domain: int) -> None:
+def _reduce(search: Search, job: int, domain: int) -> None:
     """Compute what a job adds to the links that are not taken out."""
+    tree, tables = search.tree, search.state.tables
     reduced = tree.reduced[job]
     reduced[:domain] = tree.cost[job, :domain]
-    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-        if tree.covered[tables.use_link[use]] >= 0:
-            vector = tree.vector[tree.where[tree.counters[DEPTH], use]]
+    for use in range(tables.jobs[job]["first_use"], tables.jobs[job]["end_use"]):
+        if tree.covered[tables.uses[use]["link"]] >= 0:
+            vector = tree.vector[tree.where[tree.counters[0]["depth"], use]]
             for o in range(domain):
                 reduced[o] -= vector[o]
 
 
 @inner
-def _give_back(tables: Tables, contacts: Contacts, tree: Tree, group: int) -> None:
+def _give_back(search: Search, group: int) -> None:
     """Let one job feel again what it adds to a group that is taken out, beyond the group's bound.
 
     The group costs at least its own bound, and at least what is placed, plus what this job adds at
     its offset, plus what the others add at least.
     """
-    depth = tree.counters[DEPTH]
+    tree = search.tree
+    depth = tree.counters[0]["depth"]
     total = 0
-    for link in range(tables.capacity.shape[0]):
+    for link in range(search.state.tables.links.shape[0]):
         if tree.covered[link] == group:
             total += tree.base[depth, link]
-    jobs = tree.position.shape[0]
+    jobs = tree.jobs.shape[0]
     least = np.full(jobs, -1, np.int64)
     for job in range(jobs):
-        if tree.position[job] < 0 and _sum_group(tables, contacts, tree, job, group):
-            domain = domain_of(tables, contacts, tree, job)
+        if tree.jobs[job]["position"] < 0 and _sum_group(search, job, group):
+            domain = domain_of(search, job)
             least[job] = _least(tree.share[job], tree.mark[job], domain)[1]
             total += least[job]
     chosen, most = -1, 0
     for job in range(jobs):
         if least[job] >= 0:
             beyond = total - least[job] - tree.worth[group]
-            domain = domain_of(tables, contacts, tree, job)
+            domain = domain_of(search, job)
             gain = np.maximum(tree.share[job, :domain] + beyond, 0).sum()
             if gain > most:
                 chosen, most = job, gain
     if chosen >= 0:
         beyond = total - least[chosen] - tree.worth[group]
-        domain = domain_of(tables, contacts, tree, chosen)
+        domain = domain_of(search, chosen)
         tree.reduced[chosen, :domain] += np.maximum(tree.share[chosen, :domain] + beyond, 0)
 
 
 @inner
-def _sum_group(tables: Tables, contacts: Contacts, tree: Tree, job: int, group: int) -> bool:
+def _sum_group(search: Search, job: int, group: int) -> bool:
     """Add up what a job adds to the links of a group, in ``tree.share``; False if it is on none."""
+    tree, tables = search.tree, search.state.tables
     found = False
-    domain = domain_of(tables, contacts, tree, job)
+    domain = domain_of(search, job)
     share = tree.share[job]
-    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-        if tree.covered[tables.use_link[use]] == group:
-            vector = tree.vector[tree.where[tree.counters[DEPTH], use]]
+    for use in range(tables.jobs[job]["first_use"], tables.jobs[job]["end_use"]):
+        if tree.covered[tables.uses[use]["link"]] == group:
+            vector = tree.vector[tree.where[tree.counters[0]["depth"], use]]
             if not found:
                 share[:domain] = vector[:domain]
             else:
@@ -271,16 +260,17 @@ def _sum_group(tables: Tables, contacts: Contacts, tree: Tree, job: int, group: 
 
 
 @inner
-def _hoped(tables: Tables, groups: Groups, tree: Tree, at: Ints) -> int:
+def _hoped(search: Search, at: Ints) -> int:
     """Mark the groups whose own bound is better than what their parts add up to; return the sum."""
-    depth = tree.counters[DEPTH]
-    links = tables.capacity.shape[0]
+    tree, groups, tables = search.tree, search.groups, search.state.tables
+    depth = tree.counters[0]["depth"]
+    links = tables.links.shape[0]
     value = np.zeros(groups.bound.shape[0], np.int64)
     value[:links] = tree.base[depth]
-    for job in range(tree.position.shape[0]):
-        if tree.position[job] < 0:
-            for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-                value[tables.use_link[use]] += tree.vector[tree.where[depth, use], at[job]]
+    for job in range(tree.jobs.shape[0]):
+        if tree.jobs[job]["position"] < 0:
+            for use in range(tables.jobs[job]["first_use"], tables.jobs[job]["end_use"]):
+                value[tables.uses[use]["link"]] += tree.vector[tree.where[depth, use], at[job]]
     for group in range(groups.bound.shape[0]):
         if group < links:
             tree.worth[group] = max(groups.bound[group], tree.own[depth, group])
@@ -308,5 +298,5 @@ def _cover(groups: Groups, tree: Tree) -> int:
             tree.covered[groups.first[group]] = tree.covered[group]
             tree.covered[groups.second[group]] = tree.covered[group]
         elif tree.covered[group] < 0:
-            bound += tree.base[tree.counters[DEPTH], group]
+            bound += tree.base[tree.counters[0]["depth"], group]
     return bound

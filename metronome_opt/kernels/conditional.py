@@ -24,32 +24,20 @@ import networkx as nx
 import numpy as np
 
 from metronome_opt.instance import Job
-from metronome_opt.kernels import inner
+from metronome_opt.kernels.compiling import inner
 from metronome_opt.kernels.jobs import put_use, score_use
-from metronome_opt.kernels.tables import Compiled, Ints, Tables
+from metronome_opt.kernels.tables import Compiled, Ints, Rows, State
 
 
 class Contacts(NamedTuple):
-    """The contacts of all ordered pairs of jobs that share a link that can be overloaded.
+    """The contacts of all ordered pairs of jobs that share a link that can be overloaded."""
 
-    Attributes
-    ----------
-    ptr
-        ``ptr[j]:ptr[j + 1]`` are the entries of job j, in the two arrays that follow.
-    other, modulus
-        The other job, the gcd of the two periods.
-    difference_ptr, difference
-        Per entry, the differences ``offset_j - offset_other`` modulo `modulus`.
-    component
-        Per job, which part of the graph of possible contacts it belongs to.
-    """
-
-    ptr: Ints
-    other: Ints
-    modulus: Ints
-    difference_ptr: Ints
-    difference: Ints
-    component: Ints
+    ptr: Ints  # ``ptr[j]:ptr[j + 1]`` are the entries of job j in the two that follow
+    other: Ints  # job
+    modulus: Ints  # the gcd of the two periods
+    difference_ptr: Ints  # per entry, where its differences are
+    difference: Ints  # ``offset_j - offset_other`` modulo `modulus`
+    component: Ints  # per job, which part of the graph of possible contacts it belongs to
 
 
 def contacts_of(compiled: Compiled) -> Contacts:
@@ -114,27 +102,16 @@ _NONE = 2**62
 
 
 class Users(NamedTuple):
-    """Who uses each link, and what is known of links on which some jobs are placed.
+    """Who uses each link, and a memory of questions about links on which some jobs are placed."""
 
-    Attributes
-    ----------
-    ptr
-        ``ptr[l]:ptr[l + 1]`` are the entries of link l in the two arrays that follow.
-    job, use
-        A job on the link and the number of its use, see `Tables`.
-    nameable
-        Per link, whether one number can tell the relative offsets of its jobs, all of which abut
-        on each other somewhere.
-    key, value
-        A memory of fixed size: which question was answered, and how.
-    """
-
-    ptr: Ints
+    ptr: Ints  # ``ptr[l]:ptr[l + 1]`` are the entries of link l in the two that follow
     job: Ints
-    use: Ints
+    use: Ints  # the number of its use, see `Tables`
+    # Per link, whether one number can tell the relative offsets of its jobs, all of which abut on
+    # each other somewhere.
     nameable: Ints
-    key: Ints
-    value: Ints
+    key: Ints  # which question was answered
+    value: Ints  # and how
 
 
 def users_of(compiled: Compiled, contacts: Contacts) -> Users:
@@ -142,14 +119,14 @@ def users_of(compiled: Compiled, contacts: Contacts) -> Users:
     tables = compiled.tables
     by_link: list[list[tuple[int, int]]] = [[] for _ in compiled.links]
     for job in range(len(compiled.instance.jobs)):
-        for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-            by_link[tables.use_link[use]].append((job, use))
+        for use in range(tables.jobs["first_use"][job], tables.jobs["end_use"][job]):
+            by_link[tables.uses["link"][use]].append((job, use))
     nameable = []
     steady = contacts.ptr[1:] == contacts.ptr[:-1]  # jobs that abut on nothing
     for users in by_link:
         names = _LARGEST_KEY if any(steady[job] for job, _ in users) else len(by_link)
         for job, _ in users:
-            names *= int(tables.period[job]) + 1
+            names *= int(tables.jobs["period"][job]) + 1
         nameable.append(names < _LARGEST_KEY)
     pairs = np.array([pair for users in by_link for pair in users], dtype=np.int64).reshape(-1, 2)
     return Users(
@@ -163,25 +140,18 @@ def users_of(compiled: Compiled, contacts: Contacts) -> Users:
 
 
 @inner
-def least_addition(
-    tables: Tables,
-    contacts: Contacts,
-    users: Users,
-    demand: Ints,
-    offset: Ints,
-    link: int,
-    work: Ints,
-) -> int:
+def least_addition(state: State, contacts: Contacts, users: Users, offset: Ints, link: int) -> int:
     """Return the least that the jobs without an offset add to a link, scaled.
 
     Parameters
     ----------
-    demand
-        Of the jobs that have one; left as it was.
+    state
+        With the jobs that have one; left as it was.
     offset
         Per job, its offset or -1.
     """
-    key = _key(tables, users, offset, link)
+    jobs = state.tables.jobs
+    key = _key(jobs, users, offset, link)
     entry = (key * np.int64(0x9E3779B97F4A7C1)) >> 20 & (users.key.shape[0] - 1)
     known: int = users.value[entry]
     if users.key[entry] == key:
@@ -192,73 +162,60 @@ def least_addition(
         job = users.job[user]
         local[job] = offset[job]
         if offset[job] >= 0:
-            turn = np.lcm(turn, tables.period[job])
-    least = _search(tables, contacts, users, demand, local, link, turn, work)
+            turn = np.lcm(turn, jobs[job]["period"])
+    least = _search(state, contacts, users, local, link, turn)
     users.key[entry], users.value[entry] = key, least
     return least
 
 
 @inner
-def _key(tables: Tables, users: Users, offset: Ints, link: int) -> int:
+def _key(jobs: Rows, users: Users, offset: Ints, link: int) -> int:
     """Return a number for the link, who is placed on it and how they are shifted."""
     key = np.int64(0)
     reference = np.int64(-1)
     for entry in range(users.ptr[link], users.ptr[link + 1]):
         job = users.job[entry]
-        key *= tables.period[job] + 1
+        period = jobs[job]["period"]
+        key *= period + 1
         if offset[job] >= 0:
             if reference < 0:
                 reference = offset[job]
-            key += 1 + (offset[job] - reference) % tables.period[job]
+            key += 1 + (offset[job] - reference) % period
     name: int = key * (users.ptr.shape[0] - 1) + link
     return name
 
 
 class _Levels(NamedTuple):
-    """The state of the search per level, that is, per number of jobs placed by it.
+    """The state of the search per level, that is, per number of jobs placed by it."""
 
-    Attributes
-    ----------
-    cost, least
-        What each open user adds at each offset, and at its best one; shape (levels, users, ...).
-    added
-        What has been added so far.
-    turn
-        Least common multiple of the periods of what is placed.
-    user, at
-        Which user is tried next, at which offset.
-    """
-
-    cost: Ints
-    least: Ints
-    added: Ints
-    turn: Ints
-    user: Ints
-    at: Ints
+    first: int  # of the users of the link
+    offset: Ints  # per job, -1 for those that are open
+    cost: Ints  # what each open user adds at each offset, shape (levels, users, longest period)
+    least: Ints  # at its best one, shape (levels, users)
+    added: Ints  # so far
+    turn: Ints  # least common multiple of the periods of what is placed
+    user: Ints  # which is tried next
+    at: Ints  # at which offset
 
 
 @inner
 def _search(
-    tables: Tables,
-    contacts: Contacts,
-    users: Users,
-    demand: Ints,
-    offset: Ints,
-    link: int,
-    turn: int,
-    work: Ints,
+    state: State, contacts: Contacts, users: Users, offset: Ints, link: int, turn: int
 ) -> int:
     """Return the least that the open jobs of a link add to it, by depth-first search.
 
     A loop, not a recursion: compiled recursive functions do not survive being kept on disk.
     """
+    jobs = state.tables.jobs
     first, count = users.ptr[link], users.ptr[link + 1] - users.ptr[link]
     longest = 0
     open_jobs = 0
     for user in range(first, first + count):
-        longest = max(longest, tables.period[users.job[user]])
+        longest = max(longest, jobs[users.job[user]]["period"])
         open_jobs += offset[users.job[user]] < 0
     levels = _Levels(
+        first,
+        offset,
         np.empty((open_jobs, count, longest), np.int64),
         np.zeros((open_jobs, count), np.int64),
         np.zeros(open_jobs, np.int64),
@@ -268,27 +225,25 @@ def _search(
     )
     best = _NONE
     level = 0
-    total = _score_open(tables, users, demand, offset, link, levels, level, work)
+    total = _score_open(state, users, levels, level)
     if open_jobs == 1:
         return total
     while level >= 0:
-        if not _advance(tables, contacts, users, offset, link, levels, level, best):
+        if not _advance(jobs, contacts, users, levels, level, best):
             level -= 1
             if level >= 0:
-                _take_away(tables, users, demand, offset, link, levels, level)
+                _put(state, users, levels, level, -1)
             continue
-        user = levels.user[level]
-        job, o = users.job[first + user], levels.at[level] - 1
-        offset[job] = o
-        put_use(tables, demand, job, users.use[first + user], o, 1)
+        user, o = levels.user[level], levels.at[level] - 1
+        _put(state, users, levels, level, 1)
         below = level + 1
         levels.added[below] = levels.added[level] + levels.cost[level, user, o]
-        levels.turn[below] = np.lcm(levels.turn[level], tables.period[job])
-        total = _score_open(tables, users, demand, offset, link, levels, below, work)
+        levels.turn[below] = np.lcm(levels.turn[level], jobs[users.job[first + user]]["period"])
+        total = _score_open(state, users, levels, below)
         if below == open_jobs - 1:
             best = min(best, levels.added[below] + total)
         if below == open_jobs - 1 or levels.added[below] + total >= best:
-            _take_away(tables, users, demand, offset, link, levels, level)
+            _put(state, users, levels, level, -1)
             continue
         levels.user[below], levels.at[below] = 0, 0
         level = below
@@ -296,24 +251,14 @@ def _search(
 
 
 @inner
-def _score_open(
-    tables: Tables,
-    users: Users,
-    demand: Ints,
-    offset: Ints,
-    link: int,
-    levels: _Levels,
-    level: int,
-    work: Ints,
-) -> int:
+def _score_open(state: State, users: Users, levels: _Levels, level: int) -> int:
     """Score the open users of a link; return what they add at least, each by itself."""
-    first = users.ptr[link]
     total = 0
-    for user in range(users.ptr[link + 1] - first):
-        job = users.job[first + user]
-        if offset[job] < 0:
-            cost = levels.cost[level, user, : tables.period[job]]
-            least = score_use(tables, demand, job, users.use[first + user], cost, work)
+    for user in range(levels.least.shape[1]):
+        job = users.job[levels.first + user]
+        if levels.offset[job] < 0:
+            cost = levels.cost[level, user, : state.tables.jobs[job]["period"]]
+            least = score_use(state, job, users.use[levels.first + user], cost)
             levels.least[level, user] = least
             total += least
         else:
@@ -323,26 +268,18 @@ def _score_open(
 
 @inner
 def _advance(
-    tables: Tables,
-    contacts: Contacts,
-    users: Users,
-    offset: Ints,
-    link: int,
-    levels: _Levels,
-    level: int,
-    best: int,
+    jobs: Rows, contacts: Contacts, users: Users, levels: _Levels, level: int, best: int
 ) -> bool:
     """Find the next user and offset to try: a contact that may lead below `best`."""
-    first = users.ptr[link]
     total = levels.added[level] + levels.least[level].sum()
-    while levels.user[level] < users.ptr[link + 1] - first:
+    while levels.user[level] < levels.least.shape[1]:
         user = levels.user[level]
-        job = users.job[first + user]
-        if offset[job] < 0:
+        job = users.job[levels.first + user]
+        if levels.offset[job] < 0:
             rest = total - levels.least[level, user]
-            for o in range(levels.at[level], np.gcd(levels.turn[level], tables.period[job])):
+            for o in range(levels.at[level], np.gcd(levels.turn[level], jobs[job]["period"])):
                 may_win = levels.cost[level, user, o] + rest < best
-                if may_win and _abuts(contacts, offset, job, o):
+                if may_win and _abuts(contacts, levels.offset, job, o):
                     levels.at[level] = o + 1
                     return True
         levels.user[level] += 1
@@ -351,20 +288,12 @@ def _advance(
 
 
 @inner
-def _take_away(
-    tables: Tables,
-    users: Users,
-    demand: Ints,
-    offset: Ints,
-    link: int,
-    levels: _Levels,
-    level: int,
-) -> None:
-    """Take away what was placed at a level."""
-    user = users.ptr[link] + levels.user[level]
-    job = users.job[user]
-    put_use(tables, demand, job, users.use[user], levels.at[level] - 1, -1)
-    offset[job] = -1
+def _put(state: State, users: Users, levels: _Levels, level: int, sign: int) -> None:
+    """Place what is tried at a level, or take it away."""
+    user = levels.first + levels.user[level]
+    job, o = users.job[user], levels.at[level] - 1
+    put_use(state, job, users.use[user], o, sign)
+    levels.offset[job] = o if sign > 0 else -1
 
 
 @inner

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels import inner, kernel
-from metronome_opt.kernels.jobs import put_job, score_job
-from metronome_opt.kernels.tables import Compiled, Ints, Tables
+from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.jobs import put_job, scored
+from metronome_opt.kernels.tables import Compiled, Ints, State
 
 FOUND = 0
 REFUTED = 1
@@ -24,39 +24,18 @@ EXHAUSTED = 2
 
 
 class Descent(NamedTuple):
-    """Where the search is; it can be left and resumed.
+    """Where the search is; it can be left and resumed."""
 
-    Attributes
-    ----------
-    depth
-        How many jobs are placed beyond those that are fixed, shape (1,).
-    order
-        The job at each depth.
-    offsets
-        Of each job; -1 for one that is not placed.
-    candidates, tried, most
-        Per depth: the offsets to try, how many of them have been, how many there are.
-    room
-        Per depth and job: how many offsets it has left; -1 for one that is placed.
-    domain
-        Per depth and job: below what its offsets need to be tried.
-    component
-        Of each job.
-    demand
-        Of what is placed.
-    """
-
-    depth: Ints
-    order: Ints
-    offsets: Ints
-    candidates: Ints
-    tried: Ints
-    most: Ints
-    room: Ints
-    domain: Ints
-    component: Ints
-    demand: Ints
-    work: Ints
+    state: State
+    depth: Ints  # how many jobs are placed beyond those that are fixed, shape (1,)
+    order: Ints  # the job at each depth
+    offsets: Ints  # of each job, -1 for one that is not placed
+    candidates: Ints  # per depth, the offsets to try
+    tried: Ints  # per depth, how many of them have been
+    most: Ints  # per depth, how many there are
+    room: Ints  # per depth and job, how many offsets it has left, -1 for one that is placed
+    domain: Ints  # per depth and job, below what its offsets need to be tried
+    component: Ints  # of each job
 
 
 def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
@@ -73,6 +52,7 @@ def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
     jobs = compiled.instance.jobs
     count, longest = len(jobs), max(job.period for job in jobs)
     descent = Descent(
+        state=compiled.empty(),
         depth=np.zeros(1, dtype=np.int64),
         order=np.full(count + 1, -1, dtype=np.int64),
         offsets=np.full(count, -1, dtype=np.int64),
@@ -82,21 +62,19 @@ def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
         room=np.zeros((count + 1, count), dtype=np.int64),
         domain=np.tile(domain, (count + 1, 1)),
         component=component,
-        demand=compiled.empty_demand(),
-        work=np.empty(5 * longest, dtype=np.int64),
     )
     for index, job in enumerate(jobs):
         if job.fixed_offset is not None:
             descent.offsets[index] = job.fixed_offset
-            put_job(compiled.tables, descent.demand, index, job.fixed_offset, 1)
+            put_job(descent.state, index, job.fixed_offset, 1)
     for index in range(count):
         free = descent.offsets[index] < 0
-        descent.room[0, index] = _room(compiled.tables, descent, index) if free else -1
+        descent.room[0, index] = room_of(descent.state, index) if free else -1
     return descent
 
 
 @kernel
-def descend(tables: Tables, descent: Descent, nodes: int) -> int:
+def descend(descent: Descent, nodes: int) -> int:
     """Go on for so many placements; return FOUND, REFUTED or EXHAUSTED.
 
     The offsets are those of `descent` if they are found.
@@ -109,14 +87,14 @@ def descend(tables: Tables, descent: Descent, nodes: int) -> int:
                 descent.depth[0] = depth
                 return FOUND
             descent.order[depth] = job
-            _list_candidates(tables, descent, depth, job)
+            _list_candidates(descent, depth, job)
         job = descent.order[depth]
         if descent.tried[depth] == descent.most[depth]:
             descent.most[depth] = -1
             if depth == 0:
                 return REFUTED
             depth -= 1
-            _take(tables, descent, depth)
+            _take(descent, depth)
             continue
         if nodes == 0:
             descent.depth[0] = depth
@@ -125,19 +103,19 @@ def descend(tables: Tables, descent: Descent, nodes: int) -> int:
         offset = descent.candidates[depth, descent.tried[depth]]
         descent.tried[depth] += 1
         descent.offsets[job] = offset
-        put_job(tables, descent.demand, job, offset, 1)
-        if _look_ahead(tables, descent, depth, job):
+        put_job(descent.state, job, offset, 1)
+        if _look_ahead(descent, depth, job):
             depth += 1
             descent.most[depth] = -1
         else:
-            _take(tables, descent, depth)
+            _take(descent, depth)
 
 
 @inner
-def _take(tables: Tables, descent: Descent, depth: int) -> None:
+def _take(descent: Descent, depth: int) -> None:
     """Take away the job that was placed at a depth."""
     job = descent.order[depth]
-    put_job(tables, descent.demand, job, descent.offsets[job], -1)
+    put_job(descent.state, job, descent.offsets[job], -1)
     descent.offsets[job] = -1
 
 
@@ -152,16 +130,14 @@ def _tightest(room: Ints) -> int:
 
 
 @inner
-def _list_candidates(tables: Tables, descent: Descent, depth: int, job: int) -> None:
+def _list_candidates(descent: Descent, depth: int, job: int) -> None:
     """List the offsets that a job may take, those where it touches others first."""
-    period = tables.period[job]
-    cost = descent.work[:period]
-    score_job(tables, descent.demand, job, cost, descent.work[period:])
+    cost, _ = scored(descent.state, job)
     count = 0
     for touching in (True, False):
         for o in range(descent.domain[depth, job]):
             if cost[o] == 0:
-                touches = cost[o - 1] != 0 or cost[(o + 1) % period] != 0
+                touches = cost[o - 1] != 0 or cost[(o + 1) % cost.shape[0]] != 0
                 if touches == touching:
                     descent.candidates[depth, count] = o
                     count += 1
@@ -169,8 +145,9 @@ def _list_candidates(tables: Tables, descent: Descent, depth: int, job: int) -> 
 
 
 @inner
-def _look_ahead(tables: Tables, descent: Descent, depth: int, job: int) -> bool:
+def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
     """Count the offsets that are left to those whom a job meets; return whether all have some."""
+    jobs = descent.state.tables.jobs
     room, domain = descent.room[depth + 1], descent.domain[depth + 1]
     room[:], domain[:] = descent.room[depth], descent.domain[depth]
     room[job] = -1
@@ -178,32 +155,32 @@ def _look_ahead(tables: Tables, descent: Descent, depth: int, job: int) -> bool:
         if room[other] < 0:
             continue
         if descent.component[other] == descent.component[job]:
-            common = np.gcd(tables.period[other], tables.period[job])
+            common = np.gcd(jobs[other]["period"], jobs[job]["period"])
             domain[other] = np.lcm(domain[other], common)
-        if _meet(tables, job, other):
-            room[other] = _room(tables, descent, other)
+        if _meet(descent.state, job, other):
+            room[other] = room_of(descent.state, other)
             if room[other] == 0:
                 return False
     return True
 
 
 @inner
-def _meet(tables: Tables, one: int, other: int) -> bool:
-    for use in range(tables.use_ptr[one], tables.use_ptr[one + 1]):
-        for theirs in range(tables.use_ptr[other], tables.use_ptr[other + 1]):
-            if tables.use_link[use] == tables.use_link[theirs]:
+def _meet(state: State, one: int, other: int) -> bool:
+    jobs, uses = state.tables.jobs, state.tables.uses
+    for use in range(jobs[one]["first_use"], jobs[one]["end_use"]):
+        for theirs in range(jobs[other]["first_use"], jobs[other]["end_use"]):
+            if uses[use]["link"] == uses[theirs]["link"]:
                 return True
     return False
 
 
 @kernel
-def _room(tables: Tables, descent: Descent, job: int) -> int:
+def room_of(state: State, job: int) -> int:
     """Return at how many offsets a job adds no contention to what is placed."""
-    period = tables.period[job]
-    cost = descent.work[:period]
-    if score_job(tables, descent.demand, job, cost, descent.work[period:]) > 0:
+    cost, least = scored(state, job)
+    if least > 0:
         return 0
     count = 0
-    for o in range(period):
+    for o in range(cost.shape[0]):
         count += cost[o] == 0
     return count

@@ -18,35 +18,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from metronome_opt.kernels import inner, kernel
 from metronome_opt.kernels.bounding import add_up, bound_links, domain_of, take_out
-from metronome_opt.kernels.conditional import Contacts, Users
+from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.conditional import Contacts
 from metronome_opt.kernels.jobs import put_job, score_use
-from metronome_opt.kernels.tables import Ints, Tables
-from metronome_opt.kernels.tree import (
-    ABUTS,
-    CLOSED,
-    DEPTH,
-    DONE,
-    FIXED,
-    INCUMBENT,
-    NODES,
-    NONE,
-    TO_EXPAND,
-    Groups,
-    Tree,
-)
+from metronome_opt.kernels.tables import Ints, State
+from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, TO_EXPAND, Search, Tree
 
 
 @inner
 def branch(
-    tables: Tables,
-    contacts: Contacts,
-    tree: Tree,
-    total: int,
-    least: Ints,
-    reduced_total: int,
-    reduced_least: Ints,
+    search: Search, total: int, least: Ints, reduced_total: int, reduced_least: Ints
 ) -> None:
     """Make the children of a node that its bound does not end.
 
@@ -57,9 +39,10 @@ def branch(
     reduced_total, reduced_least
         The same without what is taken out; -1 if nothing is.
     """
-    depth = tree.counters[DEPTH]
-    jobs = tree.position.shape[0]
-    tree.bound[depth] = max(total, reduced_total)
+    tree, contacts = search.tree, search.contacts
+    depth = tree.counters[0]["depth"]
+    jobs = tree.jobs.shape[0]
+    tree.depths[depth]["bound"] = max(total, reduced_total)
     goes_on = _goes_on(contacts, tree)
     abutting = np.zeros(jobs, np.int64)
     contact_size = 0.0
@@ -67,7 +50,7 @@ def branch(
     for job in range(jobs):
         if not _is_candidate(contacts, tree, job, goes_on):
             continue
-        domain = domain_of(tables, contacts, tree, job)
+        domain = domain_of(search, job)
         _bound_offsets(
             tree,
             job,
@@ -81,7 +64,7 @@ def branch(
         if narrow < 0 or size < narrow_size:
             narrow, narrow_size = job, size
     tree.rank[depth] = 0
-    tree.children[depth] = 0
+    tree.depths[depth]["children"] = 0
     fits = abutting.sum() <= tree.child_job.shape[1]
     if goes_on and fits and contact_size < narrow_size:
         ranked = np.argsort(abutting, kind="mergesort")
@@ -89,12 +72,12 @@ def branch(
             tree.rank[depth, ranked[rank]] = rank
         for job in range(jobs):
             if _has_open_alike(tree, job):
-                tree.rank[depth, job] = tree.rank[depth, tree.alike[job]]
+                tree.rank[depth, job] = tree.rank[depth, tree.jobs[job]["alike"]]
         for job in range(jobs):
             if abutting[job] > 0:
-                _add_children(tree, job, domain_of(tables, contacts, tree, job), True)
+                _add_children(tree, job, domain_of(search, job), True)
     else:
-        _add_children(tree, narrow, domain_of(tables, contacts, tree, narrow), False)
+        _add_children(tree, narrow, domain_of(search, narrow), False)
     _sort_children(tree)
 
 
@@ -102,7 +85,7 @@ def branch(
 def _goes_on(contacts: Contacts, tree: Tree) -> bool:
     """Return whether some job is left that could abut on placed ones, now or later."""
     left = False
-    for job in range(tree.position.shape[0]):
+    for job in range(tree.jobs.shape[0]):
         left |= _is_candidate(contacts, tree, job, True)
     return left
 
@@ -110,17 +93,17 @@ def _goes_on(contacts: Contacts, tree: Tree) -> bool:
 @inner
 def _is_candidate(contacts: Contacts, tree: Tree, job: int, goes_on: bool) -> bool:
     """Return whether a job can be branched on: while one component goes on, no other begins."""
-    if tree.position[job] >= 0 or tree.alone[job] or _has_open_alike(tree, job):
+    if tree.jobs[job]["position"] >= 0 or tree.jobs[job]["alone"] or _has_open_alike(tree, job):
         return False
-    begun: bool = tree.touched[tree.counters[DEPTH], contacts.component[job]] > 0
+    begun: bool = tree.touched[tree.counters[0]["depth"], contacts.component[job]] > 0
     return begun or not goes_on
 
 
 @inner
 def _has_open_alike(tree: Tree, job: int) -> bool:
     """Return whether an interchangeable job before it is not placed either."""
-    alike = tree.alike[job]
-    open_alike: bool = alike >= 0 and tree.position[alike] < 0
+    alike = tree.jobs[job]["alike"]
+    open_alike: bool = alike >= 0 and tree.jobs[alike]["position"] < 0
     return open_alike
 
 
@@ -142,14 +125,15 @@ def _bound_offsets(
 @inner
 def _sizes(tree: Tree, job: int, domain: int) -> tuple[float, float, int]:
     """Return the expected size of the subtrees of a job's offsets, of its contacts, their count."""
-    limit = tree.counters[INCUMBENT]
-    bound = tree.bound[tree.counters[DEPTH]]
+    limit = tree.counters[0]["incumbent"]
+    bound = tree.depths[tree.counters[0]["depth"]]["bound"]
+    sharpness = tree.counters[0]["sharpness"]
     pseudocosts = tree.pseudocosts.gain[job] / tree.pseudocosts.tries[job]
     size, abutting_size, abutting = 0.0, 0.0, 0
     for o in range(domain):
         if tree.cost[job, o] < limit:
             closed = (tree.cost[job, o] - bound) / (limit - bound) + pseudocosts
-            below = np.exp(-tree.sharpness[0] * closed)
+            below = np.exp(-sharpness * closed)
             size += below
             if tree.mark[job, o] == ABUTS:
                 abutting_size += below
@@ -159,10 +143,11 @@ def _sizes(tree: Tree, job: int, domain: int) -> tuple[float, float, int]:
 
 @inner
 def _add_children(tree: Tree, job: int, domain: int, contacts_only: bool) -> None:
-    depth = tree.counters[DEPTH]
-    made = tree.children[depth]
+    depth = tree.counters[0]["depth"]
+    made = tree.depths[depth]["children"]
+    limit = tree.counters[0]["incumbent"]
     for o in range(domain):
-        if tree.cost[job, o] >= tree.counters[INCUMBENT]:
+        if tree.cost[job, o] >= limit:
             continue
         if contacts_only and tree.mark[job, o] != ABUTS:
             continue
@@ -170,13 +155,13 @@ def _add_children(tree: Tree, job: int, domain: int, contacts_only: bool) -> Non
         tree.child_offset[depth, made] = o
         tree.child_bound[depth, made] = tree.cost[job, o]
         made += 1
-    tree.children[depth] = made
+    tree.depths[depth]["children"] = made
 
 
 @inner
 def _sort_children(tree: Tree) -> None:
-    depth = tree.counters[DEPTH]
-    made = tree.children[depth]
+    depth = tree.counters[0]["depth"]
+    made = tree.depths[depth]["children"]
     order = np.argsort(tree.child_bound[depth, :made], kind="mergesort")
     tree.child_bound[depth, :made] = tree.child_bound[depth, :made][order]
     tree.child_job[depth, :made] = tree.child_job[depth, :made][order]
@@ -184,76 +169,56 @@ def _sort_children(tree: Tree) -> None:
 
 
 @kernel
-def grow(
-    tables: Tables,
-    contacts: Contacts,
-    users: Users,
-    groups: Groups,
-    demand: Ints,
-    tree: Tree,
-    work: Ints,
-    budget: int,
-) -> None:
-    """Expand up to `budget` nodes, or until the tree is done.
-
-    Parameters
-    ----------
-    demand
-        In and out: the layered demand of what is placed.
-    work
-        Scratch, shape (5 T,) or longer for the longest period T.
-    """
-    counters = tree.counters
-    target = counters[NODES] + budget
-    while counters[DONE] == 0 and counters[NODES] < target:
-        depth = counters[DEPTH]
-        child = tree.following[depth]
+def grow(search: Search, budget: int) -> None:
+    """Expand up to `budget` nodes, or until the tree is done."""
+    tree = search.tree
+    counters = tree.counters[0]
+    target = counters["nodes"] + budget
+    while counters["done"] == 0 and counters["nodes"] < target:
+        depth = counters["depth"]
+        child = tree.depths[depth]["following"]
         if child == TO_EXPAND:
-            counters[NODES] += 1
-            tree.following[depth] = 0
-            tree.children[depth] = 0
-            bound = _expand(tables, contacts, users, groups, demand, tree, work)
+            counters["nodes"] += 1
+            tree.depths[depth]["following"] = 0
+            tree.depths[depth]["children"] = 0
+            bound = _expand(search)
             if depth > 0:
                 _learn(tree, bound)
-        elif child < tree.children[depth] and tree.child_bound[depth, child] < counters[INCUMBENT]:
-            tree.following[depth] += 1
-            _go_down(tables, contacts, demand, tree, child, work)
+        elif (
+            child < tree.depths[depth]["children"]
+            and tree.child_bound[depth, child] < counters["incumbent"]
+        ):
+            tree.depths[depth]["following"] += 1
+            _go_down(search, child)
         else:
-            _go_up(tables, demand, tree)
+            _go_up(search)
 
 
 @inner
-def _expand(
-    tables: Tables,
-    contacts: Contacts,
-    users: Users,
-    groups: Groups,
-    demand: Ints,
-    tree: Tree,
-    work: Ints,
-) -> int:
+def _expand(search: Search) -> int:
     """Bound a node and make its children, none if it cannot be better; return its bound."""
-    jobs = tree.position.shape[0]
+    tree = search.tree
+    jobs = tree.jobs.shape[0]
     at, least = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
-    total = add_up(tables, contacts, tree, at, least)
-    if total >= tree.counters[INCUMBENT]:
+    total = add_up(search, at, least)
+    if total >= tree.counters[0]["incumbent"]:
         return total
     if _is_decided(tree):
         _keep(tree, at, total)
         return total
-    bound_links(tables, contacts, users, demand, tree, work)
+    bound_links(search)
     reduced_least = np.zeros(jobs, np.int64)
-    reduced_total = take_out(tables, contacts, groups, tree, at, total, reduced_least)
-    if reduced_total < tree.counters[INCUMBENT]:
-        branch(tables, contacts, tree, total, least, reduced_total, reduced_least)
+    reduced_total = take_out(search, at, total, reduced_least)
+    if reduced_total < tree.counters[0]["incumbent"]:
+        branch(search, total, least, reduced_total, reduced_least)
     return max(total, reduced_total)
 
 
 @inner
 def _is_decided(tree: Tree) -> bool:
     """Return whether no two of the jobs that are left share a link: each has its best offset."""
-    for job in range(tree.position.shape[0]):
-        if tree.position[job] < 0 and not tree.alone[job]:
+    for job in range(tree.jobs.shape[0]):
+        if tree.jobs[job]["position"] < 0 and not tree.jobs[job]["alone"]:
             return False
     return True
 
@@ -261,80 +226,78 @@ def _is_decided(tree: Tree) -> bool:
 @inner
 def _keep(tree: Tree, at: Ints, value: int) -> None:
     """Take what is placed, and the best offsets of the rest, for the new incumbent."""
-    tree.counters[INCUMBENT] = value
-    for number in range(tree.counters[FIXED] + tree.counters[DEPTH]):
-        tree.best[tree.placed[number]] = tree.offset[number]
-    for job in range(tree.position.shape[0]):
-        if tree.position[job] < 0:
-            tree.best[job] = at[job]
+    tree.counters[0]["incumbent"] = value
+    for number in range(tree.counters[0]["fixed"] + tree.counters[0]["depth"]):
+        tree.jobs[tree.placed[number]["job"]]["best"] = tree.placed[number]["offset"]
+    for job in range(tree.jobs.shape[0]):
+        if tree.jobs[job]["position"] < 0:
+            tree.jobs[job]["best"] = at[job]
 
 
 @inner
 def _learn(tree: Tree, bound: int) -> None:
     """Note how much of the gap above was closed beyond what was foreseen."""
-    above = tree.counters[DEPTH] - 1
-    job = tree.placed[tree.counters[FIXED] + above]
-    foreseen = tree.child_bound[above, tree.following[above] - 1]
-    gap = max(1, tree.counters[INCUMBENT] - tree.bound[above])
-    gained = (min(bound, tree.counters[INCUMBENT]) - foreseen) / gap
+    above = tree.counters[0]["depth"] - 1
+    job = tree.placed[tree.counters[0]["fixed"] + above]["job"]
+    foreseen = tree.child_bound[above, tree.depths[above]["following"] - 1]
+    gap = max(1, tree.counters[0]["incumbent"] - tree.depths[above]["bound"])
+    gained = (min(bound, tree.counters[0]["incumbent"]) - foreseen) / gap
     tree.pseudocosts.gain[job] += min(1.0, max(0.0, gained))
     tree.pseudocosts.tries[job] += 1.0
 
 
 @inner
-def _go_down(
-    tables: Tables, contacts: Contacts, demand: Ints, tree: Tree, child: int, work: Ints
-) -> None:
+def _go_down(search: Search, child: int) -> None:
     """Place the job of a child, and see what the others now add."""
-    depth = tree.counters[DEPTH]
+    tables, tree = search.state.tables, search.tree
+    depth = tree.counters[0]["depth"]
     below = depth + 1
-    number = tree.counters[FIXED] + depth
+    number = tree.counters[0]["fixed"] + depth
     job, offset = tree.child_job[depth, child], tree.child_offset[depth, child]
-    tree.counters[DEPTH] = below
-    tree.following[below] = TO_EXPAND
-    tree.placed[number], tree.offset[number] = job, offset
-    tree.position[job] = number
-    tree.turn[below] = np.lcm(tree.turn[depth], tables.period[job])
+    tree.counters[0]["depth"] = below
+    above, here = tree.depths[depth], tree.depths[below]
+    here["following"] = TO_EXPAND
+    here["turn"] = np.lcm(above["turn"], tables.jobs[job]["period"])
+    here["top"] = above["top"]
+    tree.placed[number]["job"], tree.placed[number]["offset"] = job, offset
+    tree.jobs[job]["position"] = number
     tree.touched[below] = tree.touched[depth]
-    tree.touched[below, contacts.component[job]] += 1
+    tree.touched[below, search.contacts.component[job]] += 1
     tree.base[below] = tree.base[depth]
-    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-        tree.base[below, tables.use_link[use]] += tree.vector[tree.where[depth, use], offset]
-    put_job(tables, demand, job, offset, 1)
+    for use in range(tables.jobs[job]["first_use"], tables.jobs[job]["end_use"]):
+        tree.base[below, tables.uses[use]["link"]] += tree.vector[tree.where[depth, use], offset]
+    put_job(search.state, job, offset, 1)
     tree.where[below] = tree.where[depth]
-    tree.top[below] = tree.top[depth]
-    for other in range(tree.position.shape[0]):
+    for other in range(tree.jobs.shape[0]):
         tree.since[below, other] = tree.since[depth, other]
-        if tree.position[other] < 0:
+        if tree.jobs[other]["position"] < 0:
             if tree.rank[depth, other] < tree.rank[depth, job]:
                 tree.since[below, other] = number
-            _score_again(tables, demand, tree, job, other, work)
+            _score_again(search.state, tree, job, other)
 
 
 @inner
-def _score_again(
-    tables: Tables, demand: Ints, tree: Tree, placed: int, job: int, work: Ints
-) -> None:
+def _score_again(state: State, tree: Tree, placed: int, job: int) -> None:
     """Compute what a job adds to the links on which another has just been placed."""
-    depth = tree.counters[DEPTH]
-    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-        for theirs in range(tables.use_ptr[placed], tables.use_ptr[placed + 1]):
-            if tables.use_link[theirs] == tables.use_link[use]:
-                top = tree.top[depth]
-                row = tree.vector[top, : tables.period[job]]
-                score_use(tables, demand, job, use, row, work)
+    jobs, uses = state.tables.jobs, state.tables.uses
+    depth = tree.counters[0]["depth"]
+    for use in range(jobs[job]["first_use"], jobs[job]["end_use"]):
+        for theirs in range(jobs[placed]["first_use"], jobs[placed]["end_use"]):
+            if uses[theirs]["link"] == uses[use]["link"]:
+                top = tree.depths[depth]["top"]
+                score_use(state, job, use, tree.vector[top, : jobs[job]["period"]])
                 tree.where[depth, use] = top
-                tree.top[depth] = top + 1
+                tree.depths[depth]["top"] = top + 1
 
 
 @inner
-def _go_up(tables: Tables, demand: Ints, tree: Tree) -> None:
-    depth = tree.counters[DEPTH]
+def _go_up(search: Search) -> None:
+    tree = search.tree
+    depth = tree.counters[0]["depth"]
     if depth == 0:
-        tree.counters[DONE] = 1
+        tree.counters[0]["done"] = 1
         return
-    number = tree.counters[FIXED] + depth - 1
-    job = tree.placed[number]
-    put_job(tables, demand, job, tree.offset[number], -1)
-    tree.position[job] = -1
-    tree.counters[DEPTH] = depth - 1
+    last = tree.placed[tree.counters[0]["fixed"] + depth - 1]
+    put_job(search.state, last["job"], last["offset"], -1)
+    tree.jobs[last["job"]]["position"] = -1
+    tree.counters[0]["depth"] = depth - 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.kernels import inner, kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.sliding import (
     add_multiple,
     add_windows,
@@ -15,22 +15,23 @@ from metronome_opt.kernels.sliding import (
     fold,
     roomiest_offset,
 )
-from metronome_opt.kernels.tables import Compiled, Ints, Tables
+from metronome_opt.kernels.tables import Compiled, Ints, State
 
 
 @kernel
-def put_use(tables: Tables, demand: Ints, job: int, use: int, offset: int, sign: int) -> None:
+def put_use(state: State, job: int, use: int, offset: int, sign: int) -> None:
     """Add (`sign` 1) or take away (-1) the demand of a job on one of its links."""
-    period = tables.period[job]
-    link = tables.use_link[use]
-    hyperperiod = tables.hyperperiod[link]
-    for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
-        amount = sign * tables.use_flows[use] * tables.phase_rate[p]
-        first = (offset + tables.phase_start[p]) % period
-        straight = min(tables.phase_length[p], period - first)
-        wrapped = tables.phase_length[p] - straight
-        for layer in range(tables.use_layers[use]):
-            block = tables.base[link] + layer * hyperperiod
+    tables, demand = state.tables, state.demand
+    period = tables.jobs[job]["period"]
+    link = tables.uses[use]["link"]
+    hyperperiod = tables.links[link]["hyperperiod"]
+    for p in range(tables.jobs[job]["first_phase"], tables.jobs[job]["end_phase"]):
+        amount = sign * tables.uses[use]["flows"] * tables.phases[p]["rate"]
+        first = (offset + tables.phases[p]["start"]) % period
+        straight = min(tables.phases[p]["length"], period - first)
+        wrapped = tables.phases[p]["length"] - straight
+        for layer in range(tables.uses[use]["layers"]):
+            block = tables.links[link]["base"] + layer * hyperperiod
             for begin in range(block, block + hyperperiod, period):
                 for t in range(begin + first, begin + first + straight):
                     demand[t] += amount
@@ -39,155 +40,125 @@ def put_use(tables: Tables, demand: Ints, job: int, use: int, offset: int, sign:
 
 
 @kernel
-def put_job(tables: Tables, demand: Ints, job: int, offset: int, sign: int) -> None:
-    """Add (`sign` 1) or take away (-1) the demand of a job at an offset, on all links and layers.
-
-    Parameters
-    ----------
-    demand
-        In and out, the flat layered demand of all links.
-    """
-    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-        put_use(tables, demand, job, use, offset, sign)
+def put_job(state: State, job: int, offset: int, sign: int) -> None:
+    """Add (`sign` 1) or take away (-1) the demand of a job at an offset, on all its links."""
+    jobs = state.tables.jobs
+    for use in range(jobs[job]["first_use"], jobs[job]["end_use"]):
+        put_use(state, job, use, offset, sign)
 
 
 @kernel
-def score_job(tables: Tables, demand: Ints, job: int, cost: Ints, work: Ints) -> int:
+def score_job(state: State, job: int, cost: Ints) -> int:
     """Compute what a job adds to the contention at every offset, given the demand of the others.
 
     Parameters
     ----------
-    demand
-        The flat layered demand without the job.
     cost
-        Out, shape (T,): added contention times ``tables.scale[job]``, in units.
-    work
-        Scratch, shape (4 T,) or longer.
+        Out, shape (T,): added contention times the scale of the job, in units. It may be the first
+        T entries of the scratch memory, of which the next 4 T are used.
 
     Returns
     -------
     int
         The least cost.
     """
-    return _score_uses(
-        tables, demand, job, tables.use_ptr[job], tables.use_ptr[job + 1], cost, work
-    )
+    jobs = state.tables.jobs
+    return _score_uses(state, job, jobs[job]["first_use"], jobs[job]["end_use"], cost)
 
 
 @kernel
-def score_use(tables: Tables, demand: Ints, job: int, use: int, cost: Ints, work: Ints) -> int:
+def score_use(state: State, job: int, use: int, cost: Ints) -> int:
     """Compute the same for one of its links; return the least."""
-    return _score_uses(tables, demand, job, use, use + 1, cost, work)
+    return _score_uses(state, job, use, use + 1, cost)
 
 
 @inner
-def _score_uses(
-    tables: Tables, demand: Ints, job: int, first: int, last: int, cost: Ints, work: Ints
-) -> int:
-    period = tables.period[job]
-    priced = work[:period]
-    folded = work[period : 2 * period]
-    prefix = work[2 * period : 4 * period]
+def _score_uses(state: State, job: int, first: int, last: int, cost: Ints) -> int:
+    tables, work = state.tables, state.work
+    period = tables.jobs[job]["period"]
+    priced = work[period : 2 * period]
+    folded = work[2 * period : 3 * period]
+    prefix = work[3 * period : 5 * period]
     least = 0
     cost[:] = 0
-    for p in range(tables.phase_ptr[job], tables.phase_ptr[job + 1]):
+    for p in range(tables.jobs[job]["first_phase"], tables.jobs[job]["end_phase"]):
         priced[:] = 0
         for use in range(first, last):
-            link = tables.use_link[use]
-            hyperperiod = tables.hyperperiod[link]
-            rate = tables.use_flows[use] * tables.phase_rate[p]
-            for layer in range(tables.use_layers[use]):
-                begin = tables.base[link] + layer * hyperperiod
-                row = demand[begin : begin + hyperperiod]
-                fold(row, tables.capacity[link], rate, folded)
-                price = tables.price[tables.layer_ptr[link] + layer]
-                add_multiple(tables.use_scale[use] * price, folded, priced)
-        start, length = tables.phase_start[p], tables.phase_length[p]
+            link = tables.uses[use]["link"]
+            hyperperiod = tables.links[link]["hyperperiod"]
+            rate = tables.uses[use]["flows"] * tables.phases[p]["rate"]
+            for layer in range(tables.uses[use]["layers"]):
+                begin = tables.links[link]["base"] + layer * hyperperiod
+                row = state.demand[begin : begin + hyperperiod]
+                fold(row, tables.links[link]["capacity"], rate, folded)
+                price = tables.prices[tables.links[link]["first_price"] + layer]
+                add_multiple(tables.uses[use]["scale"] * price, folded, priced)
+        start, length = tables.phases[p]["start"], tables.phases[p]["length"]
         least = add_windows(priced, start, length, 1, prefix, cost)
     return least
 
 
+@inner
+def scored(state: State, job: int) -> tuple[Ints, int]:
+    """Score a job; return its cost at every offset, in scratch memory, and the least of them."""
+    cost = state.work[: state.tables.jobs[job]["period"]]
+    least = score_job(state, job, cost)
+    return cost, least
+
+
 @kernel
 def score_two(
-    tables: Tables,
-    demand: Ints,
-    first: int,
-    second: int,
-    offsets: Ints,
-    domain: Ints,
-    added: Ints,
-    work: Ints,
+    state: State, first: int, second: int, offsets: Ints, domain: Ints, added: Ints
 ) -> None:
     """Compute what a second job adds at some offsets, for each of some offsets of a first.
 
     Parameters
     ----------
-    demand
-        Of neither; left as it was.
+    state
+        With neither of them placed; left as it was.
     offsets, domain
         Offsets of the first, of the second.
     added
         Out, shape (offsets, domain): what the second adds where the first is, scaled.
-    work
-        Scratch, shape (5 T,) or longer for the second's period T.
     """
-    cost = work[: tables.period[second]]
     for i in range(offsets.shape[0]):
-        put_job(tables, demand, first, offsets[i], 1)
-        score_job(tables, demand, second, cost, work[cost.shape[0] :])
-        put_job(tables, demand, first, offsets[i], -1)
+        put_job(state, first, offsets[i], 1)
+        cost, _ = scored(state, second)
+        put_job(state, first, offsets[i], -1)
         for k in range(domain.shape[0]):
             added[i, k] = cost[domain[k]]
 
 
 @kernel
-def score_placed(
-    tables: Tables, demand: Ints, job: int, offset: int, cost: Ints, work: Ints
-) -> int:
-    """Compute what a job of the demand would add to the contention elsewhere; return the least.
-
-    Parameters
-    ----------
-    demand
-        Of all jobs, this one at `offset`; left as it was.
-    cost, work
-        As `score_job` has them.
-    """
-    put_job(tables, demand, job, offset, -1)
-    least = score_job(tables, demand, job, cost, work)
-    put_job(tables, demand, job, offset, 1)
+def score_placed(state: State, job: int, offset: int, cost: Ints) -> int:
+    """Compute what a job that is placed at `offset` would add elsewhere, see `score_job`."""
+    put_job(state, job, offset, -1)
+    least = score_job(state, job, cost)
+    put_job(state, job, offset, 1)
     return least
 
 
 @kernel
-def best_offset(tables: Tables, demand: Ints, job: int, work: Ints) -> tuple[int, int]:
+def best_offset(state: State, job: int) -> tuple[int, int]:
     """Return the best offset of a job and its scaled cost.
 
     Least cost; among equals the most room, then the shortest wait.
-
-    Parameters
-    ----------
-    work
-        Scratch, shape (5 T,) or longer.
     """
-    period = tables.period[job]
-    cost = work[:period]
-    least = score_job(tables, demand, job, cost, work[period:])
+    cost, least = scored(state, job)
+    ready = state.tables.jobs[job]["ready"]
     if least > 0:
-        return first_offset(cost, least, tables.ready[job]), least
-    return roomiest_offset(cost, tables.ready[job])[0], least
+        return first_offset(cost, least, ready), least
+    return roomiest_offset(cost, ready)[0], least
 
 
 @kernel
-def descend(tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints) -> int:
+def descend(state: State, offsets: Ints, order: Ints) -> int:
     """Move each job of `order` in turn to its cheapest offset, if that is cheaper than its own.
 
     Parameters
     ----------
-    demand, offsets
+    state, offsets
         In and out, consistent with each other.
-    work
-        Scratch, shape (5 T,) or longer for the longest period T.
 
     Returns
     -------
@@ -196,36 +167,36 @@ def descend(tables: Tables, demand: Ints, offsets: Ints, order: Ints, work: Ints
     """
     moved = 0
     for job in order:
-        period = tables.period[job]
-        cost = work[:period]
-        put_job(tables, demand, job, offsets[job], -1)
-        least = score_job(tables, demand, job, cost, work[period:])
+        put_job(state, job, offsets[job], -1)
+        cost, least = scored(state, job)
         if least < cost[offsets[job]]:
-            offsets[job] = first_offset(cost, least, tables.ready[job])
+            offsets[job] = first_offset(cost, least, state.tables.jobs[job]["ready"])
             moved += 1
-        put_job(tables, demand, job, offsets[job], 1)
+        put_job(state, job, offsets[job], 1)
     return moved
 
 
 @kernel
-def _link_sums(tables: Tables, demand: Ints, sums: Ints) -> None:
-    for link in range(tables.capacity.shape[0]):
-        capacity = tables.capacity[link]
-        hyperperiod = tables.hyperperiod[link]
+def link_sums(state: State, sums: Ints) -> None:
+    """Compute the contention of each link, in units, times its hyperperiod."""
+    links, prices, demand = state.tables.links, state.tables.prices, state.demand
+    for link in range(links.shape[0]):
+        hyperperiod = links[link]["hyperperiod"]
+        capacity = links[link]["capacity"]
         total = np.int64(0)
-        for entry in range(tables.layer_ptr[link], tables.layer_ptr[link + 1]):
-            begin = tables.base[link] + (entry - tables.layer_ptr[link]) * hyperperiod
+        for layer in range(links[link]["layers"]):
+            begin = links[link]["base"] + layer * hyperperiod
             over = np.int64(0)
             for t in range(begin, begin + hyperperiod):
                 over += max(demand[t] - capacity, 0)
-            total += tables.price[entry] * over
+            total += prices[links[link]["first_price"] + layer] * over
         sums[link] = total
 
 
-def contention(compiled: Compiled, demand: Ints) -> Fraction:
-    """Return the contention of a demand, exact, in weight * Mbit/s."""
+def contention(compiled: Compiled, state: State) -> Fraction:
+    """Return the contention of what is placed, exact, in weight * Mbit/s."""
     sums = np.zeros(len(compiled.links), dtype=np.int64)
-    _link_sums(compiled.tables, demand, sums)
+    link_sums(state, sums)
     return sum(
         (
             Fraction(int(total) * compiled.unit, link.hyperperiod)
@@ -235,15 +206,9 @@ def contention(compiled: Compiled, demand: Ints) -> Fraction:
     )
 
 
-def demand_of(compiled: Compiled, offsets: Sequence[int] | Ints) -> Ints:
-    """Return the layered demand of all jobs at the given offsets (in the order of the instance)."""
-    demand = compiled.empty_demand()
+def state_of(compiled: Compiled, offsets: Iterable[int] | Ints) -> State:
+    """Return the state with all jobs at the given offsets (in the order of the instance)."""
+    state = compiled.empty()
     for job, offset in enumerate(offsets):
-        put_job(compiled.tables, demand, job, int(offset), 1)
-    return demand
-
-
-def workspace(compiled: Compiled) -> Ints:
-    """Return scratch memory that is large enough for every job."""
-    longest = max(job.period for job in compiled.instance.jobs)
-    return np.empty(5 * longest, dtype=np.int64)
+        put_job(state, job, int(offset), 1)
+    return state

@@ -30,10 +30,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.kernels import inner, kernel
-from metronome_opt.kernels.jobs import put_job, score_job, score_placed
+from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.jobs import put_job, scored
 from metronome_opt.kernels.sliding import first_offset
-from metronome_opt.kernels.tables import Compiled, Ints, Tables
+from metronome_opt.kernels.tables import Compiled, Ints, State
 
 Floats = NDArray[np.float64]
 _STARTS = 2**13  # places to begin at in the table of noise
@@ -45,30 +45,27 @@ def gumbel_noise(generator: np.random.Generator, longest: int) -> Floats:
 
 
 @kernel
-def spreads(tables: Tables, demand: Ints, offsets: Ints, jobs: Ints, work: Ints) -> Floats:
+def spreads(state: State, offsets: Ints, jobs: Ints) -> Floats:
     """Return the standard deviation of each job's cost over its offsets, given all the others.
 
     Parameters
     ----------
-    demand, offsets
-        A schedule and its layered demand; left as they are.
-    work
-        Scratch, shape (5 T,) or longer for the longest period T.
+    state, offsets
+        A schedule; left as it is.
     """
     found = np.empty(jobs.shape[0])
     for position in range(jobs.shape[0]):
         job = jobs[position]
-        period = tables.period[job]
-        cost = work[:period]
-        score_placed(tables, demand, job, offsets[job], cost, work[period:])
+        put_job(state, job, offsets[job], -1)
+        cost, _ = scored(state, job)
+        put_job(state, job, offsets[job], 1)
         found[position] = np.std(cost)
     return found
 
 
 @kernel
 def anneal(
-    tables: Tables,
-    demand: Ints,
+    state: State,
     offsets: Ints,
     free: Ints,
     scale: Floats,
@@ -77,13 +74,12 @@ def anneal(
     noise: Floats,
     generator: np.random.Generator,
     steps: int,
-    work: Ints,
 ) -> float:
     """Draw the offset of a random job anew, `steps` times; return the temperature that is reached.
 
     Parameters
     ----------
-    demand, offsets
+    state, offsets
         In and out, consistent with each other.
     free
         The jobs that may move.
@@ -93,18 +89,15 @@ def anneal(
         At the first step, and what it is multiplied by after each.
     noise
         See `gumbel_noise`.
-    work
-        Scratch, shape (5 T,) or longer for the longest period T.
     """
     for _ in range(steps):
         job = free[generator.integers(0, free.shape[0])]
-        period = tables.period[job]
-        cost = work[:period]
-        put_job(tables, demand, job, offsets[job], -1)
-        score_job(tables, demand, job, cost, work[period:])
+        period = state.tables.jobs[job]["period"]
+        put_job(state, job, offsets[job], -1)
+        cost, _ = scored(state, job)
         begin = generator.integers(0, noise.shape[0] - period)
         offsets[job] = _draw(cost, temperature * scale[job], noise[begin : begin + period])
-        put_job(tables, demand, job, offsets[job], 1)
+        put_job(state, job, offsets[job], 1)
         temperature *= cooling
     return temperature
 
@@ -144,30 +137,17 @@ class Kicks(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """Where a walk stands.
+    """Where a walk stands; values are scaled and relative to that of the start."""
 
-    Attributes
-    ----------
-    counters
-        Scaled value of the schedule, of the last one kept, of the best, all relative to the start;
-        head and length of the queue; size, centre and steps so far of the kick under way.
-    ring, queued, kicked
-        The queue: a ring of jobs; per job, whether it is in it and whether it was kicked.
-    kept, best
-        Offsets per job: last kept, best.
-    blame
-        Per job, what it last was seen to add to the contention, scaled.
-    kicks
-        See `Kicks`.
-    """
-
+    # Value of the schedule, of the last one kept, of the best; head and length of the queue; size,
+    # centre and steps so far of the kick under way.
     counters: Ints
-    ring: Ints
-    queued: Ints
-    kicked: Ints
-    kept: Ints
-    best: Ints
-    blame: Ints
+    ring: Ints  # the queue of jobs
+    queued: Ints  # per job, whether it is in it
+    kicked: Ints  # per job
+    kept: Ints  # offsets per job, of the last schedule kept
+    best: Ints  # of the best
+    blame: Ints  # per job, what it last was seen to add to the contention
     kicks: Kicks
 
 
@@ -220,69 +200,53 @@ def start_walk(offsets: Ints, around: Neighbours, kicks: Kicks) -> Walk:
 
 
 @kernel
-def go_to(tables: Tables, demand: Ints, offsets: Ints, free: Ints, target: Ints) -> None:
-    """Move the free jobs to the offsets in `target`.
-
-    Parameters
-    ----------
-    demand, offsets
-        In and out, consistent with each other.
-    """
+def go_to(state: State, offsets: Ints, free: Ints, target: Ints) -> None:
+    """Move the free jobs from `offsets` to `target`."""
     for job in free:
         if offsets[job] != target[job]:
-            put_job(tables, demand, job, offsets[job], -1)
-            put_job(tables, demand, job, target[job], 1)
+            put_job(state, job, offsets[job], -1)
+            put_job(state, job, target[job], 1)
             offsets[job] = target[job]
 
 
 @kernel
 def take_steps(
-    tables: Tables,
-    demand: Ints,
+    state: State,
     offsets: Ints,
     around: Neighbours,
     walk: Walk,
     tolerance: Floats,
     generator: np.random.Generator,
     steps: int,
-    work: Ints,
 ) -> None:
     """Go on with a walk.
 
     Parameters
     ----------
-    demand, offsets
-        In and out: the schedule as the walk left it, and its layered demand.
+    state, offsets
+        In and out: the schedule as the walk left it.
     tolerance
         Per job, the scaled loss that a kick around it may keep with probability 1/e.
-    work
-        Scratch, shape (5 T,) or longer for the longest period T.
     """
     for _ in range(steps):
         if walk.counters[WAITING] == 0:
-            _judge(tables, demand, offsets, around, walk, tolerance, generator)
+            if not _keep(offsets, walk, tolerance, generator):
+                go_to(state, offsets, around.free, walk.kept)
+                walk.counters[VALUE] = walk.counters[KEPT]
             _kick(around, walk, generator)
-        _step(tables, demand, offsets, around, walk, generator, work)
+        _step(state, offsets, around, walk, generator)
 
 
 @inner
 def _step(
-    tables: Tables,
-    demand: Ints,
-    offsets: Ints,
-    around: Neighbours,
-    walk: Walk,
-    generator: np.random.Generator,
-    work: Ints,
+    state: State, offsets: Ints, around: Neighbours, walk: Walk, generator: np.random.Generator
 ) -> None:
     """Move the first job of the queue."""
     job = _dequeue(walk)
-    period = tables.period[job]
-    cost = work[:period]
-    put_job(tables, demand, job, offsets[job], -1)
-    least = score_job(tables, demand, job, cost, work[period:])
+    put_job(state, job, offsets[job], -1)
+    cost, least = scored(state, job)
     before = cost[offsets[job]]
-    start = generator.integers(0, period)
+    start = generator.integers(0, cost.shape[0])
     if walk.kicked[job]:
         walk.kicked[job] = 0
         offsets[job] = start
@@ -291,23 +255,15 @@ def _step(
     elif least < before:
         offsets[job] = first_offset(cost, least, start)
         _enqueue_neighbours(walk, around, job)
-    put_job(tables, demand, job, offsets[job], 1)
+    put_job(state, job, offsets[job], 1)
     walk.blame[job] = cost[offsets[job]]
     walk.counters[VALUE] += cost[offsets[job]] - before
     walk.counters[STEPS] += 1
 
 
 @inner
-def _judge(
-    tables: Tables,
-    demand: Ints,
-    offsets: Ints,
-    around: Neighbours,
-    walk: Walk,
-    tolerance: Floats,
-    generator: np.random.Generator,
-) -> None:
-    """Keep the schedule or take it back."""
+def _keep(offsets: Ints, walk: Walk, tolerance: Floats, generator: np.random.Generator) -> bool:
+    """Judge the last kick; keep the schedule, or return False."""
     counters = walk.counters
     loss = counters[VALUE] - counters[KEPT]
     size = counters[KICK]
@@ -316,14 +272,13 @@ def _judge(
         walk.kicks.gains[size] += 1.0
     allowed = tolerance[counters[CENTRE]]
     if loss > 0 and (allowed == 0 or generator.random() >= np.exp(-loss / allowed)):
-        go_to(tables, demand, offsets, around.free, walk.kept)
-        counters[VALUE] = counters[KEPT]
-        return
+        return False
     walk.kept[:] = offsets
     counters[KEPT] = counters[VALUE]
     if counters[VALUE] < counters[BEST]:
         counters[BEST] = counters[VALUE]
         walk.best[:] = offsets
+    return True
 
 
 @inner
@@ -395,7 +350,7 @@ _STRAY = 16  # one in so many jobs of a part need not be a neighbour of another
 
 @kernel
 def recombine(
-    period: Ints,
+    state: State,
     around: Neighbours,
     one: Ints,
     other: Ints,
@@ -404,36 +359,32 @@ def recombine(
 ) -> Ints:
     """Return the offsets of `one` with those of `other` in a part of 30 to 70 % of the free jobs.
 
-    Parameters
-    ----------
-    period
-        Per job.
-    one, other
-        Offsets per job.
-    turnable
-        Whether rotating all jobs changes nothing: none is fixed.
+    Where no job is fixed, rotating all of them changes nothing, and `other` is `turnable`.
     """
-    turn = _best_turn(period, around.free, one, other, generator) if turnable else 0
+    turn = _best_turn(state, around.free, one, other, generator) if turnable else 0
     child = one.copy()
     for job in _draw_part(around, generator):
-        child[job] = (other[job] + turn) % period[job]
+        child[job] = (other[job] + turn) % state.tables.jobs[job]["period"]
     return child
 
 
 @inner
 def _best_turn(
-    period: Ints, free: Ints, one: Ints, other: Ints, generator: np.random.Generator
+    state: State, free: Ints, one: Ints, other: Ints, generator: np.random.Generator
 ) -> int:
     """Return the turn of `other`, of some at which a random job agrees, at which most jobs do."""
+    jobs = state.tables.jobs
     best, most = 0, -1
     for _ in range(_TURNS):
         job = free[generator.integers(0, free.shape[0])]
-        around = generator.integers(0, _FARTHEST_TURN // period[job]) * period[job]
-        turn = around + (one[job] - other[job]) % period[job]
+        period = jobs[job]["period"]
+        around = generator.integers(0, _FARTHEST_TURN // period) * period
+        turn = around + (one[job] - other[job]) % period
         agreeing = 0
         for j in free:
-            apart = (one[j] - other[j] - turn) % period[j]
-            if min(apart, period[j] - apart) * _AGREEMENT <= period[j]:
+            period = jobs[j]["period"]
+            apart = (one[j] - other[j] - turn) % period
+            if min(apart, period - apart) * _AGREEMENT <= period:
                 agreeing += 1
         if agreeing > most:
             best, most = turn, agreeing

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels import inner, kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.sliding import (
     add_multiple,
     add_windows,

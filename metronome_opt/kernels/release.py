@@ -14,45 +14,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels import inner, kernel
-from metronome_opt.kernels.jobs import put_job, score_job, score_placed
-from metronome_opt.kernels.tables import Ints, Tables
+from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.jobs import put_job, scored
+from metronome_opt.kernels.tables import Ints, State
 
 _DEPTH, _LEAST, _COUNT = range(3)
 _TO_EXPAND = -1
 
 
 class Release(NamedTuple):
-    """Where the search for the best offsets of some jobs stands.
+    """Where the search for the best offsets of some jobs stands."""
 
-    Attributes
-    ----------
-    counters
-        How many jobs are placed, -1 when the search is done; what all the jobs add in the best way
-        known, scaled; how many jobs there are.
-    job
-        The jobs; those that are placed come first.
-    best
-        Per job of the instance, its offset in the best way known; only those in `job` count.
-    offset
-        Per placed job, its offset.
-    base, rest
-        Per depth, what is placed above adds; what those that wait add at least.
-    choice, added
-        Per depth the offsets to try and what each adds, cheapest first.
-    following
-        Per depth, which comes next; -1 before they are made.
-    """
-
+    # How many jobs are placed, -1 when the search is done; what all the jobs add in the best way
+    # known, scaled; how many jobs there are.
     counters: Ints
-    job: Ints
-    best: Ints
-    offset: Ints
-    base: Ints
-    rest: Ints
-    choice: Ints
-    added: Ints
-    following: Ints
+    job: Ints  # those that are placed come first
+    best: Ints  # per job of the instance, its offset in the best way known
+    offset: Ints  # per placed job
+    base: Ints  # per depth, what is placed above adds
+    rest: Ints  # per depth, what those that wait add at least
+    choice: Ints  # per depth the offsets to try, cheapest first
+    added: Ints  # per depth, what each of them adds
+    following: Ints  # per depth, which comes next; -1 before they are made
 
 
 def room_for(size: int, jobs: int, longest: int) -> Release:
@@ -80,46 +63,26 @@ def is_done(release: Release) -> bool:
 
 
 @kernel
-def blames(tables: Tables, demand: Ints, offsets: Ints, jobs: Ints, work: Ints) -> Ints:
-    """Return what each job adds to the contention, given all the others.
-
-    Parameters
-    ----------
-    demand, offsets
-        A schedule and its layered demand; left as they are.
-    work
-        Scratch, shape (5 T,) or longer for the longest period T.
-    """
+def blames(state: State, offsets: Ints, jobs: Ints) -> Ints:
+    """Return what each job of a schedule adds to the contention, given all the others."""
     found = np.empty(jobs.shape[0], np.int64)
     for position in range(jobs.shape[0]):
         job = jobs[position]
-        period = tables.period[job]
-        cost = work[:period]
-        score_placed(tables, demand, job, offsets[job], cost, work[period:])
+        put_job(state, job, offsets[job], -1)
+        cost, _ = scored(state, job)
+        put_job(state, job, offsets[job], 1)
         found[position] = cost[offsets[job]]
     return found
 
 
 @kernel
-def start_release(
-    tables: Tables, demand: Ints, offsets: Ints, members: Ints, release: Release, work: Ints
-) -> None:
-    """Take `members` out of the demand; how they were is the best way known.
-
-    Parameters
-    ----------
-    demand
-        In: of all jobs at `offsets`. Out: of the others.
-    work
-        Scratch, shape (5 T,) or longer for the longest period T.
-    """
+def start_release(state: State, offsets: Ints, members: Ints, release: Release) -> None:
+    """Take `members` out of a schedule; how they were is the best way known."""
     total = np.int64(0)
     for position in range(members.shape[0]):
         job = members[position]
-        period = tables.period[job]
-        cost = work[:period]
-        put_job(tables, demand, job, offsets[job], -1)
-        score_job(tables, demand, job, cost, work[period:])
+        put_job(state, job, offsets[job], -1)
+        cost, _ = scored(state, job)
         total += cost[offsets[job]]
         release.job[position] = job
         release.best[job] = offsets[job]
@@ -131,73 +94,63 @@ def start_release(
 
 
 @kernel
-def end_release(tables: Tables, demand: Ints, offsets: Ints, release: Release) -> None:
+def end_release(state: State, offsets: Ints, release: Release) -> None:
     """Put the jobs back, each where it is best."""
     for position in range(max(0, release.counters[_DEPTH])):
-        put_job(tables, demand, release.job[position], release.offset[position], -1)
+        put_job(state, release.job[position], release.offset[position], -1)
     for position in range(release.counters[_COUNT]):
         job = release.job[position]
         offsets[job] = release.best[job]
-        put_job(tables, demand, job, offsets[job], 1)
+        put_job(state, job, offsets[job], 1)
 
 
 @kernel
-def try_offsets(tables: Tables, demand: Ints, release: Release, nodes: int, work: Ints) -> int:
-    """Go on with the search until it is done, by `nodes` nodes at most; return how many it took.
-
-    Parameters
-    ----------
-    demand
-        In and out: of what is not in the release, and of what it has placed.
-    work
-        Scratch, shape (5 T,) or longer for the longest period T.
-    """
+def try_offsets(state: State, release: Release, nodes: int) -> int:
+    """Go on with the search until it is done, by `nodes` nodes at most; return how many it took."""
     counters = release.counters
     taken = 0
     while counters[_DEPTH] >= 0 and taken < nodes:
         depth = counters[_DEPTH]
         if release.following[depth] == _TO_EXPAND:
             taken += 1
-            _expand(tables, demand, release, work)
+            _expand(state, release)
             continue
         entry = release.following[depth]
         job = release.job[depth]
-        if entry < tables.period[job]:
+        if entry < state.tables.jobs[job]["period"]:
             value = release.base[depth] + release.added[depth, entry]
             if value + release.rest[depth] < counters[_LEAST]:
                 release.following[depth] += 1
                 release.offset[depth] = release.choice[depth, entry]
-                put_job(tables, demand, job, release.offset[depth], 1)
+                put_job(state, job, release.offset[depth], 1)
                 counters[_DEPTH] = depth + 1
                 release.base[depth + 1] = value
                 release.following[depth + 1] = _TO_EXPAND
                 continue
-        _go_up(tables, demand, release)
+        _go_up(state, release)
     return taken
 
 
 @inner
-def _go_up(tables: Tables, demand: Ints, release: Release) -> None:
+def _go_up(state: State, release: Release) -> None:
     release.counters[_DEPTH] -= 1
     depth = release.counters[_DEPTH]
     if depth >= 0:
-        put_job(tables, demand, release.job[depth], release.offset[depth], -1)
+        put_job(state, release.job[depth], release.offset[depth], -1)
 
 
 @inner
-def _expand(tables: Tables, demand: Ints, release: Release, work: Ints) -> None:
+def _expand(state: State, release: Release) -> None:
     """Bound a node; choose the job to place, or go back up if it cannot be better than the best."""
     counters = release.counters
     depth = counters[_DEPTH]
     total = release.base[depth]
     chosen, most = -1, np.int64(-1)
     for position in range(depth, counters[_COUNT]):
-        job = release.job[position]
-        period = tables.period[job]
-        least = score_job(tables, demand, job, work[:period], work[period:])
+        _, least = scored(state, release.job[position])
         total += least
         if total >= counters[_LEAST]:
-            _go_up(tables, demand, release)
+            _go_up(state, release)
             return
         if least > most:
             chosen, most = position, np.int64(least)
@@ -205,16 +158,14 @@ def _expand(tables: Tables, demand: Ints, release: Release, work: Ints) -> None:
         counters[_LEAST] = total
         for position in range(depth):
             release.best[release.job[position]] = release.offset[position]
-        _go_up(tables, demand, release)
+        _go_up(state, release)
         return
     job = release.job[chosen]
     release.job[chosen] = release.job[depth]
     release.job[depth] = job
-    period = tables.period[job]
-    cost = work[:period]
-    score_job(tables, demand, job, cost, work[period:])
+    cost, _ = scored(state, job)
     ranked = np.argsort(cost, kind="mergesort")
-    release.choice[depth, :period] = ranked
-    release.added[depth, :period] = cost[ranked]
+    release.choice[depth, : cost.shape[0]] = ranked
+    release.added[depth, : cost.shape[0]] = cost[ranked]
     release.rest[depth] = total - release.base[depth] - most
     release.following[depth] = 0

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels import inner, kernel
-from metronome_opt.kernels.jobs import put_job, score_job
-from metronome_opt.kernels.tables import Ints, Tables
+from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.jobs import put_job, scored
+from metronome_opt.kernels.tables import Ints, State
 
 _DEPTH, _NODES, _DONE, _INCUMBENT = range(4)
 _NO_INCUMBENT = 2**62  # as its value, above all others
@@ -22,44 +22,24 @@ _UNSEEN = -1
 
 
 class Rotations(NamedTuple):
-    """Where the search stands: at a node of some depth d, where ``job[:d]`` are placed.
+    """Where the search stands: at a node of some depth d, where ``job[:d]`` are placed."""
 
-    Attributes
-    ----------
-    counters
-        Depth, nodes expanded, whether the search is done, scaled value of the incumbent.
-    allowed, number
-        The rotations of each job, ascending, in slots, shape (jobs, most), and how many it has.
-    turn
-        Per depth, the least number of slots by which everything can be rotated such that what is
-        placed stays where it is and what is not keeps its rotations.
-    job, offset, base, rest
-        Per depth: what is placed there and where, the scaled cost of what is placed above, the
-        bound of what is placed neither above nor there.
-    choice, added
-        Per depth, the rotations to try and what they add, cheapest first.
-    choices, following
-        Per depth, how many there are, and which comes next; -1 before they are known.
-    open
-        Per job, whether it is to be placed.
-    best
-        Offset per job of the incumbent; it is found by the first nodes, one more than jobs.
-    """
-
-    counters: Ints
-    allowed: Ints
-    number: Ints
+    counters: Ints  # depth, nodes expanded, whether it is done, scaled value of the incumbent
+    allowed: Ints  # the rotations of each job, ascending, in slots, shape (jobs, most)
+    number: Ints  # how many each job has
+    # Per depth, the least number of slots by which everything can be rotated such that what is
+    # placed stays where it is and what is not keeps its rotations.
     turn: Ints
-    job: Ints
-    offset: Ints
-    base: Ints
-    rest: Ints
-    choice: Ints
-    added: Ints
-    choices: Ints
-    following: Ints
-    open: Ints
-    best: Ints
+    job: Ints  # per depth, what is placed there
+    offset: Ints  # and where
+    base: Ints  # scaled cost of what is placed above
+    rest: Ints  # bound of what is placed neither above nor there
+    choice: Ints  # per depth, the rotations to try, cheapest first
+    added: Ints  # what they add
+    choices: Ints  # how many there are
+    following: Ints  # which comes next; -1 before they are known
+    open: Ints  # per job, whether it is to be placed
+    best: Ints  # offset per job of the incumbent, which the first nodes find, one more than jobs
 
 
 def start_rotations(
@@ -108,15 +88,13 @@ def is_done(search: Rotations) -> bool:
 
 
 @kernel
-def rotate(tables: Tables, demand: Ints, search: Rotations, work: Ints, budget: int) -> None:
+def rotate(state: State, search: Rotations, budget: int) -> None:
     """Expand up to `budget` nodes, or until the search is done.
 
     Parameters
     ----------
-    demand
-        In and out: the demand of the jobs that are not to be placed and of what is placed.
-    work
-        Scratch, shape (5 T,) or longer for the longest period T.
+    state
+        In and out: the jobs that are not to be placed, and what is placed.
     """
     counters = search.counters
     target = counters[_NODES] + budget
@@ -124,7 +102,7 @@ def rotate(tables: Tables, demand: Ints, search: Rotations, work: Ints, budget: 
         depth = counters[_DEPTH]
         if search.following[depth] == _UNSEEN:
             counters[_NODES] += 1
-            _expand(tables, demand, search, work)
+            _expand(state, search)
             continue
         entry = search.following[depth]
         if entry < search.choices[depth]:
@@ -132,38 +110,38 @@ def rotate(tables: Tables, demand: Ints, search: Rotations, work: Ints, budget: 
             # Sorted by cost: where one cannot be better than the incumbent, those after it cannot.
             if value + search.rest[depth] < counters[_INCUMBENT]:
                 search.following[depth] = entry + 1
-                _go_down(tables, demand, search, search.choice[depth, entry], value)
+                _go_down(state, search, search.choice[depth, entry], value)
                 continue
-        _go_up(tables, demand, search)
+        _go_up(state, search)
 
 
 @inner
-def _go_down(tables: Tables, demand: Ints, search: Rotations, offset: int, value: int) -> None:
+def _go_down(state: State, search: Rotations, offset: int, value: int) -> None:
     depth = search.counters[_DEPTH]
     job = search.job[depth]
-    put_job(tables, demand, job, offset, 1)
+    put_job(state, job, offset, 1)
     search.open[job] = 0
     search.offset[depth] = offset
-    search.turn[depth + 1] = np.lcm(search.turn[depth], tables.period[job])
+    search.turn[depth + 1] = np.lcm(search.turn[depth], state.tables.jobs[job]["period"])
     search.base[depth + 1] = value
     search.following[depth + 1] = _UNSEEN
     search.counters[_DEPTH] = depth + 1
 
 
 @inner
-def _go_up(tables: Tables, demand: Ints, search: Rotations) -> None:
+def _go_up(state: State, search: Rotations) -> None:
     depth = search.counters[_DEPTH]
     if depth == 0:
         search.counters[_DONE] = 1
         return
     job = search.job[depth - 1]
-    put_job(tables, demand, job, search.offset[depth - 1], -1)
+    put_job(state, job, search.offset[depth - 1], -1)
     search.open[job] = 1
     search.counters[_DEPTH] = depth - 1
 
 
 @inner
-def _expand(tables: Tables, demand: Ints, search: Rotations, work: Ints) -> None:
+def _expand(state: State, search: Rotations) -> None:
     """Bound a node and make its choices: none if it cannot be better than the incumbent."""
     depth = search.counters[_DEPTH]
     added = search.added[depth]
@@ -174,10 +152,8 @@ def _expand(tables: Tables, demand: Ints, search: Rotations, work: Ints) -> None
     for job in range(search.open.shape[0]):
         if search.open[job] == 0:
             continue
-        period = tables.period[job]
-        cost = work[:period]
-        score_job(tables, demand, job, cost, work[period:])
-        rotations = _different(search, depth, job, period)
+        cost, _ = scored(state, job)
+        rotations = _different(search, depth, job, cost.shape[0])
         least = cost[rotations[0]]
         for offset in rotations:
             least = min(least, cost[offset])
@@ -193,7 +169,7 @@ def _expand(tables: Tables, demand: Ints, search: Rotations, work: Ints) -> None
         for above in range(depth):
             search.best[search.job[above]] = search.offset[above]
         return
-    rotations = _different(search, depth, chosen, tables.period[chosen])
+    rotations = _different(search, depth, chosen, state.tables.jobs[chosen]["period"])
     ranked = np.argsort(added[: rotations.shape[0]], kind="mergesort")
     search.choice[depth, : ranked.shape[0]] = rotations[ranked]
     added[: ranked.shape[0]] = added[ranked]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from metronome_opt.kernels import inner, kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.tables import Ints
 
 

@@ -8,10 +8,10 @@ exact: every cost times `unit` is in weight * Mbit/s.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, NoReturn
+from itertools import accumulate
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
 
 Ints = NDArray[np.int64]
+Rows = Any  # structured arrays, whose fields a type checker cannot see
 _LARGEST = 2**62
 _MOST_ENTRIES = 2**27  # of 8 bytes, 1 GiB
 
@@ -54,31 +55,39 @@ class SharedLink:
     classes: tuple[int, ...]
 
 
-class Tables(NamedTuple):
-    """What the kernels read. ``x_ptr[i]:x_ptr[i + 1]`` are the entries of i in the arrays ``x_*``.
+def _columns(*names: str) -> np.dtype[np.void]:
+    return np.dtype([(name, np.int64) for name in names])
 
-    A *use* is a pair of a job and a link. The layered demand of link l is the block of
-    ``layers[l] * hyperperiod[l]`` entries at ``base[l]`` of one flat array: layer k holds the
-    demand of the jobs whose weight is at least the k-th.
+
+_LINK = _columns("capacity", "hyperperiod", "base", "first_price", "layers")
+# `scale` is the least common multiple of the hyperperiods of the job's links.
+_JOB = _columns("period", "ready", "scale", "first_phase", "end_phase", "first_use", "end_use")
+_PHASE = _columns("start", "length", "rate")
+# A use is in so many layers, from the lowest; its `scale` is scale[job] / hyperperiod[link].
+_USE = _columns("link", "flows", "layers", "scale")
+
+
+class Tables(NamedTuple):
+    """What the kernels read: records of links, jobs, phases and uses.
+
+    A *use* is a pair of a job and a link. The layered demand of a link is the block of
+    ``layers * hyperperiod`` entries at its `base` of one flat array: layer k holds the demand of
+    the jobs whose weight is at least the k-th. Its prices are those from `first_price` on.
     """
 
-    capacity: Ints  # per link
-    hyperperiod: Ints
-    base: Ints
-    layer_ptr: Ints  # into price
-    price: Ints
-    period: Ints  # per job
-    ready: Ints
-    phase_ptr: Ints
-    phase_start: Ints
-    phase_length: Ints
-    phase_rate: Ints
-    use_ptr: Ints  # per job, into the arrays of uses
-    use_link: Ints
-    use_flows: Ints
-    use_layers: Ints  # how many layers the job is in, from the lowest
-    use_scale: Ints  # scale[job] / hyperperiod[link]
-    scale: Ints  # per job: lcm of the hyperperiods of its links
+    links: Rows
+    prices: Ints
+    jobs: Rows
+    phases: Rows
+    uses: Rows
+
+
+class State(NamedTuple):
+    """What the kernels work on: an instance, the demand of what is placed, and scratch memory."""
+
+    tables: Tables
+    demand: Ints  # layered, of all links
+    work: Ints  # shape (5 T,) for the longest period T
 
 
 @dataclass(frozen=True)
@@ -98,9 +107,12 @@ class Compiled:
     links: tuple[SharedLink, ...]
     tables: Tables
 
-    def empty_demand(self) -> Ints:
-        """Return the layered demand of no job at all."""
-        return np.zeros(int(self.tables.base[-1]), dtype=np.int64)
+    def empty(self) -> State:
+        """Return a state in which no job is placed."""
+        blocks = self.tables.links["layers"] * self.tables.links["hyperperiod"]
+        longest = int(self.tables.jobs["period"].max(initial=0))
+        demand = np.zeros(int(blocks.sum()), dtype=np.int64)
+        return State(self.tables, demand, np.empty(5 * longest, dtype=np.int64))
 
     def sharing(self) -> list[list[int]]:
         """Return, per job, the others on links that it uses, ascending."""
@@ -112,7 +124,7 @@ class Compiled:
 
     def fraction(self, scaled: int, job: int) -> Fraction:
         """Return a cost that a kernel computed for `job` in weight * Mbit/s."""
-        return Fraction(scaled * self.unit, int(self.tables.scale[job]))
+        return Fraction(scaled * self.unit, int(self.tables.jobs["scale"][job]))
 
 
 def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compiled:
@@ -136,53 +148,40 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
     unit = math.gcd(*rates, *(link.capacity for link in instance.links))
     links = _shared_links(instance, unit)
     position = {link.name: index for index, link in enumerate(links)}
-    uses: list[tuple[int, int, int, int]] = []
-    use_ptr = [0]
-    scales = []
     common = math.lcm(*(link.hyperperiod for link in links)) if common_scale else 1
+    jobs, phases, uses = [], [], []
     for index, job in enumerate(instance.jobs):
         mine = [position[name] for name in job.links if name in position]
         scale = math.lcm(common, *(links[link].hyperperiod for link in mine))
         _check_fits(instance, unit, index, scale, [links[link] for link in mine])
+        first_phase, first_use = len(phases), len(uses)
+        phases += [(phase.start, phase.length, phase.rate // unit) for phase in job.phases]
         for link in mine:
             shared = links[link]
             user = shared.jobs.index(index)
             uses.append(
                 (link, shared.flows[user], shared.classes[user] + 1, scale // shared.hyperperiod)
             )
-        use_ptr.append(len(uses))
-        scales.append(scale)
-    phases = [
-        (phase.start, phase.length, phase.rate // unit)
-        for job in instance.jobs
-        for phase in job.phases
-    ]
-    entries = sum(len(link.prices) * link.hyperperiod for link in links)
-    if entries > _MOST_ENTRIES:
+        ranges = (first_phase, len(phases), first_use, len(uses))
+        jobs.append((job.period, job.ready % job.period, scale, *ranges))
+    sizes = [len(link.prices) * link.hyperperiod for link in links]
+    if sum(sizes) > _MOST_ENTRIES:
         raise InputError(
-            f"{instance.name}: the demand of its links over their hyperperiods takes {entries} "
+            f"{instance.name}: the demand of its links over their hyperperiods takes {sum(sizes)} "
             f"numbers, more than {_MOST_ENTRIES}; coarsen the slots or use fewer weights"
         )
-    use_columns = _columns(uses, 4)
-    phase_columns = _columns(phases, 3)
+    bases = accumulate(sizes, initial=0)
+    first_prices = accumulate((len(link.prices) for link in links), initial=0)
+    rows = [
+        (link.capacity, link.hyperperiod, base, first_price, len(link.prices))
+        for link, base, first_price in zip(links, bases, first_prices, strict=False)
+    ]
     tables = Tables(
-        capacity=_ints(link.capacity for link in links),
-        hyperperiod=_ints(link.hyperperiod for link in links),
-        base=_running(len(link.prices) * link.hyperperiod for link in links),
-        layer_ptr=_running(len(link.prices) for link in links),
-        price=_ints(price for link in links for price in link.prices),
-        period=_ints(job.period for job in instance.jobs),
-        ready=_ints(job.ready % job.period for job in instance.jobs),
-        phase_ptr=_running(len(job.phases) for job in instance.jobs),
-        phase_start=phase_columns[0],
-        phase_length=phase_columns[1],
-        phase_rate=phase_columns[2],
-        use_ptr=_ints(use_ptr),
-        use_link=use_columns[0],
-        use_flows=use_columns[1],
-        use_layers=use_columns[2],
-        use_scale=use_columns[3],
-        scale=_ints(scales),
+        links=np.array(rows, dtype=_LINK),
+        prices=np.array([price for link in links for price in link.prices], dtype=np.int64),
+        jobs=np.array(jobs, dtype=_JOB),
+        phases=np.array(phases, dtype=_PHASE),
+        uses=np.array(uses, dtype=_USE),
     )
     return Compiled(instance, unit, links, tables)
 
@@ -243,16 +242,3 @@ def _check_fits(
             f"{show(worst)}, which does not fit 64-bit integers; use rates and capacities with a "
             "larger common divisor, smaller weights or periods with a smaller common multiple"
         )
-
-
-def _ints(values: Iterable[int]) -> Ints:
-    return np.array(list(values), dtype=np.int64)
-
-
-def _running(counts: Iterable[int]) -> Ints:
-    return np.concatenate(([0], np.cumsum(_ints(counts), dtype=np.int64))).astype(np.int64)
-
-
-def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Ints]:
-    table = np.array(rows, dtype=np.int64).reshape(len(rows), width)
-    return [np.ascontiguousarray(table[:, column]) for column in range(width)]

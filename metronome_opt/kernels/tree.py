@@ -6,23 +6,22 @@ makes its children.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError
-from metronome_opt.kernels import kernel
-from metronome_opt.kernels.conditional import Contacts
-from metronome_opt.kernels.jobs import put_job, score_use
-from metronome_opt.kernels.tables import Compiled, Ints, Tables
+from metronome_opt.kernels.conditional import Contacts, Users
+from metronome_opt.kernels.jobs import link_sums, put_job, score_use
+from metronome_opt.kernels.tables import Compiled, Ints, Rows, State
 
 Bools = NDArray[np.bool_]
 Marks = NDArray[np.int8]
 Floats = NDArray[np.float64]
 
-DEPTH, NODES, DONE, INCUMBENT, FIXED = range(5)  # in `Tree.counters`
-TO_EXPAND = -1  # in `Tree.following`
+TO_EXPAND = -1  # as `following` of a depth
 ABUTS, CLOSED = 1, 2  # in `Tree.mark`
 NONE = 2**62
 
@@ -59,102 +58,91 @@ class Pseudocosts(NamedTuple):
     tries: Floats
 
 
+_COUNTERS = np.dtype(
+    [
+        ("depth", np.int64),
+        ("nodes", np.int64),  # expanded
+        ("done", np.int64),
+        ("incumbent", np.int64),  # its scaled value
+        ("fixed", np.int64),  # how many jobs are not free
+        ("sharpness", np.float64),  # how much the share of the gap that is closed counts
+    ]
+)
+_JOB = np.dtype(
+    [
+        ("best", np.int64),  # offset of the incumbent
+        ("position", np.int64),  # its number among the placed ones, -1 if it is not placed
+        ("alike", np.int64),  # the one before it that it could change places with, -1 for none
+        ("alone", np.int64),  # whether all that it shares links with is placed
+        ("first_sharing", np.int64),  # who shares a link with it
+        ("end_sharing", np.int64),
+    ]
+)
+_PLACED = np.dtype([("job", np.int64), ("offset", np.int64)])
+_DEPTH = np.dtype(
+    [
+        ("bound", np.int64),  # of the node
+        ("children", np.int64),  # how many
+        ("following", np.int64),  # which comes next; `TO_EXPAND` before they are made
+        ("turn", np.int64),  # least common multiple of the periods of what is placed
+        ("top", np.int64),  # of the stack of vectors
+    ]
+)
+
+
 class Tree(NamedTuple):
     """Where the search stands: at a node of some depth, where that many jobs are placed.
 
     Placed jobs are numbered in the order of placement; those that are not free come first.
-
-    Attributes
-    ----------
-    counters
-        Depth, nodes expanded, whether the tree is done, value of the incumbent, how many jobs are
-        not free.
-    best
-        Offset per job of the incumbent.
-    placed, offset
-        Per placed job, its index and offset.
-    position
-        Per job, its number among the placed ones, -1 if it is not placed.
-    base, own
-        Per depth and link: scaled contention of what is placed; what is known of the link alone.
-    bound
-        Per depth, the lower bound of the node.
-    child_job, child_offset, child_bound
-        Per depth the children, most promising first, shape (depths, longest period).
-    children, following
-        How many children there are per depth, and which comes next; -1 before they are made.
-    since, rank
-        Per depth and job, the first placed job it may abut on, and its rank among the others.
-    turn
-        Per depth, the least common multiple of the periods of what is placed.
-    touched
-        Per depth and component of contacts, how many of its jobs are placed.
-    vector, where, top
-        What a job adds to one link at each of its offsets, shape (many, longest period): a stack;
-        per depth and use of a link by a job, which of them is its; per depth, how many there are.
-    cost, reduced, share, mark
-        Scratch per job: what it adds at each offset, the same without the links that are taken out,
-        what it adds to some of those, and which offsets are contacts or closed.
-    alone
-        Scratch per job, whether all it shares links with is placed.
-    worth, taken, covered
-        Scratch per group: its own bound, whether that is better than what its parts add up to, and
-        the group taken out that it belongs to, -1 if there is none.
-    sharing_ptr, sharing
-        Per job, who shares a link with it.
-    alike
-        Per job, the one before it that it could change places with, -1 if there is none.
-    sharpness
-        How much the share of the gap that is closed counts, see `branching`.
-    pseudocosts
-        Per job, see `Pseudocosts`.
     """
 
-    counters: Ints
-    best: Ints
-    placed: Ints
-    offset: Ints
-    position: Ints
-    base: Ints
-    own: Ints
-    bound: Ints
-    child_job: Ints
+    counters: Rows  # shape (1,)
+    jobs: Rows
+    placed: Rows  # by number
+    depths: Rows
+    child_job: Ints  # per depth the children, most promising first, shape (depths, longest period)
     child_offset: Ints
     child_bound: Ints
-    children: Ints
-    following: Ints
-    since: Ints
-    rank: Ints
-    turn: Ints
-    touched: Ints
-    vector: Ints
-    where: Ints
-    top: Ints
-    cost: Ints
-    reduced: Ints
-    share: Ints
-    mark: Marks
-    alone: Bools
-    worth: Ints
-    taken: Bools
-    covered: Ints
-    sharing_ptr: Ints
-    sharing: Ints
-    alike: Ints
-    sharpness: Floats
+    base: Ints  # per depth and link, scaled contention of what is placed
+    own: Ints  # what is known of the link alone
+    since: Ints  # per depth and job, the first placed job it may abut on
+    rank: Ints  # its rank among the others
+    touched: Ints  # per depth and component of contacts, how many of its jobs are placed
+    vector: Ints  # a stack of what a job adds to a link by offset, shape (many, longest period)
+    where: Ints  # per depth and use, which vector is its
+    cost: Ints  # scratch per job: what it adds at each offset
+    reduced: Ints  # without the links that are taken out
+    share: Ints  # to some of those
+    mark: Marks  # which offsets are contacts or closed
+    worth: Ints  # scratch per group: its own bound
+    taken: Bools  # whether that is better than what its parts add up to
+    covered: Ints  # the group taken out that it belongs to, -1 for none
+    sharing: Ints  # jobs
     pseudocosts: Pseudocosts
+
+
+class Search(NamedTuple):
+    """A branch and bound: what is searched, what is known of it, and where it stands."""
+
+    state: State
+    contacts: Contacts
+    users: Users
+    groups: Groups
+    tree: Tree
 
 
 def start_tree(
     compiled: Compiled,
     contacts: Contacts,
+    users: Users,
+    groups: Groups,
     offsets: Ints,
     value: int,
     free: Bools,
     sharpness: float,
     pseudocosts: Pseudocosts,
-) -> tuple[Tree, Ints]:
-    """Return the tree at its root and the demand of the jobs that are not free.
+) -> Search:
+    """Return a search at its root.
 
     Parameters
     ----------
@@ -165,7 +153,7 @@ def start_tree(
     free
         Per job, whether it is to be placed; the others stay where `offsets` has them.
     sharpness
-        See `branching`.
+        See `grow`.
     pseudocosts
         Of an earlier search of the same jobs, or an opinion; goes on to be updated.
 
@@ -175,11 +163,11 @@ def start_tree(
         If it would take more than 256 MiB.
     """
     tables = compiled.tables
-    jobs, links, uses = len(free), len(compiled.links), len(tables.use_link)
+    jobs, links, uses = len(free), len(compiled.links), len(tables.uses)
     fixed = np.flatnonzero(~free)
     depths = int(free.sum()) + 1
-    longest = int(tables.period.max())
-    sharing = np.bincount(tables.use_link, minlength=links)
+    longest = int(tables.jobs["period"].max())
+    sharing = np.bincount(tables.uses["link"], minlength=links)
     vectors = uses + int((sharing * sharing).sum())
     entries = (vectors + 3 * depths + 3 * jobs) * longest + depths * (uses + 2 * jobs)
     if entries > _MOST_ENTRIES:
@@ -188,51 +176,58 @@ def start_tree(
             f"{entries} numbers, more than {_MOST_ENTRIES}"
         )
     around = compiled.sharing()
-    demand = compiled.empty_demand()
+    state = compiled.empty()
     for job in fixed:
-        put_job(tables, demand, int(job), int(offsets[job]), 1)
+        put_job(state, int(job), int(offsets[job]), 1)
 
     def table(*shape: int) -> Ints:
         return np.zeros(shape, dtype=np.int64)
 
     tree = Tree(
-        counters=np.array([0, 0, 0, value, len(fixed)], dtype=np.int64),
-        best=np.array(offsets, dtype=np.int64),
-        placed=np.concatenate((fixed, table(depths))),
-        offset=np.concatenate((offsets[fixed], table(depths))),
-        position=np.full(jobs, -1, dtype=np.int64),
-        base=table(depths, links),
-        own=table(depths, links),
-        bound=table(depths),
+        counters=np.array([(0, 0, 0, value, len(fixed), sharpness)], dtype=_COUNTERS),
+        jobs=np.zeros(jobs, dtype=_JOB),
+        placed=np.zeros(len(fixed) + depths, dtype=_PLACED),
+        depths=np.zeros(depths, dtype=_DEPTH),
         child_job=table(depths, longest),
         child_offset=table(depths, longest),
         child_bound=table(depths, longest),
-        children=table(depths),
-        following=np.full(depths, TO_EXPAND, dtype=np.int64),
+        base=table(depths, links),
+        own=table(depths, links),
         since=table(depths, jobs),
         rank=table(depths, jobs),
-        turn=np.ones(depths, dtype=np.int64),
         touched=table(depths, int(contacts.component.max()) + 1),
         vector=table(vectors, longest),
         where=table(depths, uses),
-        top=table(depths),
         cost=table(jobs, longest),
         reduced=table(jobs, longest),
         share=table(jobs, longest),
         mark=np.zeros((jobs, longest), dtype=np.int8),
-        alone=np.zeros(jobs, dtype=np.bool_),
         worth=table(2 * links + 1),
         taken=np.zeros(2 * links + 1, dtype=np.bool_),
         covered=table(2 * links + 1),
-        sharing_ptr=np.cumsum([0, *map(len, around)]).astype(np.int64),
         sharing=np.array([other for each in around for other in each], dtype=np.int64),
-        alike=_interchangeable(compiled, free),
-        sharpness=np.array([sharpness]),
         pseudocosts=pseudocosts,
     )
-    tree.position[fixed] = np.arange(len(fixed))
-    _fill_root(tables, contacts, demand, tree, np.empty(5 * longest, dtype=np.int64))
-    return tree, demand
+    tree.jobs["best"] = offsets
+    tree.jobs["alike"] = _interchangeable(compiled, free)
+    tree.jobs["end_sharing"] = np.cumsum([len(others) for others in around])
+    tree.jobs["first_sharing"][1:] = tree.jobs["end_sharing"][:-1]
+    tree.jobs["position"] = -1
+    tree.jobs["position"][fixed] = np.arange(len(fixed))
+    tree.placed["job"][: len(fixed)], tree.placed["offset"][: len(fixed)] = fixed, offsets[fixed]
+    tree.depths["following"] = TO_EXPAND
+    tree.depths["turn"], tree.depths["top"][0] = 1, uses
+    for job in fixed:
+        tree.touched[0, contacts.component[job]] += 1
+        if tables.jobs["first_use"][job] < tables.jobs["end_use"][job]:
+            tree.depths["turn"][0] = math.lcm(tree.depths["turn"][0], tables.jobs["period"][job])
+    link_sums(state, tree.base[0])
+    tree.base[0] *= tables.jobs["scale"][0] // tables.links["hyperperiod"]
+    for job in np.flatnonzero(free):
+        for use in range(tables.jobs["first_use"][job], tables.jobs["end_use"][job]):
+            tree.where[0, use] = use
+            score_use(state, job, use, tree.vector[use, : tables.jobs["period"][job]])
+    return Search(state, contacts, users, groups, tree)
 
 
 def _interchangeable(compiled: Compiled, free: Bools) -> Ints:
@@ -251,44 +246,19 @@ def _interchangeable(compiled: Compiled, free: Bools) -> Ints:
     return alike
 
 
-@kernel
-def _fill_root(tables: Tables, contacts: Contacts, demand: Ints, tree: Tree, work: Ints) -> None:
-    """Fill in the contention and common period of what is not free, and what the others add."""
-    for link in range(tables.capacity.shape[0]):
-        hyperperiod = tables.hyperperiod[link]
-        for layer in range(tables.layer_ptr[link + 1] - tables.layer_ptr[link]):
-            begin = tables.base[link] + layer * hyperperiod
-            over = np.int64(0)
-            for t in range(begin, begin + hyperperiod):
-                over += max(demand[t] - tables.capacity[link], 0)
-            price = tables.price[tables.layer_ptr[link] + layer]
-            tree.base[0, link] += price * over * (tables.scale[0] // hyperperiod)
-    tree.top[0] = tables.use_link.shape[0]
-    for job in range(tree.position.shape[0]):
-        first, last = tables.use_ptr[job], tables.use_ptr[job + 1]
-        if tree.position[job] >= 0:
-            tree.touched[0, contacts.component[job]] += 1
-            if first < last:
-                tree.turn[0] = np.lcm(tree.turn[0], tables.period[job])
-            continue
-        for use in range(first, last):
-            tree.where[0, use] = use
-            score_use(tables, demand, job, use, tree.vector[use, : tables.period[job]], work)
-
-
 def is_done(tree: Tree) -> bool:
     """Return whether the incumbent is proved."""
-    return bool(tree.counters[DONE])
+    return bool(tree.counters["done"][0])
 
 
 def incumbent(tree: Tree) -> int:
     """Return the scaled value of the incumbent."""
-    return int(tree.counters[INCUMBENT])
+    return int(tree.counters["incumbent"][0])
 
 
 def set_cutoff(tree: Tree, value: int) -> None:
-    """Take the scaled value of a schedule that somebody else found; `Tree.best` stays behind."""
-    tree.counters[INCUMBENT] = min(tree.counters[INCUMBENT], value)
+    """Take the scaled value of a schedule that somebody else found; `best` stays behind."""
+    tree.counters["incumbent"] = min(incumbent(tree), value)
 
 
 def dual_bound(tree: Tree) -> int:
@@ -296,16 +266,16 @@ def dual_bound(tree: Tree) -> int:
     bound = incumbent(tree)
     if is_done(tree):
         return bound
-    for depth in range(int(tree.counters[DEPTH]) + 1):
-        following = int(tree.following[depth])
+    for depth in range(int(tree.counters["depth"][0]) + 1):
+        following = int(tree.depths["following"][depth])
         if following == TO_EXPAND:
             above = depth - 1
             here = (
-                int(tree.child_bound[above, tree.following[above] - 1])
+                int(tree.child_bound[above, tree.depths["following"][above] - 1])
                 if depth
                 else int(tree.base[0].sum())
             )
             bound = min(bound, here)
-        elif following < tree.children[depth]:
+        elif following < tree.depths["children"][depth]:
             bound = min(bound, int(tree.child_bound[depth, following]))
     return bound

@@ -15,7 +15,7 @@ import numpy as np
 
 from metronome_opt.errors import show
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import contention, demand_of, put_job, score_job, workspace
+from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import CostTooLargeError, Ints, compile_instance
 from metronome_opt.multiobjective.objectives import (
     CUSHION,
@@ -58,17 +58,16 @@ class _LayeredCost:
         return int(most_contention(self.compiled) / self.scale) + 1
 
     def units(self, offsets: Sequence[int]) -> int:
-        return int(contention(self.compiled, demand_of(self.compiled, offsets)) / self.scale)
+        return int(contention(self.compiled, state_of(self.compiled, offsets)) / self.scale)
 
     def around(self, offsets: Sequence[int], job: int) -> Ints:
         """Return the units with one job at each of its offsets."""
-        tables = self.compiled.tables
-        demand = demand_of(self.compiled, offsets)
-        put_job(tables, demand, job, int(offsets[job]), -1)
-        without = contention(self.compiled, demand)
+        state = state_of(self.compiled, offsets)
+        put_job(state, job, int(offsets[job]), -1)
+        without = contention(self.compiled, state)
         added = np.empty(self.compiled.instance.jobs[job].period, dtype=np.int64)
-        score_job(tables, demand, job, added, workspace(self.compiled))
-        step = Fraction(self.compiled.unit, int(tables.scale[job])) / self.scale
+        score_job(state, job, added)
+        step = self.compiled.fraction(1, job) / self.scale
         return added * step.numerator // step.denominator + int(without / self.scale)
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from metronome_opt.errors import SolverError, reason
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import contention, demand_of
+from metronome_opt.kernels.jobs import contention, state_of
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import Offsets, coarsen, simplify_links, split
 from metronome_opt.result import Block, Stop
@@ -195,8 +195,8 @@ def join_until_done(blocks: Blocks, pending: set[Future[None]]) -> None:
 def _at(block: Instance, offsets: Offsets) -> tuple[Offsets, Fraction]:
     """Return the offsets of the jobs of a block, and the contention of the block with them."""
     compiled = compile_instance(block)
-    demand = demand_of(compiled, [offsets[job.name] for job in block.jobs])
-    return {job.name: offsets[job.name] for job in block.jobs}, contention(compiled, demand)
+    state = state_of(compiled, [offsets[job.name] for job in block.jobs])
+    return {job.name: offsets[job.name] for job in block.jobs}, contention(compiled, state)
 
 
 def _report(part: Search) -> Block:

@@ -39,7 +39,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from metronome_opt.instance import Instance, Link
-from metronome_opt.kernels.jobs import put_job, workspace
+from metronome_opt.kernels.jobs import put_job
 from metronome_opt.kernels.rotations import is_done, rotate, start_rotations
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import simplify_links
@@ -143,13 +143,11 @@ class _Circle:
         )
         compiled = compile_instance(instance.replace(links=(link,), jobs=self._jobs))
         hyperperiod = instance.hyperperiods[link.name]
-        self._tables = compiled.tables
-        self._demand = compiled.empty_demand()
-        self._work = workspace(compiled)
+        self._state = compiled.empty()
         for index, job in enumerate(self._jobs):
             if job.fixed_offset is not None:
-                put_job(self._tables, self._demand, index, job.fixed_offset, 1)
-        self._state = start_rotations(
+                put_job(self._state, index, job.fixed_offset, 1)
+        self._rotations = start_rotations(
             [
                 steps(job.period, hyperperiod) if job.fixed_offset is None else ()
                 for job in self._jobs
@@ -177,17 +175,17 @@ class _Circle:
         self._search(self._nodes)
 
     def _search(self, nodes: int) -> None:
-        rotate(self._tables, self._demand, self._state, self._work, nodes)
+        rotate(self._state, self._rotations, nodes)
 
     @property
     def is_best(self) -> bool:
         """Whether no other rotations score better."""
-        return is_done(self._state)
+        return is_done(self._rotations)
 
     @property
     def rotations(self) -> dict[str, int]:
         """The best rotations so far, in slots by job name."""
-        return {job.name: int(at) for job, at in zip(self._jobs, self._state.best, strict=True)}
+        return {job.name: int(at) for job, at in zip(self._jobs, self._rotations.best, strict=True)}
 
 
 def steps(period: int, hyperperiod: int) -> list[int]:

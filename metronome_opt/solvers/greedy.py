@@ -11,7 +11,7 @@ import random
 from fractions import Fraction
 
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import best_offset, put_job, workspace
+from metronome_opt.kernels.jobs import best_offset, put_job
 from metronome_opt.solvers.search import Search
 
 
@@ -40,15 +40,12 @@ def construct(search: Search) -> list[int]:
 
     Without any time, or after Ctrl-C, jobs start when ready.
     """
-    compiled = search.compiled
-    tables = compiled.tables
-    demand = compiled.empty_demand()
-    work = workspace(compiled)
+    state = search.compiled.empty()
     offsets = [job.unshifted for job in search.instance.jobs]
     for job in _order(search.instance):
         if search.instance.jobs[job].fixed_offset is None and not search.barred:
-            offsets[job] = best_offset(tables, demand, job, work)[0]
-        put_job(tables, demand, job, offsets[job], 1)
+            offsets[job] = best_offset(state, job)[0]
+        put_job(state, job, offsets[job], 1)
     return offsets
 
 

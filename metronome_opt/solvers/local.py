@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.jobs import demand_of, workspace
+from metronome_opt.kernels.jobs import state_of
 from metronome_opt.kernels.perturb import (
     BEST,
     VALUE,
@@ -40,7 +40,7 @@ from metronome_opt.kernels.release import (
     start_release,
     try_offsets,
 )
-from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, compile_instance
+from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, State, compile_instance
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.search import Search
@@ -126,15 +126,14 @@ class Population:
 
     def __init__(self, search: Search, compiled: Compiled) -> None:
         self._search = search
-        self._tables = compiled.tables
+        self._periods = compiled.tables.jobs["period"]
         self._around = neighbours_of(compiled)
         self._generator = np.random.default_rng(search.seed)
-        self._noise = gumbel_noise(self._generator, int(compiled.tables.period.max()))
+        self._noise = gumbel_noise(self._generator, int(self._periods.max()))
         self._neighbourhoods = Neighbourhoods(compiled, self._around)
-        self._work = workspace(compiled)
         self._turnable = all(job.fixed_offset is None for job in compiled.instance.jobs)
         self._offsets = np.array(search.best, dtype=np.int64)
-        self._demand = demand_of(compiled, self._offsets)
+        self._state = state_of(compiled, self._offsets)
         self._scale = np.zeros(len(self._offsets))
         self._members: list[_Member] = []
         self._kicks = no_kicks()
@@ -208,7 +207,7 @@ class Population:
             done = 0
             for part in self.budget.slices(len(free)):
                 jobs = free[done : done + part]
-                found = spreads(self._tables, self._demand, self._offsets, jobs, self._work)
+                found = spreads(self._state, self._offsets, jobs)
                 self._scale[jobs] += found / _SAMPLES
                 done += part
 
@@ -226,8 +225,7 @@ class Population:
             temperature = _HOT
             for part in self.budget.slices(steps):
                 temperature = anneal(
-                    self._tables,
-                    self._demand,
+                    self._state,
                     self._offsets,
                     self._around.free,
                     self._scale,
@@ -236,7 +234,6 @@ class Population:
                     self._noise,
                     self._generator,
                     part,
-                    self._work,
                 )
             if self.budget.stopped:
                 return
@@ -261,7 +258,7 @@ class Population:
             better, worse = sorted(map(int, drawn))
             self._go_to(
                 recombine(
-                    self._tables.period,
+                    self._state,
                     self._around,
                     self._members[better].offsets,
                     self._members[worse].offsets,
@@ -279,7 +276,7 @@ class Population:
             return
         self._go_to(self._members[0].offsets)
         steps = int(_LNS * self._effort)
-        self._neighbourhoods.apply(self._demand, self._offsets, self._work, steps, self.budget)
+        self._neighbourhoods.apply(self._state, self._offsets, steps, self.budget)
         self._add(self._offer("LNS"))
 
     def _walk(self, steps: int, source: str) -> _Member:
@@ -287,15 +284,13 @@ class Population:
         walk = start_walk(self._offsets, self._around, self._kicks)
         for part in self.budget.slices(steps):
             take_steps(
-                self._tables,
-                self._demand,
+                self._state,
                 self._offsets,
                 self._around,
                 walk,
                 _TOLERANCE * self._scale,
                 self._generator,
                 part,
-                self._work,
             )
         if walk.counters[VALUE] >= walk.counters[BEST]:  # else it was left on its way down
             self._go_to(walk.best)
@@ -321,11 +316,11 @@ class Population:
         """Return random offsets of the jobs that may move."""
         offsets = self._offsets.copy()
         free = self._around.free
-        offsets[free] = self._generator.integers(0, self._tables.period[free])
+        offsets[free] = self._generator.integers(0, self._periods[free])
         return offsets
 
     def _go_to(self, target: Ints) -> None:
-        go_to(self._tables, self._demand, self._offsets, self._around.free, target)
+        go_to(self._state, self._offsets, self._around.free, target)
 
 
 class Neighbourhoods:
@@ -340,50 +335,45 @@ class Neighbourhoods:
     """
 
     def __init__(self, compiled: Compiled, around: Neighbours) -> None:
-        tables = compiled.tables
-        longest = int(tables.period.max())
-        self._tables = tables
+        jobs = compiled.tables.jobs
+        longest = int(jobs["period"].max())
         self._around = around
         self._largest = min(_LARGEST, len(around.free), _MOST_ENTRIES // (2 * longest) - 1)
         self._size = min(_SIZE, self._largest)
-        self._room = room_for(max(1, self._largest), len(tables.period), longest)
+        self._room = room_for(max(1, self._largest), len(jobs), longest)
 
-    def apply(self, demand: Ints, offsets: Ints, work: Ints, steps: int, budget: Budget) -> None:
+    def apply(self, state: State, offsets: Ints, steps: int, budget: Budget) -> None:
         """Improve a schedule until no neighbourhood does, by so many steps at most.
 
         Parameters
         ----------
-        demand, offsets
-            In and out: the schedule and its layered demand.
-        work
-            Scratch, see `workspace`.
+        state, offsets
+            In and out: the schedule.
         """
         tried: set[frozenset[int]] = set()
         improved = self._largest > 1
         while improved and steps > 0 and not budget.stopped:
             improved = False
-            for members in self._jobs_to_free(demand, offsets, work, budget):
+            for members in self._jobs_to_free(state, offsets, budget):
                 if steps <= 0 or budget.stopped:
                     return
                 if frozenset(members) in tried:
                     continue
                 before = offsets[members]
-                steps -= self._place(demand, offsets, members, work, budget)
+                steps -= self._place(state, offsets, members, budget)
                 if (offsets[members] != before).any():
                     improved = True
                     tried.clear()
                 tried.add(frozenset(members))
 
-    def _jobs_to_free(
-        self, demand: Ints, offsets: Ints, work: Ints, budget: Budget
-    ) -> Iterator[list[int]]:
+    def _jobs_to_free(self, state: State, offsets: Ints, budget: Budget) -> Iterator[list[int]]:
         """Yield jobs to free together, those first that add most to the contention."""
         free = self._around.free
         blame = np.zeros(len(offsets), dtype=np.int64)
         done = 0
         for part in budget.slices(len(free)):
             jobs = free[done : done + part]
-            blame[jobs] = blames(self._tables, demand, offsets, jobs, work)
+            blame[jobs] = blames(state, offsets, jobs)
             done += part
         for centre in sorted(free, key=lambda job: -blame[job]):
             if blame[centre] == 0:
@@ -392,20 +382,18 @@ class Neighbourhoods:
             beside = sorted(self._around.other[first:last], key=lambda job: -blame[job])
             yield [int(centre), *map(int, beside[: self._size - 1])]
 
-    def _place(
-        self, demand: Ints, offsets: Ints, members: list[int], work: Ints, budget: Budget
-    ) -> int:
+    def _place(self, state: State, offsets: Ints, members: list[int], budget: Budget) -> int:
         """Place jobs optimally, if `_PLACING` steps do for it; return how many it took."""
-        tables, room = self._tables, self._room
-        start_release(tables, demand, offsets, np.array(members), room, work)
+        room = self._room
+        start_release(state, offsets, np.array(members), room)
         # A node scores all of the jobs. Only how often the clock is looked at depends on it.
         spent = 0
         while not is_done(room) and spent < _PLACING and not budget.stopped:
             nodes = 1 + min(budget.slice, _PLACING - spent) // len(members)
-            spent += len(members) * try_offsets(tables, demand, room, nodes, work)
+            spent += len(members) * try_offsets(state, room, nodes)
         if not is_done(room):
             self._size = max(2, self._size - 1)
         elif spent < _PLACING // 8:
             self._size = min(self._largest, self._size + 1)
-        end_release(tables, demand, offsets, room)
+        end_release(state, offsets, room)
         return spent

@@ -12,7 +12,6 @@ import numpy as np
 from metronome_opt.errors import show
 from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.grow import grow
-from metronome_opt.kernels.jobs import workspace
 from metronome_opt.kernels.tables import (
     Compiled,
     CostTooLargeError,
@@ -122,7 +121,7 @@ class _Shared:
     def __init__(self, search: Search, known: tuple[Known, ...]) -> None:
         self.search = search
         self.compiled: Compiled = compile_instance(search.instance, common_scale=True)
-        self.unit = Fraction(self.compiled.unit, int(self.compiled.tables.scale[0]))
+        self.unit = Fraction(self.compiled.unit, int(self.compiled.tables.jobs["scale"][0]))
         _check_sum(self.compiled)
         self.contacts = contacts_of(self.compiled)
         self.groups = _groups(self.compiled, known, self.unit)
@@ -144,7 +143,6 @@ class _Attempt:
         self._shared = shared
         self._sharpness = sharpness
         self._users = users_of(shared.compiled, shared.contacts)
-        self._work = workspace(shared.compiled)
         self._pseudocosts = _first_pseudocosts(shared.search)
         self.nodes = 0
         self._restart = _FIRST_RESTART
@@ -154,30 +152,21 @@ class _Attempt:
     @property
     def done(self) -> bool:
         """Whether the incumbent is proved."""
-        return is_done(self._tree)
+        return is_done(self._search.tree)
 
     def grow(self) -> None:
         """Expand some nodes and report what they bring."""
-        shared, tree = self._shared, self._tree
+        shared, tree = self._shared, self._search.tree
         search = shared.search
         set_cutoff(tree, shared.best[1])
         value = incumbent(tree)
         for nodes in self._budget.slices(_TURN):
-            grow(
-                shared.compiled.tables,
-                shared.contacts,
-                self._users,
-                shared.groups,
-                self._demand,
-                tree,
-                self._work,
-                nodes,
-            )
+            grow(self._search, nodes)
             if self.done:
                 break
         self.nodes += _TURN
         if incumbent(tree) < value:
-            search.offer(tree.best, _SOURCE)
+            search.offer(tree.jobs["best"], _SOURCE)
         search.raise_bound(dual_bound(tree) * shared.unit, _SOURCE)
         if not self.done and self.nodes >= self._restart:
             self._restart *= _MORE_NODES
@@ -188,9 +177,11 @@ class _Attempt:
 
     def _start(self) -> None:
         shared = self._shared
-        self._tree, self._demand = start_tree(
+        self._search = start_tree(
             shared.compiled,
             shared.contacts,
+            self._users,
+            shared.groups,
             *shared.best,
             shared.free,
             self._sharpness,
@@ -200,15 +191,15 @@ class _Attempt:
 
 def _check_sum(compiled: Compiled) -> None:
     """Refuse an instance whose links fit 64 bits one by one, but not all together."""
-    jobs, tables = compiled.instance.jobs, compiled.tables
+    jobs, scale = compiled.instance.jobs, int(compiled.tables.jobs["scale"][0])
     most = 0
     for link in compiled.links:
         users = zip(link.jobs, link.flows, strict=True)
         peak = sum(jobs[job].peak // compiled.unit * flows for job, flows in users)
-        most += int(tables.scale[0]) * link.weights[-1] * peak
+        most += scale * link.weights[-1] * peak
     if most >= NONE:
         raise CostTooLargeError(
-            f"{compiled.instance.name}: the contention of all its links over {tables.scale[0]} "
+            f"{compiled.instance.name}: the contention of all its links over {scale} "
             f"slots may reach {show(most)}, which does not fit 64-bit integers"
         )
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from metronome_opt.errors import SolverError, show
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import contention, demand_of
+from metronome_opt.kernels.jobs import contention, state_of
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.result import Block, Event, Stop
 from metronome_opt.solvers.budget import Budget, Stoppable
@@ -190,7 +190,7 @@ class Search:
         """
         self._check(offsets)
         source = source or self._name
-        value = contention(self.compiled, demand_of(self.compiled, offsets))
+        value = contention(self.compiled, state_of(self.compiled, offsets))
         with self._lock:
             if self.incumbent is not None and value >= self.incumbent:
                 return value

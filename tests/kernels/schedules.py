@@ -9,49 +9,46 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import demand_of, workspace
+from metronome_opt.kernels.jobs import state_of
 from metronome_opt.kernels.perturb import Neighbours, neighbours_of
-from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+from metronome_opt.kernels.tables import Compiled, Ints, State, compile_instance
 from metronome_opt.verify import evaluate
 from tests.strategies import assigned, instances
 
 
 class Scheduled(NamedTuple):
-    """An instance, compiled with a common scale, with offsets and their demand."""
+    """An instance, compiled with a common scale, with offsets and their state."""
 
     instance: Instance
     compiled: Compiled
     around: Neighbours
     offsets: Ints
-    demand: Ints
-    work: Ints
+    state: State
+
+    @property
+    def periods(self) -> Ints:
+        return np.array([job.period for job in self.instance.jobs])
 
     def scaled(self) -> int:
         """Return the contention of the offsets as the judge has it, in the kernels' scale."""
         names = [job.name for job in self.instance.jobs]
         offsets = dict(zip(names, map(int, self.offsets), strict=True))
         value = evaluate(self.instance, offsets).contention
-        in_units = value / self.compiled.unit * int(self.compiled.tables.scale[0])
+        in_units = value / self.compiled.unit * int(self.compiled.tables.jobs["scale"][0])
         assert in_units.denominator == 1
         return int(in_units)
 
     def check(self, before: Ints) -> None:
         """Assert that the demand is that of the offsets, and that fixed jobs did not move."""
-        assert (self.demand == demand_of(self.compiled, self.offsets)).all()
+        assert (self.state.demand == state_of(self.compiled, self.offsets).demand).all()
         moved = set(np.flatnonzero(self.offsets != before))
         assert moved <= set(self.around.free)
 
 
 def scheduled(instance: Instance, offsets: Ints) -> Scheduled:
     compiled = compile_instance(instance, common_scale=True)
-    return Scheduled(
-        instance,
-        compiled,
-        neighbours_of(compiled),
-        offsets.copy(),
-        demand_of(compiled, offsets),
-        workspace(compiled),
-    )
+    state = state_of(compiled, offsets)
+    return Scheduled(instance, compiled, neighbours_of(compiled), offsets.copy(), state)
 
 
 @st.composite

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.kernels import kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.conditional import (
     Contacts,
     Users,
@@ -21,8 +21,8 @@ from metronome_opt.kernels.conditional import (
     least_addition,
     users_of,
 )
-from metronome_opt.kernels.jobs import put_job, put_use, score_job, score_use, workspace
-from metronome_opt.kernels.tables import Compiled, Ints, Tables, compile_instance
+from metronome_opt.kernels.jobs import put_job, put_use, score_job, score_use
+from metronome_opt.kernels.tables import Compiled, Ints, State, compile_instance
 from metronome_opt.presolve import restrict
 from metronome_opt.verify import evaluate
 from tests.landscape import choices_of, held, landscape, optimum, rates_of, scale_of
@@ -131,35 +131,26 @@ def test_contacts_are_those_of_the_rates(instance: Instance) -> None:
 CASES = crowded(max_jobs=5, most_schedules=2000, fixed=False)
 
 
-def placement(compiled: Compiled, offsets: dict[str, int]) -> tuple[Ints, Ints]:
-    """Return the demand of some jobs and the offset per job, -1 for the others."""
-    demand = compiled.empty_demand()
+def placement(compiled: Compiled, offsets: dict[str, int]) -> tuple[State, Ints]:
+    """Return the state with some jobs and the offset per job, -1 for the others."""
+    state = compiled.empty()
     chosen = [offsets.get(job.name, -1) for job in compiled.instance.jobs]
     for index, offset in enumerate(chosen):
         if offset >= 0:
-            put_job(compiled.tables, demand, index, offset, 1)
-    return demand, np.array(chosen, dtype=np.int64)
+            put_job(state, index, offset, 1)
+    return state, np.array(chosen, dtype=np.int64)
 
 
 @kernel
-def added(
-    tables: Tables,
-    contacts: Contacts,
-    users: Users,
-    demand: Ints,
-    offset: Ints,
-    link: int,
-    work: Ints,
-) -> int:
-    return least_addition(tables, contacts, users, demand, offset, link, work)
+def added(state: State, contacts: Contacts, users: Users, offset: Ints, link: int) -> int:
+    return least_addition(state, contacts, users, offset, link)
 
 
 def answer(compiled: Compiled, users: Users, offsets: dict[str, int], link: int) -> Fraction:
-    demand, chosen = placement(compiled, offsets)
-    before = demand.copy(), chosen.copy()
-    contacts, work = contacts_of(compiled), workspace(compiled)
-    scaled = added(compiled.tables, contacts, users, demand, chosen, link, work)
-    assert np.array_equal(demand, before[0])
+    state, chosen = placement(compiled, offsets)
+    before = state.demand.copy(), chosen.copy()
+    scaled = added(state, contacts_of(compiled), users, chosen, link)
+    assert np.array_equal(state.demand, before[0])
     assert np.array_equal(chosen, before[1])
     return compiled.fraction(scaled, 0)
 
@@ -240,21 +231,21 @@ def on(compiled: Compiled, link: int) -> set[str]:
 def test_the_uses_of_a_job_add_up_to_it(case: tuple[Instance, dict[str, int]]) -> None:
     instance, offsets = case
     compiled = compile_instance(instance, common_scale=True)
-    tables, work = compiled.tables, workspace(compiled)
     names = list(offsets)
     *others, _ = names
-    demand, _ = placement(compiled, {name: offsets[name] for name in others})
+    state, _ = placement(compiled, {name: offsets[name] for name in others})
     job = len(names) - 1
     whole, part, total = (np.zeros(instance.jobs[job].period, dtype=np.int64) for _ in range(3))
-    score_job(tables, demand, job, whole, work)
-    put_together = demand.copy()
-    for use in range(tables.use_ptr[job], tables.use_ptr[job + 1]):
-        assert score_use(tables, demand, job, use, part, work) == part.min()
+    score_job(state, job, whole)
+    put_together = state._replace(demand=state.demand.copy())
+    record = compiled.tables.jobs[job]
+    for use in range(record["first_use"], record["end_use"]):
+        assert score_use(state, job, use, part) == part.min()
         total += part
-        put_use(tables, put_together, job, use, offsets[names[job]], 1)
+        put_use(put_together, job, use, offsets[names[job]], 1)
     assert np.array_equal(whole, total)
-    put_job(tables, demand, job, offsets[names[job]], 1)
-    assert np.array_equal(demand, put_together)
+    put_job(state, job, offsets[names[job]], 1)
+    assert np.array_equal(state.demand, put_together.demand)
 
 
 def test_a_link_with_a_job_that_never_pauses_has_no_names() -> None:

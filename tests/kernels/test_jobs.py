@@ -13,14 +13,13 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import (
     best_offset,
     contention,
-    demand_of,
     descend,
     put_job,
     score_job,
     score_two,
-    workspace,
+    state_of,
 )
-from metronome_opt.kernels.tables import Compiled, compile_instance
+from metronome_opt.kernels.tables import Compiled, State, compile_instance
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.strategies import assigned, instances
@@ -34,9 +33,9 @@ def contention_at(instance: Instance, offsets: dict[str, int]) -> Fraction:
     return evaluate(instance, offsets).contention
 
 
-def all_costs(compiled: Compiled, demand: np.ndarray, job: int) -> np.ndarray:
+def all_costs(compiled: Compiled, state: State, job: int) -> np.ndarray:
     cost = np.empty(compiled.instance.jobs[job].period, np.int64)
-    score_job(compiled.tables, demand, job, cost, workspace(compiled))
+    score_job(state, job, cost)
     return cost
 
 
@@ -44,8 +43,8 @@ def all_costs(compiled: Compiled, demand: np.ndarray, job: int) -> np.ndarray:
 def test_contention_is_that_of_the_judge(case: Assigned) -> None:
     instance, offsets = case
     compiled = compile_instance(instance)
-    demand = demand_of(compiled, list(offsets.values()))
-    assert contention(compiled, demand) == contention_at(instance, offsets)
+    state = state_of(compiled, list(offsets.values()))
+    assert contention(compiled, state) == contention_at(instance, offsets)
 
 
 @given(assigned(VARIED))
@@ -53,15 +52,15 @@ def test_contention_is_that_of_the_judge(case: Assigned) -> None:
 def test_marginal_costs_are_differences_of_the_judge(case: Assigned) -> None:
     instance, offsets = case
     compiled = compile_instance(instance)
-    demand = demand_of(compiled, list(offsets.values()))
+    state = state_of(compiled, list(offsets.values()))
     for index, each in enumerate(instance.jobs):
-        put_job(compiled.tables, demand, index, offsets[each.name], -1)
-        without = contention(compiled, demand)
-        cost = all_costs(compiled, demand, index)
+        put_job(state, index, offsets[each.name], -1)
+        without = contention(compiled, state)
+        cost = all_costs(compiled, state, index)
         for offset in range(each.period):
             with_job = contention_at(instance, {**offsets, each.name: offset})
             assert compiled.fraction(int(cost[offset]), index) == with_job - without
-        put_job(compiled.tables, demand, index, offsets[each.name], 1)
+        put_job(state, index, offsets[each.name], 1)
 
 
 @given(assigned(VARIED))
@@ -70,24 +69,24 @@ def test_descent_never_gets_worse_and_keeps_its_books(case: Assigned) -> None:
     instance, offsets = case
     compiled = compile_instance(instance)
     chosen = np.array(list(offsets.values()), dtype=np.int64)
-    demand = demand_of(compiled, chosen)
+    state = state_of(compiled, chosen)
     order = np.arange(len(instance.jobs), dtype=np.int64)
-    values = [contention(compiled, demand)]
-    while descend(compiled.tables, demand, chosen, order, workspace(compiled)):
-        values.append(contention(compiled, demand))
+    values = [contention(compiled, state)]
+    while descend(state, chosen, order):
+        values.append(contention(compiled, state))
     assert values == sorted(values, reverse=True)
     assert len(set(values)) == len(values)
-    assert np.array_equal(demand, demand_of(compiled, chosen))
+    assert np.array_equal(state.demand, state_of(compiled, chosen).demand)
 
 
 def test_the_best_offset_leaves_equal_room_on_both_sides() -> None:
     # a bursts in slots 0..3 of 16; 12 slots are free, b needs 4: 4 free slots before and after.
     instance = network(job("a", 16, (0, 4, 60)), job("b", 16, (0, 4, 60)))
     compiled = compile_instance(instance)
-    demand = compiled.empty_demand()
-    put_job(compiled.tables, demand, 0, 0, 1)
-    assert best_offset(compiled.tables, demand, 1, workspace(compiled)) == (8, 0)
-    cost = all_costs(compiled, demand, 1)
+    state = compiled.empty()
+    put_job(state, 0, 0, 1)
+    assert best_offset(state, 1) == (8, 0)
+    cost = all_costs(compiled, state, 1)
     # In units of 20 Mbit/s: two bursts of 3 on a capacity of 5 leave 1 unserved in a shared slot.
     assert cost.tolist() == [4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]
 
@@ -97,9 +96,9 @@ def test_the_best_offset_has_the_largest_cushion_of_the_judge(start: int) -> Non
     # b repeats three times while a repeats twice: free runs differ from period to period.
     instance = network(job("a", 18, (start, 4, 60)), job("b", 12, (1, 2, 60)))
     compiled = compile_instance(instance)
-    demand = compiled.empty_demand()
-    put_job(compiled.tables, demand, 0, 3, 1)
-    offset, least = best_offset(compiled.tables, demand, 1, workspace(compiled))
+    state = compiled.empty()
+    put_job(state, 0, 3, 1)
+    offset, least = best_offset(state, 1)
     cushions = {
         o: report.objectives["cushion"]
         for o in range(12)
@@ -114,7 +113,7 @@ def test_a_link_that_carries_all_peaks_is_left_out() -> None:
         network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60)), capacity=120)
     )
     assert compiled.links == ()
-    assert contention(compiled, compiled.empty_demand()) == 0
+    assert contention(compiled, compiled.empty()) == 0
 
 
 def test_costs_that_leave_64_bits_are_refused() -> None:
@@ -132,11 +131,9 @@ def test_two_jobs_cost_what_each_adds_to_the_other(instance: Instance) -> None:
     offsets = np.arange(first.period)
     domain = np.arange(second.period)
     added = np.empty((first.period, second.period), np.int64)
-    demand = compiled.empty_demand()
-    score_two(
-        compiled.tables, demand, 0, 1, offsets, domain, added, np.empty(5 * second.period, np.int64)
-    )
-    assert not demand.any()
+    state = compiled.empty()
+    score_two(state, 0, 1, offsets, domain, added)
+    assert not state.demand.any()
     without = contention_at(alone.replace(jobs=(first,)), {first.name: 0})
     for o in offsets:
         for p in domain:

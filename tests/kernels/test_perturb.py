@@ -14,7 +14,6 @@ from metronome_opt.kernels.perturb import (
     WAITING,
     Walk,
     anneal,
-    go_to,
     gumbel_noise,
     no_kicks,
     recombine,
@@ -29,19 +28,16 @@ from tests.tiers import examples
 def draw_on(
     case: Scheduled, temperature: float, cooling: float, generator: np.random.Generator, steps: int
 ) -> float:
-    longest = int(case.compiled.tables.period.max())
     return anneal(
-        case.compiled.tables,
-        case.demand,
+        case.state,
         case.offsets,
         case.around.free,
         np.ones(len(case.offsets)),
         temperature,
         cooling,
-        gumbel_noise(np.random.default_rng(1), longest),
+        gumbel_noise(np.random.default_rng(1), int(case.periods.max())),
         generator,
         steps,
-        case.work,
     )
 
 
@@ -85,7 +81,7 @@ def test_offsets_come_from_the_boltzmann_distribution() -> None:
 
 def test_spreads_are_standard_deviations() -> None:
     case = two_jobs()
-    found = spreads(case.compiled.tables, case.demand, case.offsets, case.around.free, case.work)
+    found = spreads(case.state, case.offsets, case.around.free)
     assert found == pytest.approx([np.std([2, 1, 0, 0, 0, 1])])
     case.check(case.offsets)
 
@@ -93,15 +89,13 @@ def test_spreads_are_standard_deviations() -> None:
 def walk_on(case: Scheduled, walk: Walk, generator: np.random.Generator, steps: int) -> None:
     tolerance = np.full(len(case.offsets), 50.0)
     take_steps(
-        case.compiled.tables,
-        case.demand,
+        case.state,
         case.offsets,
         case.around,
         walk,
         tolerance,
         generator,
         steps,
-        case.work,
     )
 
 
@@ -153,43 +147,24 @@ def test_a_walk_first_settles(case: Scheduled) -> None:
             assert scheduled(case.instance, moved).scaled() >= value
 
 
-@given(schedules(), st.integers(0, 99))
-@examples(40)
-def test_going_to_other_offsets_takes_the_demand_along(case: Scheduled, seed: int) -> None:
-    before = case.offsets.copy()
-    periods = case.compiled.tables.period
-    target = np.random.default_rng(seed).integers(0, periods)
-    go_to(case.compiled.tables, case.demand, case.offsets, case.around.free, target)
-    case.check(before)
-    assert (case.offsets[case.around.free] == target[case.around.free]).all()
-
-
 def other_of(case: Scheduled, seed: int) -> np.ndarray:
     offsets = case.offsets.copy()
     free = case.around.free
-    offsets[free] = np.random.default_rng(seed).integers(0, case.compiled.tables.period[free])
+    offsets[free] = np.random.default_rng(seed).integers(0, case.periods[free])
     return offsets
 
 
-@given(schedules(), st.integers(0, 99))
-@examples(60)
-def test_without_turning_every_offset_is_that_of_a_parent(case: Scheduled, seed: int) -> None:
+@given(schedules(), st.integers(0, 99), st.booleans())
+@examples(80)
+def test_children_are_schedules(case: Scheduled, seed: int, turnable: bool) -> None:
+    """Without turning, every offset is that of a parent."""
     one, other = case.offsets, other_of(case, seed)
-    period = case.compiled.tables.period
     generator = np.random.default_rng(seed)
-    child = recombine(period, case.around, one, other, False, generator)
-    assert ((child == one) | (child == other)).all()
-
-
-@given(schedules(), st.integers(0, 99))
-@examples(60)
-def test_children_are_schedules(case: Scheduled, seed: int) -> None:
-    period = case.compiled.tables.period
-    generator = np.random.default_rng(seed)
-    child = recombine(period, case.around, case.offsets, other_of(case, seed), True, generator)
-    assert ((child >= 0) & (child < period)).all()
+    child = recombine(case.state, case.around, one, other, turnable, generator)
+    assert ((child >= 0) & (child < case.periods)).all()
     fixed = sorted(set(range(len(child))) - set(case.around.free))
-    assert (child[fixed] == case.offsets[fixed]).all()
+    assert (child[fixed] == one[fixed]).all()
+    assert turnable or ((child == one) | (child == other)).all()
 
 
 def test_a_schedule_recombined_with_itself_turned_is_itself() -> None:
@@ -207,6 +182,5 @@ def test_a_schedule_recombined_with_itself_turned_is_itself() -> None:
         turned = (offsets + turn) % np.array(periods)
         for seed in range(10):
             generator = np.random.default_rng(seed)
-            period = case.compiled.tables.period
-            child = recombine(period, case.around, offsets, turned, True, generator)
+            child = recombine(case.state, case.around, offsets, turned, True, generator)
             assert (child == offsets).all()

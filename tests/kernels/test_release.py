@@ -23,9 +23,8 @@ from tests.tiers import examples
 
 
 def release(case: Scheduled, members: np.ndarray) -> Release:
-    longest = int(case.compiled.tables.period.max())
-    room = room_for(4, len(case.offsets), longest)
-    start_release(case.compiled.tables, case.demand, case.offsets, members, room, case.work)
+    room = room_for(4, len(case.offsets), int(case.periods.max()))
+    start_release(case.state, case.offsets, members, room)
     return room
 
 
@@ -36,8 +35,8 @@ def test_the_best_combination_is_found(case: Scheduled, size: int, seed: int, no
     members = np.random.default_rng(seed).permutation(case.around.free)[:size]
     room = release(case, members)
     while not is_done(room):
-        try_offsets(case.compiled.tables, case.demand, room, nodes, case.work)
-    end_release(case.compiled.tables, case.demand, case.offsets, room)
+        try_offsets(case.state, room, nodes)
+    end_release(case.state, case.offsets, room)
     case.check(before)
     best = value
     for choice in product(*(range(case.instance.jobs[job].period) for job in members)):
@@ -54,8 +53,8 @@ def test_it_may_be_broken_off(case: Scheduled, nodes: int, seed: int) -> None:
     before, value = case.offsets.copy(), case.scaled()
     members = np.random.default_rng(seed).permutation(case.around.free)[:4]
     room = release(case, members)
-    try_offsets(case.compiled.tables, case.demand, room, nodes, case.work)
-    end_release(case.compiled.tables, case.demand, case.offsets, room)
+    try_offsets(case.state, room, nodes)
+    end_release(case.state, case.offsets, room)
     case.check(before)
     assert case.scaled() <= value
 
@@ -64,7 +63,7 @@ def test_it_may_be_broken_off(case: Scheduled, nodes: int, seed: int) -> None:
 @examples(40)
 def test_blame_is_what_a_job_adds(case: Scheduled) -> None:
     free = case.around.free
-    found = blames(case.compiled.tables, case.demand, case.offsets, free, case.work)
+    found = blames(case.state, case.offsets, free)
     case.check(case.offsets)
     jobs = case.instance.jobs
     offsets = {job.name: int(at) for job, at in zip(jobs, case.offsets, strict=True)}

@@ -14,10 +14,9 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels import tree as module
 from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.grow import grow
-from metronome_opt.kernels.jobs import put_job, workspace
+from metronome_opt.kernels.jobs import put_job
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.kernels.tree import (
-    DEPTH,
     Pseudocosts,
     Tree,
     TreeTooLargeError,
@@ -49,15 +48,15 @@ class Grown:
 
     def __post_init__(self) -> None:
         self.compiled = compile_instance(self.instance, common_scale=True)
-        scale = int(self.compiled.tables.scale[0])
+        scale = int(self.compiled.tables.jobs["scale"][0])
         self.unit = Fraction(self.compiled.unit, scale)
         self.contacts = contacts_of(self.compiled)
-        self.groups = _groups(self.compiled, (), self.unit)
-        self.users = users_of(self.compiled, self.contacts)
         jobs = len(self.instance.jobs)
-        self.tree, self.demand = start_tree(
+        self.search = start_tree(
             self.compiled,
             self.contacts,
+            users_of(self.compiled, self.contacts),
+            _groups(self.compiled, (), self.unit),
             np.array(list(self.offsets.values()), dtype=np.int64),
             self.scaled(evaluate(self.instance, self.offsets).contention),
             np.array([job.name not in self.stay for job in self.instance.jobs]),
@@ -69,17 +68,12 @@ class Grown:
         assert (value / self.unit).denominator == 1
         return int(value / self.unit)
 
+    @property
+    def tree(self) -> Tree:
+        return self.search.tree
+
     def grow(self, budget: int) -> Tree:
-        grow(
-            self.compiled.tables,
-            self.contacts,
-            self.users,
-            self.groups,
-            self.demand,
-            self.tree,
-            workspace(self.compiled),
-            budget,
-        )
+        grow(self.search, budget)
         return self.tree
 
     @property
@@ -88,7 +82,7 @@ class Grown:
 
     @property
     def found(self) -> dict[str, int]:
-        return dict(zip(self.offsets, map(int, self.tree.best), strict=True))
+        return dict(zip(self.offsets, map(int, self.tree.jobs["best"]), strict=True))
 
 
 @st.composite
@@ -132,12 +126,12 @@ def test_every_node_leaves_a_true_bound_and_the_demand_of_what_is_placed(case: G
     while not is_done(case.tree):
         tree = case.grow(1)
         assert case.unit * dual_bound(tree) <= best <= case.best
-        placed = np.flatnonzero(tree.position >= 0)
-        assert len(placed) == len(case.stay) + tree.counters[DEPTH]
-        demand = case.compiled.empty_demand()
+        placed = np.flatnonzero(tree.jobs["position"] >= 0)
+        assert len(placed) == len(case.stay) + tree.counters["depth"][0]
+        expected = case.compiled.empty()
         for job in map(int, placed):
-            put_job(case.compiled.tables, demand, job, int(tree.offset[tree.position[job]]), 1)
-        assert np.array_equal(case.demand, demand)
+            put_job(expected, job, int(tree.placed["offset"][tree.jobs["position"][job]]), 1)
+        assert np.array_equal(case.search.state.demand, expected.demand)
     assert case.best == best
 
 
@@ -176,8 +170,8 @@ def test_the_stack_is_as_large_as_it_can_grow() -> None:
     deepest = 0
     while not is_done(case.tree):
         case.grow(1)
-        deepest = max(deepest, int(case.tree.top.max()))
-        assert case.tree.top.max() <= len(case.tree.vector)
+        deepest = max(deepest, int(case.tree.depths["top"].max()))
+        assert case.tree.depths["top"].max() <= len(case.tree.vector)
     assert deepest > 6 * 3
     assert case.best == truth(case)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
-from metronome_opt.kernels import kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.fluid.loop import mix, share_of_burst
 from metronome_opt.kernels.fluid.world import Floats, World, empty_world
 from metronome_opt.simulate import Conditions

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.kernels.jobs import demand_of, workspace
+from metronome_opt.kernels.jobs import state_of
 from metronome_opt.kernels.perturb import neighbours_of
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.result import Stop
@@ -125,12 +125,12 @@ def test_polishing_never_makes_it_worse(instance: Instance, seed: int) -> None:
     if not len(around.free):
         return
     generator = np.random.default_rng(seed)
-    offsets[around.free] = generator.integers(0, compiled.tables.period[around.free])
-    search, demand = search_of(instance), demand_of(compiled, offsets)
+    offsets[around.free] = generator.integers(0, compiled.tables.jobs["period"][around.free])
+    search, state = search_of(instance), state_of(compiled, offsets)
     before = search.offer(offsets, "before")
     polish, pace = Neighbourhoods(compiled, around), search.fraction(1.0)
-    polish.apply(demand, offsets, workspace(compiled), 10**6, pace)
-    assert (demand == demand_of(compiled, offsets)).all()
+    polish.apply(state, offsets, 10**6, pace)
+    assert (state.demand == state_of(compiled, offsets).demand).all()
     assert search.offer(offsets, "after") <= before
     for job in instance.jobs:
         assert job.fixed_offset in (None, offsets[instance.jobs.index(job)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metronome_opt.kernels import inner, kernel
+from metronome_opt.kernels.compiling import inner, kernel
 from metronome_opt.kernels.fluid.sharing import (
     is_over,
     join,

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 
-from metronome_opt.kernels import inner
+from metronome_opt.kernels.compiling import inner
 from metronome_opt.kernels.fluid.world import HOLD, YIELD, World
 
 

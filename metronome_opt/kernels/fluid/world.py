@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.kernels import inner
+from metronome_opt.kernels.compiling import inner
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

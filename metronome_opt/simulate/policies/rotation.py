@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.instance import Instance, Job, Link
-from metronome_opt.kernels.jobs import put_job, score_use, workspace
+from metronome_opt.kernels.jobs import put_job, score_use
 from metronome_opt.kernels.sliding import first_offset, roomiest_offset
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.simulate.runner import Manner, Slot
@@ -281,20 +281,21 @@ def best_rotation(crowd: Crowd, index: int) -> tuple[int, tuple[int, Fraction]]:
     first.
     """
     compiled = compile_instance(crowd.instance)
-    tables, demand, work = compiled.tables, compiled.empty_demand(), workspace(compiled)
+    state = compiled.empty()
     position = crowd.members.index(index)
     for other, job in enumerate(crowd.instance.jobs):
         if other != position:
-            put_job(tables, demand, other, job.fixed_offset or 0, 1)
+            put_job(state, other, job.fixed_offset or 0, 1)
     period = crowd.instance.jobs[position].period
     conflicts, cost, row = (np.zeros(period, dtype=np.int64) for _ in range(3))
-    for use in range(tables.use_ptr[position], tables.use_ptr[position + 1]):
-        score_use(tables, demand, position, use, row, work)
+    record = compiled.tables.jobs[position]
+    for use in range(record["first_use"], record["end_use"]):
+        score_use(state, position, use, row)
         conflicts += row > 0
         cost += row
     fewest = int(conflicts.min())
     cost[conflicts > fewest] = np.iinfo(np.int64).max
-    least, ready = int(cost.min()), int(tables.ready[position])
+    least, ready = int(cost.min()), int(record["ready"])
     offset = first_offset(cost, least, ready) if least else roomiest_offset(cost, ready)[0]
     return int(offset), (fewest, compiled.fraction(least, position))
 

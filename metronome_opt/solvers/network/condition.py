@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.kernels.jobs import put_use, score_use, workspace
+from metronome_opt.kernels.jobs import put_use, score_use
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.solvers.network.model import Cells, Cost, Network
 
@@ -30,23 +30,24 @@ def condition(network: Network) -> Network:
 def _conditioned(network: Network, cost: Cost) -> Cost:
     """Return a cost without a table, with what its jobs add to those that are decided."""
     assert cost.link is not None  # noqa: S101 (what was eliminated has a table)
-    tables = network.compiled.tables
-    demand, work = network.compiled.empty_demand(), workspace(network.compiled)
+    state, records = network.compiled.empty(), network.compiled.tables.jobs
     low = 0
     added: dict[int, Ints] = {}
     jobs = network.compiled.links[cost.link].jobs
     for job in sorted(jobs, key=lambda job: len(network.domains[job])):  # the decided first
         domain = network.domains[job]
-        use = int(np.flatnonzero(_links_of(network, job) == cost.link)[0] + tables.use_ptr[job])
-        scaled = np.empty(tables.period[job], dtype=np.int64)
-        score_use(tables, demand, job, use, scaled, work)
-        factor = Fraction(network.compiled.unit, int(tables.scale[job])) / network.scale
+        use = int(
+            np.flatnonzero(_links_of(network, job) == cost.link)[0] + records["first_use"][job]
+        )
+        scaled = np.empty(records["period"][job], dtype=np.int64)
+        score_use(state, job, use, scaled)
+        factor = Fraction(network.compiled.unit, int(records["scale"][job])) / network.scale
         units = scaled[domain] * factor.numerator // factor.denominator
         least = int(units.min())
         low += least
         added[job] = units - least
         if len(domain) == 1:
-            put_use(tables, demand, job, use, int(domain[0]), 1)
+            put_use(state, job, use, int(domain[0]), 1)
     return _with_singles(cost, low, added, network)
 
 
@@ -66,4 +67,6 @@ def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: Network
 
 def _links_of(network: Network, job: int) -> Ints:
     tables = network.compiled.tables
-    return tables.use_link[tables.use_ptr[job] : tables.use_ptr[job + 1]]
+    first, end = tables.jobs["first_use"][job], tables.jobs["end_use"][job]
+    links: Ints = tables.uses["link"][first:end]
+    return links

@@ -11,7 +11,7 @@ import numpy as np
 
 from metronome_opt.errors import show
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import put_job, score_job, score_two, workspace
+from metronome_opt.kernels.jobs import put_job, score_job, score_two
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
 from metronome_opt.presolve import Orbits, orbits, restrict
 from metronome_opt.solvers.network.model import Cells, Cost, Network
@@ -164,15 +164,14 @@ def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints |
     # One pass scores a job at all its offsets: best spent on the largest domain.
     order = sorted(several, key=lambda user: len(domains[user]))
     values = np.empty([len(domains[user]) for user in several], dtype=np.int64)
-    tables = compiled.tables
-    demand, work = compiled.empty_demand(), workspace(compiled)
-    costs = [np.empty(period, dtype=np.int64) for period in tables.period]
+    state = compiled.empty()
+    costs = [np.empty(job.period, dtype=np.int64) for job in compiled.instance.jobs]
     fixed = 0
     for user, domain in enumerate(domains):
         if len(domain) == 1:
-            score_job(tables, demand, user, costs[user], work)
+            score_job(state, user, costs[user])
             fixed += int(costs[user][domain[0]])
-            put_job(tables, demand, user, domain[0], 1)
+            put_job(state, user, domain[0], 1)
     if not order:
         values[...] = fixed
         return values
@@ -180,7 +179,7 @@ def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints |
     def descend(depth: int, spent: int, part: Ints) -> None:
         user = order[depth]
         cost = costs[user]
-        score_job(tables, demand, user, cost, work)
+        score_job(state, user, cost)
         here = spent + cost[domains[user]]
         if depth == len(order) - 1:
             part[:] = here
@@ -188,15 +187,15 @@ def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints |
         if depth == len(order) - 2:
             last = order[-1]
             added = np.empty(part.shape, dtype=np.int64)
-            score_two(tables, demand, user, last, domains[user], domains[last], added, work)
+            score_two(state, user, last, domains[user], domains[last], added)
             part[:] = here[:, None] + added
             return
         for entry, offset in enumerate(domains[user]):
             if search.stopped:
                 return
-            put_job(tables, demand, user, offset, 1)
+            put_job(state, user, offset, 1)
             descend(depth + 1, spent + int(cost[offset]), part[entry])
-            put_job(tables, demand, user, offset, -1)
+            put_job(state, user, offset, -1)
 
     axes = [several.index(user) for user in order]
     descend(0, fixed, np.moveaxis(values, axes, range(len(order))))
