@@ -17,8 +17,7 @@ from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.search import Search
 
-_LOCAL_SHARE = 0.1  # of the time, at most, for the schedule that branch and bound starts from
-_ALONE_SHARE = 0.1  # the same for each generation where one worker proves and improves in turn
+_ALONE_SHARE = 0.1  # of the time, at most, for each generation if one worker proves and improves
 
 Prover = LinkGroups | Elimination
 
@@ -37,7 +36,7 @@ def run(search: Search) -> None:
 def run_branch_bound(search: Search) -> None:
     """Start from greedy and a short local search, then prove; the quick blocks first."""
     greedy.run(search)
-    local.improve(search, share=_LOCAL_SHARE)
+    local.improve(search, share=local.SHARE)
     if search.stopped:
         return
     blocks = Blocks(search)
@@ -112,7 +111,7 @@ class Portfolio:
             try:
                 join_until_done(self.blocks, {pool.submit(task) for task in tasks})
             except BaseException:
-                self._search.budget.end(Stop.FINISHED)  # the pool waits for the other tasks
+                self._search.end(Stop.FINISHED)  # the pool waits for the other tasks
                 raise
 
     def _prove(self) -> None:

@@ -25,17 +25,13 @@ import networkx as nx
 from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.kernels.tree import TreeTooLargeError
-from metronome_opt.presolve import restrict
-from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.proof import Known, Proof
+from metronome_opt.solvers.proof import LINK_NODES, Known, Proof, search_part
 from metronome_opt.solvers.search import Search
 
-_LINK_NODES = 20_000  # budget of the proof of a link
 _FIRST_NODES = 2_000  # budget of a proof in the first round
 _MORE_NODES = 3  # times that in each further round
 _FIRST_JOBS = 7  # in a group, in the first round
 _MORE_JOBS = 4  # in each further round
-_LOCAL_SHARE = 0.02  # of the time that is left, at most, to find the incumbent of a group
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,7 @@ class LinkGroups:
         for link in self.search.compiled.links:
             alone = frozenset([link.name])
             part = self._part(alone)
-            self._prove(part, alone, (), _LINK_NODES)
+            self._prove(part, alone, (), LINK_NODES)
             jobs = frozenset(self._instance.jobs[index].name for index in link.jobs)
             yield _Group(Known(alone, part.bound or Fraction(0)), jobs)
 
@@ -206,10 +202,4 @@ class LinkGroups:
         """Return a search on some links alone, with an incumbent."""
         if links in self._proofs:
             return self._proofs[links][0]
-        part = self.search.below(restrict(self._instance, links))
-        greedy.run(part)
-        named = self.search.named()
-        if named is not None:
-            part.offer([named[job.name] for job in part.instance.jobs], "the whole")
-        local.improve(part, share=_LOCAL_SHARE, patience=1)
-        return part
+        return search_part(self.search, links, self.search.named())

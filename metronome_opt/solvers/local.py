@@ -46,6 +46,7 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.search import Search
 
 PATIENCE = 3  # generations
+SHARE = 0.1  # of the time, at most, for the schedule that proofs start from
 _MEMBERS = 6  # of a generation, beside the best schedule so far
 _EFFORT = 100  # steps for each job that a member of the first generation takes
 _LEAST_EFFORT = 20  # the same where there is no time for more

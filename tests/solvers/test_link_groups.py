@@ -80,7 +80,7 @@ def test_so_it_does_in_many_small_rounds(instance: Instance) -> None:
 @examples(20)
 def test_links_whose_optimum_is_not_proved_in_time_do_not_mislead(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_LINK_NODES", 0)
+        patch.setattr(module, "LINK_NODES", 0)
         for block in blocks_of(instance):
             best, search = optimum(block), searching(block)
             groups = LinkGroups(search)

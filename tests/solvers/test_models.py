@@ -15,13 +15,12 @@ from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import backends, models, solve, strong
+from metronome_opt.solvers import backends, models, solve
 from metronome_opt.solvers.backends import solve_cbc, solve_cpsat, solve_highs
-from metronome_opt.solvers.models import strong_cpsat, strong_milp, textbook
+from metronome_opt.solvers.models import StrongForm, textbook
 from metronome_opt.solvers.network import Eliminated, Network, build, eliminate, tables
-from metronome_opt.solvers.programs import CpsatProgram
+from metronome_opt.solvers.programs import CpsatProgram, MilpProgram
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.strong import StrongForm
 from metronome_opt.solvers.time_indexed import TimeIndexed
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
@@ -33,19 +32,28 @@ Solve = Callable[[Search, StrongForm], None]
 
 
 def in_process(search: Search, form: StrongForm) -> None:
-    solve_cpsat(search, strong_cpsat(form, search.best or ()), ("max_lp",))
+    program = CpsatProgram(form)
+    form.state(program)
+    program.hint(search.best or ())
+    solve_cpsat(search, program, ("max_lp",))
 
 
 def isolated(search: Search, form: StrongForm) -> None:
-    solve_cpsat(search, strong_cpsat(form, search.best or ()), isolated=True)
+    program = CpsatProgram(form)
+    form.state(program)
+    solve_cpsat(search, program, isolated=True)
 
 
 def with_highs(search: Search, form: StrongForm) -> None:
-    solve_highs(search, strong_milp(form))
+    program = MilpProgram(form)
+    form.state(program)
+    solve_highs(search, program)
 
 
 def with_cbc(search: Search, form: StrongForm) -> None:
-    solve_cbc(search, strong_milp(form))
+    program = MilpProgram(form)
+    form.state(program)
+    solve_cbc(search, program)
 
 
 @st.composite
@@ -72,7 +80,7 @@ def check_model(drawn: tuple[Search, Network, list[Eliminated], int], solve_with
     if search.proved or network.slack < 0 or too_many:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strong, "MOST_CELLS", cells)
+        patch.setattr(models, "_FEW_CELLS", cells)
         form = StrongForm(network, gone, search)
     solve_with(search, form)
     assert search.incumbent == search.bound == optimum(search.instance)
@@ -112,9 +120,9 @@ def stated(search: Search) -> CpsatProgram:
 def test_slots_in_which_the_same_may_happen_are_one_row() -> None:
     search = searching(HARD)
     form = StrongForm(build(search), (), search)
-    rows = sum(len(part.rows) for part in form.parts if isinstance(part, strong.SlotLink))
-    assert rows < sum(1 for _ in TimeIndexed(search.compiled).rows())
-    assert form.network.floor > 0  # what the links cost alone
+    rows = sum(len(rows) for _, rows in form.parts if rows)
+    assert 0 < rows < sum(1 for _ in TimeIndexed(search.compiled).rows())
+    assert form.base > 0  # what the links cost alone
 
 
 # ---------------------------------------------------------------- what goes wrong
@@ -122,7 +130,7 @@ def test_slots_in_which_the_same_may_happen_are_one_row() -> None:
 
 def pretending(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Put a Python program in the place of the one that runs CP-SAT."""
-    monkeypatch.setattr(backends, "child", lambda _: [sys.executable, "-c", code])
+    monkeypatch.setattr(backends, "_child", lambda _: [sys.executable, "-c", code])
 
 
 def test_a_killed_process_is_named_and_leaves_what_it_told(
@@ -152,14 +160,6 @@ def test_a_status_that_is_not_known_is_an_error(monkeypatch: pytest.MonkeyPatch)
     search = searching(HARD)
     with pytest.raises(SolverError, match="ends with ABNORMAL, not understood"):
         solve_cpsat(search, stated(search), isolated=True)
-
-
-def test_running_out_of_memory_is_an_error_with_the_incumbent_kept() -> None:
-    search = searching(hard_instance(60, 20))
-    value = search.incumbent
-    with pytest.raises(SolverError, match="CP-SAT ends with"):
-        solve_cpsat(search, stated(search), isolated=True, memory_mb=100)
-    assert search.incumbent == value
 
 
 def test_a_process_of_its_own_ends_when_the_search_is_stopped() -> None:
@@ -216,7 +216,7 @@ def test_a_crash_in_one_block_is_noted_and_leaves_the_others(
 
 
 def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "solve_cpsat", crash)
+    monkeypatch.setattr(backends.solve_process, "solve_cpsat", crash)
     with pytest.raises(SolverError, match="fell over"):
         solve(HARD, "cpsat-textbook", time_limit=4, workers=1)
 
