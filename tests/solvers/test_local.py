@@ -40,15 +40,6 @@ def test_it_is_never_worse_than_greedy(instance: Instance, seed: int) -> None:
         assert job.fixed_offset in (None, result.offsets[job.name])
 
 
-@given(VARIED, st.integers(0, 9))
-@examples(15)
-def test_the_same_seed_gives_the_same_run(instance: Instance, seed: int) -> None:
-    runs = [solve(instance, "local", seed=seed) for _ in range(2)]
-    assert runs[0].offsets == runs[1].offsets
-    found = [[(event.incumbent, event.source) for event in run.trajectory] for run in runs]
-    assert found[0] == found[1]
-
-
 @pytest.mark.slow
 def test_the_clock_changes_nothing_where_it_does_not_bite(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = tangle(14, 6, 1, periods=(20, 30, 60), lengths=(5, 15))
@@ -81,13 +72,6 @@ def test_it_ends_in_time(jobs: int, time_limit: float) -> None:
     named = search.named()
     assert named is not None
     assert evaluate(instance, named).contention == search.incumbent
-
-
-def test_it_ends_by_itself() -> None:
-    search = search_of(tangle(3, 1, 0, periods=(6, 8, 12), lengths=(2, 5)))
-    local.run(search)
-    assert search.stop is Stop.FINISHED
-    assert search.incumbent
 
 
 def test_it_can_be_left_and_resumed() -> None:

@@ -19,12 +19,13 @@ from metronome_opt.solvers import backends, models, solve
 from metronome_opt.solvers.backends import solve_cbc, solve_cpsat, solve_highs
 from metronome_opt.solvers.models import StrongForm, textbook
 from metronome_opt.solvers.network import Eliminated, Network, build, eliminate, tables
-from metronome_opt.solvers.programs import CpsatProgram, MilpProgram
+from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import TimeIndexed
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
+from tests.solvers.searches import searching
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
@@ -38,30 +39,26 @@ def in_process(search: Search, form: StrongForm) -> None:
     solve_cpsat(search, program, ("max_lp",))
 
 
-def isolated(search: Search, form: StrongForm) -> None:
-    program = CpsatProgram(form)
-    form.state(program)
-    solve_cpsat(search, program, isolated=True)
+def by_itself(kind: type[Program], back_end: Callable[..., None], **options: bool) -> Solve:
+    def solve_with(search: Search, form: StrongForm) -> None:
+        program = kind(form)
+        form.state(program)
+        back_end(search, program, **options)
+
+    return solve_with
 
 
-def with_highs(search: Search, form: StrongForm) -> None:
-    program = MilpProgram(form)
-    form.state(program)
-    solve_highs(search, program)
-
-
-def with_cbc(search: Search, form: StrongForm) -> None:
-    program = MilpProgram(form)
-    form.state(program)
-    solve_cbc(search, program)
+PROGRAMS = {
+    "isolated": by_itself(CpsatProgram, solve_cpsat, isolated=True),
+    "highs": by_itself(MilpProgram, solve_highs),
+    "cbc": by_itself(MilpProgram, solve_cbc),
+}
 
 
 @st.composite
 def modelled(draw: st.DrawFn) -> tuple[Search, Network, list[Eliminated], int]:
     """Draw a search with any incumbent, a network that may be cut down, and a cell limit."""
-    instance, offsets = draw(assigned(crowded()))
-    search = Search(instance, time_limit=None, seed=0, workers=1)
-    search.offer([offsets[job.name] for job in instance.jobs], "drawn")
+    search = searching(*draw(assigned(crowded())))
     gone: list[Eliminated] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "SMALL", draw(st.sampled_from((1, 10, 2**16))))
@@ -95,7 +92,7 @@ def test_cpsat_agrees_with_all_schedules(
     check_model(drawn, in_process)
 
 
-@pytest.mark.parametrize("solve_with", [isolated, with_highs, with_cbc])
+@pytest.mark.parametrize("solve_with", PROGRAMS.values(), ids=PROGRAMS)
 @given(modelled())
 @examples(10)
 def test_other_programs_agree_with_all_schedules(
@@ -104,11 +101,9 @@ def test_other_programs_agree_with_all_schedules(
     check_model(drawn, solve_with)
 
 
-def searching(instance: Instance) -> Search:
+def unproved(instance: Instance) -> Search:
     """Return a search with an incumbent that is far from proved."""
-    search = Search(instance, time_limit=60, seed=0, workers=1)
-    search.offer([job.unshifted for job in instance.jobs], "unshifted")
-    return search
+    return searching(instance, instance.unshifted, time_limit=60)
 
 
 def stated(search: Search) -> CpsatProgram:
@@ -118,7 +113,7 @@ def stated(search: Search) -> CpsatProgram:
 
 
 def test_slots_in_which_the_same_may_happen_are_one_row() -> None:
-    search = searching(HARD)
+    search = unproved(HARD)
     form = StrongForm(build(search), (), search)
     rows = sum(len(rows) for _, rows in form.parts if rows)
     assert 0 < rows < sum(1 for _ in TimeIndexed(search.compiled).rows())
@@ -143,7 +138,7 @@ def test_a_killed_process_is_named_and_leaves_what_it_told(
         "print('about to be killed', flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)",
     )
-    search = searching(HARD)
+    search = unproved(HARD)
     value = search.incumbent
     problem = stated(search)
     with pytest.raises(
@@ -157,13 +152,13 @@ def test_a_killed_process_is_named_and_leaves_what_it_told(
 def test_a_status_that_is_not_known_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     told = '{"status": "ABNORMAL", "objective": 0.0, "bound": 0.0}'
     pretending(monkeypatch, f"print('{told}')")
-    search = searching(HARD)
+    search = unproved(HARD)
     with pytest.raises(SolverError, match="ends with ABNORMAL, not understood"):
         solve_cpsat(search, stated(search), isolated=True)
 
 
 def test_a_process_of_its_own_ends_when_the_search_is_stopped() -> None:
-    search = searching(HARD)
+    search = unproved(HARD)
     search.limit_to(1.0, 1)
     solve_cpsat(search, stated(search), isolated=True)
     assert search.stop is Stop.TIME_LIMIT
@@ -216,7 +211,7 @@ def test_a_crash_in_one_block_is_noted_and_leaves_the_others(
 
 
 def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends.solve_process, "solve_cpsat", crash)
+    monkeypatch.setattr("metronome_opt.solvers.solve_process.solve_cpsat", crash)
     with pytest.raises(SolverError, match="fell over"):
         solve(HARD, "cpsat-textbook", time_limit=4, workers=1)
 

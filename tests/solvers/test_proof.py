@@ -12,43 +12,15 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.presolve import restrict
-from metronome_opt.solvers import greedy
 from metronome_opt.solvers import proof as module
 from metronome_opt.solvers.proof import Known, Proof, link_bound, load_bound
-from metronome_opt.solvers.search import Search
-from metronome_opt.verify import evaluate
 from tests.builders import HARD
 from tests.landscape import optimum
+from tests.solvers.searches import check_proved, searching
 from tests.strategies import assigned, crowded, tight
 from tests.tiers import examples
 
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
-
-
-def searching(
-    instance: Instance,
-    offsets: dict[str, int] | None = None,
-    *,
-    time_limit: float | None = None,
-) -> Search:
-    """Return a search that starts from a schedule, the greedy one by default."""
-    search = Search(instance, time_limit=time_limit, seed=0, workers=1)
-    if offsets is None:
-        greedy.run(search)
-    else:
-        search.offer(list(offsets.values()), "start")
-    return search
-
-
-def check_proved(search: Search, best: Fraction) -> None:
-    assert search.incumbent == search.bound == best
-    named = search.named()
-    assert named is not None
-    assert evaluate(search.instance, named).contention == best
-    values = [event.incumbent or Fraction(0) for event in search.trajectory]
-    bounds = [event.bound or Fraction(0) for event in search.trajectory]
-    assert values == sorted(values, reverse=True)
-    assert bounds == sorted(bounds)
 
 
 @given(assigned(CASES), st.sampled_from((1, 2)))
