@@ -64,7 +64,7 @@ def run(search: Search) -> None:
     Links that are not reached within the time limit have no edges.
     """
     rotations, missed, shared = _rotations(search.instance, _CHUNKS, lambda: search.stopped)
-    shifts = time_shifts(search.instance, rotations)
+    shifts = _time_shifts(search.instance, rotations)
     search.offer([shifts.offsets[job.name] for job in search.instance.jobs], "cassini")
     if missed:
         search.notes.append(
@@ -87,7 +87,7 @@ def shifts_of(instance: Instance, chunks: int) -> TimeShifts:
     InputError
         If some cost cannot be computed in 64-bit integers.
     """
-    return time_shifts(instance, _rotations(instance, chunks, lambda: False)[0])
+    return _time_shifts(instance, _rotations(instance, chunks, lambda: False)[0])
 
 
 def _rotations(
@@ -178,7 +178,7 @@ def _steps(period: int, hyperperiod: int) -> list[int]:
     return [k * hyperperiod // around for k in range(-(-around * period // hyperperiod))]
 
 
-def time_shifts(instance: Instance, rotations: _Rotations) -> TimeShifts:
+def _time_shifts(instance: Instance, rotations: _Rotations) -> TimeShifts:
     """Join the rotations that the links want.
 
     The fixed jobs are visited first, all of them from the start, so that no link rotates them. They

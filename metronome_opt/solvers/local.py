@@ -131,7 +131,7 @@ class Population:
         self._around = neighbours_of(compiled)
         self._generator = np.random.default_rng(search.seed)
         self._noise = gumbel_noise(self._generator, int(compiled.tables.period.max()))
-        self._neighbourhoods = Neighbourhoods(compiled, self._around)
+        self._neighbourhoods = _Neighbourhoods(compiled, self._around)
         self._work = workspace(compiled)
         self._turnable = all(job.fixed_offset is None for job in compiled.instance.jobs)
         self._offsets = np.array(search.best, dtype=np.int64)
@@ -329,7 +329,7 @@ class Population:
         go_to(self._tables, self._demand, self._offsets, self._around.free, target)
 
 
-class Neighbourhoods:
+class _Neighbourhoods:
     """Large neighbourhoods of an instance's schedules.
 
     Parameters

@@ -231,7 +231,7 @@ def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Gro
     """Return lower bounds as the kernels want them; of every link the load is known."""
     position = {link.name: index for index, link in enumerate(compiled.links)}
     # Rounded up: every optimum is a whole number of units.
-    bound = [-int(-load_bound(compiled, link) // unit) for link in compiled.links]
+    bound = [-int(-_load_bound(compiled, link) // unit) for link in compiled.links]
     first, second = [-1] * len(position), [-1] * len(position)
 
     def add(group: Known) -> int | None:
@@ -278,7 +278,7 @@ def link_bound(search: Search, link: str) -> Fraction:
     return alone.bound or Fraction(0)
 
 
-def load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
+def _load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
     """Return a lower bound of the contention of a link, in weight * Mbit/s.
 
     What is unserved is convex in demand, so in each layer it is on average at least what it would

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance, Link, Phase
 from metronome_opt.presolve import Reduction, coarsen, simplify_links, split
-from metronome_opt.presolve.reductions import grid_of
+from metronome_opt.presolve.reductions import _grid_of
 from metronome_opt.solvers import solve
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
@@ -53,7 +53,7 @@ def check_reduction(whole: Instance, reduction: Reduction) -> None:
 @examples(40)
 def test_the_grid_loses_nothing(instance: Instance, factor: int) -> None:
     fine = stretched(instance, factor)
-    assert grid_of(fine) % factor == 0
+    assert _grid_of(fine) % factor == 0
     check_reduction(fine, coarsen(fine))
 
 
@@ -115,7 +115,7 @@ def test_two_held_ends_keep_what_lies_between_together() -> None:
 
 def test_the_grid_does_not_mind_where_a_burst_begins() -> None:
     instance = network(*(job(name, 100, (7, 10, 60)) for name in "ab"))
-    assert grid_of(instance) == 10
+    assert _grid_of(instance) == 10
     check_reduction(instance, coarsen(instance))
 
 

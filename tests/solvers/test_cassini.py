@@ -17,7 +17,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import cassini, solve
-from metronome_opt.solvers.cassini import _steps, shifts_of, time_shifts
+from metronome_opt.solvers.cassini import _steps, _time_shifts, shifts_of
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARD
 from tests.strategies import instances, jobs
@@ -124,7 +124,7 @@ def test_time_shifts_by_hand() -> None:
         job("c", 10, 1, "y"),
         job("d", 6, 1, "z", ready=7),
     )
-    shifts = time_shifts(instance, {"y": {"b": 1, "c": 9}, "x": {"a": 5, "b": 7}})
+    shifts = _time_shifts(instance, {"y": {"b": 1, "c": 9}, "x": {"a": 5, "b": 7}})
     # a stays at 2; b = 2 - 5 + 7 = 4; c = 4 - 1 + 9 = 12 mod 10; d has no edges.
     assert dict(shifts.offsets) == {"a": 2, "b": 4, "c": 2, "d": 1}
     assert shifts.closing == 0
@@ -171,7 +171,7 @@ def test_edges_beyond_a_spanning_forest_are_left_out(instance: Instance) -> None
     }
     graph = nx.Graph((link, ("job", name)) for link in rotations for name in rotations[link])
     forest = graph.number_of_nodes() - nx.number_connected_components(graph)
-    shifts = time_shifts(instance, rotations)
+    shifts = _time_shifts(instance, rotations)
     assert shifts.closing == graph.number_of_edges() - forest
     assert evaluate(instance, shifts.offsets)
 

@@ -16,7 +16,7 @@ from metronome_opt.kernels.perturb import neighbours_of
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy, local, solve
-from metronome_opt.solvers.local import Neighbourhoods
+from metronome_opt.solvers.local import _Neighbourhoods
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import check, evaluate
 from tests.builders import tangle
@@ -112,7 +112,7 @@ def test_polishing_never_makes_it_worse(instance: Instance, seed: int) -> None:
     offsets[around.free] = generator.integers(0, compiled.tables.period[around.free])
     search, demand = search_of(instance), demand_of(compiled, offsets)
     before = search.offer(offsets, "before")
-    polish, pace = Neighbourhoods(compiled, around), search.fraction(1.0)
+    polish, pace = _Neighbourhoods(compiled, around), search.fraction(1.0)
     polish.apply(demand, offsets, workspace(compiled), 10**6, pace)
     assert (demand == demand_of(compiled, offsets)).all()
     assert search.offer(offsets, "after") <= before

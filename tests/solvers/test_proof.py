@@ -13,7 +13,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.presolve import restrict
 from metronome_opt.solvers import proof as module
-from metronome_opt.solvers.proof import Known, Proof, link_bound, load_bound
+from metronome_opt.solvers.proof import Known, Proof, _load_bound, link_bound
 from tests.builders import HARD
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
@@ -175,7 +175,9 @@ def test_contention_beyond_64_bits_in_all_is_refused() -> None:
 def test_no_schedule_costs_less(instance: Instance) -> None:
     compiled = compile_instance(instance)
     for link in compiled.links:
-        assert Fraction(0) <= load_bound(compiled, link) <= optimum(restrict(instance, [link.name]))
+        assert (
+            Fraction(0) <= _load_bound(compiled, link) <= optimum(restrict(instance, [link.name]))
+        )
 
 
 def test_what_is_known_of_a_link_that_costs_nothing_is_not_needed() -> None:
