@@ -76,7 +76,8 @@ class Portfolio:
     def finish(self) -> None:
         """Prove and improve what is open until nothing is, or the time is over."""
         for run in self.blocks.open:
-            self._provers.append(run.link_groups)
+            if not run.link_groups.exhausted:
+                self._provers.append(run.link_groups)
             one_link = (
                 len(run.search.compiled.links) == 1
             )  # its jobs all meet: nothing to eliminate

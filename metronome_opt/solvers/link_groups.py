@@ -15,7 +15,6 @@ Lemaitre, Schiex, AAAI 1996).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -91,10 +90,7 @@ class LinkGroups:
         if len(links) <= 1:
             self._prove(self.search, frozenset(links), (), nodes)
             return
-        if self._groups:
-            self._go_on_with_links(nodes)
-        else:
-            self._groups = list(self._links())
+        self._bound_links(nodes)
         self._report()
         refused: set[frozenset[str]] = set()
         while not self.search.stopped and len(self._groups) > 1:
@@ -123,24 +119,19 @@ class LinkGroups:
             total += graph.edges[one, other]["gain"]
         self.search.raise_bound(total, "clusters")
 
-    def _links(self) -> Iterator[_Group]:
-        """Yield each link that can be overloaded, alone."""
-        for link in self.search.compiled.links:
-            alone = frozenset([link.name])
-            part = self._part(alone)
-            self._prove(part, alone, (), LINK_NODES)
-            jobs = frozenset(self._instance.jobs[index].name for index in link.jobs)
-            yield _Group(Known(alone, part.bound or Fraction(0)), jobs)
-
-    def _go_on_with_links(self, nodes: int) -> None:
-        """Go on with the links whose own optimum is not proved."""
+    def _bound_links(self, nodes: int) -> None:
+        """Bound what each link costs alone, or go on with those whose own optimum is not proved."""
+        first = not self._groups
+        if first:
+            for link in self.search.compiled.links:
+                jobs = frozenset(self._instance.jobs[index].name for index in link.jobs)
+                self._groups.append(_Group(Known(frozenset([link.name]), Fraction(0)), jobs))
         for position, group in enumerate(self._groups):
             links = group.known.links
-            if not group.known.parts and links in self._proofs:
-                part = self._proofs[links][0]
-                self._prove(part, links, (), nodes)
-                bound = part.bound or Fraction(0)
-                self._groups[position] = _Group(Known(links, bound), group.jobs)
+            if first or (not group.known.parts and links in self._proofs):
+                part = self._part(links)
+                self._prove(part, links, (), LINK_NODES if first else nodes)
+                self._groups[position] = _Group(Known(links, part.bound or Fraction(0)), group.jobs)
 
     def _forget(self) -> None:
         """Let go of what was begun of groups that are not there any more."""
