@@ -17,7 +17,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import cassini, solve
-from metronome_opt.solvers.cassini import _steps, _time_shifts, shifts_of
+from metronome_opt.solvers.cassini import _time_shifts, shifts_of
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARD
 from tests.strategies import instances, jobs
@@ -236,13 +236,6 @@ def test_weights_are_not_known() -> None:
         )
     )
     assert solved(instance).offsets == solved(heavier).offsets
-
-
-def test_steps_of_five_degrees() -> None:
-    assert _steps(60, 240) == [0, 3, 6, 10, 13, 16, 20, 23, 26, 30, 33, 36, 40, 43, 46, 50, 53, 56]
-    assert _steps(720, 720) == list(range(0, 720, 10))
-    assert _steps(7, 21) == [0, 1, 2, 3, 4, 5, 6]
-    assert _steps(10, 1430) == [0]  # shorter than a step
 
 
 def test_a_cycle_is_said_to_be_cut() -> None:
