@@ -51,12 +51,7 @@ def read_document(path: str | Path, *, most_bytes: int | None = None) -> dict[st
         If the file cannot be read, is too large or too deep, is not text, is malformed, repeats a
         key or is not a mapping.
     """
-    path = Path(path)
-    text = _read_text(path, MAX_BYTES if most_bytes is None else most_bytes)
-    try:
-        document = _parse_json(text) if _is_json(path, text) else _parse_yaml(text)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    (document,) = _read(Path(path), MAX_BYTES if most_bytes is None else most_bytes)
     if not isinstance(document, dict):
         raise InputError(f"{path}: the top level must be a mapping, got {show(document)}")
     return document
@@ -80,12 +75,7 @@ def read_documents(path: str | Path) -> list[dict[str, Any]]:
     InputError
         As `read_document` does; the message counts documents from 0.
     """
-    path = Path(path)
-    text = _read_text(path, MAX_BYTES)
-    try:
-        documents = [_parse_json(text)] if _is_json(path, text) else _parse_yaml(text, many=True)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    documents = _read(Path(path), MAX_BYTES, many=True)
     for index, document in enumerate(documents):
         if document is not None and not isinstance(document, dict):
             raise InputError(f"{path}: document {index}: must be a mapping, got {show(document)}")
@@ -100,7 +90,8 @@ def parse_yaml(text: str) -> Any:
     InputError
         If it is malformed, too deep or repeats a key.
     """
-    return _parse_yaml(text)
+    (document,) = _parse_yaml(text)
+    return document
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -179,6 +170,18 @@ def _temporary_for(path: Path) -> Path:
     return Path(name)
 
 
+def _read(path: Path, most_bytes: int, *, many: bool = False) -> list[Any]:
+    """Return the document in a file, or all of a YAML stream."""
+    text = _read_text(path, most_bytes)
+    is_yaml = path.suffix in {".yaml", ".yml"}
+    try:
+        if path.suffix == ".json" or (not is_yaml and text.lstrip()[:1] == "{"):
+            return [_parse_json(text)]
+        return _parse_yaml(text, many=many)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
 def _read_text(path: Path, most_bytes: int) -> str:
     try:
         with _opened(path) as stream:
@@ -211,12 +214,6 @@ def _opened(path: Path) -> BinaryIO:
         raise InputError(f"{path}: nobody has written into this pipe for {PATIENCE_S} s")
     os.set_blocking(handle, True)
     return stream
-
-
-def _is_json(path: Path, text: str) -> bool:
-    return path.suffix == ".json" or (
-        path.suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"
-    )
 
 
 def _reason(error: OSError) -> str:
@@ -293,38 +290,28 @@ def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
     return mapping
 
 
-def _int(_: Any, node: yaml.ScalarNode) -> int:
-    return _integer(node.value)
-
-
-def _resolvers() -> None:
-    def resolve(tag: str, pattern: str, first: str) -> None:
-        _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), list(first))
-
-    resolve("null", r"^(?:null|Null|NULL|~|)$", "nN~\0")
-    resolve("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF")
-    resolve("int", r"^[-+]?[0-9]+$", "-+0123456789")
-    resolve(
-        "float",
+_SCALARS = {
+    "null": (r"^(?:null|Null|NULL|~|)$", "nN~\0"),
+    "bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    "int": (r"^[-+]?[0-9]+$", "-+0123456789"),
+    "float": (
         r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
         "-+.0123456789",
-    )
-    _Loader.yaml_implicit_resolvers.setdefault("", []).append(
-        ("tag:yaml.org,2002:null", re.compile(r"^$"))
-    )
-    _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
-    _Loader.add_constructor("tag:yaml.org,2002:int", _int)
+    ),
+}
+for _tag, (_pattern, _first) in _SCALARS.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: _integer(node.value))
 
 
-_resolvers()
-
-
-def _parse_yaml(text: str, *, many: bool = False) -> Any:
+def _parse_yaml(text: str, *, many: bool = False) -> list[Any]:
     try:
         _check_events(text)
         if many:
             return list(yaml.load_all(text, Loader=_Loader))
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 (derived from the safe loader)
+        return [yaml.load(text, Loader=_Loader)]  # noqa: S506 (derived from the safe loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

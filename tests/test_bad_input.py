@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from metronome_opt.__main__ import main
-from metronome_opt.documents import MAX_BYTES
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.solvers import solve
@@ -131,21 +130,6 @@ def test_good_input_is_not_refused(tmp_path: Path, capfd: pytest.CaptureFixture[
 
 
 # ------------------------------------------------------------------ files too large to keep
-
-
-@pytest.mark.parametrize("name", ["noise.json", "noise.yaml", "noise"])
-def test_a_hundred_megabytes_of_noise(
-    name: str, out: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / name
-    chunk = os.urandom(2**20)
-    with path.open("wb") as stream:
-        for _ in range(100):
-            stream.write(chunk)
-    said = refused(["solve", str(path), "--output", str(out / "schedule.json")], capfd)
-    path.unlink()
-    assert f"{path}: larger than {MAX_BYTES} bytes" in said
-    assert list(out.iterdir()) == []
 
 
 @pytest.mark.parametrize(

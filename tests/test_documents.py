@@ -111,46 +111,18 @@ def test_json_text_is_read_as_it_was_written(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("text", "said"),
     [
-        ("a.json", "", "line 1, column 1: not JSON"),
-        ("a.json", '{"a": 1,}', "line 1, column"),
-        ("a.json", '{\n"a": 1\n}\nx', "line 4, column 1: not JSON"),
-        ("a.json", "[1]", "the top level must be a mapping, got a list of 1"),
-        ("a.json", "null", "the top level must be a mapping, got None"),
-        ("a.json", '{"a": {"b": 1, "b": 1}}', "key 'b' is given twice"),
-        ("a.yaml", "", "the top level must be a mapping, got None"),
-        ("a.yaml", "just text", "the top level must be a mapping, got 'just text'"),
-        ("a.yaml", "- a\n- b\n", "the top level must be a mapping, got a list of 2"),
-        ("a.yaml", "a: [1\nb: 2\n", "line 2, column"),
-        ("a.yaml", "a: 1\n---\nb: 2\n", "line 2, column 1: not YAML"),
-        ("a.yaml", "x:\n  a: 1\n  a: 2\n", "line 3: key 'a' is given twice"),
-        ("a.yaml", "x: {1: a}\n", "line 1: keys must be text, got 1"),
-        ("a.yaml", "? [a, b]\n: c\n", "line 1: keys must be text, got a list of 2"),
-        ("a.yaml", "a: &x 1\nb: *x\n", "line 2: alias *x"),
-        ("a.yaml", "a: !!python/name:os.system x\n", "line 1: tag 'tag:yaml.org,2002:python/"),
-        ("a.yaml", "a: 1\nb: !!int ''\n", "line 2: tag 'tag:yaml.org,2002:int'"),
-        ("a.yaml", "a: !!map [b]\n", "line 1: tag"),
-        ("a.yaml", "a: ! 5\n", "line 1: tag '!'"),
+        ("? [a, b]\n: c\n", "line 1: keys must be text, got a list of 2"),
+        ("a: !!map [b]\n", "line 1: tag"),
+        ("a: ! 5\n", "line 1: tag '!'"),
+        ("a: '\x07'", "not YAML"),
     ],
 )
-def test_malformed_text_is_refused_where_it_fails(
-    name: str, text: str, said: str, tmp_path: Path
+def test_what_no_stored_file_shows_is_refused_where_it_fails(
+    text: str, said: str, tmp_path: Path
 ) -> None:
-    assert said in refusal(tmp_path, text, name)
-
-
-@pytest.mark.parametrize(
-    ("raw", "said"),
-    [
-        (b"a: \xff", "byte 3 is 0xff, not UTF-8 text"),
-        ("a: 1".encode("utf-16"), "byte 0 is 0xff"),
-        (b"a: \0", "character 3 is NUL"),
-        (b"a: '\x07'", "not YAML"),
-    ],
-)
-def test_what_is_not_text_is_refused(raw: bytes, said: str, tmp_path: Path) -> None:
-    assert said in refusal(tmp_path, raw)
+    assert said in refusal(tmp_path, text)
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.yaml"])

@@ -105,6 +105,16 @@ def test_the_face_of_the_package_names_what_exists() -> None:
     assert set(metronome_opt.__all__) <= set(dir(metronome_opt))
 
 
+def test_names_of_solvers_load_no_kernels_and_greedy_no_other_solver() -> None:
+    assert not {"numpy", "networkx"} & loaded_by("import metronome_opt.cli.options")
+    greedy = "from tests.builders import two_jobs; from metronome_opt.solvers import solve"
+    loaded = loaded_by(f"{greedy}; solve(two_jobs(), 'greedy')")
+    assert "networkx" not in loaded
+    ours = {module for module in loaded if module.startswith("metronome_opt.solvers.")}
+    needed = {"budget", "greedy", "registry", "search", "solve"}
+    assert {module.rpartition(".")[2] for module in ours} == needed
+
+
 def test_back_ends_load_only_when_they_are_used() -> None:
     heavy = {"ortools", "pulp", "highspy", "matplotlib"}
     assert not heavy & loaded_by("import metronome_opt.solvers, metronome_opt.plot")

@@ -50,31 +50,20 @@ def test_the_frame_has_a_row_per_job_in_slots() -> None:
     assert list(frame["wait"]) == [0, 0]
 
 
-def test_the_trajectory_is_a_frame_too() -> None:
+def test_the_trajectory_is_a_frame_too_and_times_add_up() -> None:
     result = solve(CROWDED, "cpsat", workers=1)
     frame = result.trajectory_frame()
     assert len(frame) == len(result.trajectory)
     assert frame["incumbent"].iloc[-1] == float(result.evaluation.contention)
     assert frame["bound"].iloc[-1] == float(result.evaluation.contention)
-
-
-def test_notebooks_show_instances_and_results() -> None:
-    assert "2 jobs over 1 link," in CROWDED._repr_html_()
-    shown = solve(CROWDED, "greedy")._repr_html_()
-    assert "<table" in shown
-    assert "greedy: feasible" in shown
-
-
-def test_names_are_escaped_in_notebooks() -> None:
-    nasty = CROWDED.replace(name="<b>bold</b>")
-    assert "<b>bold</b>" not in nasty._repr_html_().replace("<b>&lt;b&gt;bold&lt;/b&gt;</b>", "")
-    assert "&lt;b&gt;" in solve(nasty, "greedy")._repr_html_()
-
-
-def test_times_add_up() -> None:
-    result = solve(CROWDED, "cpsat", workers=1)
     assert result.build_s > 0
     assert abs(result.build_s + result.solve_s - result.schedule.runtime_s) < 1e-3
+
+
+def test_a_notebook_shows_a_result_with_its_name_escaped() -> None:
+    shown = solve(CROWDED.replace(name="<b>bold</b>"), "greedy")._repr_html_()
+    assert "<table" in shown
+    assert "&lt;b&gt;bold&lt;/b&gt;, greedy: feasible" in shown
 
 
 def test_a_comparison_keeps_what_is_unknown_unknown() -> None:

@@ -112,25 +112,11 @@ def test_what_is_not_an_exact_number_is_refused(number: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"format": "metronome-instance/1"}, "format: must be 'metronome-schedule/1'"),
-        ({"instance": ""}, "instance: must not be empty"),
-        ({"offsets": {"a": -1}}, "offsets.a: must be at least 0, got -1"),
-        ({"offsets": {"a": 1.0}}, "offsets.a: must be an integer, got 1.0"),
-        ({"offsets": {"a": True}}, "offsets.a: must be an integer, got True"),
-        ({"offsets": [1]}, "offsets: must be a mapping, got a list of 1"),
-        ({"stretch": {"a": None}}, "stretch.a: must be an integer, got None"),
-        ({"status": "best"}, "status: "),
-        ({"objectives": None}, "objectives: must be a mapping, got None"),
         ({"seed": "0"}, "seed: must be an integer, got '0'"),
         ({"runtime_s": -1}, "runtime_s: must be at least 0"),
-        ({"runtime_s": float("inf")}, "runtime_s: "),
-        ({"runtime_s": "1"}, "runtime_s: "),
         ({"versions": {"ortools": 9}}, "versions.ortools: must be text, got 9"),
-        ({"gap": "0"}, "gap: unknown field, got '0'"),
         ({"cushion_slots": -1}, "cushion_slots: must be at least 0, got -1"),
-        ({"cushion_slots": "2"}, "cushion_slots: must be an integer, got '2'"),
         ({"gated": {"a": 1}}, "gated.a: must be true or false, got 1"),
-        ({"gated": ["a"]}, "gated: must be a mapping, got a list of 1"),
         ({"stretch_limit": "-1/4"}, "stretch_limit: must be at least 0, got '-1/4'"),
         ({"stretch_limit": 0.25}, "stretch_limit: must be an exact number as text"),
         ({"expected_ms": {"a": "0"}}, "expected_ms.a: must be more than 0, got '0'"),
@@ -143,35 +129,20 @@ def test_what_is_not_a_schedule_is_refused(changes: dict[str, Any], said: str) -
     assert str(caught.value).startswith(said)
 
 
-@pytest.mark.parametrize("field", sorted(set(document()) - {"versions"}))
-def test_no_field_but_the_versions_may_be_missing(field: str) -> None:
-    whole = document()
-    del whole[field]
-    with pytest.raises(InputError, match=f"^{field}: missing"):
-        Schedule.from_dict(whole)
-
-
 def test_versions_may_be_missing() -> None:
     whole = document()
     del whole["versions"]
     assert Schedule.from_dict(whole).versions == {}
 
 
-def test_a_reserved_cushion_is_written_only_where_there_is_one(tmp_path: Path) -> None:
-    assert "cushion_slots" not in Schedule.from_dict(document(cushion_slots=0)).to_dict()
-    reserved = Schedule.from_dict(document(cushion_slots=2))
-    write_schedule(reserved, tmp_path / "schedule.json")
-    assert json.loads((tmp_path / "schedule.json").read_text()) == document(cushion_slots=2)
-    assert read_schedule(tmp_path / "schedule.json").cushion_slots == 2
-
-
 def test_what_is_not_said_of_slots_is_not_written(tmp_path: Path) -> None:
     said = {
+        "cushion_slots": 2,
         "gated": {"vgg19-0": True, "bert-0": False},
         "stretch_limit": "1/4",
         "expected_ms": {"vgg19-0": "200", "bert-0": "4321/10"},
     }
-    assert Schedule.from_dict(document()).to_dict() == document()
+    assert Schedule.from_dict(document(cushion_slots=0)).to_dict() == document()
     kept = Schedule.from_dict(document(**said))
     assert kept.stretch_limit == Fraction(1, 4)
     write_schedule(kept, tmp_path / "schedule.json")
@@ -192,11 +163,3 @@ def test_a_schedule_does_not_change() -> None:
         schedule.solver = "other"  # type: ignore[misc]
     with pytest.raises(TypeError):
         schedule.offsets["vgg19-0"] = 1  # type: ignore[index]
-
-
-def test_a_bad_file_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "bad.json"
-    path.write_text(json.dumps(document(status="best")))
-    with pytest.raises(InputError) as caught:
-        read_schedule(path)
-    assert str(caught.value).startswith(f"{path}: status: ")

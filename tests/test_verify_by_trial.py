@@ -82,40 +82,9 @@ def cushion_by_trial(problem: Instance, offsets: Mapping[str, int], already: int
     return min(cushions, default=None)
 
 
-@given(assigned())
-@examples(80, deadline=None)
+@given(assigned(), st.just(0) | st.integers(0, 9))
+@examples(150, deadline=None)
 def test_the_judge_agrees_with_a_sum_over_slots_and_layers(
-    drawn: tuple[Instance, dict[str, int]],
-) -> None:
-    problem, offsets = drawn
-    judged = evaluate(problem, offsets)
-    contention, late = by_layers(problem, offsets)
-    assert judged.contention == contention
-    assert sum(link.late for link in judged.links) == late
-    assert judged.objectives["cushion"] == cushion_by_trial(problem, offsets)
-
-
-@given(assigned(instances(max_links=1)))
-@examples(80, deadline=None)
-def test_what_a_link_leaves_unserved_is_what_its_jobs_go_without(
-    drawn: tuple[Instance, dict[str, int]],
-) -> None:
-    problem, offsets = drawn
-    judged = evaluate(problem, offsets)
-    lost = {
-        job.name: judged.elongation[job.name]
-        * sum(job.links.values())
-        * F(job.volume, sum(phase.length for phase in job.phases))
-        / job.period
-        for job in problem.jobs
-    }
-    assert sum(lost.values()) == sum(link.late for link in judged.links)
-    assert sum(job.weight * lost[job.name] for job in problem.jobs) == judged.contention
-
-
-@given(assigned(), st.integers(1, 9))
-@examples(80, deadline=None)
-def test_longer_bursts_agree_with_a_sum_over_slots_and_layers(
     drawn: tuple[Instance, dict[str, int]], longer: int
 ) -> None:
     problem, offsets = drawn
@@ -123,16 +92,13 @@ def test_longer_bursts_agree_with_a_sum_over_slots_and_layers(
     contention, late = by_layers(problem, offsets, longer)
     assert judged.contention == contention
     assert sum(link.late for link in judged.links) == late
+    traffic = sum(
+        F(sum(demand(job, 0, slot, longer) for slot in range(job.period)), job.period) * flows
+        for job in problem.jobs
+        for flows in job.links.values()
+    )
+    assert judged.objectives["latency"] == (late / traffic if traffic else 0)
     assert judged.objectives["cushion"] == cushion_by_trial(problem, offsets, longer)
-
-
-@given(assigned(), st.integers(0, 9))
-@examples(80, deadline=None)
-def test_longer_bursts_are_those_of_the_lengthened_instance(
-    drawn: tuple[Instance, dict[str, int]], longer: int
-) -> None:
-    problem, offsets = drawn
-    assert evaluate(problem, offsets, longer=longer) == evaluate(lengthen(problem, longer), offsets)
 
 
 @given(st.data(), st.integers(0, 9))
@@ -169,31 +135,6 @@ def test_what_the_jobs_go_without_adds_up(
     assert sum(judged.unserved.values()) == sum(link.late for link in judged.links)
     weighted = (job.weight * judged.unserved[job.name] for job in problem.jobs)
     assert sum(weighted) == judged.contention
-
-
-@given(st.data())
-@examples(80, deadline=None)
-def test_rotating_a_whole_component_changes_nothing(data: st.DataObject) -> None:
-    problem, offsets = data.draw(assigned(instances(fixed=False)))
-    component = {problem.jobs[0].name}
-    while True:
-        links = {link for job in problem.jobs if job.name in component for link in job.links}
-        grown = component | {job.name for job in problem.jobs if links & set(job.links)}
-        if grown == component:
-            break
-        component = grown
-    by = data.draw(st.integers(0, 840))
-    rotated = {
-        job.name: (offsets[job.name] + by) % job.period
-        if job.name in component
-        else offsets[job.name]
-        for job in problem.jobs
-    }
-    before, after = evaluate(problem, offsets), evaluate(problem, rotated)
-    for name in ("contention", "latency", "cushion"):
-        assert before.objectives[name] == after.objectives[name]
-    assert before.links == after.links
-    assert before.elongation == after.elongation
 
 
 @given(st.data(), st.integers(0, 2), st.fractions(0, 1, max_denominator=4))

@@ -27,7 +27,7 @@ from metronome_opt.presolve.reductions import Offsets
 
 
 @dataclass(frozen=True)
-class Component:
+class _Component:
     """Free jobs that are rotated together.
 
     Attributes
@@ -66,7 +66,7 @@ class Orbits:
     """
 
     instance: Instance
-    components: tuple[Component, ...]
+    components: tuple[_Component, ...]
 
     @cached_property
     def domains(self) -> Mapping[str, int]:
@@ -126,7 +126,7 @@ def orbits(instance: Instance, order: Sequence[int] | None = None) -> Orbits:
     return Orbits(
         instance,
         (
-            *(Component(held[root], tuple(jobs)) for root, jobs in meeting.items()),
-            *(Component(1, (job,)) for job in alone),
+            *(_Component(held[root], tuple(jobs)) for root, jobs in meeting.items()),
+            *(_Component(1, (job,)) for job in alone),
         ),
     )

@@ -36,7 +36,7 @@ class Reduction:
     restore: Callable[[Offsets], dict[str, int]]
 
 
-def grid_of(instance: Instance) -> int:
+def _grid_of(instance: Instance) -> int:
     """Return the largest slot length, in slots, that loses nothing."""
     marks = []
     for job in instance.jobs:
@@ -53,7 +53,7 @@ def coarsen(instance: Instance) -> Reduction:
 
     Bursts are moved so that the first one of each job begins with its period.
     """
-    grid = grid_of(instance)
+    grid = _grid_of(instance)
     jobs = tuple(_coarse(job, grid) for job in instance.jobs)
 
     def restore(offsets: Offsets) -> dict[str, int]:

@@ -1,8 +1,18 @@
-"""One file per solver, all with one signature; `solve` picks one by name."""
+"""One file per solver, all with one signature; `solve` picks one by name.
+
+What a solver needs, compiled kernels first of all, is loaded when it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from metronome_opt.solvers.registry import SOLVERS, Solver, find_solver
-from metronome_opt.solvers.search import Callback, Search
 from metronome_opt.solvers.solve import DEFAULT_TIME_LIMIT, MAX_WORKERS, solve
+
+if TYPE_CHECKING:
+    from metronome_opt.solvers.search import Callback, Search
 
 __all__ = [
     "DEFAULT_TIME_LIMIT",
@@ -14,3 +24,9 @@ __all__ = [
     "find_solver",
     "solve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Callback", "Search"):
+        return getattr(import_module("metronome_opt.solvers.search"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,8 +17,7 @@ from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.search import Search
 
-_LOCAL_SHARE = 0.1  # of the time, at most, for the schedule that branch and bound starts from
-_ALONE_SHARE = 0.1  # the same for each generation where one worker proves and improves in turn
+_ALONE_SHARE = 0.1  # of the time, at most, for each generation if one worker proves and improves
 
 Prover = LinkGroups | Elimination
 
@@ -26,39 +25,34 @@ Prover = LinkGroups | Elimination
 def run(search: Search) -> None:
     """Offer the greedy schedule, then solve block by block and put the blocks together."""
     greedy.run(search)
-    if search.stopped:
-        return
-    portfolio = Portfolio(search)
-    portfolio.start()
-    portfolio.finish()
-    portfolio.blocks.take_notes()
+    _solve_blocks(search)
 
 
 def run_branch_bound(search: Search) -> None:
     """Start from greedy and a short local search, then prove; the quick blocks first."""
     greedy.run(search)
-    local.improve(search, share=_LOCAL_SHARE)
+    local.improve(search, share=local.SHARE)
+    _solve_blocks(search, only_branch=True)
+
+
+def _solve_blocks(search: Search, *, only_branch: bool = False) -> None:
     if search.stopped:
         return
-    blocks = Blocks(search)
-    for block in blocks.runs:
-        blocks.start(block)
-    blocks.join()
-    left = blocks.open
-    while left and not search.stopped:
-        for block in left:
-            block.link_groups.step()
-            blocks.note_progress()
-        blocks.join()
-        left = [block for block in blocks.open if not block.link_groups.exhausted]
-    blocks.take_notes()
+    portfolio = Portfolio(search, only_branch=only_branch)
+    portfolio.start()
+    portfolio.finish()
+    portfolio.blocks.take_notes()
 
 
 class Portfolio:
-    """The workers of a run: of the ways to prove a block, the one that has done least goes on."""
+    """The workers of a run: of the ways to prove a block, the one that has done least goes on.
 
-    def __init__(self, search: Search) -> None:
+    With `only_branch` the only way is branch and bound, and nobody looks for better schedules.
+    """
+
+    def __init__(self, search: Search, *, only_branch: bool) -> None:
         self._search = search
+        self._only_branch = only_branch
         self.blocks = Blocks(search)
         self._provers: list[Prover] = []  # those that nobody works with now
         self._proving = 0  # how many are worked with
@@ -82,8 +76,12 @@ class Portfolio:
     def finish(self) -> None:
         """Prove and improve what is open until nothing is, or the time is over."""
         for run in self.blocks.open:
-            self._provers.append(run.link_groups)
-            if len(run.search.compiled.links) > 1:  # one link's jobs all meet: nothing to eliminate
+            if not run.link_groups.exhausted:
+                self._provers.append(run.link_groups)
+            one_link = (
+                len(run.search.compiled.links) == 1
+            )  # its jobs all meet: nothing to eliminate
+            if not (one_link or self._only_branch):
                 self._provers.append(Elimination(run.search))
         workers = self._search.workers
         if workers > 1:
@@ -112,7 +110,7 @@ class Portfolio:
             try:
                 join_until_done(self.blocks, {pool.submit(task) for task in tasks})
             except BaseException:
-                self._search.budget.end(Stop.FINISHED)  # the pool waits for the other tasks
+                self._search.end(Stop.FINISHED)  # the pool waits for the other tasks
                 raise
 
     def _prove(self) -> None:
@@ -142,6 +140,8 @@ class Portfolio:
 
     def _improve_one(self) -> bool:
         """Look for a better schedule of one block; return False if it is not worth it."""
+        if self._only_branch:
+            return False
         worth = [(run, population) for run in self.blocks.open if (population := run.promising)]
         if self._search.stopped or not worth:
             return False

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 
 _PATIENCE = 30  # requests to stop, some 50 ms apart, before the process is killed
+_NO_CPSAT = ("cpsat needs OR-Tools", "ortools")
 _CBC_STATUS = {"Optimal": "optimal", "Infeasible": "infeasible", "Integer infeasible": "infeasible"}
 
 
@@ -43,7 +44,7 @@ def import_cp_model() -> Any:
     try:
         from ortools.sat.python import cp_model
     except ModuleNotFoundError:
-        raise _missing("cpsat needs OR-Tools", "ortools") from None
+        raise _missing(*_NO_CPSAT) from None
     except ImportError as error:
         raise MissingBackendError(
             f"solver cpsat needs OR-Tools, which does not load ({error}); if highspy or pulp were "
@@ -73,7 +74,6 @@ def solve_cpsat(
     subsolvers: Sequence[str] = (),
     *,
     isolated: bool = False,
-    memory_mb: int | None = None,
 ) -> None:
     """Solve a program with CP-SAT within the time that is left, reporting to `search`.
 
@@ -83,8 +83,6 @@ def solve_cpsat(
         What CP-SAT's workers do, by its own names; what it thinks best if there are none.
     isolated
         Whether CP-SAT runs in a process of its own.
-    memory_mb
-        What such a process may use, in MB; None for no limit.
 
     Raises
     ------
@@ -98,35 +96,32 @@ def solve_cpsat(
     }
     reader = _Reader(search, program, "cpsat", "CP-SAT", exact=True)
     if isolated:
-        missing = _missing("cpsat needs OR-Tools", "ortools")
-        _run_isolated(reader, "cpsat", "rotation.pbtxt", parameters, missing, memory_mb)
+        _run_isolated(reader, "cpsat", "rotation.pbtxt", parameters, _NO_CPSAT)
         return
-    watch = program.watch(reader.solution)
-    solver, status = run_cpsat(program.model, search, parameters, watch, reader.bound)
-    if status == "OPTIMAL":
-        reader.solution(program.values(solver.response_proto.solution))
-    status = solve_process.CPSAT_STATUS.get(status, status)
-    reader.end(status, solver.objective_value, solver.best_objective_bound)
+    search.built()
+    solver = _cpsat_solver(search, parameters)
+    run_interruptibly(
+        search,
+        lambda: solve_process.solve_cpsat(solver, program.model, reader.take),
+        solver.stop_search,
+    )
 
 
-def run_cpsat(
-    model: Any,
-    run: Stoppable,
-    parameters: Mapping[str, Any],
-    watch: Any = None,
-    on_bound: Callable[[float], None] | None = None,
-) -> tuple[Any, str]:
+def run_cpsat(model: Any, run: Stoppable, parameters: Mapping[str, Any]) -> tuple[Any, str]:
     """Let CP-SAT solve a model here until the run is stopped; return the solver and its status."""
+    solver = _cpsat_solver(run, parameters)
+    ended = run_interruptibly(run, lambda: solver.solve(model), solver.stop_search)
+    return solver, str(solver.status_name(ended))
+
+
+def _cpsat_solver(run: Stoppable, parameters: Mapping[str, Any]) -> Any:
     solver = import_cp_model().CpSolver()
     chosen = {**parameters, "catch_sigint_signal": False}
     remaining = getattr(run, "remaining", None)
     if remaining is not None:
         chosen["max_time_in_seconds"] = remaining
     solve_process.set_parameters(solver.parameters, chosen)
-    if on_bound is not None:
-        solver.best_bound_callback = on_bound
-    ended = run_interruptibly(run, lambda: solver.solve(model, watch), solver.stop_search)
-    return solver, str(solver.status_name(ended))
+    return solver
 
 
 def solve_highs(search: Search, program: MilpProgram) -> None:
@@ -136,11 +131,10 @@ def solve_highs(search: Search, program: MilpProgram) -> None:
         "random_seed": search.seed % 2**31,
         "mip_rel_gap": 0.0,
     }
-    if program.cutoff is not None:
+    if program.form.cutoff is not None:
         parameters["mip_abs_gap"] = 0.99  # the objective is an integer at every schedule
     reader = _Reader(search, program, "milp (HiGHS)", "HiGHS", exact=False)
-    missing = _missing("milp needs HiGHS", "highspy")
-    _run_isolated(reader, "highs", "rotation.mps", parameters, missing)
+    _run_isolated(reader, "highs", "rotation.mps", parameters, ("milp needs HiGHS", "highspy"))
 
 
 def solve_cbc(search: Search, program: MilpProgram) -> None:
@@ -179,9 +173,9 @@ def solve_cbc(search: Search, program: MilpProgram) -> None:
     status = "stopped" if native.startswith("Stopped on") else _CBC_STATUS.get(native, head)
     if status == "optimal" or (status == "stopped" and "no integer" not in native):
         columns = (row.replace("**", "").split() for row in rows)
-        reader.solution({name: float(value) for _, name, value, *_ in columns})
+        reader.take(solution={name: float(value) for _, name, value, *_ in columns})
     objective = float(head.split()[-1]) if status == "optimal" else math.nan
-    reader.end(status, objective, bound)
+    reader.take(status=status, objective=objective, bound=bound)
 
 
 def _cbc() -> str:
@@ -199,6 +193,8 @@ class _Reader:
     ----------
     last
         The last line that was none of these.
+    ended
+        Whether it has told how it ended.
     """
 
     def __init__(
@@ -208,9 +204,9 @@ class _Reader:
         self.program = program
         self.label = label
         self.last = "no output"
+        self.ended = False
         self._source = source
         self._exact = exact  # whether the back end counts in integers
-        self._final: dict[str, Any] | None = None
 
     def line(self, line: str) -> None:
         """Take a line of `solve_process`."""
@@ -219,46 +215,45 @@ class _Reader:
         except ValueError:
             self.last = line.strip() or self.last
             return
-        if "solution" in message:
-            self.solution(message["solution"])
-        elif "status" in message:
-            self._final = message
+        self.take(**message)
+
+    def take(
+        self,
+        *,
+        solution: Mapping[str, float] | None = None,
+        status: str | None = None,
+        objective: float = math.nan,
+        bound: float = math.nan,
+    ) -> None:
+        """Take a message of `solve_process`; a final status that is not known is an error."""
+        form = self.program.form
+        if solution is not None:
+            self.search.offer(self.program.offsets(solution), self._source)
+        elif status is None:
+            self._bound(bound)
+        elif status == "optimal":
+            self._settle(Fraction(objective) + form.base)
+        elif status == "infeasible" and form.cutoff is not None:
+            self._settle(Fraction(form.cutoff))
+        elif status == "stopped":
+            self.search.end(Stop.TIME_LIMIT)
+            self._bound(bound)
         else:
-            self.bound(message["bound"])
+            raise SolverError(f"{self.label} ends with {status}, not understood: {self.last}")
+        self.ended = status is not None
 
-    def close(self, exit_status: int, told: bool) -> None:
-        """Take the end; one without a status is an error, unless the process was told to stop."""
-        if self._final is not None:
-            self.end(**self._final)
-        elif not told:
-            raise SolverError(f"{self.label} ends with {_how_it_ended(exit_status)}: {self.last}")
-
-    def solution(self, values: Mapping[str, float]) -> None:
-        self.search.offer(self.program.offsets(values), self._source)
-
-    def bound(self, native: float) -> None:
+    def _bound(self, native: float) -> None:
         """Take a floating-point bound of the objective, which is an integer at every schedule.
 
         It counts as an integer only if it comes within a millionth of it.
         """
         if math.isfinite(native):
+            form = self.program.form
             tolerance = 1e-6 + abs(native) * (1e-12 if self._exact else 1e-6)
-            units = max(0, math.ceil(native - tolerance)) + self.program.base
-            if self.program.cutoff is not None:
-                units = min(units, self.program.cutoff)
-            self.search.raise_bound(units * self.program.scale, self._source)
-
-    def end(self, status: str, objective: float, bound: float) -> None:
-        """Take the final status; one that is not known is an error."""
-        if status == "optimal":
-            self._settle(Fraction(objective) + self.program.base)
-        elif status == "infeasible" and self.program.cutoff is not None:
-            self._settle(Fraction(self.program.cutoff))
-        elif status == "stopped":
-            self.search.budget.end(Stop.TIME_LIMIT)
-            self.bound(bound)
-        else:
-            raise SolverError(f"{self.label} ends with {status}, not understood: {self.last}")
+            units = max(0, math.ceil(native - tolerance)) + form.base
+            if form.cutoff is not None:
+                units = min(units, form.cutoff)
+            self.search.raise_bound(units * form.scale, self._source)
 
     def _settle(self, units: Fraction) -> None:
         """Take the word of the back end that nothing costs less.
@@ -292,8 +287,7 @@ def _run_isolated(
     back_end: str,
     file: str,
     parameters: Mapping[str, Any],
-    missing: MissingBackendError,
-    memory_mb: int | None = None,
+    missing: tuple[str, str],
 ) -> None:
     """Hand a program to `solve_process`; a file's ending says in which format."""
     search = reader.search
@@ -304,15 +298,16 @@ def _run_isolated(
         if search.stopped:
             return
         deadline = None if search.remaining is None else time.monotonic() + search.remaining
-        options = {"parameters": parameters, "deadline": deadline, "memory_mb": memory_mb}
-        command = [*child(back_end), file, json.dumps(options)]
+        options = {"parameters": parameters, "deadline": deadline}
+        command = [*_child(back_end), file, json.dumps(options)]
         exit_status, told = _run_process(search, command, folder, reader.line)
     if exit_status == solve_process.NOT_INSTALLED and not told:  # a signal may break the import
-        raise missing
-    reader.close(exit_status, told)
+        raise _missing(*missing)
+    if not (reader.ended or told):
+        raise SolverError(f"{reader.label} ends with {_how_it_ended(exit_status)}: {reader.last}")
 
 
-def child(back_end: str) -> list[str]:
+def _child(back_end: str) -> list[str]:
     """Return the command that runs a back end as a program.
 
     By its path, not as a module: importing the package would take as long as the back end does. -P

@@ -19,7 +19,6 @@ from metronome_opt.solvers.local import Population
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
-_LOCAL_SHARE = 0.1  # of the time, at most, for local search before proofs
 _OFTEN = 32  # times that all of many blocks are put together while each is worked on once
 _POLL_S = 0.2  # between two looks at what the blocks have come to
 
@@ -97,7 +96,7 @@ class Blocks:
             key=lambda run: len(run.search.instance.jobs),
         )
 
-    def start(self, run: BlockRun, share: float = _LOCAL_SHARE) -> None:
+    def start(self, run: BlockRun, share: float = local.SHARE) -> None:
         """Find a first schedule of a block, within a share of the time that all of them have."""
         run.start(share / len(self.runs))
 
@@ -178,7 +177,7 @@ def solve_in_blocks(search: Search, prove: Callable[[Search], None]) -> None:
                 names = ", ".join(job.name for job in part.instance.jobs)
                 search.notes.append(f"block of {names}: {reason(error)}")
             except BaseException:
-                search.budget.end(Stop.FINISHED)  # the pool waits for what is running
+                search.end(Stop.FINISHED)  # the pool waits for what is running
                 raise
     blocks.take_notes()
 

@@ -82,9 +82,9 @@ class Budget:
         """Seconds that are left, at least 0; None without a limit."""
         return None if self._seconds is None else max(0.0, self._seconds - self.elapsed)
 
-    def limit_to(self, seconds: float | None) -> None:
-        """Let it end so many seconds from now on."""
-        self._seconds = None if seconds is None else self.elapsed + seconds
+    def limit_to(self, seconds: float | None, parts: int = 1) -> None:
+        """Let it end after its share of `seconds` from now on, one of `parts`."""
+        self._seconds = None if seconds is None else self.elapsed + seconds / parts
 
     def child(self, seconds: float | None = None) -> Budget:
         """Return a budget of what is left, or less, which ends when this one does."""

@@ -35,8 +35,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from metronome_opt.instance import Instance, Link
 from metronome_opt.kernels.jobs import put_job
@@ -45,23 +45,14 @@ from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import simplify_links
 from metronome_opt.solvers.search import Search
 
-Rotations = Mapping[str, Mapping[str, int]]
+_Rotations = Mapping[str, Mapping[str, int]]
 _STEPS = 72  # of 5 degrees
 _CHUNK = 10_000_000  # slots to score between two looks at the clock, some 20 ms
 _CHUNKS = 200  # per link, at most: not a number of seconds, so that runs can be repeated
 
 
-@dataclass(frozen=True)
-class TimeShifts:
-    """What the traversal leads to.
-
-    Attributes
-    ----------
-    offsets
-        Slots per job.
-    closing
-        How many edges would close a cycle and are left out.
-    """
+class TimeShifts(NamedTuple):
+    """Slots per job, and how many edges would close a cycle and are left out."""
 
     offsets: Mapping[str, int]
     closing: int
@@ -72,21 +63,12 @@ def run(search: Search) -> None:
 
     Links that are not reached within the time limit have no edges.
     """
-    instance = simplify_links(search.instance).instance
-    shared = [link for link in instance.links if len(instance.jobs_on[link.name]) > 1]
-    circles = []
-    for link in shared:
-        if search.stopped:
-            break
-        circles.append(_Circle(instance, link))
-    _finish(search, circles)
-    rotations = {circle.name: circle.rotations for circle in circles}
-    shifts = time_shifts(search.instance, rotations)
+    rotations, missed, shared = _rotations(search.instance, _CHUNKS, lambda: search.stopped)
+    shifts = _time_shifts(search.instance, rotations)
     search.offer([shifts.offsets[job.name] for job in search.instance.jobs], "cassini")
-    missed = len(shared) - sum(circle.is_best for circle in circles)
     if missed:
         search.notes.append(
-            f"{missed} of {len(shared)} shared links may have better rotations: "
+            f"{missed} of {shared} shared links may have better rotations: "
             "their search was cut short"
         )
     if shifts.closing:
@@ -105,26 +87,29 @@ def shifts_of(instance: Instance, chunks: int) -> TimeShifts:
     InputError
         If some cost cannot be computed in 64-bit integers.
     """
+    return _time_shifts(instance, _rotations(instance, chunks, lambda: False)[0])
+
+
+def _rotations(
+    instance: Instance, chunks: int, stopped: Callable[[], bool]
+) -> tuple[_Rotations, int, int]:
+    """Return the rotations that links want, how many of them may want better ones, and of what.
+
+    Links take turns, so that a hard one does not take the time of all others.
+    """
     simple = simplify_links(instance).instance
-    rotations = {}
-    for link in simple.links:
-        if len(simple.jobs_on[link.name]) > 1:
-            circle = _Circle(simple, link)
-            for _ in range(chunks):
-                if not circle.is_best:
-                    circle.go_on()
-            rotations[circle.name] = circle.rotations
-    return time_shifts(instance, rotations)
-
-
-def _finish(search: Search, circles: list[_Circle]) -> None:
-    """Take turns, so that one hard link does not take the time of all others."""
-    for _ in range(_CHUNKS):
-        circles = [circle for circle in circles if not circle.is_best]
+    shared = [link for link in simple.links if len(simple.jobs_on[link.name]) > 1]
+    circles = []
+    for link in shared:
+        if stopped():
+            break
+        circles.append(_Circle(simple, link))
+    for _ in range(chunks):
         for circle in circles:
-            if search.stopped:
-                return
-            circle.go_on()
+            if not (circle.is_best or stopped()):
+                circle.go_on()
+    missed = len(shared) - sum(circle.is_best for circle in circles)
+    return {circle.name: circle.rotations for circle in circles}, missed, len(shared)
 
 
 class _Circle:
@@ -149,15 +134,15 @@ class _Circle:
                 put_job(self._state, index, job.fixed_offset, 1)
         self._rotations = start_rotations(
             [
-                steps(job.period, hyperperiod) if job.fixed_offset is None else ()
+                _steps(job.period, hyperperiod) if job.fixed_offset is None else ()
                 for job in self._jobs
             ],
             [job.unshifted for job in self._jobs],
             self._turn(hyperperiod),
         )
         # Going straight down takes one node for every job and one to see that all are placed.
-        self._search(len(self._jobs) + 1)
         self._nodes = max(1, _CHUNK // (hyperperiod * len(self._jobs)))
+        self.go_on(len(self._jobs) + 1)
 
     def _turn(self, hyperperiod: int) -> int:
         """Return by how much all can be rotated and stay in step, the fixed jobs where they are.
@@ -170,12 +155,9 @@ class _Circle:
         ]
         return math.lcm(again, *whole)
 
-    def go_on(self) -> None:
-        """Search for a while."""
-        self._search(self._nodes)
-
-    def _search(self, nodes: int) -> None:
-        rotate(self._state, self._rotations, nodes)
+    def go_on(self, nodes: int = 0) -> None:
+        """Search for so many nodes, for a while if left out."""
+        rotate(self._state, self._rotations, nodes or self._nodes)
 
     @property
     def is_best(self) -> bool:
@@ -188,13 +170,13 @@ class _Circle:
         return {job.name: int(at) for job, at in zip(self._jobs, self._rotations.best, strict=True)}
 
 
-def steps(period: int, hyperperiod: int) -> list[int]:
+def _steps(period: int, hyperperiod: int) -> list[int]:
     """Return the rotations of a job, in slots, ascending from 0."""
     around = min(_STEPS, hyperperiod)
     return [k * hyperperiod // around for k in range(-(-around * period // hyperperiod))]
 
 
-def time_shifts(instance: Instance, rotations: Rotations) -> TimeShifts:
+def _time_shifts(instance: Instance, rotations: _Rotations) -> TimeShifts:
     """Join the rotations that the links want.
 
     The fixed jobs are visited first, all of them from the start, so that no link rotates them. They

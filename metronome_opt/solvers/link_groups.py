@@ -15,7 +15,6 @@ Lemaitre, Schiex, AAAI 1996).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -25,17 +24,13 @@ import networkx as nx
 from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.kernels.tree import TreeTooLargeError
-from metronome_opt.presolve import restrict
-from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.proof import Known, Proof
+from metronome_opt.solvers.proof import LINK_NODES, Known, Proof, search_part
 from metronome_opt.solvers.search import Search
 
-_LINK_NODES = 20_000  # budget of the proof of a link
 _FIRST_NODES = 2_000  # budget of a proof in the first round
 _MORE_NODES = 3  # times that in each further round
 _FIRST_JOBS = 7  # in a group, in the first round
 _MORE_JOBS = 4  # in each further round
-_LOCAL_SHARE = 0.02  # of the time that is left, at most, to find the incumbent of a group
 
 
 @dataclass(frozen=True)
@@ -95,10 +90,7 @@ class LinkGroups:
         if len(links) <= 1:
             self._prove(self.search, frozenset(links), (), nodes)
             return
-        if self._groups:
-            self._go_on_with_links(nodes)
-        else:
-            self._groups = list(self._links())
+        self._bound_links(nodes)
         self._report()
         refused: set[frozenset[str]] = set()
         while not self.search.stopped and len(self._groups) > 1:
@@ -127,24 +119,19 @@ class LinkGroups:
             total += graph.edges[one, other]["gain"]
         self.search.raise_bound(total, "clusters")
 
-    def _links(self) -> Iterator[_Group]:
-        """Yield each link that can be overloaded, alone."""
-        for link in self.search.compiled.links:
-            alone = frozenset([link.name])
-            part = self._part(alone)
-            self._prove(part, alone, (), _LINK_NODES)
-            jobs = frozenset(self._instance.jobs[index].name for index in link.jobs)
-            yield _Group(Known(alone, part.bound or Fraction(0)), jobs)
-
-    def _go_on_with_links(self, nodes: int) -> None:
-        """Go on with the links whose own optimum is not proved."""
+    def _bound_links(self, nodes: int) -> None:
+        """Bound what each link costs alone, or go on with those whose own optimum is not proved."""
+        first = not self._groups
+        if first:
+            for link in self.search.compiled.links:
+                jobs = frozenset(self._instance.jobs[index].name for index in link.jobs)
+                self._groups.append(_Group(Known(frozenset([link.name]), Fraction(0)), jobs))
         for position, group in enumerate(self._groups):
             links = group.known.links
-            if not group.known.parts and links in self._proofs:
-                part = self._proofs[links][0]
-                self._prove(part, links, (), nodes)
-                bound = part.bound or Fraction(0)
-                self._groups[position] = _Group(Known(links, bound), group.jobs)
+            if first or (not group.known.parts and links in self._proofs):
+                part = self._part(links)
+                self._prove(part, links, (), LINK_NODES if first else nodes)
+                self._groups[position] = _Group(Known(links, part.bound or Fraction(0)), group.jobs)
 
     def _forget(self) -> None:
         """Let go of what was begun of groups that are not there any more."""
@@ -206,10 +193,4 @@ class LinkGroups:
         """Return a search on some links alone, with an incumbent."""
         if links in self._proofs:
             return self._proofs[links][0]
-        part = self.search.below(restrict(self._instance, links))
-        greedy.run(part)
-        named = self.search.named()
-        if named is not None:
-            part.offer([named[job.name] for job in part.instance.jobs], "the whole")
-        local.improve(part, share=_LOCAL_SHARE, patience=1)
-        return part
+        return search_part(self.search, links, self.search.named())

@@ -46,6 +46,7 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.search import Search
 
 PATIENCE = 3  # generations
+SHARE = 0.1  # of the time, at most, for the schedule that proofs start from
 _MEMBERS = 6  # of a generation, beside the best schedule so far
 _EFFORT = 100  # steps for each job that a member of the first generation takes
 _LEAST_EFFORT = 20  # the same where there is no time for more
@@ -130,7 +131,7 @@ class Population:
         self._around = neighbours_of(compiled)
         self._generator = np.random.default_rng(search.seed)
         self._noise = gumbel_noise(self._generator, int(self._periods.max()))
-        self._neighbourhoods = Neighbourhoods(compiled, self._around)
+        self._neighbourhoods = _Neighbourhoods(compiled, self._around)
         self._turnable = all(job.fixed_offset is None for job in compiled.instance.jobs)
         self._offsets = np.array(search.best, dtype=np.int64)
         self._state = state_of(compiled, self._offsets)
@@ -323,7 +324,7 @@ class Population:
         go_to(self._state, self._offsets, self._around.free, target)
 
 
-class Neighbourhoods:
+class _Neighbourhoods:
     """Large neighbourhoods of an instance's schedules.
 
     Parameters

@@ -1,4 +1,4 @@
-"""The models: the strong form, block by block, and the textbook one, in CP-SAT, HiGHS and CBC.
+"""The models: a strong form block by block, and the textbook one, in CP-SAT, HiGHS and CBC.
 
 In a block, links' own optima, tables and elimination cut the offsets down (see `network`), then the
 back end looks for a schedule that is better than the incumbent or proves that there is none. Of
@@ -9,9 +9,14 @@ Boolean per offset, and the differences of two jobs' offsets as variables, gave 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
-from metronome_opt.kernels.tables import Compiled
+import numpy as np
+
+from metronome_opt.kernels.tables import Compiled, SharedLink
 from metronome_opt.result import Stop
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.backends import (
@@ -22,126 +27,92 @@ from metronome_opt.solvers.backends import (
     solve_highs,
 )
 from metronome_opt.solvers.blocks import solve_in_blocks
-from metronome_opt.solvers.network import Eliminated, Network, build, decide, eliminate, turned
-from metronome_opt.solvers.programs import CpsatProgram, MilpProgram
+from metronome_opt.solvers.network import (
+    Cost,
+    Eliminated,
+    Network,
+    build,
+    decide,
+    eliminate,
+    turned,
+)
+from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.strong import StrongForm
-from metronome_opt.solvers.time_indexed import TimeIndexed
+from metronome_opt.solvers.time_indexed import (
+    MOST_ENTRIES,
+    ModelTooLargeError,
+    TimeIndexed,
+    layers_of,
+)
 
 _WORKERS = ("max_lp", "lb_tree_search", "core", "pseudo_costs")
 _SMALL = 2000  # variables of a model that is not worth a process of its own
-_PREPARING = 0.25  # of the time of a block, at most, for cutting offsets down
+_PREPARING = 4  # of as many parts of the time of a block one, at most, goes into cutting down
 _MOST_CELLS = 2**22  # of a table, to cut offsets down with
 _MOST_LEFT = 2**12  # of a table that eliminating a job leaves: a model states these cell by cell
+_FEW_CELLS = 5000  # of a table that is stated cell by cell
+
+_Terms = tuple[tuple[int, int], ...]
 
 
-def run_cpsat(search: Search) -> None:
-    """Solve block by block with CP-SAT."""
-    import_cp_model()  # say now if it is missing, not when the first block is hard
-
-    def prove(part: Search, form: StrongForm) -> None:
-        program = strong_cpsat(form, turned(part))
-        search.built()
-        large = len(program.model.proto.variables) > _SMALL
-        solve_cpsat(part, program, _WORKERS, isolated=large)
-
-    _run_strong(search, prove)
-
-
-def run_highs(search: Search) -> None:
-    """Solve block by block with HiGHS."""
-    _run_milp(search, solve_highs)
-
-
-def run_cbc(search: Search) -> None:
-    """Solve block by block with CBC."""
-    _run_milp(search, solve_cbc)
-
-
-def run_cpsat_textbook(search: Search) -> None:
-    """Build the textbook model and solve it with CP-SAT."""
-    greedy.unshifted(search)
-    if search.stopped:
-        return
-    form = TimeIndexed(search.compiled)
-    program = textbook_cpsat(form)
-    complete = form.state(program, search)
-    search.built()
-    if complete and not search.stopped:
-        solve_cpsat(search, program)
-
-
-def run_milp_textbook(search: Search) -> None:
-    """Build the textbook model and solve it with HiGHS."""
-    greedy.unshifted(search)
-    if search.stopped:
-        return
-    form = TimeIndexed(search.compiled)
-    program = MilpProgram(form.decode, form.scale)
-    complete = form.state(program, search)
-    # Writing the model for the back end takes about as long as making it did.
-    enough = search.remaining is None or search.remaining >= search.elapsed
-    if complete and enough and not search.stopped:
-        solve_highs(search, program)
-    else:
-        search.budget.end(Stop.TIME_LIMIT)
-    search.built()
-
-
-def textbook_cpsat(form: TimeIndexed) -> CpsatProgram:
-    """Return an empty CP-SAT program for a textbook form."""
-    return CpsatProgram(form.decode, form.scale, title=form.instance.name)
-
-
-def textbook(
-    compiled: Compiled, kind: type[CpsatProgram | MilpProgram]
-) -> CpsatProgram | MilpProgram:
+def textbook(compiled: Compiled, kind: type[Program]) -> Program:
     """Return the textbook model of an instance."""
     form = TimeIndexed(compiled)
-    program = textbook_cpsat(form) if kind is CpsatProgram else MilpProgram(form.decode, form.scale)
+    program = kind(form)
     form.state(program)
     return program
 
 
-def strong_cpsat(form: StrongForm, hints: Sequence[int]) -> CpsatProgram:
-    """Return the CP-SAT program of a form; a schedule to start from is a hint."""
-    network = form.network
-    program = CpsatProgram(
-        form.decode, network.scale, network.floor, network.limit + 1, hints=hints
-    )
-    form.state(program)
-    return program
+def _run_textbook(search: Search, kind: type[Program], solve: Callable[..., None]) -> None:
+    """Build the textbook model and solve it."""
+    greedy.unshifted(search)
+    if search.stopped:
+        return
+    form = TimeIndexed(search.compiled)
+    program = kind(form)
+    complete = form.state(program, search)
+    # Writing a MILP for its back end takes about as long as making it did.
+    left = search.remaining if kind is MilpProgram else None
+    late = left is not None and left < search.elapsed
+    if complete and not late and not search.stopped:
+        solve(search, program)
+    else:
+        search.end(Stop.TIME_LIMIT)
+    search.built()
 
 
-def strong_milp(form: StrongForm) -> MilpProgram:
-    """Return the MILP of a form."""
-    network = form.network
-    program = MilpProgram(form.decode, network.scale, network.floor, network.limit + 1)
-    form.state(program)
-    return program
+def _run_strong(
+    search: Search, kind: type[Program], load: Callable[[], object], solve: Callable[..., None]
+) -> None:
+    """Solve block by block."""
+    load()  # say now if it is missing, not when the first block is hard
 
-
-def _run_milp(search: Search, back_end: Callable[[Search, MilpProgram], None]) -> None:
-    import_pulp()  # say now if it is missing, not when the first block is hard
-
-    def prove(part: Search, form: StrongForm) -> None:
-        program = strong_milp(form)
-        search.built()
-        back_end(part, program)
-
-    _run_strong(search, prove)
-
-
-def _run_strong(search: Search, prove: Callable[[Search, StrongForm], None]) -> None:
-    def prove_block(part: Search) -> None:
+    def prove(part: Search) -> None:
         network, gone = _prepare(part)
-        if not part.stopped:
-            form = StrongForm(network, gone, part)
-            if form.complete:
-                prove(part, form)
+        if part.stopped:
+            return
+        form = StrongForm(network, gone, part)
+        if form.complete:
+            program = kind(form)
+            form.state(program)
+            search.built()
+            solve(part, program)
 
-    solve_in_blocks(search, prove_block)
+    solve_in_blocks(search, prove)
     search.built()  # if there was nothing left to model
+
+
+def _solve_strong_cpsat(part: Search, program: CpsatProgram) -> None:
+    program.hint(turned(part))
+    large = len(program.model.proto.variables) > _SMALL
+    solve_cpsat(part, program, _WORKERS, isolated=large)
+
+
+run_cpsat = partial(_run_strong, kind=CpsatProgram, load=import_cp_model, solve=_solve_strong_cpsat)
+run_highs = partial(_run_strong, kind=MilpProgram, load=import_pulp, solve=solve_highs)
+run_cbc = partial(_run_strong, kind=MilpProgram, load=import_pulp, solve=solve_cbc)
+run_cpsat_textbook = partial(_run_textbook, kind=CpsatProgram, solve=solve_cpsat)
+run_milp_textbook = partial(_run_textbook, kind=MilpProgram, solve=solve_highs)
 
 
 def _prepare(part: Search) -> tuple[Network, list[Eliminated]]:
@@ -151,7 +122,7 @@ def _prepare(part: Search) -> tuple[Network, list[Eliminated]]:
     search then knows.
     """
     share = part.below(part.instance)
-    share.limit_to(part.remaining, round(1 / _PREPARING))
+    share.limit_to(part.remaining, _PREPARING)
     if part.best is not None:
         share.offer(part.best, part.found_by)
     network, gone = eliminate(share, build(share), _MOST_CELLS, _MOST_LEFT)
@@ -160,3 +131,213 @@ def _prepare(part: Search) -> tuple[Network, list[Eliminated]]:
         part.offer(decide(gone, left), "elimination")
     part.raise_bound(network.bound, share.bound_by)
     return network, gone
+
+
+class _Row(NamedTuple):
+    """``e >= sum of rate * on - room``, with the largest value of e and its price.
+
+    Terms are (rate, index of jobs and offsets); the room, beside what is on anyway, may be
+    negative.
+    """
+
+    terms: _Terms
+    room: int
+    largest: int
+    price: int
+
+
+class StrongForm:
+    """The strong form of a cost network, after its domains were cut down.
+
+    One offset per job is chosen among those that are left, ``sum_o x[j, o] = 1``. A link whose
+    table has few cells left is stated cell by cell: one cell is chosen, its offsets are those of
+    the jobs, its excess is the cost. Any other link is stated slot by slot as in the textbook form,
+    with three differences: slots in which the same may happen are one row with their common cost;
+    slots that cannot be overloaded any more have none; and the cost of the link is bounded from
+    below, by what is known of it alone and by what it costs at the least with each offset of each
+    of its jobs. Only better schedules than the incumbent are asked for.
+
+    Parameters
+    ----------
+    network
+        Every cost that is not a link's own has a table of few cells.
+    gone
+        The jobs that were eliminated.
+    search
+        Of the same instance; building gives up when it is stopped, see `complete`.
+
+    Attributes
+    ----------
+    parts
+        The costs, which add up to the objective; of those that are not stated cell by cell the
+        rows, where the link may be overloaded.
+    complete
+        Whether building came to its end.
+
+    Raises
+    ------
+    ModelTooLargeError
+        If the model would not fit the memory of an ordinary machine.
+    """
+
+    title = ""
+
+    def __init__(self, network: Network, gone: Sequence[Eliminated], search: Search) -> None:
+        self.scale = network.scale
+        self.base = network.floor
+        self.cutoff: int | None = network.limit + 1
+        self._network = network
+        self._compiled = network.compiled
+        self._allowed = [frozenset(map(int, domain)) for domain in network.domains]
+        self._gone = gone
+        # A job and offsets at which it is on: a variable that is 1 if one of them is chosen.
+        self._on: dict[tuple[int, frozenset[int]], int] = {}
+        self._patterns: dict[tuple[int, int, int], frozenset[int]] = {}
+        self.parts: list[tuple[Cost, list[_Row] | None]] = []
+        self.complete = False
+        self._check_size()
+        for cost in network.costs:
+            if search.stopped:
+                return
+            self.parts.append((cost, None if self._has_few_cells(cost) else [*self._rows(cost)]))
+        self.complete = True
+
+    def state(self, program: Program) -> None:
+        """State it in a program, whose objective counts from the floor of the network."""
+        for job, domain in enumerate(self._network.domains):
+            if len(domain) > 1:
+                program.choose(job, [int(offset) for offset in domain])
+        on = []
+        for number, (job, offsets) in enumerate(self._on):
+            variables = [program.choices[job][offset] for offset in sorted(offsets)]
+            alone = len(variables) == 1
+            name = f"z_{number}"
+            on.append(variables[0] if alone else program.any_of(variables, name, f"on_{number}"))
+        slack = self._network.slack
+        costs = []
+        for number, (cost, rows) in enumerate(self.parts):
+            total = program.variable(f"cost_{number}", 0, slack)
+            if rows is None:
+                self._state_cells(program, total, cost, number)
+            else:
+                self._state_slots(program, total, cost, rows, number, on)
+            costs.append((total, 1))
+        program.add(costs, "<=", slack, "better")
+        program.minimise(costs)
+
+    def decode(self, chosen: Mapping[int, int]) -> list[int]:
+        """Return the schedule of the offsets by index of the jobs with a choice."""
+        domains = enumerate(self._network.domains)
+        return decide(self._gone, [chosen.get(job, int(domain[0])) for job, domain in domains])
+
+    def _check_size(self) -> None:
+        jobs = self._compiled.instance.jobs
+        entries = sum(
+            len(domain) * sum(phase.length for phase in job.phases)
+            for job, domain in zip(jobs, self._network.domains, strict=True)
+        )
+        for cost in self._network.costs:
+            if cost.link is not None and not self._has_few_cells(cost):
+                link = self._compiled.links[cost.link]
+                entries += link.hyperperiod * sum(len(link.prices) - k for k in link.classes)
+        if entries > MOST_ENTRIES:
+            raise ModelTooLargeError(
+                f"a model of {len(jobs)} jobs of {self._compiled.instance.name} has {entries} "
+                f"entries, more than {MOST_ENTRIES}; coarsen the slots, or use greedy or local"
+            )
+
+    def _has_few_cells(self, cost: Cost) -> bool:
+        if cost.excess is None:
+            return False
+        return int(np.count_nonzero(cost.excess <= self._network.slack)) <= _FEW_CELLS
+
+    def _rows(self, cost: Cost) -> Iterator[_Row]:
+        """Yield the rows of a link, those of equal terms and room as one."""
+        assert cost.link is not None  # noqa: S101 (the rest has few cells)
+        link: SharedLink = self._compiled.links[cost.link]
+        merged: dict[tuple[_Terms, int], int] = defaultdict(int)
+        for layer in layers_of(self._compiled, link):
+            for slot in range(link.hyperperiod if layer.price else 0):
+                merged[self._terms(layer.members, link.capacity, slot)] += layer.price
+        for (terms, room), price in merged.items():
+            largest = self._peak(terms) - room
+            if largest > 0:
+                units = price * self._compiled.unit / (link.hyperperiod * self.scale)
+                yield _Row(terms, room, largest, int(units))
+
+    def _terms(
+        self, members: Sequence[tuple[int, int, tuple[int, ...]]], capacity: int, slot: int
+    ) -> tuple[_Terms, int]:
+        """Return what may be on in a slot, and the room that is left by what is on anyway."""
+        terms: dict[int, int] = defaultdict(int)
+        room = capacity
+        for job, period, rates in members:
+            for phase, rate in enumerate(rates):
+                offsets = self._bursting(job, phase, slot % period)
+                if len(offsets) == len(self._allowed[job]):
+                    room -= rate
+                elif offsets:
+                    terms[self._on.setdefault((job, offsets), len(self._on))] += rate
+        return tuple(sorted((rate, index) for index, rate in terms.items())), room
+
+    def _bursting(self, job: int, phase: int, slot: int) -> frozenset[int]:
+        """Return the allowed offsets at which a burst is on in a slot of the job's period."""
+        key = (job, phase, slot)
+        if key not in self._patterns:
+            record = self._compiled.instance.jobs[job]
+            burst = record.phases[phase]
+            offsets = {(slot - x) % record.period for x in range(burst.start, burst.end)}
+            self._patterns[key] = self._allowed[job] & offsets
+        return self._patterns[key]
+
+    def _peak(self, terms: _Terms) -> int:
+        """Return a bound of what is on at once: of each job only one burst is."""
+        peaks: dict[int, int] = defaultdict(int)
+        jobs = [job for job, _ in self._on]
+        for rate, index in terms:
+            job = jobs[index]
+            peaks[job] = max(peaks[job], rate)
+        return sum(peaks.values())
+
+    def _state_cells(self, program: Program, total: Any, cost: Cost, number: int) -> None:
+        """State a cost cell by cell; the choice of offsets makes that of the cell."""
+        assert cost.excess is not None  # noqa: S101 (it has few cells)
+        places = np.argwhere(cost.excess <= self._network.slack)
+        cells = [program.flag(f"t_{number}_{place}") for place in range(len(places))]
+        program.one_of(cells, f"cell_{number}")
+        for axis, job in enumerate(cost.scope):
+            users = defaultdict(list)
+            for variable, place in zip(cells, places, strict=True):
+                users[int(self._network.domains[job][place[axis]])].append((variable, 1))
+            for offset, chosen in program.choices.get(job, {}).items():
+                name = f"cells_{number}_{job}_{offset}"
+                program.add([*users[offset], (chosen, -1)], "=", 0, name)
+        values = (int(cost.excess[tuple(place)]) for place in places)
+        excess = [(cell, each) for cell, each in zip(cells, values, strict=True) if each]
+        program.add([*excess, (total, -1)], "=", 0, f"cost_of_{number}")
+
+    def _state_slots(
+        self,
+        program: Program,
+        total: Any,
+        cost: Cost,
+        rows: Sequence[_Row],
+        number: int,
+        on: Sequence[Any],
+    ) -> None:
+        """State a cost slot by slot, and what it is at least with each offset of each job."""
+        excesses = []
+        for place, row in enumerate(rows):
+            excess = program.variable(f"e_{number}_{place}", max(0, -row.room), row.largest)
+            terms = [(on[index], rate) for rate, index in row.terms]
+            program.add([*terms, (excess, -1)], "<=", row.room, f"over_{number}_{place}")
+            excesses.append((excess, row.price))
+        program.add([*excesses, (total, -1)], "<=", cost.low, f"cost_of_{number}")
+        if cost.excess is None or len(cost.scope) < 2:
+            return
+        for job in cost.scope:
+            least = np.minimum(cost.least([job]), self._network.slack)
+            if job in program.choices and least.any():
+                pairs = zip(self._network.domains[job], least, strict=True)
+                marginal = [(program.choices[job][int(o)], int(e)) for o, e in pairs if e]
+                program.add([*marginal, (total, -1)], "<=", 0, f"least_{number}_{job}")

@@ -6,27 +6,26 @@ in rows. Which back end solves it is nothing that a form knows of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from metronome_opt.errors import SolverError, show
 from metronome_opt.solvers.backends import import_cp_model, import_pulp
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _LARGEST = 10**9
-Terms = Sequence[tuple[Any, int]]
-Decode = Callable[[Mapping[int, int]], Sequence[int]]
+_Terms = Sequence[tuple[Any, int]]
 
 
-class _Program:
-    """An integer program; its objective is an integer at every schedule.
+class Form(Protocol):
+    """What a program is made of; its objective is an integer at every schedule.
 
-    Parameters
+    Attributes
     ----------
-    decode
-        Makes a schedule of the offsets by index of the jobs that have a choice.
+    title
+        The name of the model.
     scale, base
         ``contention = (objective + base) * scale``.
     cutoff
@@ -34,18 +33,29 @@ class _Program:
         none.
     """
 
-    def __init__(
-        self, decode: Decode, scale: Fraction, base: int = 0, cutoff: int | None = None
-    ) -> None:
-        self.scale = scale
-        self.base = base
-        self.cutoff = cutoff
+    title: str
+    scale: Fraction
+    base: int
+    cutoff: int | None
+
+    def decode(self, chosen: Mapping[int, int]) -> Sequence[int]:
+        """Return the schedule of the offsets by index of the jobs that have a choice."""
+
+
+class _Program:
+    """An integer program in which a form is stated.
+
+    `choices` has the variables of each job with a choice, by offset.
+    """
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.scale = form.scale
         self.choices: dict[int, dict[int, Any]] = {}
-        self._decode = decode
 
     def offsets(self, values: Mapping[str, float]) -> Sequence[int]:
         """Return the schedule that a solution by variable names means."""
-        return self._decode(
+        return self.form.decode(
             {
                 job: max(choice, key=lambda o, j=job: values.get(f"x_{j}_{o}", 0.0))  # type: ignore[misc]
                 for job, choice in self.choices.items()
@@ -54,48 +64,31 @@ class _Program:
 
 
 class CpsatProgram(_Program):
-    """A program in OR-Tools CP-SAT.
+    """A program in OR-Tools CP-SAT; it is in `model`."""
 
-    Attributes
-    ----------
-    model
-        In CP-SAT.
-    """
-
-    def __init__(
-        self,
-        decode: Decode,
-        scale: Fraction,
-        base: int = 0,
-        cutoff: int | None = None,
-        *,
-        title: str = "",
-        hints: Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(decode, scale, base, cutoff)
+    def __init__(self, form: Form) -> None:
+        super().__init__(form)
         cp = import_cp_model()
         self.model = cp.CpModel()
-        if title:
-            self.model.name = f"{title}: contention = objective * {scale}"
-        self._hints = hints
+        self.model.name = form.title
         self._linear = cp.LinearExpr
-        self._callback = cp.CpSolverSolutionCallback
 
     def choose(self, job: int, offsets: Sequence[int]) -> None:
-        """Let a job have one of some offsets, with the hint as a start."""
+        """Let a job have one of some offsets."""
         self.choices[job] = {o: self.binary(f"x_{job}_{o}") for o in offsets}
         self.one_of([*self.choices[job].values()])
-        if self._hints is not None:
-            for offset, variable in self.choices[job].items():
-                self.model.add_hint(variable, offset == self._hints[job])
+
+    def hint(self, offsets: Sequence[int]) -> None:
+        """Start from a schedule."""
+        for job, choice in self.choices.items():
+            for offset, variable in choice.items():
+                self.model.add_hint(variable, offset == offsets[job])
 
     def binary(self, name: str) -> Any:
         """Add a variable that is 0 or 1."""
         return self.model.new_bool_var(name)
 
-    def flag(self, name: str) -> Any:
-        """Add a variable that is 0 or 1 by its rows."""
-        return self.binary(name)
+    flag = binary
 
     def variable(self, name: str, low: int, high: int) -> Any:
         """Add a variable between two numbers."""
@@ -111,12 +104,12 @@ class CpsatProgram(_Program):
         self.model.add(on == self._linear.sum(variables))
         return on
 
-    def add(self, terms: Terms, sense: str, right: int, name: str) -> None:  # noqa: ARG002
+    def add(self, terms: _Terms, sense: str, right: int, name: str) -> None:  # noqa: ARG002
         """State a row."""
         left = self._sum(terms)
         self.model.add(left == right if sense == "=" else left <= right)
 
-    def minimise(self, terms: Terms) -> None:
+    def minimise(self, terms: _Terms) -> None:
         """State the objective."""
         self.model.minimize(self._sum(terms))
 
@@ -125,35 +118,12 @@ class CpsatProgram(_Program):
         if not self.model.export_to_file(str(path)):
             raise SolverError(f"CP-SAT could not write its model to {path.name}")
 
-    def values(self, solution: Sequence[int]) -> dict[str, float]:
-        """Return the values of the choices by name."""
-        return {
-            f"x_{job}_{offset}": solution[x.index]
-            for job, choice in self.choices.items()
-            for offset, x in choice.items()
-        }
-
-    def watch(self, told: Callable[[Mapping[str, float]], None]) -> Any:
-        """Return a callback for CP-SAT that passes on what it finds."""
-        values = self.values
-
-        class Watch(self._callback):  # type: ignore[misc, name-defined]
-            def on_solution_callback(self) -> None:
-                told(values(self.response_proto.solution))
-
-        return Watch()
-
-    def _sum(self, terms: Terms) -> Any:
+    def _sum(self, terms: _Terms) -> Any:
         return self._linear.weighted_sum([x for x, _ in terms], [factor for _, factor in terms])
 
 
 class MilpProgram(_Program):
     """A mixed integer linear program in PuLP; what follows from binary variables is continuous.
-
-    Attributes
-    ----------
-    problem
-        In PuLP.
 
     Raises
     ------
@@ -161,30 +131,28 @@ class MilpProgram(_Program):
         When numbers are stated that a floating-point back end cannot tell apart.
     """
 
-    def __init__(
-        self, decode: Decode, scale: Fraction, base: int = 0, cutoff: int | None = None
-    ) -> None:
-        super().__init__(decode, scale, base, cutoff)
+    def __init__(self, form: Form) -> None:
+        super().__init__(form)
         self._lp = import_pulp()
-        self.problem = self._lp.LpProblem("rotation", self._lp.LpMinimize)
+        self._problem = self._lp.LpProblem("rotation", self._lp.LpMinimize)
 
     def choose(self, job: int, offsets: Sequence[int]) -> None:
-        """Let a job have one of some offsets; the variables are in `choices` then."""
+        """Let a job have one of some offsets."""
         self.choices[job] = {o: self.binary(f"x_{job}_{o}") for o in offsets}
         self.one_of([*self.choices[job].values()], f"one_{job}")
 
     def binary(self, name: str) -> Any:
         """Add a variable that is 0 or 1."""
-        return self.problem.add_variable(name, cat=self._lp.LpBinary)
+        return self._problem.add_variable(name, cat=self._lp.LpBinary)
 
     def flag(self, name: str) -> Any:
         """Add a variable that is 0 or 1 by its rows."""
-        return self.problem.add_variable(name, 0, 1)
+        return self._problem.add_variable(name, 0, 1)
 
     def variable(self, name: str, low: int, high: int) -> Any:
         """Add a variable between two numbers."""
         _check_size(high)
-        return self.problem.add_variable(name, low, high)
+        return self._problem.add_variable(name, low, high)
 
     def one_of(self, variables: Sequence[Any], name: str) -> None:
         """State that one of some variables is 1."""
@@ -196,20 +164,20 @@ class MilpProgram(_Program):
         self.add([*((each, 1) for each in variables), (on, -1)], "=", 0, row)
         return on
 
-    def add(self, terms: Terms, sense: str, right: int, name: str) -> None:
+    def add(self, terms: _Terms, sense: str, right: int, name: str) -> None:
         """State a row."""
         _check_size(right, *(factor for _, factor in terms))
         left = self._lp.LpAffineExpression(list(terms))
-        self.problem += (left == right if sense == "=" else left <= right), name
+        self._problem += (left == right if sense == "=" else left <= right), name
 
-    def minimise(self, terms: Terms) -> None:
+    def minimise(self, terms: _Terms) -> None:
         """State the objective."""
         _check_size(*(factor for _, factor in terms))
-        self.problem.setObjective(self._lp.LpAffineExpression(list(terms)))
+        self._problem.setObjective(self._lp.LpAffineExpression(list(terms)))
 
     def write(self, path: Path) -> None:
         """Write it to a file."""
-        write = self.problem.writeLP if path.suffix == ".lp" else self.problem.writeMPS
+        write = self._problem.writeLP if path.suffix == ".lp" else self._problem.writeMPS
         write(str(path))
 
 

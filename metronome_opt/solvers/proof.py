@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from metronome_opt.kernels.tree import (
     set_cutoff,
     start_tree,
 )
-from metronome_opt.presolve import restrict
+from metronome_opt.presolve import Offsets, restrict
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.search import Search
 
@@ -44,8 +45,9 @@ _SHARPNESS = (8.0, 3.0)  # of the trees, see `kernels.grow`
 _FIRST_GAIN = 0.2
 _FIRST_TRIES = 5.0  # nodes that the opinion counts for
 _LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for
-_LINK_NODES = 20_000  # of the proof of a link
-_LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of a link
+LINK_NODES = 20_000
+"""The budget of the proof of a link."""
+_LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of some links
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,7 @@ def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Gro
     """Return lower bounds as the kernels want them; of every link the load is known."""
     position = {link.name: index for index, link in enumerate(compiled.links)}
     # Rounded up: every optimum is a whole number of units.
-    bound = [-int(-load_bound(compiled, link) // unit) for link in compiled.links]
+    bound = [-int(-_load_bound(compiled, link) // unit) for link in compiled.links]
     first, second = [-1] * len(position), [-1] * len(position)
 
     def add(group: Known) -> int | None:
@@ -249,17 +251,25 @@ def _ints(values: list[int]) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
+def search_part(search: Search, links: Collection[str], start: Offsets | None = None) -> Search:
+    """Return a search on some links alone, with an incumbent, perhaps that of the whole."""
+    part = search.below(restrict(search.instance, links))
+    greedy.run(part)
+    if start is not None:
+        part.offer([start[job.name] for job in part.instance.jobs], "the whole")
+    local.improve(part, share=_LOCAL_SHARE, patience=1)
+    return part
+
+
 def link_bound(search: Search, link: str) -> Fraction:
     """Return a lower bound of what one link costs, by branch and bound on it alone."""
-    alone = search.below(restrict(search.instance, [link]))
-    greedy.run(alone)
-    local.improve(alone, share=_LOCAL_SHARE, patience=1)
+    alone = search_part(search, [link])
     with suppress(CostTooLargeError, TreeTooLargeError):  # then nothing is known of the link
-        Proof(alone).grow(_LINK_NODES)
+        Proof(alone).grow(LINK_NODES)
     return alone.bound or Fraction(0)
 
 
-def load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
+def _load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
     """Return a lower bound of the contention of a link, in weight * Mbit/s.
 
     What is unserved is convex in demand, so in each layer it is on average at least what it would

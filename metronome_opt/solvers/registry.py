@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.schedule import OBJECTIVES
-from metronome_opt.solvers.search import Search
+
+if TYPE_CHECKING:
+    from metronome_opt.solvers.search import Search
 
 LAYERED = ("contention", "latency")
 """Contention, and what is contention if all weights are 1."""
@@ -24,7 +27,7 @@ LAYERED = ("contention", "latency")
 GROUP = "metronome_opt.solvers"
 """The entry points that are solvers."""
 
-Run = Callable[[Search], object]
+Run = Callable[["Search"], object]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The state of one run: the incumbent, the bound, the trajectory, and the budget of time.
+"""The state of one run: the incumbent, the bound and the trajectory, within a budget of time.
 
 A solver is a function that takes a `Search`. It offers schedules, raises the bound and returns
 when it is done or when `stopped` says so; values are computed here, from the offsets alone, so
@@ -27,7 +27,7 @@ class Callback(Protocol):
         """Take note of an event."""
 
 
-class Search:
+class Search(Budget):
     """One run of a solver on an instance.
 
     A solver of your own needs `instance`, `offer`, `raise_bound`, `stopped`, `remaining`, `seed`,
@@ -52,8 +52,6 @@ class Search:
 
     Attributes
     ----------
-    budget
-        The time that it may take.
     best, incumbent
         The best offsets so far, in the order of the jobs, and their contention.
     bound
@@ -74,7 +72,7 @@ class Search:
         rounds: int | None = None,
         name: str = "",
     ) -> None:
-        self.budget = Budget(time_limit, parent=parent)
+        super().__init__(time_limit, parent=parent)
         self._lock = threading.Lock()
         self._callback = callback
         self._built_at: float | None = None
@@ -97,16 +95,6 @@ class Search:
 
     # ---------------------------------------------------------------- time
 
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return self.budget.elapsed
-
-    @property
-    def remaining(self) -> float | None:
-        """Seconds that are left, at least 0; None without a limit."""
-        return self.budget.remaining
-
     def built(self) -> None:
         """Say that the model is made: what comes now is solving."""
         if self._built_at is None:
@@ -120,29 +108,25 @@ class Search:
     @property
     def stopped(self) -> bool:
         """Whether the solver has to return now."""
-        return self.proved or self.budget.stopped
+        return self.proved or super().stopped
 
     @property
     def barred(self) -> bool:
         """Whether not even greedy may go on: for the whole, any time at all is enough for that."""
         if self._is_part:
             return self.stopped
-        return self._had_no_time or self.budget.stop is Stop.INTERRUPTED
+        return self._had_no_time or super().stop is Stop.INTERRUPTED
 
     @property
     def stop(self) -> Stop:
         """Why the run ended."""
-        ended = self.budget.stop
+        ended = super().stop
         return Stop.PROVED if self.proved and ended is not Stop.INTERRUPTED else ended
 
     @property
     def proved(self) -> bool:
         """Whether the bound meets the incumbent."""
         return self.incumbent is not None and self.incumbent == self.bound
-
-    def interrupt(self) -> None:
-        """Ask the solver to return what it has."""
-        self.budget.interrupt()
 
     # ---------------------------------------------------------------- parts
 
@@ -155,15 +139,6 @@ class Search:
             workers=self.workers,
             parent=self,
         )
-
-    def limit_to(self, seconds: float | None, parts: int) -> None:
-        """Let the search end after its share of `seconds` from now on, one of `parts`."""
-        self.budget.limit_to(None if seconds is None else seconds / parts)
-
-    def fraction(self, share: float) -> Budget:
-        """Return a budget of a share of the time that is left, which ends when the search does."""
-        left = self.remaining
-        return Budget(None if left is None else share * left, parent=self)
 
     def named(self) -> dict[str, int] | None:
         """Return the best offsets by job name, None if there are none."""
@@ -227,4 +202,4 @@ class Search:
         event = Event(self.elapsed, self.incumbent, self.bound, source)
         self.trajectory.append(event)
         if self._callback is not None and self._callback(event):
-            self.budget.end(Stop.CALLBACK)
+            self.end(Stop.CALLBACK)

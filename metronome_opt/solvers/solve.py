@@ -14,16 +14,18 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, SolverError, reason, show
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.presolve import restrict
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.solvers.budget import Stoppable
 from metronome_opt.solvers.registry import Run, Solver, find_solver
-from metronome_opt.solvers.search import Callback, Search
 from metronome_opt.verify import evaluate
+
+if TYPE_CHECKING:
+    from metronome_opt.solvers.search import Callback, Search
 
 DEFAULT_TIME_LIMIT = 60.0
 MAX_WORKERS = 256
@@ -77,6 +79,8 @@ def solve(
     SolverError
         If the solver fails before it has found anything.
     """
+    from metronome_opt.solvers.search import Search  # with compiled kernels: only where it is used
+
     check_instance(instance)
     chosen = find_solver(solver)
     check_numbers(time_limit, seed, workers)
@@ -109,6 +113,8 @@ def solve(
 @cache
 def load_kernels(solver: Solver) -> None:
     """Load, or compile, what no time limit should count."""
+    from metronome_opt.solvers.search import Search
+
     needs_few = solver.name in _NEED_FEW_KERNELS
     run = (solver if needs_few else find_solver("auto")).load()
     run(Search(crowd(), time_limit=None, seed=0, workers=1, rounds=1))
@@ -132,6 +138,8 @@ def _judging_s(instance: Instance) -> float:
     """
     if len(instance.links) < _MANY_LINKS:
         return 0.0
+    from metronome_opt.presolve import restrict
+
     sample = restrict(instance, {link.name for link in instance.links[::_SAMPLE]})
     began = time.perf_counter()
     evaluate(sample, sample.unshifted)

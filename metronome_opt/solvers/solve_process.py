@@ -5,8 +5,7 @@ OR-Tools and highspy both bring a shared library called libhighs, of different v
 is imported second in one process fails to load.
 
 `MODEL` is a file that the back end reads. `OPTIONS` is a JSON object: `parameters` by their native
-names, `deadline`, a reading of the monotonic clock, so that starting counts, and `memory_mb`, the
-address space that the process may use. SIGINT stops it.
+names, and `deadline`, a reading of the monotonic clock, so that starting counts. SIGINT stops it.
 
 Prints one JSON object a line: ``{"solution": {variable: value}}`` without zeros, ``{"bound": b}``
 and at the end ``{"status": s, "objective": v, "bound": b}``. The status is ``optimal``,
@@ -16,7 +15,6 @@ and at the end ``{"status": s, "objective": v, "bound": b}``. The status is ``op
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import threading
 import time
@@ -27,7 +25,10 @@ from typing import Any
 NOT_INSTALLED = 3
 """The exit status if the back end cannot be imported."""
 
-CPSAT_STATUS = {
+Tell = Callable[..., None]
+"""Takes a message, its fields as keywords."""
+
+_CPSAT_STATUS = {
     "OPTIMAL": "optimal",
     "INFEASIBLE": "infeasible",
     "FEASIBLE": "stopped",
@@ -68,26 +69,32 @@ def set_parameters(parameters: Any, chosen: dict[str, Any]) -> None:
 def _cpsat(path: str, options: dict[str, Any]) -> None:
     from ortools.sat.python import cp_model
 
-    _limit_memory(options)
     model = cp_model.CpModel()
     model.proto.parse_text_format(Path(path).read_text(encoding="utf-8"))
-    names = [variable.name for variable in model.proto.variables]
     solver = cp_model.CpSolver()
     set_parameters(solver.parameters, options["parameters"])
     if options["deadline"] is not None:
         solver.parameters.max_time_in_seconds = _seconds_left(options)
+    solve_cpsat(solver, model, _tell)
+
+
+def solve_cpsat(solver: Any, model: Any, tell: Tell) -> None:
+    """Let CP-SAT solve a model; tell of solutions, bounds and the end."""
+    from ortools.sat.python import cp_model
+
+    names = [variable.name for variable in model.proto.variables]
 
     class Watch(cp_model.CpSolverSolutionCallback):
         def on_solution_callback(self) -> None:
-            _tell_solution(names, self.response_proto.solution)
+            _tell_solution(tell, names, self.response_proto.solution)
 
-    solver.best_bound_callback = lambda bound: _tell(bound=float(bound))
+    solver.best_bound_callback = lambda bound: tell(bound=float(bound))
     status = solver.solve(model, Watch())
     if status == cp_model.OPTIMAL:
-        _tell_solution(names, solver.response_proto.solution)
+        _tell_solution(tell, names, solver.response_proto.solution)
     native = solver.status_name(status)
-    _tell(
-        status=CPSAT_STATUS.get(native, native),
+    tell(
+        status=_CPSAT_STATUS.get(native, native),
         objective=float(solver.objective_value),
         bound=float(solver.best_objective_bound),
     )
@@ -96,7 +103,6 @@ def _cpsat(path: str, options: dict[str, Any]) -> None:
 def _highs(path: str, options: dict[str, Any]) -> None:
     import highspy
 
-    _limit_memory(options)
     highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.silent()
     highs.readModel(path)
@@ -106,24 +112,20 @@ def _highs(path: str, options: dict[str, Any]) -> None:
         highs.setOptionValue("time_limit", _seconds_left(options))
     names = [column.name for column in highs.getVariables()] if highs.getNumCol() else []
     highs.HandleKeyboardInterrupt = True
-    highs.cbMipImprovingSolution += lambda event: _tell_solution(names, event.data_out.mip_solution)
+    highs.cbMipImprovingSolution += lambda event: _tell_solution(
+        _tell, names, event.data_out.mip_solution
+    )
     highs.cbMipLogging += lambda event: _tell(bound=float(event.data_out.mip_dual_bound))
     highs.run()
     status = highs.getModelStatus()
     if status == highspy.HighsModelStatus.kOptimal:
-        _tell_solution(names, highs.getSolution().col_value)
+        _tell_solution(_tell, names, highs.getSolution().col_value)
     info = highs.getInfo()
     _tell(
         status=_HIGHS_STATUS.get(status.name, status.name),
         objective=float(info.objective_function_value),
         bound=float(info.mip_dual_bound),
     )
-
-
-def _limit_memory(options: dict[str, Any]) -> None:
-    if options["memory_mb"] is not None:
-        limit = options["memory_mb"] * 2**20
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _seconds_left(options: dict[str, Any]) -> float:
@@ -136,8 +138,8 @@ def _tell(**message: Any) -> None:
         sys.stdout.flush()
 
 
-def _tell_solution(names: list[str], values: Iterable[float]) -> None:
-    _tell(solution={n: v for n, v in zip(names, map(float, values), strict=True) if v and n})
+def _tell_solution(tell: Tell, names: list[str], values: Iterable[float]) -> None:
+    tell(solution={n: v for n, v in zip(names, map(float, values), strict=True) if v and n})
 
 
 if __name__ == "__main__":

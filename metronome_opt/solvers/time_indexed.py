@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Instance, Job
+from metronome_opt.instance import Job
 from metronome_opt.kernels.tables import Compiled, SharedLink
 from metronome_opt.solvers.search import Search
 
@@ -34,20 +33,11 @@ class ModelTooLargeError(InputError):
     """The time-indexed form of an instance is too large, in size or in its numbers."""
 
 
-@dataclass(frozen=True)
-class Row:
+class _Row(NamedTuple):
     """``e >= sum of coefficient * z[job, phase, slot] - capacity``, and what e costs.
 
-    Attributes
-    ----------
-    name
-        Unique, made of indices: link, layer and slot.
-    terms
-        (coefficient, job, phase, slot of the job's period).
-    capacity, largest
-        Right-hand side and the largest value of e, in units.
-    cost
-        Coefficient of e in the objective.
+    `terms` are (coefficient, job, phase, slot of the job's period), `largest` is what e may be; the
+    name is made of the indices of link, layer and slot.
     """
 
     name: str
@@ -55,6 +45,31 @@ class Row:
     capacity: int
     largest: int
     cost: int
+
+
+class _Layer(NamedTuple):
+    """What a link carries of the jobs of a weight class and those above: (job, period, rates)."""
+
+    number: int
+    price: int
+    members: tuple[tuple[int, int, tuple[int, ...]], ...]
+    largest: int
+
+
+def layers_of(compiled: Compiled, link: SharedLink) -> list[_Layer]:
+    """Return the layers of a link; `largest` is by how much one may exceed the capacity."""
+    layers = []
+    for number, price in enumerate(link.prices):
+        members = []
+        peak = 0
+        for job, flows, class_ in zip(link.jobs, link.flows, link.classes, strict=True):
+            if class_ >= number:
+                record = compiled.instance.jobs[job]
+                rates = tuple(flows * (p.rate // compiled.unit) for p in record.phases)
+                members.append((job, record.period, rates))
+                peak += max(rates)
+        layers.append(_Layer(number, price, tuple(members), max(0, peak - link.capacity)))
+    return layers
 
 
 class TimeIndexed:
@@ -67,18 +82,24 @@ class TimeIndexed:
 
     Attributes
     ----------
-    scale
-        ``contention = objective * scale``, exact.
+    title, scale, base, cutoff
+        As in `programs.Form`.
     """
+
+    base = 0
+    cutoff: int | None = None
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
-        self.instance: Instance = compiled.instance
+        self._instance = compiled.instance
         self._common = math.lcm(*(link.hyperperiod for link in compiled.links))
         self.scale = Fraction(compiled.unit, self._common)
+        self.title = f"{compiled.instance.name}: contention = objective * {self.scale}"
         self._check_size()
         worst = sum(
-            self._common * link.weights[-1] * max(layer.largest for layer in self._layers(link))
+            self._common
+            * link.weights[-1]
+            * max(layer.largest for layer in layers_of(compiled, link))
             for link in compiled.links
         )
         if worst >= _LARGEST:
@@ -90,7 +111,7 @@ class TimeIndexed:
     def state(self, program: Program, search: Search | None = None) -> bool:
         """State it in a program; return whether that came to its end before the search did."""
         bursting: list[list[list[Any]]] = []
-        for index, job in enumerate(self.instance.jobs):
+        for index, job in enumerate(self._instance.jobs):
             program.choose(index, self.offsets(job))
             bursting.append([])
             for phase in range(len(job.phases)):
@@ -115,17 +136,17 @@ class TimeIndexed:
 
     def decode(self, chosen: Mapping[int, int]) -> list[int]:
         """Return the schedule of the offsets by index of the jobs."""
-        return [chosen[index] for index in range(len(self.instance.jobs))]
+        return [chosen[index] for index in range(len(self._instance.jobs))]
 
     def _check_size(self) -> None:
         """Refuse a model that would not fit the memory of an ordinary machine."""
         entries = sum(
             len(self.offsets(job)) * sum(phase.length for phase in job.phases)
-            for job in self.instance.jobs
+            for job in self._instance.jobs
         ) + sum(
             link.hyperperiod * len(layer.members)
             for link in self._compiled.links
-            for layer in self._layers(link)
+            for layer in layers_of(self._compiled, link)
         )
         if entries > MOST_ENTRIES:
             raise ModelTooLargeError(
@@ -148,10 +169,10 @@ class TimeIndexed:
             if offset in allowed:
                 yield offset
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[_Row]:
         """Yield the rows of all links; a layer that cannot exceed the capacity has none."""
         for index, link in enumerate(self._compiled.links):
-            for layer in self._layers(link):
+            for layer in layers_of(self._compiled, link):
                 if layer.largest == 0 or layer.price == 0:
                     continue
                 for slot in range(link.hyperperiod):
@@ -160,33 +181,10 @@ class TimeIndexed:
                         for job, period, rates in layer.members
                         for phase, rate in enumerate(rates)
                     )
-                    yield Row(
+                    yield _Row(
                         name=f"l{index}_k{layer.number}_t{slot}",
                         terms=terms,
                         capacity=link.capacity,
                         largest=layer.largest,
                         cost=layer.price * (self._common // link.hyperperiod),
                     )
-
-    def _layers(self, link: SharedLink) -> list[_Layer]:
-        layers = []
-        for number, price in enumerate(link.prices):
-            members = []
-            peak = 0
-            for job, flows, class_ in zip(link.jobs, link.flows, link.classes, strict=True):
-                if class_ < number:
-                    continue
-                record = self.instance.jobs[job]
-                rates = tuple(flows * (p.rate // self._compiled.unit) for p in record.phases)
-                members.append((job, record.period, rates))
-                peak += max(rates)
-            layers.append(_Layer(number, price, tuple(members), max(0, peak - link.capacity)))
-        return layers
-
-
-@dataclass(frozen=True)
-class _Layer:
-    number: int
-    price: int
-    members: tuple[tuple[int, int, tuple[int, ...]], ...]  # job, period, rate per phase
-    largest: int

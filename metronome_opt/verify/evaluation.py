@@ -8,7 +8,7 @@ stretches of time in which no demand changes are counted at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -16,7 +16,18 @@ from types import MappingProxyType
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.schedule import OBJECTIVES
-from metronome_opt.verify.assignment import assignment_faults, check_hyperperiods
+
+
+@dataclass(frozen=True)
+class Falsehood:
+    """A statement of a schedule file that is not true."""
+
+    place: str
+    stated: str
+    truth: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: stated {self.stated}, but {self.truth}"
 
 
 @dataclass(frozen=True)
@@ -173,6 +184,62 @@ def evaluate(
         MappingProxyType(elongation),
         MappingProxyType(missing),
     )
+
+
+def assignment_faults(
+    instance: Instance,
+    offsets: Mapping[str, int],
+    stretch: Mapping[str, int],
+    stretch_limit: Fraction | None,
+) -> list[Falsehood]:
+    """Return the offsets and stretches that are missing, unknown or out of range."""
+    faults = []
+    jobs = {job.name: job for job in instance.jobs}
+    for field, values in (("offsets", offsets), ("stretch", stretch)):
+        for name, value in values.items():
+            if name not in jobs:
+                faults.append(Falsehood(f"{field}.{show(name)}", show(value), "no such job"))
+    for name, job in jobs.items():
+        idle = stretch.get(name, 0)
+        # No period is above the limit of the instance, whatever share of it is allowed.
+        share = math.floor((stretch_limit or 0) * job.period)
+        most = max(job.max_stretch, min(share, instance.hyperperiod_limit - job.period))
+        place = f"offsets.{name}"
+        if not 0 <= idle <= most:
+            faults.append(Falsehood(f"stretch.{name}", show(idle), f"it must be in [0, {most}]"))
+        elif name not in offsets:
+            faults.append(Falsehood(place, "nothing", "every job needs an offset"))
+        elif not 0 <= offsets[name] < job.period + idle:
+            within = f"it must be in [0, {job.period + idle})"
+            faults.append(Falsehood(place, show(offsets[name]), within))
+        elif job.fixed_offset not in (None, offsets[name]):
+            fixed = f"the job is fixed at {job.fixed_offset}"
+            faults.append(Falsehood(place, show(offsets[name]), fixed))
+    return faults
+
+
+def check_hyperperiods(instance: Instance, jobs: Iterable[Job], stretch: Mapping[str, int]) -> None:
+    """Refuse stretched periods whose common multiple would take for ever to walk through."""
+    for name, length in too_long(instance, jobs, stretch):
+        raise InputError(
+            f"stretch: makes the hyperperiod of link {show(name)} {show(length)} slots, "
+            f"above the limit of {instance.hyperperiod_limit}; "
+            "choose stretches that give common periods"
+        )
+
+
+def too_long(
+    instance: Instance, jobs: Iterable[Job], stretch: Mapping[str, int]
+) -> Iterator[tuple[str, int]]:
+    """Yield (link, hyperperiod) of the links on which that of some jobs exceeds the limit."""
+    periods_on: dict[str, set[int]] = {link.name: set() for link in instance.links}
+    for job in jobs:
+        for name in job.links:
+            periods_on[name].add(job.period + stretch.get(job.name, 0))
+    for link in instance.links:
+        length = math.lcm(*periods_on[link.name])
+        if length > instance.hyperperiod_limit:
+            yield link.name, length
 
 
 class Run:

@@ -9,14 +9,15 @@ from fractions import Fraction
 from metronome_opt.errors import show
 from metronome_opt.instance import Instance
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
-from metronome_opt.verify.assignment import (
+from metronome_opt.verify.evaluation import (
     Falsehood,
+    Run,
     assignment_faults,
     check_hyperperiods,
-    naming_faults,
+    evaluate,
+    pieces,
     too_long,
 )
-from metronome_opt.verify.evaluation import Run, evaluate, pieces
 
 _SLOWDOWN = "slowdown"  # simulated, so that `evaluate` does not have it
 
@@ -104,7 +105,7 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]
     """Yield what is false of the jobs that keep slots: each link must bear them together."""
     if schedule.gated is None:
         return
-    wrong = list(naming_faults(instance, "gated", schedule.gated))
+    wrong = list(_naming_faults(instance, "gated", schedule.gated))
     yield from wrong
     if wrong:
         return
@@ -144,7 +145,7 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Falseho
         if _SLOWDOWN in schedule.objectives:
             yield Falsehood("expected_ms", "nothing", "a slowdown is that of these times")
         return
-    wrong = list(naming_faults(instance, "expected_ms", expected_ms))
+    wrong = list(_naming_faults(instance, "expected_ms", expected_ms))
     yield from wrong
     if wrong:
         return
@@ -158,6 +159,19 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Falseho
                 str(expected_ms[job.name]),
                 f"it takes {instance.slot_ms * slots} ms at least",
             )
+
+
+def _naming_faults(
+    instance: Instance, field: str, values: Mapping[str, object]
+) -> Iterator[Falsehood]:
+    """Yield where a field does not name exactly the jobs of the instance."""
+    jobs = {job.name for job in instance.jobs}
+    for name, value in values.items():
+        if name not in jobs:
+            yield Falsehood(f"{field}.{show(name)}", str(value), "no such job")
+    for job in instance.jobs:
+        if job.name not in values:
+            yield Falsehood(f"{field}.{job.name}", "nothing", "all jobs are named or none")
 
 
 def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> Iterator[Falsehood]:

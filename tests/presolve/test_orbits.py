@@ -9,10 +9,11 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve import Orbits, orbits
 from metronome_opt.solvers import solve
 from metronome_opt.verify import evaluate
+from tests.builders import job, network
 from tests.strategies import assigned, instances
 from tests.tiers import examples
 
@@ -23,6 +24,15 @@ LARGER = instances(max_jobs=6, max_links=4, max_period=12, weights=(0, 1, 2, 4))
 @st.composite
 def ordered(draw: st.DrawFn, instance: Instance) -> list[int]:
     return list(draw(st.permutations(range(len(instance.jobs)))))
+
+
+def on(name: str, period: int, *links: str, fixed: int | None = None) -> Job:
+    """Return a job on some of the links x, y and z."""
+    return job(name, period, (0, 1, 60), links=dict.fromkeys(links, 1), fixed_offset=fixed)
+
+
+def xyz(*jobs: Job) -> Instance:
+    return network(*jobs, x=100, y=100, z=100)
 
 
 def best_within(found: Orbits) -> Fraction:
@@ -36,19 +46,6 @@ def best_within(found: Orbits) -> Fraction:
         evaluate(found.instance, dict(zip(names, offsets, strict=True))).contention
         for offsets in product(*choices)
     )
-
-
-def job(name: str, period: int, *links: str, fixed: int | None = None) -> Job:
-    burst = (Phase(start=0, length=1, rate=60),)
-    return Job(
-        name=name, period=period, phases=burst, links=dict.fromkeys(links, 1), fixed_offset=fixed
-    )
-
-
-def network(*jobs: Job) -> Instance:
-    names = sorted({link for each in jobs for link in each.links})
-    links = tuple(Link(name=name, capacity=100) for name in names)
-    return Instance(name="i", slot_ms=1, links=links, jobs=jobs)
 
 
 @given(SMALL, st.data())
@@ -76,15 +73,15 @@ def test_every_schedule_can_be_turned_there(
 
 
 def test_domains_are_the_common_divisors_with_what_comes_before() -> None:
-    instance = network(job("a", 12, "x"), job("b", 8, "x", "y"), job("c", 30, "y"))
+    instance = xyz(on("a", 12, "x"), on("b", 8, "x", "y"), on("c", 30, "y"))
     assert dict(orbits(instance, [0, 1, 2]).domains) == {"a": 1, "b": 4, "c": 6}  # lcm 12, 24
     assert dict(orbits(instance, [2, 1, 0]).domains) == {"c": 1, "b": 2, "a": 12}  # lcm 30, 120
     assert orbits(instance).domains["c"] == 1  # the longest period first
 
 
 def test_a_fixed_job_counts_before_all_others_and_connects_nothing() -> None:
-    instance = network(
-        job("f", 4, "x", "y", fixed=1), job("a", 6, "x"), job("b", 10, "y", "z"), job("c", 5, "z")
+    instance = xyz(
+        on("f", 4, "x", "y", fixed=1), on("a", 6, "x"), on("b", 10, "y", "z"), on("c", 5, "z")
     )
     # Turning a by 4 slots, or b and c together, leaves f and what they add to it as they are.
     assert dict(orbits(instance, [1, 2, 3]).domains) == {"a": 2, "b": 2, "c": 5}
@@ -105,7 +102,7 @@ def test_the_order_does_not_change_how_many_are_left(
 
 
 def test_components_are_turned_apart() -> None:
-    instance = network(job("a", 6, "x"), job("b", 6, "x"), job("c", 6, "y"), job("d", 6))
+    instance = xyz(on("a", 6, "x"), on("b", 6, "x"), on("c", 6, "y"), on("d", 6))
     assert dict(orbits(instance).domains) == {"a": 1, "b": 6, "c": 1, "d": 1}
     turned = orbits(instance).turn({"a": 2, "b": 1, "c": 3, "d": 4})
     assert turned == {"a": 0, "b": 5, "c": 0, "d": 0}

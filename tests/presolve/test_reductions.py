@@ -7,11 +7,12 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance, Link, Phase
 from metronome_opt.presolve import Reduction, coarsen, simplify_links, split
-from metronome_opt.presolve.reductions import grid_of
+from metronome_opt.presolve.reductions import _grid_of
 from metronome_opt.solvers import solve
 from metronome_opt.verify import evaluate
+from tests.builders import job, network
 from tests.strategies import instances
 from tests.tiers import examples
 
@@ -52,7 +53,7 @@ def check_reduction(whole: Instance, reduction: Reduction) -> None:
 @examples(40)
 def test_the_grid_loses_nothing(instance: Instance, factor: int) -> None:
     fine = stretched(instance, factor)
-    assert grid_of(fine) % factor == 0
+    assert _grid_of(fine) % factor == 0
     check_reduction(fine, coarsen(fine))
 
 
@@ -63,12 +64,8 @@ def test_fewer_links_keep_the_optimum(instance: Instance) -> None:
 
 
 def test_equal_links_become_one_and_free_ones_go() -> None:
-    links = tuple(Link(name=name, capacity=c) for name, c in (("a", 100), ("b", 100), ("c", 200)))
-    burst = (Phase(start=0, length=2, rate=60),)
-    jobs = tuple(
-        Job(name=name, period=4, phases=burst, links={"a": 1, "b": 1, "c": 1}) for name in "xy"
-    )
-    smaller = simplify_links(Instance(name="i", slot_ms=1, links=links, jobs=jobs)).instance
+    jobs = (job(name, 4, (0, 2, 60), links={"a": 1, "b": 1, "c": 1}) for name in "xy")
+    smaller = simplify_links(network(*jobs, a=100, b=100, c=200)).instance
     assert smaller.links == (Link(name="a", capacity=200),)
     assert [dict(job.links) for job in smaller.jobs] == [{"a": 2}, {"a": 2}]
 
@@ -86,23 +83,18 @@ def test_blocks_solved_apart_give_the_optimum(instance: Instance) -> None:
 
 def chain(fixed: dict[str, int] | None = None) -> Instance:
     """Return jobs a - b - c - d in a row, neighbours sharing one link each."""
-    burst = (Phase(start=0, length=3, rate=60),)
     uses = {"a": ["ab"], "b": ["ab", "bc"], "c": ["bc", "cd"], "d": ["cd"]}
-    return Instance(
-        name="chain",
-        slot_ms=1,
-        links=tuple(Link(name=name, capacity=100) for name in ("ab", "bc", "cd")),
-        jobs=tuple(
-            Job(
-                name=name,
-                period=8,
-                phases=burst,
-                links=dict.fromkeys(links, 1),
-                fixed_offset=(fixed or {}).get(name),
-            )
-            for name, links in uses.items()
-        ),
+    jobs = (
+        job(
+            name,
+            8,
+            (0, 3, 60),
+            links=dict.fromkeys(links, 1),
+            fixed_offset=(fixed or {}).get(name),
+        )
+        for name, links in uses.items()
     )
+    return network(*jobs, ab=100, bc=100, cd=100)
 
 
 def test_an_acyclic_graph_falls_apart_into_links() -> None:
@@ -122,21 +114,17 @@ def test_two_held_ends_keep_what_lies_between_together() -> None:
 
 
 def test_the_grid_does_not_mind_where_a_burst_begins() -> None:
-    burst = Phase(start=7, length=10, rate=60)
-    jobs = tuple(Job(name=name, period=100, phases=(burst,), links={"l": 1}) for name in "ab")
-    instance = Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=100),), jobs=jobs)
-    assert grid_of(instance) == 10
+    instance = network(*(job(name, 100, (7, 10, 60)) for name in "ab"))
+    assert _grid_of(instance) == 10
     check_reduction(instance, coarsen(instance))
 
 
 def test_a_cycle_is_one_block() -> None:
-    burst = (Phase(start=0, length=3, rate=60),)
-    jobs = tuple(
-        Job(name=name, period=8, phases=burst, links={one: 1, two: 1})
+    jobs = (
+        job(name, 8, (0, 3, 60), links={one: 1, two: 1})
         for name, one, two in (("a", "x", "y"), ("b", "y", "z"), ("c", "z", "x"), ("d", "z", "w"))
     )
-    links = tuple(Link(name=name, capacity=100) for name in "xyzw")
-    blocks = split(Instance(name="i", slot_ms=1, links=links, jobs=jobs)).blocks
+    blocks = split(network(*jobs, x=100, y=100, z=100, w=100)).blocks
     assert [sorted(link.name for link in block.links) for block in blocks] == [
         ["x", "y", "z"],
         ["w"],

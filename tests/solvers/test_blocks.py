@@ -9,17 +9,16 @@ from hypothesis import given
 
 from metronome_opt.instance import Instance
 from metronome_opt.presolve import simplify_links, split
-from metronome_opt.result import Result
+from metronome_opt.result import Result, Stop
 from metronome_opt.solvers import solve
 from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.search import Search
-from metronome_opt.verify import evaluate
+from metronome_opt.verify import check, evaluate
 from tests.builders import hard_instance
 from tests.landscape import optimum
 from tests.strategies import crowded
 from tests.tiers import examples
 
-CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
 SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
 
 
@@ -87,13 +86,18 @@ def test_bounds_add_up_while_some_are_open(instance: Instance) -> None:
     assert not blocks.open
 
 
-@given(CASES)
-@examples(20)
-def test_results_say_what_proved_each_block(instance: Instance) -> None:
-    for solver in ("auto", "branch-bound"):
-        result = solve(instance, solver, time_limit=None, workers=1)
-        assert result.objective == result.lower_bound == optimum(instance)
-        if result.blocks:
+@given(SPREAD)
+@examples(15)
+def test_any_number_of_workers_proves_the_same_and_says_of_each_block_how(
+    instance: Instance,
+) -> None:
+    best = optimum(instance)
+    for solver, workers in (("auto", 1), ("auto", 2), ("auto", 3), ("branch-bound", 1)):
+        result = solve(instance, solver, time_limit=None, workers=workers)
+        assert result.objective == result.lower_bound == best
+        assert result.stop is Stop.PROVED
+        assert check(instance, result.schedule) == ()
+        if result.blocks and workers == 1:  # others may prove the whole before all is put together
             check_adds_up(result)
             assert all(block.proved_by for block in result.blocks)
 

@@ -17,7 +17,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import cassini, solve
-from metronome_opt.solvers.cassini import shifts_of, steps, time_shifts
+from metronome_opt.solvers.cassini import _time_shifts, shifts_of
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARD
 from tests.strategies import instances, jobs
@@ -124,7 +124,7 @@ def test_time_shifts_by_hand() -> None:
         job("c", 10, 1, "y"),
         job("d", 6, 1, "z", ready=7),
     )
-    shifts = time_shifts(instance, {"y": {"b": 1, "c": 9}, "x": {"a": 5, "b": 7}})
+    shifts = _time_shifts(instance, {"y": {"b": 1, "c": 9}, "x": {"a": 5, "b": 7}})
     # a stays at 2; b = 2 - 5 + 7 = 4; c = 4 - 1 + 9 = 12 mod 10; d has no edges.
     assert dict(shifts.offsets) == {"a": 2, "b": 4, "c": 2, "d": 1}
     assert shifts.closing == 0
@@ -171,7 +171,7 @@ def test_edges_beyond_a_spanning_forest_are_left_out(instance: Instance) -> None
     }
     graph = nx.Graph((link, ("job", name)) for link in rotations for name in rotations[link])
     forest = graph.number_of_nodes() - nx.number_connected_components(graph)
-    shifts = time_shifts(instance, rotations)
+    shifts = _time_shifts(instance, rotations)
     assert shifts.closing == graph.number_of_edges() - forest
     assert evaluate(instance, shifts.offsets)
 
@@ -238,20 +238,6 @@ def test_weights_are_not_known() -> None:
     assert solved(instance).offsets == solved(heavier).offsets
 
 
-def test_two_jobs_by_hand() -> None:
-    # On 72 slots a step is a slot; b is out of a's way from slot 30 on.
-    result = solved(network(job("a", 72, 30), job("b", 72, 30)))
-    assert dict(result.offsets) == {"a": 0, "b": 30}
-    assert result.status is Status.OPTIMAL  # 0 is a proof, whoever finds it
-
-
-def test_steps_of_five_degrees() -> None:
-    assert steps(60, 240) == [0, 3, 6, 10, 13, 16, 20, 23, 26, 30, 33, 36, 40, 43, 46, 50, 53, 56]
-    assert steps(720, 720) == list(range(0, 720, 10))
-    assert steps(7, 21) == [0, 1, 2, 3, 4, 5, 6]
-    assert steps(10, 1430) == [0]  # shorter than a step
-
-
 def test_a_cycle_is_said_to_be_cut() -> None:
     triangle = network(job("a", 8, 3, "x", "y"), job("b", 8, 3, "y", "z"), job("c", 8, 3, "z", "x"))
     result = solved(triangle)
@@ -273,27 +259,8 @@ def test_a_job_between_two_fixed_ones_follows_the_first() -> None:
     assert says(result, "1 of 4 edges")
 
 
-def test_shifts_by_hand() -> None:
-    """b moves out of a's way on x, c out of b's on y, by 3 slots each; e has nobody to meet."""
-    chain = (
-        job("a", 8, 3, "x"),
-        job("b", 8, 3, "x", "y"),
-        job("c", 8, 3, "y"),
-        job("e", 8, 3, "z", ready=2),
-    )
-    shifts = shifts_of(network(*chain), 100)
-    assert dict(shifts.offsets) == {"a": 0, "b": 3, "c": 6, "e": 2}
-    assert shifts.closing == 0
-
-
 def test_no_time_leaves_everybody_unshifted() -> None:
     result = solved(HARD, time_limit=0)
     assert result.stop is Stop.TIME_LIMIT
     assert result.offsets == HARD.unshifted
     assert says(result, "4 of 4 shared links may have better rotations")
-
-
-def test_little_time_gives_a_true_schedule() -> None:
-    result = solved(HARD, time_limit=0.1)
-    assert result.status is Status.FEASIBLE
-    assert result.lower_bound is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
 
 import pytest
 from hypothesis import given
@@ -16,27 +15,15 @@ from metronome_opt.result import Event, Stop
 from metronome_opt.scenario import load
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import SOLVERS, solve
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import check
 from tests.builders import job, network
+from tests.landscape import optimum
 from tests.strategies import instances
 from tests.tiers import examples
 
 ALL = sorted(SOLVERS)
 EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
 IN_PROCESS = sorted(name for name in EXACT if not name.startswith("milp"))
-
-
-def enumerated(instance: Instance) -> Fraction:
-    """Return the optimum by the judge alone."""
-    choices = [
-        range(job.period) if job.fixed_offset is None else [job.fixed_offset]
-        for job in instance.jobs
-    ]
-    names = [job.name for job in instance.jobs]
-    return min(
-        evaluate(instance, dict(zip(names, offsets, strict=True))).contention
-        for offsets in product(*choices)
-    )
 
 
 TRIVIAL = network(job("a", 10, (0, 4, 60)))
@@ -71,12 +58,12 @@ CASES = {
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("case", CASES)
 def test_stated_numbers_are_true(name: str, case: str) -> None:
-    instance, optimum = CASES[case]
+    instance, best = CASES[case]
     result = solve(instance, name, workers=1)
     assert check(instance, result.schedule) == ()
     assert result.objective is not None
-    assert result.objective >= optimum
-    assert result.lower_bound is None or result.lower_bound <= optimum
+    assert result.objective >= best
+    assert result.lower_bound is None or result.lower_bound <= best
     assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
     assert (result.status is Status.OPTIMAL) == (result.objective == result.lower_bound)
     for fixed in instance.jobs:
@@ -86,10 +73,10 @@ def test_stated_numbers_are_true(name: str, case: str) -> None:
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("case", CASES)
 def test_exact_solvers_prove_the_optimum(name: str, case: str) -> None:
-    instance, optimum = CASES[case]
-    assert enumerated(instance) == optimum
+    instance, best = CASES[case]
+    assert optimum(instance) == best
     result = solve(instance, name, workers=1)
-    assert result.objective == result.lower_bound == optimum
+    assert result.objective == result.lower_bound == best
     assert result.status is Status.OPTIMAL
     assert result.stop is Stop.PROVED
     assert result.gap == 0
@@ -98,20 +85,20 @@ def test_exact_solvers_prove_the_optimum(name: str, case: str) -> None:
 @given(instances(max_jobs=3, max_links=2, max_period=6, weights=(0, 1, 2, 4)))
 @examples(25)
 def test_exact_solvers_agree_with_enumeration(instance: Instance) -> None:
-    optimum = enumerated(instance)
+    best = optimum(instance)
     for name in IN_PROCESS:
         result = solve(instance, name, workers=1)
-        assert result.objective == result.lower_bound == optimum, name
+        assert result.objective == result.lower_bound == best, name
         assert check(instance, result.schedule) == ()
 
 
 @given(instances(max_jobs=3, max_links=2, max_period=6))
 @examples(6)
 def test_milp_agrees_with_enumeration(instance: Instance) -> None:
-    optimum = enumerated(instance)
+    best = optimum(instance)
     for name in sorted(set(EXACT) - set(IN_PROCESS)):
         result = solve(instance, name, workers=1)
-        assert result.objective == result.lower_bound == optimum, name
+        assert result.objective == result.lower_bound == best, name
 
 
 @given(instances(max_jobs=4, max_links=3, max_period=8), st.integers(0, 5))

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.errors import InputError, MissingBackendError, SolverError
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.presolve import split
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import SOLVERS, solve
 from metronome_opt.verify import check
-from tests.builders import HARD, hard_instance, two_jobs
+from tests.builders import HARD, hard_instance, job, network, two_jobs
 
 MODELS = ["cpsat", "cpsat-textbook", "milp", "milp-cbc", "milp-textbook"]
 SEARCHING = ["auto", "branch-bound", "elimination", "exhaustive", *MODELS]
@@ -54,21 +54,11 @@ def test_ctrl_c_gives_what_was_found(name: str) -> None:
     assert check(HARD, result.schedule) == ()
 
 
-def long_periods() -> Instance:
-    """Make two jobs whose time-indexed model has millions of entries."""
-    phase = Phase(start=0, length=1500, rate=60)
-    return Instance(
-        name="long",
-        slot_ms=1,
-        links=(Link(name="link", capacity=100),),
-        jobs=tuple(
-            Job(name=name, period=3000 + 600 * index, phases=(phase,), links={"link": 1})
-            for index, name in enumerate("ab")
-        ),
-    )
+# The model of the second has millions of entries.
+LONG = network(job("a", 3000, (0, 1500, 60)), job("b", 3600, (0, 1500, 60)))
 
 
-@pytest.mark.parametrize("instance", [hard_instance(120, 80), long_periods()], ids=["wide", "long"])
+@pytest.mark.parametrize("instance", [hard_instance(120, 80), LONG], ids=["wide", "long"])
 @pytest.mark.parametrize("name", ["cpsat-textbook", "milp-textbook"])
 def test_the_time_limit_covers_building(name: str, instance: Instance) -> None:
     began = time.process_time()
@@ -80,29 +70,19 @@ def test_the_time_limit_covers_building(name: str, instance: Instance) -> None:
 
 @pytest.mark.parametrize("name", ["cpsat-textbook", "milp-textbook"])
 def test_a_model_that_memory_cannot_hold_is_refused(name: str) -> None:
-    phase = Phase(start=0, length=9000, rate=60)
-    jobs = tuple(Job(name=name, period=20_000, phases=(phase,), links={"link": 1}) for name in "ab")
-    huge = Instance(name="huge", slot_ms=1, links=(Link(name="link", capacity=100),), jobs=jobs)
+    huge = network(*(job(name, 20_000, (0, 9000, 60)) for name in "ab"))
     with pytest.raises(InputError, match="360040000 entries, more than 20000000"):
         solve(huge, name, time_limit=10)
     assert solve(huge, "greedy").objective == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "module", "package"),
-    [
-        ("cpsat", "ortools.sat.python", "pip install ortools"),
-        ("cpsat-textbook", "ortools.sat.python", "pip install ortools"),
-        ("milp", "pulp", "pip install pulp"),
-        ("milp-textbook", "pulp", "pip install pulp"),
-        ("milp-cbc", "pulp", "pip install pulp"),
-    ],
-)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_missing_back_end_is_named_with_its_remedy(
-    name: str, module: str, package: str, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    module, package = ("pulp", "pulp") if "milp" in name else ("ortools.sat.python", "ortools")
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingBackendError, match=package):
+    with pytest.raises(MissingBackendError, match=f"pip install {package}"):
         solve(HARD, name, time_limit=5)
 
 
@@ -150,30 +130,20 @@ def test_without_highs_there_is_an_error_and_no_schedule(
         solve(HARD, "milp-textbook", time_limit=30)
 
 
-def large_numbers() -> Instance:
-    """Make jobs whose scaled costs are beyond what a double holds exactly."""
-    draw = random.Random(5)
-    links = tuple(Link(name=f"l{index}", capacity=60_001) for index in range(2))
-    return Instance(
-        name="large",
-        slot_ms=1,
-        links=links,
-        jobs=tuple(
-            Job(
-                name=f"j{index}",
-                period=(999, 1000)[index % 2],
-                weight=3 * 10**6 - index,
-                fixed_offset=draw.randrange(999),
-                phases=(Phase(start=0, length=600, rate=50_000 + 7 * index),),
-                links={f"l{index % 2}": 1},
-            )
-            for index in range(4)
-        ),
-    )
-
-
 def test_costs_beyond_doubles_do_not_lose_a_proof() -> None:
-    instance = large_numbers()
+    draw = random.Random(5)
+    jobs = (
+        job(
+            f"j{index}",
+            (999, 1000)[index % 2],
+            (0, 600, 50_000 + 7 * index),
+            weight=3 * 10**6 - index,
+            fixed_offset=draw.randrange(999),
+            links={f"l{index % 2}": 1},
+        )
+        for index in range(4)
+    )
+    instance = network(*jobs, l0=60_001, l1=60_001)
     exact = solve(instance, "exhaustive")
     for name in ("cpsat", "cpsat-textbook", "auto"):
         result = solve(instance, name, workers=1)
@@ -214,18 +184,12 @@ def test_a_second_ctrl_c_breaks_in(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_auto_solves_parts_whose_common_multiple_is_beyond_64_bits() -> None:
     # Pairs of jobs on links of their own; their periods have no common multiple below 10**30.
     primes = (499, 503, 509, 521, 523, 541, 547, 557, 563, 569, 571)
-    jobs = tuple(
-        Job(
-            name=f"{name}-{prime}",
-            period=prime,
-            phases=(Phase(start=0, length=300, rate=60),),
-            links={f"l{prime}": 1},
-        )
+    jobs = (
+        job(f"{name}-{prime}", prime, (0, 300, 60), links={f"l{prime}": 1})
         for prime in primes
         for name in "ab"
     )
-    links = tuple(Link(name=f"l{prime}", capacity=100) for prime in primes)
-    instance = Instance(name="apart", slot_ms=1, links=links, jobs=jobs)
+    instance = network(*jobs, **{f"l{prime}": 100 for prime in primes})
     for name in ("auto", "local", "branch-bound"):
         result = solve(instance, name, time_limit=20, workers=1)
         # Bursts of 300 in p slots share 600 - p at least, 20 unserved.
@@ -236,11 +200,7 @@ def test_auto_solves_parts_whose_common_multiple_is_beyond_64_bits() -> None:
 
 @pytest.mark.slow
 def test_exhaustive_is_not_deep() -> None:
-    jobs = tuple(
-        Job(name=f"j{i}", period=2, phases=(Phase(start=0, length=1, rate=1),), links={"l": 1})
-        for i in range(1500)
-    )
-    wide = Instance(name="wide", slot_ms=1, links=(Link(name="l", capacity=700),), jobs=jobs)
+    wide = network(*(job(f"j{i}", 2, (0, 1, 1)) for i in range(1500)), capacity=700)
     result = solve(wide, "exhaustive", time_limit=1)
     assert result.stop is Stop.TIME_LIMIT
 
@@ -291,27 +251,20 @@ def test_loading_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_many_blocks_are_put_together_in_no_time() -> None:
     """Of a fabric of 10,240 nodes, which has some 2,000 blocks, that took minutes."""
-    burst = (Phase(start=0, length=3, rate=60),)
     count = 3000
-    jobs = tuple(
-        Job(name=f"j{n}", period=4, phases=burst, links={f"l{n}": 1, f"l{n + 1}": 1})
-        for n in range(count)
-    )
-    links = tuple(Link(name=f"l{n}", capacity=100) for n in range(count + 1))
-    chain = split(Instance(name="chain", slot_ms=1, links=links, jobs=jobs))
+    jobs = (job(f"j{n}", 4, (0, 3, 60), links={f"l{n}": 1, f"l{n + 1}": 1}) for n in range(count))
+    chain = split(network(*jobs, **{f"l{n}": 100 for n in range(count + 1)}))
     began = time.process_time()
-    joined = chain.join([dict.fromkeys((job.name for job in b.jobs), 1) for b in chain.blocks])
+    joined = chain.join([dict.fromkeys((each.name for each in b.jobs), 1) for b in chain.blocks])
     assert time.process_time() - began < 5
     assert set(joined.values()) == {1}
 
 
 @pytest.mark.parametrize("size", [2**62 + 1, 2**63, 2**64 + 3])
 def test_numbers_beyond_64_bits_are_refused_in_a_line(size: int) -> None:
-    phase = Phase(start=0, length=2, rate=size)
-    jobs = tuple(Job(name=name, period=4, phases=(phase,), links={"l": 1}) for name in "ab")
-    free = Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=3 * size + 1),), jobs=jobs)
+    free = network(*(job(name, 4, (0, 2, size)) for name in "ab"), capacity=3 * size + 1)
     heavy = two_jobs().replace(
-        jobs=tuple(job.model_copy(update={"weight": size}) for job in two_jobs().jobs)
+        jobs=tuple(each.model_copy(update={"weight": size}) for each in two_jobs().jobs)
     )
     for instance in (free, heavy):
         for name in ("greedy", "auto", "elimination"):
@@ -320,9 +273,7 @@ def test_numbers_beyond_64_bits_are_refused_in_a_line(size: int) -> None:
 
 
 def test_auto_proves_what_no_time_indexed_model_can_hold() -> None:
-    phase = Phase(start=0, length=7000, rate=60)
-    jobs = tuple(Job(name=name, period=12_000, phases=(phase,), links={"link": 1}) for name in "ab")
-    huge = Instance(name="huge", slot_ms=1, links=(Link(name="link", capacity=100),), jobs=jobs)
+    huge = network(*(job(name, 12_000, (0, 7000, 60)) for name in "ab"))
     result = solve(huge, "auto", time_limit=4)
     # Two bursts of 7,000 in 12,000 slots share 2,000 at least, 20 unserved.
     assert result.objective == Fraction(2000 * 20, 12_000)

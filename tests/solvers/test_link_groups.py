@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
 from metronome_opt.presolve import simplify_links, split
-from metronome_opt.solvers import greedy, solve
 from metronome_opt.solvers import link_groups as module
+from metronome_opt.solvers import solve
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.search import Search
-from metronome_opt.verify import evaluate
 from tests.builders import hard_instance
 from tests.landscape import optimum
+from tests.solvers.searches import check_proved, searching
 from tests.strategies import crowded
 from tests.tiers import examples
 
@@ -26,12 +24,6 @@ LARGER = crowded(min_jobs=5, max_jobs=7, max_links=4, most_schedules=40_000)
 
 def blocks_of(instance: Instance) -> tuple[Instance, ...]:
     return split(simplify_links(instance).instance).blocks
-
-
-def searching(instance: Instance, time_limit: float | None = None) -> Search:
-    search = Search(instance, time_limit=time_limit, seed=0, workers=1)
-    greedy.run(search)
-    return search
 
 
 def play_to_the_end(search: Search, *, threads: int = 1) -> Search:
@@ -48,19 +40,12 @@ def play_to_the_end(search: Search, *, threads: int = 1) -> Search:
     return search
 
 
-def judged(search: Search) -> Fraction:
-    """Return the contention of the best schedule found, by the judge."""
-    named = search.named()
-    assert named is not None
-    return evaluate(search.instance, named).contention
-
-
 @given(CASES, st.sampled_from((1, 2)))
 @examples(40)
 def test_it_ends_with_a_proof(instance: Instance, threads: int) -> None:
     for block in blocks_of(instance):
         search = play_to_the_end(searching(block), threads=threads)
-        assert search.bound == search.incumbent == judged(search) == optimum(block)
+        check_proved(search, optimum(block))
 
 
 @given(LARGER)
@@ -73,14 +58,14 @@ def test_so_it_does_in_many_small_rounds(instance: Instance) -> None:
         patch.setattr(module, "_MORE_JOBS", 1)
         for block in blocks_of(instance):
             search = play_to_the_end(searching(block))
-            assert search.bound == search.incumbent == judged(search) == optimum(block)
+            check_proved(search, optimum(block))
 
 
 @given(LARGER)
 @examples(20)
 def test_links_whose_optimum_is_not_proved_in_time_do_not_mislead(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_LINK_NODES", 0)
+        patch.setattr(module, "LINK_NODES", 0)
         for block in blocks_of(instance):
             best, search = optimum(block), searching(block)
             groups = LinkGroups(search)

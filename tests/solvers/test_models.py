@@ -8,52 +8,58 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
-from metronome_opt.solvers import backends, models, solve, strong
+from metronome_opt.solvers import backends, models, solve
 from metronome_opt.solvers.backends import solve_cbc, solve_cpsat, solve_highs
-from metronome_opt.solvers.models import strong_cpsat, strong_milp, textbook
+from metronome_opt.solvers.models import StrongForm, textbook
 from metronome_opt.solvers.network import Eliminated, Network, build, eliminate, tables
-from metronome_opt.solvers.programs import CpsatProgram
+from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.search import Search
-from metronome_opt.solvers.strong import StrongForm
 from metronome_opt.solvers.time_indexed import TimeIndexed
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
+from tests.solvers.searches import searching
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
+OFTEN_PROVED = [HealthCheck.filter_too_much]  # what is drawn leaves nothing to a back end
 Solve = Callable[[Search, StrongForm], None]
 
 
 def in_process(search: Search, form: StrongForm) -> None:
-    solve_cpsat(search, strong_cpsat(form, search.best or ()), ("max_lp",))
+    program = CpsatProgram(form)
+    form.state(program)
+    program.hint(search.best or ())
+    solve_cpsat(search, program, ("max_lp",))
 
 
-def isolated(search: Search, form: StrongForm) -> None:
-    solve_cpsat(search, strong_cpsat(form, search.best or ()), isolated=True)
+def by_itself(kind: type[Program], back_end: Callable[..., None], **options: bool) -> Solve:
+    def solve_with(search: Search, form: StrongForm) -> None:
+        program = kind(form)
+        form.state(program)
+        back_end(search, program, **options)
+
+    return solve_with
 
 
-def with_highs(search: Search, form: StrongForm) -> None:
-    solve_highs(search, strong_milp(form))
-
-
-def with_cbc(search: Search, form: StrongForm) -> None:
-    solve_cbc(search, strong_milp(form))
+PROGRAMS = {
+    "isolated": by_itself(CpsatProgram, solve_cpsat, isolated=True),
+    "highs": by_itself(MilpProgram, solve_highs),
+    "cbc": by_itself(MilpProgram, solve_cbc),
+}
 
 
 @st.composite
 def modelled(draw: st.DrawFn) -> tuple[Search, Network, list[Eliminated], int]:
     """Draw a search with any incumbent, a network that may be cut down, and a cell limit."""
-    instance, offsets = draw(assigned(crowded()))
-    search = Search(instance, time_limit=None, seed=0, workers=1)
-    search.offer([offsets[job.name] for job in instance.jobs], "drawn")
+    search = searching(*draw(assigned(crowded())))
     gone: list[Eliminated] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "SMALL", draw(st.sampled_from((1, 10, 2**16))))
@@ -69,10 +75,9 @@ def check_model(drawn: tuple[Search, Network, list[Eliminated], int], solve_with
     search, network, gone, cells = drawn
     left = [cost.excess for cost in network.costs if cost.link is None and cost.excess is not None]
     too_many = any(np.count_nonzero(excess <= network.slack) > cells for excess in left)
-    if search.proved or network.slack < 0 or too_many:
-        return
+    assume(not (search.proved or network.slack < 0 or too_many))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strong, "MOST_CELLS", cells)
+        patch.setattr(models, "_FEW_CELLS", cells)
         form = StrongForm(network, gone, search)
     solve_with(search, form)
     assert search.incumbent == search.bound == optimum(search.instance)
@@ -80,27 +85,25 @@ def check_model(drawn: tuple[Search, Network, list[Eliminated], int], solve_with
 
 
 @given(modelled())
-@examples(120)
+@examples(120, suppress_health_check=OFTEN_PROVED)
 def test_cpsat_agrees_with_all_schedules(
     drawn: tuple[Search, Network, list[Eliminated], int],
 ) -> None:
     check_model(drawn, in_process)
 
 
-@pytest.mark.parametrize("solve_with", [isolated, with_highs, with_cbc])
+@pytest.mark.parametrize("solve_with", PROGRAMS.values(), ids=PROGRAMS)
 @given(modelled())
-@examples(10)
+@examples(10, suppress_health_check=OFTEN_PROVED)
 def test_other_programs_agree_with_all_schedules(
     solve_with: Solve, drawn: tuple[Search, Network, list[Eliminated], int]
 ) -> None:
     check_model(drawn, solve_with)
 
 
-def searching(instance: Instance) -> Search:
+def unproved(instance: Instance) -> Search:
     """Return a search with an incumbent that is far from proved."""
-    search = Search(instance, time_limit=60, seed=0, workers=1)
-    search.offer([job.unshifted for job in instance.jobs], "unshifted")
-    return search
+    return searching(instance, instance.unshifted, time_limit=60)
 
 
 def stated(search: Search) -> CpsatProgram:
@@ -110,11 +113,11 @@ def stated(search: Search) -> CpsatProgram:
 
 
 def test_slots_in_which_the_same_may_happen_are_one_row() -> None:
-    search = searching(HARD)
+    search = unproved(HARD)
     form = StrongForm(build(search), (), search)
-    rows = sum(len(part.rows) for part in form.parts if isinstance(part, strong.SlotLink))
-    assert rows < sum(1 for _ in TimeIndexed(search.compiled).rows())
-    assert form.network.floor > 0  # what the links cost alone
+    rows = sum(len(rows) for _, rows in form.parts if rows)
+    assert 0 < rows < sum(1 for _ in TimeIndexed(search.compiled).rows())
+    assert form.base > 0  # what the links cost alone
 
 
 # ---------------------------------------------------------------- what goes wrong
@@ -122,7 +125,7 @@ def test_slots_in_which_the_same_may_happen_are_one_row() -> None:
 
 def pretending(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Put a Python program in the place of the one that runs CP-SAT."""
-    monkeypatch.setattr(backends, "child", lambda _: [sys.executable, "-c", code])
+    monkeypatch.setattr(backends, "_child", lambda _: [sys.executable, "-c", code])
 
 
 def test_a_killed_process_is_named_and_leaves_what_it_told(
@@ -135,7 +138,7 @@ def test_a_killed_process_is_named_and_leaves_what_it_told(
         "print('about to be killed', flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)",
     )
-    search = searching(HARD)
+    search = unproved(HARD)
     value = search.incumbent
     problem = stated(search)
     with pytest.raises(
@@ -149,21 +152,13 @@ def test_a_killed_process_is_named_and_leaves_what_it_told(
 def test_a_status_that_is_not_known_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     told = '{"status": "ABNORMAL", "objective": 0.0, "bound": 0.0}'
     pretending(monkeypatch, f"print('{told}')")
-    search = searching(HARD)
+    search = unproved(HARD)
     with pytest.raises(SolverError, match="ends with ABNORMAL, not understood"):
         solve_cpsat(search, stated(search), isolated=True)
 
 
-def test_running_out_of_memory_is_an_error_with_the_incumbent_kept() -> None:
-    search = searching(hard_instance(60, 20))
-    value = search.incumbent
-    with pytest.raises(SolverError, match="CP-SAT ends with"):
-        solve_cpsat(search, stated(search), isolated=True, memory_mb=100)
-    assert search.incumbent == value
-
-
 def test_a_process_of_its_own_ends_when_the_search_is_stopped() -> None:
-    search = searching(HARD)
+    search = unproved(HARD)
     search.limit_to(1.0, 1)
     solve_cpsat(search, stated(search), isolated=True)
     assert search.stop is Stop.TIME_LIMIT
@@ -216,7 +211,7 @@ def test_a_crash_in_one_block_is_noted_and_leaves_the_others(
 
 
 def test_an_error_without_a_find_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "solve_cpsat", crash)
+    monkeypatch.setattr("metronome_opt.solvers.solve_process.solve_cpsat", crash)
     with pytest.raises(SolverError, match="fell over"):
         solve(HARD, "cpsat-textbook", time_limit=4, workers=1)
 

@@ -9,26 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.scenario import load
 from metronome_opt.solvers import elimination
 from metronome_opt.solvers.network import Network, build, condition, decide, eliminate, tables
 from metronome_opt.solvers.network.eliminate import prune
 from metronome_opt.solvers.search import Search
 from metronome_opt.verify import evaluate
+from tests import builders
 from tests.landscape import landscape, optimum, scale_of
+from tests.solvers.searches import searching
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
 Drawn = tuple[Instance, dict[str, int]]
 SCHEDULES = assigned(crowded())
-
-
-def searching(instance: Instance, offsets: dict[str, int]) -> Search:
-    """Return a search with a schedule as its incumbent."""
-    search = Search(instance, time_limit=None, seed=0, workers=1)
-    search.offer([offsets[job.name] for job in instance.jobs], "drawn")
-    return search
 
 
 def stated(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -55,15 +50,10 @@ def judged(network: Network) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     return units // factor.denominator
 
 
-def two_jobs() -> Instance:
-    """Return two bursts of 2 slots of 4, 60 each of 100: they lack 20 where they overlap."""
-    burst = (Phase(start=0, length=2, rate=60),)
-    jobs = tuple(Job(name=name, period=4, phases=burst, links={"l": 1}) for name in "ab")
-    return Instance(name="i", slot_ms=1, links=(Link(name="l", capacity=100),), jobs=jobs)
-
-
 def test_a_table_by_hand() -> None:
-    search = searching(two_jobs(), {"a": 0, "b": 1})
+    # Two bursts of 2 slots of 4, 60 each of 100: they lack 20 where they overlap.
+    pair = builders.network(*(builders.job(name, 4, (0, 2, 60)) for name in "ab"))
+    search = searching(pair, {"a": 0, "b": 1})
     network = build(search)
     (cost,) = network.costs
     assert network.scale == Fraction(20, 4)  # one slot of overlap out of four

@@ -9,46 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.presolve import restrict
-from metronome_opt.solvers import greedy
 from metronome_opt.solvers import proof as module
-from metronome_opt.solvers.proof import Known, Proof, link_bound, load_bound
-from metronome_opt.solvers.search import Search
-from metronome_opt.verify import evaluate
-from tests.builders import HARD
+from metronome_opt.solvers.proof import Known, Proof, _load_bound, link_bound
+from tests.builders import HARD, job, network
 from tests.landscape import optimum
+from tests.solvers.searches import check_proved, searching
 from tests.strategies import assigned, crowded, tight
 from tests.tiers import examples
 
 CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
-
-
-def searching(
-    instance: Instance,
-    offsets: dict[str, int] | None = None,
-    *,
-    time_limit: float | None = None,
-) -> Search:
-    """Return a search that starts from a schedule, the greedy one by default."""
-    search = Search(instance, time_limit=time_limit, seed=0, workers=1)
-    if offsets is None:
-        greedy.run(search)
-    else:
-        search.offer(list(offsets.values()), "start")
-    return search
-
-
-def check_proved(search: Search, best: Fraction) -> None:
-    assert search.incumbent == search.bound == best
-    named = search.named()
-    assert named is not None
-    assert evaluate(search.instance, named).contention == best
-    values = [event.incumbent or Fraction(0) for event in search.trajectory]
-    bounds = [event.bound or Fraction(0) for event in search.trajectory]
-    assert values == sorted(values, reverse=True)
-    assert bounds == sorted(bounds)
 
 
 @given(assigned(CASES), st.sampled_from((1, 2)))
@@ -111,19 +83,9 @@ def test_so_it_is_where_few_schedules_are_optimal(
 
 def alike(**links: dict[str, int]) -> Instance:
     """Make jobs that overload every link that two of them are on, but the wide one."""
-    burst = Phase(start=0, length=4, rate=60)
-    capacity = {"wide": 1000}
-    return Instance(
-        name="two",
-        slot_ms=1,
-        links=tuple(
-            Link(name=name, capacity=capacity.get(name, 100))
-            for name in sorted({name for used in links.values() for name in used})
-        ),
-        jobs=tuple(
-            Job(name=name, period=6, phases=(burst,), links=used) for name, used in links.items()
-        ),
-    )
+    capacities = dict.fromkeys({name for used in links.values() for name in used}, 100)
+    jobs = (job(name, 6, (0, 4, 60), links=used) for name, used in links.items())
+    return network(*jobs, **{**capacities, "wide": 1000})
 
 
 def test_groups_need_not_hang_together() -> None:
@@ -176,25 +138,20 @@ def test_a_proof_is_left_and_taken_up_again() -> None:
 
 def test_contention_beyond_64_bits_in_all_is_refused() -> None:
     """Each link, and each job, fits by itself; all links together do not."""
-    burst = Phase(start=0, length=6, rate=97)
     count = 20
-    instance = Instance(
-        name="much",
-        slot_ms=1,
-        links=tuple(Link(name=f"l{index}", capacity=100) for index in range(count)),
-        jobs=tuple(
-            Job(
-                name=f"j{index}",
-                period=7,
-                weight=11 * 10**14,
-                phases=(burst,),
-                links={f"l{index}": 1, f"l{(index + 1) % count}": 1},
-            )
-            for index in range(count)
-        ),
+    jobs = (
+        job(
+            f"j{index}",
+            7,
+            (0, 6, 97),
+            weight=11 * 10**14,
+            links={f"l{index}": 1, f"l{(index + 1) % count}": 1},
+        )
+        for index in range(count)
     )
+    instance = network(*jobs, **{f"l{index}": 100 for index in range(count)})
     search = searching(instance)
-    with pytest.raises(CostTooLargeError, match="much: the contention of all its links"):
+    with pytest.raises(CostTooLargeError, match="by-hand: the contention of all its links"):
         Proof(search)
 
 
@@ -203,7 +160,9 @@ def test_contention_beyond_64_bits_in_all_is_refused() -> None:
 def test_no_schedule_costs_less(instance: Instance) -> None:
     compiled = compile_instance(instance)
     for link in compiled.links:
-        assert Fraction(0) <= load_bound(compiled, link) <= optimum(restrict(instance, [link.name]))
+        assert (
+            Fraction(0) <= _load_bound(compiled, link) <= optimum(restrict(instance, [link.name]))
+        )
 
 
 def test_what_is_known_of_a_link_that_costs_nothing_is_not_needed() -> None:

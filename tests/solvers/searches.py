@@ -1,0 +1,39 @@
+"""Searches that tests start, and what is to be true of them in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from metronome_opt.instance import Instance
+from metronome_opt.solvers import greedy
+from metronome_opt.solvers.search import Search
+from metronome_opt.verify import evaluate
+
+
+def searching(
+    instance: Instance,
+    offsets: Mapping[str, int] | None = None,
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+) -> Search:
+    """Return a search that starts from a schedule, the greedy one by default."""
+    search = Search(instance, time_limit=time_limit, seed=seed, workers=1)
+    if offsets is None:
+        greedy.run(search)
+    else:
+        search.offer([offsets[job.name] for job in instance.jobs], "start")
+    return search
+
+
+def check_proved(search: Search, best: Fraction) -> None:
+    """Check that the optimum is found and proved, and that nothing else was said on the way."""
+    assert search.incumbent == search.bound == best
+    named = search.named()
+    assert named is not None
+    assert evaluate(search.instance, named).contention == best
+    values = [event.incumbent or Fraction(0) for event in search.trajectory]
+    bounds = [event.bound or Fraction(0) for event in search.trajectory]
+    assert values == sorted(values, reverse=True)
+    assert bounds == sorted(bounds)
