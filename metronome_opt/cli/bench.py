@@ -119,7 +119,7 @@ def run(
     killed loses at most the cases that were running.
     """
     from metronome_opt.bench.campaign import missing, run_campaign
-    from metronome_opt.bench.records import Record
+    from metronome_opt.bench.trials import Record
     from metronome_opt.cli.campaign import watching
     from metronome_opt.journal import Journal
 
@@ -162,8 +162,8 @@ def report(
     ] = None,
 ) -> int:
     """Write tables and figures about campaigns to a folder."""
-    from metronome_opt.bench.records import read_records
     from metronome_opt.bench.report import write_report
+    from metronome_opt.bench.trials import read_records
 
     write_report(read_records(files), output, baseline=baseline, best_known=best_known)
     typer.echo(f"wrote {output}")

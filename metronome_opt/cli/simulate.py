@@ -92,14 +92,15 @@ def simulate(
     --resume writes the tables and the report anew.
     """
     from metronome_opt.bench.process import Limits
-    from metronome_opt.bench.simulation_plan import (
+    from metronome_opt.bench.simulations import (
+        FILE,
+        SimulationRecord,
         check_own,
         check_scenarios,
         in_order,
         plan,
         to_run,
     )
-    from metronome_opt.bench.simulations import FILE, SimulationRecord
     from metronome_opt.documents import make_folder
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import find_study
@@ -163,7 +164,7 @@ def _policies(study: Study, text: str | None) -> Sequence[str]:
 
 
 def _cells(study: Study, text: str | None) -> Sequence[Cell]:
-    from metronome_opt.bench.simulation_plan import choose_cells
+    from metronome_opt.bench.simulations import choose_cells
 
     wanted = read_pairs("--cells", text)
     with _naming("--cells"):
@@ -171,7 +172,7 @@ def _cells(study: Study, text: str | None) -> Sequence[Cell]:
 
 
 def _conditions(text: str | None) -> dict[str, Any]:
-    from metronome_opt.bench.simulation_plan import read_value
+    from metronome_opt.bench.simulations import read_value
 
     return {name: read_value(value) for name, value in read_pairs("--set", text).items()}
 
@@ -213,8 +214,8 @@ def _write(
     study: Study, records: Sequence[SimulationRecord], output: Path, *, timeline: bool
 ) -> list[Path]:
     """Write tables and report if there is anything to tell; return what there is to read."""
-    from metronome_opt.bench.simulation_report import write_simulation_report
     from metronome_opt.bench.studies import write_tables
+    from metronome_opt.bench.study_report import write_simulation_report
     from metronome_opt.bench.timeline import draw_link
 
     if not any(record.went_well for record in records):
@@ -241,7 +242,7 @@ def _print_table(
 ) -> None:
     from rich.table import Table
 
-    from metronome_opt.bench.simulation_report import SHOWN, summarise
+    from metronome_opt.bench.study_report import SHOWN, summarise
     from metronome_opt.report import terminal
 
     typer.echo(f"{study.name}: {_told(records)}")
@@ -261,7 +262,7 @@ def _shown(measure: Measure, mean: float | None) -> str:
 
 
 def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]) -> None:
-    from metronome_opt.bench.simulation_report import summarise
+    from metronome_opt.bench.study_report import summarise
 
     document = {
         "study": study.name,
