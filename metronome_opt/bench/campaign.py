@@ -18,7 +18,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from metronome_opt.bench.process import Flag, Outcome, Task, close_idle, run_task
+from metronome_opt.bench.process import Outcome, Task, close_idle, run_task
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, show
 from metronome_opt.journal import Journal
 from metronome_opt.records import FrozenMap, NonNegative, Positive
@@ -190,7 +190,7 @@ class Pool:
 
     executor: Executor
     width: int
-    stop: Flag
+    stop: threading.Event
     is_gone: Callable[[], bool] = lambda: False
 
     def submit(self, task: Task) -> Future[Outcome]:

@@ -53,10 +53,6 @@ _STATED = [
     *("wall_s", "peak_memory_mb", "stop", "error", "started", "commit"),
 ]
 _EXACT = ["value", "lower_bound", "best_value", "best_bound", "known_value", "known_bound"]
-_FOR_REPORTS = [
-    *("record", "problem", "steps", "ended", "optimal", "proof_s", "states_bound"),
-    *("best_bound", "known_value", "known_bound"),
-]
 
 
 class Setting(NamedTuple):
@@ -184,13 +180,6 @@ def measure(records: Sequence[Record], known: BestKnown | None = None) -> pd.Dat
     )
     frame[_EXACT] = frame[_EXACT].astype(object).where(frame[_EXACT].notna(), None)
     return frame.astype({"jobs": "Int64", "memory_limit_mb": "Int64"})
-
-
-def cases_csv(frame: pd.DataFrame) -> str:
-    """Return the rows of `measure` as text, one line per case; what is not known is empty."""
-    known = frame["value"].notna() & frame["lower_bound"].notna()
-    frame = frame.assign(certified_gap=frame["certified_gap"].where(known))
-    return str(frame.drop(columns=_FOR_REPORTS).to_csv(index=False, lineterminator="\n"))
 
 
 def _row(record: Record, references: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,11 +69,11 @@ def write_pages(
 
     def table(name: str, caption: str, frame: pd.DataFrame) -> str:
         tables[name] = to_latex(caption, frame)
-        return f"{markdown_text(caption)}:\n\n{to_markdown(frame)}"
+        return f"{_markdown_text(caption)}:\n\n{to_markdown(frame)}"
 
     def figure(name: str, caption: str, picture: Picture) -> str:
         figures[name] = picture
-        text = markdown_text(caption)
+        text = _markdown_text(caption)
         return f"![{text}](figures/{name}.svg)\n\n{text}\n"
 
     environment = jinja2.Environment(  # noqa: S701 (Markdown, escaped by a filter of ours)
@@ -84,7 +84,7 @@ def write_pages(
         keep_trailing_newline=True,
     )
     environment.filters.update(
-        text=markdown_text, listed=_listed, count=count, counted=counted, exact=exact
+        text=_markdown_text, listed=_listed, count=count, counted=counted, exact=exact
     )
     environment.globals.update(table=table, figure=figure)
     report = environment.get_template(template).render(**context)
@@ -140,7 +140,7 @@ _LATEX = str.maketrans(
 )
 
 
-def markdown_text(text: str) -> str:
+def _markdown_text(text: str) -> str:
     """Return text that Markdown shows as it is."""
     return text.translate(_MARKDOWN)
 
@@ -154,7 +154,7 @@ def to_markdown(frame: pd.DataFrame) -> str:
     """Return a table as Markdown, without its caption."""
     words, rows = _rows(frame)
     rules = [":---" if column < words else "---:" for column in range(len(rows[0]))]
-    head, *body = [list(map(markdown_text, row)) for row in rows]
+    head, *body = [list(map(_markdown_text, row)) for row in rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, rules, *body))
 
 
@@ -220,7 +220,7 @@ def count(value: float) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(markdown_text, names))
+    return ", ".join(map(_markdown_text, names))
 
 
 def seed_range(seeds: Iterable[int]) -> str:

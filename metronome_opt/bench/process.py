@@ -1,6 +1,6 @@
 """One task in a process of its own, its limits enforced from outside.
 
-Start. A process is forked from one that has imported everything and loaded all kernels (`Server`).
+Start. A process is forked from one that has imported everything and loaded all kernels (`_Server`).
 
 Time. The task says when it is ready, that is, when imports and compilation are behind it; from then
 on it has its time limit, a tenth of it more, and a grace, by default 10 s. What is still there is
@@ -37,7 +37,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, Literal, Protocol, cast
+from threading import Event
+from typing import IO, Any, Literal, cast
 
 import psutil
 
@@ -54,16 +55,6 @@ _ALWAYS = ("metronome-opt", "numpy", "numba")
 _PACKAGE = Path(metronome_opt.__file__).parent
 
 Ending = Literal["ended", "time", "memory", "startup", "stopped"]
-
-
-class Flag(Protocol):
-    """A flag that tells running tasks to end: a `threading.Event` or one of a cluster."""
-
-    def is_set(self) -> bool:
-        """Whether to end."""
-
-    def set(self) -> None:
-        """Tell everybody to end."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +156,11 @@ class Outcome:
                 return f"{how}: {self.last_words}" if self.last_words else how
 
 
-def run_task(task: Task, stop: Flag) -> Outcome:
-    """Run `task` to its end or to its limits; end it within a second or so of `stop`."""
+def run_task(task: Task, stop: Event) -> Outcome:
+    """Run `task` to its end or to its limits; end it within a second or so of `stop`.
+
+    `stop` is an event of this process or one of a cluster.
+    """
     circumstances: dict[str, Any] = {
         "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "machine": describe_machine(),
@@ -196,7 +190,7 @@ def run_task(task: Task, stop: Flag) -> Outcome:
 
 
 def _watch(
-    server: Server, limits: Limits, messages: Path, stop: Flag
+    server: _Server, limits: Limits, messages: Path, stop: Event
 ) -> tuple[Ending, int | None, int]:
     """Wait until a task ends or has to be ended; return how, its status and its peak in bytes."""
     begin = look_at_flag = time.perf_counter()
@@ -255,7 +249,7 @@ def _last_words(path: Path) -> str:
 # ------------------------------------------------------------------ servers
 
 
-class Server:
+class _Server:
     """A process that has everything loaded and forks a child for each task, which begins at once.
 
     The end of its standard input says that we are gone, to it and to its child. In `folder`, that
@@ -332,17 +326,17 @@ class Server:
         return []
 
 
-_IDLE: defaultdict[str, list[Server]] = defaultdict(list)
+_IDLE: defaultdict[str, list[_Server]] = defaultdict(list)
 """Servers that wait for another task, by worker."""
 
 
-def _take_server(worker: str, folder: Path) -> Server:
+def _take_server(worker: str, folder: Path) -> _Server:
     """Return a server that waits, or a new one if there is none."""
     while True:
         try:
             server = _IDLE[worker].pop()
         except IndexError:
-            return Server(worker, folder)
+            return _Server(worker, folder)
         if server.alive:
             return server
         server.close()

@@ -100,7 +100,7 @@ class SimulationRecord(CaseRecord):
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class _Scene:
     """The scenario of one cell and seed, which all policies share, and what disturbs it."""
 
     study: Study
@@ -129,7 +129,7 @@ class Scene:
 class Simulation:
     """One case of a campaign of simulations; `module` is the process it runs in."""
 
-    scene: Scene
+    scene: _Scene
     policy: str
     limits: Limits
     module: str = _WORKER
@@ -243,7 +243,7 @@ def plan(
     sha256 = checksum(study)
     conditions = [(cell, _conditions_of(study, cell, overrides or {})) for cell in cells]
     scenes = (
-        Scene(study, sha256, cell, seed, under)
+        _Scene(study, sha256, cell, seed, under)
         for seed in range(seeds)
         for cell, under in conditions
     )

@@ -111,18 +111,20 @@ def write_simulation_report(
     numbers = pd.DataFrame([row for part in parts for row in _estimates(part)])
     of_cells = numbers[numbers["part"].isin(cells) & (numbers["against"] == BASELINE)]
     marks = [(part, verdicts(part)) for part in parts if SUBJECT in part.policies]
-    marked = [row for part, found in marks for row in _mark_rows(part, found)]
+    found = pd.concat([pd.DataFrame(columns=_MARKS_CSV), *(each for _, each in marks)])
+    index = ["mark", "to reach", "verdict", "what limits"]
+    shown = [SUBJECT, "by (points)", f"{IDEAL} reaches"]
     return write_pages(
         folder,
         "study.md",
         texts={
             "estimates.csv": _csv(numbers.drop(columns="text")),
-            "marks.csv": _csv(pd.DataFrame(marked)),
+            "marks.csv": _csv(found[_MARKS_CSV]),
         },
         study=records[0].study,
         what_ran=facts(_what_ran(records, whole)),
         failures=[f"{each.title}: {each.outcome}" for each in records if not each.went_well],
-        marks=[(part, _marks_table(found)) for part, found in marks],
+        marks=[(part, each.set_index(index)[shown]) for part, each in marks],
         subject=SUBJECT,
         changes=_where_it_fails(of_cells, cells),
         cells=len(cells),
@@ -282,31 +284,8 @@ def _conditions(conditions: Sequence[Conditions]) -> str:
 # ------------------------------------------------------------------ marks
 
 
-class Mark(NamedTuple):
-    """What is to be reached, set before anything ran.
-
-    Lower completion than today's clusters and higher utilisation than reserving bandwidth are the
-    headline of Metronome (arXiv 2510.12274); `ideal` says how much of each there is to be had.
-
-    Attributes
-    ----------
-    name, aim
-        In words.
-    against
-        The policy that the subject is related to.
-    bar
-        The change that is to be reached: -0.195 is 19.5 % less.
-    measure
-        The measure of a run; of marks of the highest class, the column of its jobs.
-    higher
-        Whether more is better.
-    strict
-        Whether it takes more than the bar.
-    explained
-        Whether longer completion of jobs explains why it is missed.
-    highest
-        Whether it is about the jobs of the highest priority class.
-    """
+class _Mark(NamedTuple):
+    """What is to be reached, set before anything ran; ``marks.yaml`` says what the fields mean."""
 
     name: str
     aim: str
@@ -329,54 +308,55 @@ class Mark(NamedTuple):
 
 
 _STORED = Path(__file__).parent / "templates" / "marks.yaml"
-_MARKS = tuple(Mark(**mark) for mark in parse_yaml(_STORED.read_text(encoding="utf-8")))
+_MARKS = tuple(_Mark(**mark) for mark in parse_yaml(_STORED.read_text(encoding="utf-8")))
+_MARKS_CSV = [
+    *("part", "mark", "bar", "reached", "certain", "change", "change_low", "change_high"),
+    *("ideal", "ideal_low", "ideal_high", "limit"),
+]
 
 
-class Verdict(NamedTuple):
-    """What came of a mark in a part of a study.
+def verdicts(part: Part) -> pd.DataFrame:
+    """Return what came of each mark in a part of a study in which the subject ran.
 
-    Attributes
-    ----------
-    change
-        Of the subject, None if it is not known.
-    most
-        What `ideal` reaches, None if it is not known or the mark is about `ideal` itself.
-    reached
-        Whether the subject reached it; None if that is not known.
-    certain
-        Whether the whole interval is on one side of the bar.
-    limit
-        Why it is missed or not known, in words.
-    complete
-        Whether all seeds are in the change.
+    The columns are those of ``marks.csv``, where changes are shares and what is not known is None,
+    and those of the report, which are text.
     """
-
-    mark: Mark
-    change: Interval | None
-    most: Interval | None
-    reached: bool | None
-    certain: bool
-    limit: str
-    complete: bool
-
-
-def verdicts(part: Part) -> list[Verdict]:
-    """Return what came of each mark in a part in which the subject ran."""
-    found = []
+    rows = []
     for mark in _MARKS:
         change = _change_of(part, SUBJECT, mark)
         most = None if mark.against == IDEAL else _change_of(part, IDEAL, mark)
+        reached = None if change is None else mark.reached(change.mean)
+        certain = change is not None and mark.bar not in change
+        word = "not known" if reached is None else "reached" if reached else "missed"
         limit = _limit(part, mark, change, most)
-        if change is None:
-            found.append(Verdict(mark, None, most, None, False, limit, False))
-        else:
-            reached, certain = mark.reached(change.mean), mark.bar not in change
-            complete = part.complete(change)
-            found.append(Verdict(mark, change, most, reached, certain, limit, complete))
-    return found
+        star = "" if change is None or part.complete(change) else f" {_SOME_SEEDS}"
+        rows.append(
+            {
+                "part": part.title,
+                "mark": mark.name,
+                "bar": mark.bar,
+                "reached": reached,
+                "certain": certain,
+                **{
+                    f"{name}{suffix}": getattr(interval, end, None)
+                    for name, interval in (("change", change), ("ideal", most))
+                    for end, suffix in (("mean", ""), ("low", "_low"), ("high", "_high"))
+                },
+                "limit": limit,
+                "to reach": mark.aim,
+                "verdict": word if certain or reached is None else f"{word}, not for certain",
+                "what limits": limit or MISSING,
+                SUBJECT: MISSING if change is None else _percentage(change) + star,
+                "by (points)": MISSING
+                if change is None
+                else f"{100 * mark.margin(change.mean):+.1f}",
+                f"{IDEAL} reaches": MISSING if most is None else _percentage(most),
+            }
+        )
+    return pd.DataFrame(rows).astype({"reached": object})
 
 
-def _change_of(part: Part, policy: str, mark: Mark) -> Interval | None:
+def _change_of(part: Part, policy: str, mark: _Mark) -> Interval | None:
     if mark.highest:
         found = part.paired_jobs(policy, mark.against, mark.measure, part.choose_highest())
     else:
@@ -384,7 +364,7 @@ def _change_of(part: Part, policy: str, mark: Mark) -> Interval | None:
     return None if found is None else found - 1.0
 
 
-def _limit(part: Part, mark: Mark, change: Interval | None, most: Interval | None) -> str:
+def _limit(part: Part, mark: _Mark, change: Interval | None, most: Interval | None) -> str:
     """Return why a mark is missed or not known, in words."""
     if change is None:
         if mark.against not in part.policies:
@@ -405,7 +385,7 @@ def _limit(part: Part, mark: Mark, change: Interval | None, most: Interval | Non
     return missing
 
 
-def _missing(part: Part, mark: Mark) -> str:
+def _missing(part: Part, mark: _Mark) -> str:
     """Say what makes completion longer than under `ideal`, in seconds a job."""
     chosen = part.choose_highest() if mark.highest else None
     longer = part.lengthening(SUBJECT, IDEAL, chosen)
@@ -428,47 +408,6 @@ def _seconds(value: float) -> str:
     if abs(value) < _MICROSECOND:  # what rounding leaves of differences
         return "0"
     return f"{'+' if value > 0 else ''}{three_digits(value)}"
-
-
-def _mark_rows(part: Part, found: Sequence[Verdict]) -> Iterator[dict[str, Any]]:
-    """Yield verdicts as rows of ``marks.csv``; what is not known is None, changes are shares."""
-    for each in found:
-        yield {
-            "part": part.title,
-            "mark": each.mark.name,
-            "bar": each.mark.bar,
-            "reached": each.reached,
-            "certain": each.certain,
-            **{
-                f"{name}{suffix}": getattr(interval, end, None)
-                for name, interval in (("change", each.change), ("ideal", each.most))
-                for end, suffix in (("mean", ""), ("low", "_low"), ("high", "_high"))
-            },
-            "limit": each.limit,
-        }
-
-
-def _marks_table(found: Sequence[Verdict]) -> pd.DataFrame:
-    rows = []
-    for each in found:
-        mark, got = each.mark, each.change
-        word = "not known"
-        if each.reached is not None:
-            word = "reached" if each.reached else "missed"
-            word += "" if each.certain else ", not for certain"
-        star = "" if each.complete else f" {_SOME_SEEDS}"
-        rows.append(
-            {
-                "mark": mark.name,
-                "to reach": mark.aim,
-                "verdict": word,
-                "what limits": each.limit or MISSING,
-                SUBJECT: MISSING if got is None else _percentage(got) + star,
-                "by (points)": MISSING if got is None else f"{100 * mark.margin(got.mean):+.1f}",
-                f"{IDEAL} reaches": MISSING if each.most is None else _percentage(each.most),
-            }
-        )
-    return pd.DataFrame(rows).set_index(["mark", "to reach", "verdict", "what limits"])
 
 
 def _where_it_fails(numbers: pd.DataFrame, cells: list[str]) -> dict[str, list[str]]:

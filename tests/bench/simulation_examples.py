@@ -8,7 +8,7 @@ from typing import Any
 
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.studies import Part, parts_of
-from metronome_opt.bench.study_report import Verdict, verdicts
+from metronome_opt.bench.study_report import verdicts
 from metronome_opt.simulate.conditions import Conditions
 
 LINK = {"link": "node-0", "capacity_mbps": 1000.0, "carried_gbit": 100.0}
@@ -258,5 +258,6 @@ def whole(records: Sequence[SimulationRecord]) -> Part:
     return parts_of(records)[0]
 
 
-def marks(records: Sequence[SimulationRecord]) -> dict[str, Verdict]:
-    return {each.mark.name: each for each in verdicts(whole(records))}
+def marks(records: Sequence[SimulationRecord]) -> dict[str, Any]:
+    """Return what came of each mark, by its name."""
+    return {str(each.mark): each for each in verdicts(whole(records)).itertuples()}
