@@ -33,8 +33,8 @@ from benchmarks.families import FAMILIES
 from benchmarks.figures import RESULTS
 from benchmarks.registry import BENCHMARKS, Figure
 from benchmarks.stored import SUITES, differences, write_suite
-from metronome_opt.bench.records import read_records
 from metronome_opt.bench.suites import read_suite
+from metronome_opt.bench.trials import read_records
 from metronome_opt.errors import InputError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)

@@ -13,8 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from metronome_opt.bench.records import Record as Run
 from metronome_opt.bench.suites import Member, Suite
+from metronome_opt.bench.trials import Record as Run
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.records import FrozenMap, Name, Record, build, read_as
 from metronome_opt.schedule import Exact, Schedule, Status, write_schedule

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from metronome_opt.bench.cases import FLOOR_S
 from metronome_opt.bench.figures import performance_profile, proving_solvers, strokes
-from metronome_opt.bench.sections import FLOOR_S
 from metronome_opt.bench.statistics import primal_gap
 from metronome_opt.bench.studies import SUBJECT
 from metronome_opt.plot import style
@@ -58,7 +58,7 @@ def profile(campaign: Campaign) -> Picture | None:
             [0.0, *shares, shares[-1]],
             drawstyle="steps-post",
             label=solver,
-            **_thinner(look[solver].line(marked=False)),
+            **_thinner(look[solver]),
         )
     axes.set_xlim(1.0, right)
     _logarithmic(axes.xaxis)
@@ -100,7 +100,7 @@ def gaps(campaign: Campaign) -> Picture | None:
     for solver in section.solvers:
         cases = list(section.frame[section.frame["solver"] == solver].itertuples())
         means = [100 * sum(_gap_at(case, at) for case in cases) / len(cases) for at in moments]
-        line = _thinner(look[solver].line(marked=False))
+        line = _thinner(look[solver])
         axes.plot(moments, means, drawstyle="steps-post", label=solver, **line)
     axes.set_xlim(FLOOR_S, limit)
     axes.set_ylim(0, 100)
@@ -169,7 +169,7 @@ def _logarithmic(axis: XAxis | YAxis) -> None:
 
 
 def _thinner(line: dict[str, Any]) -> dict[str, Any]:
-    return line | {"linewidth": 1.0}
+    return line | {"linewidth": 1.0, "marker": ""}
 
 
 def _apart(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:

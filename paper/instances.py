@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from benchmarks.stored import SUITES
+from metronome_opt.bench.cases import SHIFT_S
 from metronome_opt.bench.process import Limits
-from metronome_opt.bench.sections import SHIFT_S
 from metronome_opt.bench.statistics import CONFIDENCE, RESAMPLES, penalised_time
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.scenario import (

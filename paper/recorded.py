@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from metronome_opt.bench.records import Record as SolverRecord
-from metronome_opt.bench.records import read_records
 from metronome_opt.bench.simulations import SimulationRecord, latest
+from metronome_opt.bench.trials import Record as SolverRecord
+from metronome_opt.bench.trials import read_records
 from metronome_opt.documents import make_folder, read_document, staged, write_text
 from metronome_opt.errors import InputError
 from metronome_opt.journal import dump_line, read_journal

@@ -8,10 +8,16 @@ from functools import cached_property
 from pathlib import Path
 
 from benchmarks.best_known import HOME
-from metronome_opt.bench.cases import Problem, References, gather, measure, read_best_known
-from metronome_opt.bench.records import Record
-from metronome_opt.bench.sections import Growth, Section, whole
+from metronome_opt.bench.cases import (
+    Growth,
+    Problem,
+    Section,
+    measure,
+    read_best_known,
+    whole,
+)
 from metronome_opt.bench.statistics import primal_gap
+from metronome_opt.bench.trials import Record
 from paper.campaigns import COMPARED
 from paper.shown import Numbers, camel, digits, listed, percent
 from paper.shown import whole as integer
@@ -60,13 +66,10 @@ class Campaign:
         All of them.
     section
         Those of the instances that every solver ran on; None if there are none.
-    references
-        What is known of the instances.
     """
 
     records: tuple[Record, ...]
     section: Section | None
-    references: References
 
     def part(self, name: str) -> Section | None:
         """Return the section of a part; None if no instance of it is recorded."""
@@ -92,10 +95,10 @@ def read_campaign(records: Sequence[Record], best_known: Path = BEST_KNOWN) -> C
     InputError
         If a case is there twice, or the file of best known values is wrong.
     """
-    references = gather(records, read_best_known(best_known))
+    known = read_best_known(best_known)
     if not records:
-        return Campaign((), None, references)
-    together = whole(measure(records, references))
+        return Campaign((), None)
+    together = whole(measure(records, known))
     ran = {(record.suite, record.solver) for record in records}
     ran_on = together.seeds.to_dict()
     done = [
@@ -108,7 +111,7 @@ def read_campaign(records: Sequence[Record], best_known: Path = BEST_KNOWN) -> C
         )
     ]
     ordered = replace(together, solvers=in_order(together.solvers))
-    return Campaign(tuple(records), ordered.only(done) if done else None, references)
+    return Campaign(tuple(records), ordered.only(done) if done else None)
 
 
 def in_order(solvers: Iterable[str]) -> tuple[str, ...]:

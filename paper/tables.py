@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from metronome_opt.bench.sections import SHIFT_S, Section
+from metronome_opt.bench.cases import SHIFT_S, Section
+from metronome_opt.bench.pages import latex_text
 from metronome_opt.bench.statistics import Interval
 from metronome_opt.bench.studies import IDEAL
-from metronome_opt.bench.tables import latex_text
 from metronome_opt.plot.style import in_order
 from paper.instances import stored_families, workloads
 from paper.measured import SEARCHES, Figures, benchmark_numbers

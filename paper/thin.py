@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from metronome_opt.bench.records import Moment, Record
 from metronome_opt.bench.simulations import SimulationRecord, Value
+from metronome_opt.bench.trials import Moment, Record
 
 CLOSE = 1.02
 """Moments of a trajectory whose times differ by less than this factor are told once."""

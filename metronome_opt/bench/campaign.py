@@ -13,32 +13,92 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
-from metronome_opt.bench.process import Flag, Outcome, Task, run_task
-from metronome_opt.bench.server import close_idle
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from metronome_opt.bench.process import Outcome, Task, close_idle, run_task
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, show
 from metronome_opt.journal import Journal
+from metronome_opt.records import FrozenMap, NonNegative, Positive
 
 _CONNECT_S = 10
 _LOOK_S = 5.0
 
 
-class Keyed(Protocol):
-    """What can be told from every other one of its kind."""
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
+class CaseRecord:
+    """What a record of any campaign says.
+
+    Attributes
+    ----------
+    kind
+        What came of the case, in a word.
+    seed, time_limit_s, memory_limit_mb
+        How it ran; memory in 2**20 bytes, None for no limit.
+    notes, error
+        What the task had to say; why it brought nothing.
+    runtime_s
+        Seconds by the task's own clock, compiling and imports left out; None if it did not end by
+        itself.
+    wall_s, peak_memory_mb
+        From outside: seconds from the start of the process to its end, imports included, and the
+        largest memory of all its processes together that was seen.
+    started, machine, versions, commit
+        When (UTC), where and what ran; ``+`` ends the commit of a changed checkout.
+    """
+
+    format: str
+    kind: str
+    seed: NonNegative
+    time_limit_s: Seconds
+    memory_limit_mb: Positive | None
+    notes: tuple[str, ...]
+    error: str | None
+    runtime_s: Seconds | None
+    wall_s: Seconds
+    peak_memory_mb: Seconds | None
+    started: str
+    machine: FrozenMap[str, str | int | None]
+    versions: FrozenMap[str, str]
+    commit: str | None
 
     @property
     def key(self) -> Hashable:
-        """By what; that of a record is that of its case."""
+        """What tells it from every other one; that of its case."""
+        raise NotImplementedError
+
+    @property
+    def title(self) -> str:
+        """Which case it was, for people."""
+        raise NotImplementedError
+
+    @property
+    def went_well(self) -> bool:
+        """Whether it brought what it was run for."""
+        raise NotImplementedError
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, in a few words."""
+        raise NotImplementedError
 
 
-R = TypeVar("R", bound=Keyed)
-R_co = TypeVar("R_co", bound=Keyed, covariant=True)
-R_contra = TypeVar("R_contra", bound=Keyed, contravariant=True)
+R = TypeVar("R", bound=CaseRecord)
+R_co = TypeVar("R_co", bound=CaseRecord, covariant=True)
+R_contra = TypeVar("R_contra", bound=CaseRecord, contravariant=True)
 
 
-class Case(Keyed, Protocol[R_co]):
+class Case(Protocol[R_co]):
     """What a campaign runs."""
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from every other one."""
 
     def task(self) -> Task:
         """Return what is to be run."""
@@ -57,7 +117,7 @@ class Watcher(Protocol[R_contra]):
         """Take note of a case that could not be run; it is not in the file."""
 
 
-C = TypeVar("C", bound=Keyed)
+C = TypeVar("C", bound=Case[CaseRecord])
 
 
 def missing(cases: Iterable[C], file: Journal[R]) -> list[C]:
@@ -130,7 +190,7 @@ class Pool:
 
     executor: Executor
     width: int
-    stop: Flag
+    stop: threading.Event
     is_gone: Callable[[], bool] = lambda: False
 
     def submit(self, task: Task) -> Future[Outcome]:

@@ -1,37 +1,61 @@
-"""The cases of a campaign as one data frame, measured against the best that is known."""
+"""The cases of a campaign as one data frame, and those of them that are reported together.
+
+Cases are measured against the best that is known. Every instance counts the same: where a solver
+ran with several seeds, its mean over them is taken first. An instance at two settings (time limit,
+memory, threads) is two problems.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
 from pydantic import ConfigDict
 
-from metronome_opt.bench.records import Record
+from metronome_opt.bench.pages import distinct_slugs
 from metronome_opt.bench.statistics import (
+    PowerLaw,
     Steps,
     certified_gap,
+    fit_power_law,
     penalised_time,
     primal_gap,
     primal_integral,
+    time_to_target,
 )
+from metronome_opt.bench.trials import Record
 from metronome_opt.errors import InputError
 from metronome_opt.records import FrozenMap, build, read_as
 from metronome_opt.records import Record as Document
 from metronome_opt.schedule import Exact
 
-BEST_KNOWN_FORMAT = "metronome-best-known/1"
+SHIFT_S, LARGE_SHIFT_S = 1.0, 10.0
+FLOOR_S = 0.01
+MIN_SEEDS = 10
+ABOVE_BEST = Fraction(1, 100)
+ENDINGS = ["optimal", "feasible", "no schedule", "infeasible", "out of memory", "crash", "invalid"]
+
+_BEST_KNOWN_FORMAT = "metronome-best-known/1"
+_GAPS = ["primal_gap", "certified_gap"]
+_MEASURES = [*_GAPS, "primal_integral", "solved", "penalised_s", "log_time", "large_log_time"]
+_STATED = [
+    *("suite", "split", "instance", "instance_sha256", "solver", "seed"),
+    *("time_limit_s", "memory_limit_mb", "workers", "kind", "status", "runtime_s", "build_s"),
+    *("wall_s", "peak_memory_mb", "stop", "error", "started", "commit"),
+]
+_EXACT = ["value", "lower_bound", "best_value", "best_bound", "known_value", "known_bound"]
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """The conditions of a case; only runs under the same ones are compared."""
 
     suite: str
@@ -53,9 +77,8 @@ class Problem:
     def _order(self) -> tuple[Any, ...]:
         parts = re.findall(r"(\d+)|(\D+)", self.instance)
         name = [(int(digits or 0), text) for digits, text in parts]
-        setting = self.setting
-        which = (setting.suite, setting.split, setting.memory_limit_mb or 0, setting.workers)
-        return name, setting.time_limit_s, self.sha256, *which
+        suite, split, time_limit_s, memory_limit_mb, workers = self.setting
+        return name, time_limit_s, self.sha256, suite, split, memory_limit_mb or 0, workers
 
     def __lt__(self, other: Problem) -> bool:
         """Return whether this problem is shown before another."""
@@ -65,7 +88,7 @@ class Problem:
 # ------------------------------------------------------------------ what is known
 
 
-class KnownInstance(Document):
+class _KnownInstance(Document):
     """An instance of a file of best known values, as far as reports need it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -79,7 +102,7 @@ class BestKnown(Document):
     """A file of best known values, by the names of the instances."""
 
     format: Literal["metronome-best-known/1"]
-    instances: FrozenMap[str, KnownInstance]
+    instances: FrozenMap[str, _KnownInstance]
 
 
 def read_best_known(path: str | Path) -> BestKnown:
@@ -90,72 +113,14 @@ def read_best_known(path: str | Path) -> BestKnown:
     InputError
         One line that names the file, the place in it and the value.
     """
-    return read_as(path, lambda document: build(BestKnown, document, BEST_KNOWN_FORMAT))
-
-
-@dataclass(frozen=True)
-class References:
-    """The best value and the best lower bound of each instance, by its checksum.
-
-    Attributes
-    ----------
-    values, bounds
-        The best of the records and, if there is one, of the file of best known values.
-    known_values, known_bounds
-        Those of the file alone.
-    jobs
-        The number of jobs of each instance of which a schedule was found.
-    outdated
-        Names that the file gives another checksum than the records do; they are not used.
-    """
-
-    values: Mapping[str, Fraction]
-    bounds: Mapping[str, Fraction]
-    known_values: Mapping[str, Fraction]
-    known_bounds: Mapping[str, Fraction]
-    jobs: Mapping[str, int]
-    outdated: tuple[str, ...]
-
-
-def gather(records: Iterable[Record], known: BestKnown | None = None) -> References:
-    """Return the best that is known of the instances of `records`.
-
-    Schedules and bounds of runs that the judge refused are not believed.
-    """
-    records = list(records)
-    names = {record.instance_sha256: record.instance for record in records}
-    entries = {} if known is None else known.instances
-    used = [entry for entry in entries.values() if entry.sha256 in names]
-    checksums = {entry.sha256 for entry in used}
-    believed = [record for record in records if record.kind != "invalid"]
-    known_values = _best(min, [(entry.sha256, entry.value) for entry in used])
-    known_bounds = _best(max, [(entry.sha256, entry.lower_bound) for entry in used])
-    values = [(record.instance_sha256, record.value) for record in believed]
-    bounds = [(record.instance_sha256, record.lower_bound) for record in believed]
-    return References(
-        values=_best(min, [*values, *known_values.items()]),
-        bounds=_best(max, [*bounds, *known_bounds.items()]),
-        known_values=known_values,
-        known_bounds=known_bounds,
-        jobs={
-            record.instance_sha256: len(record.offsets)
-            for record in believed
-            if record.offsets is not None
-        },
-        outdated=tuple(
-            sorted(
-                name
-                for checksum, name in names.items()
-                if name in entries and checksum not in checksums
-            )
-        ),
-    )
+    return read_as(path, lambda document: build(BestKnown, document, _BEST_KNOWN_FORMAT))
 
 
 def _best(
     better: Callable[[Fraction, Fraction], Fraction],
     found: Iterable[tuple[str, Fraction | None]],
 ) -> dict[str, Fraction]:
+    """Return the best value of each instance, by its checksum."""
     best: dict[str, Fraction] = {}
     for checksum, value in found:
         if value is not None:
@@ -165,20 +130,19 @@ def _best(
 
 # ------------------------------------------------------------------ the cases
 
-_STATED = [
-    *("suite", "split", "instance", "instance_sha256", "solver", "seed"),
-    *("time_limit_s", "memory_limit_mb", "workers", "kind", "status", "runtime_s", "build_s"),
-    *("wall_s", "peak_memory_mb", "stop", "error", "started", "commit"),
-]
-_FOR_REPORTS = ["record", "problem", "steps", "ended", "optimal", "proof_s", "states_bound"]
 
+def measure(records: Sequence[Record], known: BestKnown | None = None) -> pd.DataFrame:
+    """Return one row per case, every number of it measured against the best that is known.
 
-def measure(records: Sequence[Record], references: References) -> pd.DataFrame:
-    """Return one row per case, every number of it measured.
+    `value`, `lower_bound` and the best and the known ones are exact, None where there is none; the
+    columns that end in ``_float`` are for plotting. Schedules and bounds of runs that the judge
+    refused are not believed. Gaps and the primal integral are shares, times are seconds, `proof_s`
+    is infinite where nothing was proved within the time limit.
 
-    `value`, `lower_bound` and `best_value` are exact, None where there is none; the columns that
-    end in ``_float`` are for plotting. Gaps and the primal integral are shares, times are seconds,
-    `proof_s` is infinite where nothing was proved within the time limit.
+    Parameters
+    ----------
+    known
+        Best known values; without them, the best of the records are the best known.
 
     Raises
     ------
@@ -193,33 +157,46 @@ def measure(records: Sequence[Record], references: References) -> pd.DataFrame:
                 f"{record.time_limit_s:g} s is there twice; report one campaign at a time"
             )
         seen.add(record.key)
-    frame = pd.DataFrame([_row(record, references) for record in records])
-    exact = ["value", "lower_bound", "best_value"]
-    frame[exact] = frame[exact].astype(object).where(frame[exact].notna(), None)
+    entries = () if known is None else known.instances.values()
+    known_values = _best(min, ((each.sha256, each.value) for each in entries))
+    known_bounds = _best(max, ((each.sha256, each.lower_bound) for each in entries))
+    believed = [record for record in records if record.kind != "invalid"]
+    values = [(each.instance_sha256, each.value) for each in believed]
+    bounds = [(each.instance_sha256, each.lower_bound) for each in believed]
+    columns: dict[str, Mapping[str, Any]] = {
+        "known_value": known_values,
+        "known_bound": known_bounds,
+        "best_value": _best(min, [*values, *known_values.items()]),
+        "best_bound": _best(max, [*bounds, *known_bounds.items()]),
+        "jobs": {
+            each.instance_sha256: len(each.offsets) for each in believed if each.offsets is not None
+        },
+    }
+    frame = pd.DataFrame(
+        [
+            _row(record, {name: of.get(record.instance_sha256) for name, of in columns.items()})
+            for record in records
+        ]
+    )
+    frame[_EXACT] = frame[_EXACT].astype(object).where(frame[_EXACT].notna(), None)
     return frame.astype({"jobs": "Int64", "memory_limit_mb": "Int64"})
 
 
-def cases_csv(frame: pd.DataFrame) -> str:
-    """Return the rows of `measure` as text, one line per case; what is not known is empty."""
-    known = frame["value"].notna() & frame["lower_bound"].notna()
-    frame = frame.assign(certified_gap=frame["certified_gap"].where(known))
-    return str(frame.drop(columns=_FOR_REPORTS).to_csv(index=False, lineterminator="\n"))
-
-
-def _row(record: Record, references: References) -> dict[str, Any]:
+def _row(record: Record, references: Mapping[str, Any]) -> dict[str, Any]:
     setting = Setting(
         record.suite, record.split, record.time_limit_s, record.memory_limit_mb, record.workers
     )
-    value, best = record.value, references.values.get(record.instance_sha256)
+    value, best = record.value, references["best_value"]
     bound = None if record.kind == "invalid" else record.lower_bound
     optimal = value is not None and record.status == "optimal"
     in_time = record.runtime_s is not None and record.runtime_s <= record.time_limit_s
     solved_s = record.runtime_s if optimal and in_time else None
+    ended = "feasible" if record.kind == "schedule" else record.kind.replace("_", " ")
     steps = _steps(record)
     return {
         **{name: getattr(record, name) for name in _STATED},
         "faults": "; ".join(record.faults) or None,
-        "jobs": references.jobs.get(record.instance_sha256),
+        "jobs": references["jobs"],
         "value": value,
         "value_float": None if value is None else float(value),
         "lower_bound": bound,
@@ -230,21 +207,16 @@ def _row(record: Record, references: References) -> dict[str, Any]:
         "primal_gap": float(primal_gap(value, best)),
         "certified_gap": float(certified_gap(value, bound)),
         "primal_integral": primal_integral(steps, best, record.time_limit_s),
+        **{name: references[name] for name in ("best_bound", "known_value", "known_bound")},
         "record": record,
         "problem": Problem(record.instance, record.instance_sha256, setting),
         "steps": steps,
-        "ended": _ending(record, optimal),
+        "ended": "optimal" if optimal else ended,
         "optimal": optimal,
         "proof_s": math.inf if solved_s is None else solved_s,
         # That nothing is below a value of 0 is known without a solver.
         "states_bound": bound is not None and not bound == value == 0,
     }
-
-
-def _ending(record: Record, optimal: bool) -> str:
-    if record.kind == "schedule":
-        return "optimal" if optimal else "feasible"
-    return record.kind.replace("_", " ")
 
 
 def _steps(record: Record) -> Steps:
@@ -260,3 +232,300 @@ def _steps(record: Record) -> Steps:
     if not found or found[-1][1] != value:
         found.append((record.wall_s if record.runtime_s is None else record.runtime_s, value))
     return tuple(found)
+
+
+# ------------------------------------------------------------------ sections
+
+
+class Growth(NamedTuple):
+    """The times of one solver by number of jobs.
+
+    Attributes
+    ----------
+    solved
+        (jobs, seconds) of each instance that was solved in the median over the seeds.
+    unsolved
+        (jobs, time limit) of the others; they are no part of the fit.
+    fit
+        Through the solved ones, None if they are too few.
+    """
+
+    solver: str
+    solved: tuple[tuple[int, float], ...]
+    unsolved: tuple[tuple[int, float], ...]
+    fit: PowerLaw | None
+
+
+class TargetRuns(NamedTuple):
+    """The runs of a solver on a problem, each with another seed.
+
+    Attributes
+    ----------
+    target
+        The value to reach, `ABOVE_BEST` above the best known one.
+    times
+        Seconds of each run to the target, ascending, infinity if it was not reached.
+    """
+
+    problem: Problem
+    solver: str
+    target: Fraction
+    times: tuple[float, ...]
+
+    def within(self, tenths: int) -> float:
+        """Return the seconds within which so many tenths of the runs reached the target."""
+        return self.times[math.ceil(tenths * len(self.times) / 10) - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """Cases that are reported together.
+
+    Attributes
+    ----------
+    title, slug
+        For people, for the names of files.
+    frame
+        Rows of `measure`.
+    solvers
+        In the order in which they are shown.
+    bounding
+        The solvers that stated a lower bound anywhere in the campaign.
+    """
+
+    title: str
+    slug: str
+    frame: pd.DataFrame
+    solvers: tuple[str, ...]
+    bounding: frozenset[str]
+
+    @property
+    def setting(self) -> Setting | None:
+        """The setting of all cases, None if there are several."""
+        settings = {problem.setting for problem in self.problems}
+        return settings.pop() if len(settings) == 1 else None
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """All problems, in their order."""
+        return tuple(sorted(set(self.frame["problem"])))
+
+    @cached_property
+    def seeds(self) -> pd.DataFrame:
+        """How many runs there are of each problem (row) and solver, NaN for none."""
+        return self._by_problem("seed", "count")
+
+    @cached_property
+    def proof_times(self) -> pd.DataFrame:
+        """The median of the times to a proof of each problem (row) and solver, in seconds.
+
+        The slower of two middle ones, infinite without a proof, NaN where a solver did not run.
+        """
+        return self._by_problem("proof_s", _upper_median)
+
+    @cached_property
+    def values(self) -> pd.DataFrame:
+        """The exact median value of each problem (row) and solver, infinite for no schedule.
+
+        The worse of two middle ones, NaN where a solver did not run.
+        """
+        return self._by_problem("value", _upper_median)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """The measures of each solver (row).
+
+        ``solved``, ``penalised_s`` (PAR2), gaps and ``primal_integral`` are means over problems,
+        ``geometric_s`` and ``large_geometric_s`` shifted geometric means of penalised times; gaps
+        that end in ``_worst`` are the largest of all cases. A solver that is not `bounding` has no
+        certified gap to be blamed for: NaN. ``instances`` and ``cases`` are numbers of them,
+        ``complete`` is whether a solver ran on all problems, the `ENDINGS` are numbers of cases.
+        """
+        times = self.frame["penalised_s"]
+        frame = self.frame.assign(
+            log_time=np.log(times + SHIFT_S), large_log_time=np.log(times + LARGE_SHIFT_S)
+        )
+        by_problem = frame.groupby(["solver", "problem"])[_MEASURES].mean().groupby("solver")
+        found = by_problem.mean()
+        found = found.join(frame.groupby("solver")[_GAPS].max().add_suffix("_worst"))
+        for name, mean, shift in (
+            ("geometric_s", "log_time", SHIFT_S),
+            ("large_geometric_s", "large_log_time", LARGE_SHIFT_S),
+        ):
+            # Rounding may lead just below 0.
+            found[name] = (np.exp(found.pop(mean)) - shift).clip(lower=0)
+        found["instances"] = by_problem.size()
+        found["cases"] = frame.groupby("solver").size()
+        found["complete"] = found["instances"] == len(self.problems)
+        ended = pd.crosstab(frame["solver"], frame["ended"])
+        found = found.join(ended.reindex(columns=ENDINGS, fill_value=0))
+        unbounded = ~found.index.isin(list(self.bounding))
+        found.loc[unbounded, ["certified_gap", "certified_gap_worst"]] = np.nan
+        return found.reindex(list(self.solvers))
+
+    def speed_up(self, solver: str, baseline: str) -> float | None:
+        """Return the ratio of shifted geometric means on the instances that both ran on."""
+        if not {solver, baseline} <= set(self.solvers):
+            return None
+        both = self.seeds[[solver, baseline]].dropna().index
+        if both.empty:
+            return None
+        times = self.only(both).summary["geometric_s"]
+        return float(times[baseline] / times[solver]) if times[solver] else None
+
+    def only(self, problems: Iterable[Problem]) -> Section:
+        """Return the section of these problems and the solvers that ran on them."""
+        frame = self.frame[self.frame["problem"].isin(list(problems))]
+        ran = set(frame["solver"])
+        return replace(
+            self, frame=frame, solvers=tuple(name for name in self.solvers if name in ran)
+        )
+
+    def classes(self) -> dict[str, Section]:
+        """Return the parts of a section, by name.
+
+        Those of a single setting are the instances whose names differ only after the last hyphen,
+        those of several settings are the settings.
+        """
+        several = self.setting is None
+        settings = {problem.setting for problem in self.problems}
+        grouped: dict[str, list[Problem]] = {}
+        for problem in self.problems:
+            name = problem.instance.rpartition("-")[0]
+            part = _title(problem.setting, settings) if several else name
+            grouped.setdefault(part, []).append(problem)
+        return {name: self.only(problems) for name, problems in grouped.items()}
+
+    # -------------------------------------------------------------- comparisons
+
+    def tally(self, solver: str, other: str) -> tuple[int, int, int] | None:
+        """Return on how many problems a solver's value is better, equal and worse; exactly.
+
+        None if there is no problem that both ran on; those without a schedule by either are in
+        none of the three.
+        """
+        pairs = self.values[[solver, other]].dropna()
+        if pairs.empty:
+            return None
+        found = [(a, b) for a, b in pairs.to_numpy().tolist() if min(a, b) < math.inf]
+        return (
+            sum(a < b for a, b in found),
+            sum(a == b for a, b in found),
+            sum(a > b for a, b in found),
+        )
+
+    def pairs_with(self, solver: str, rivals: Sequence[str]) -> pd.DataFrame:
+        """Return pairs of runs on the same problem, one of them a rival's.
+
+        Runs with the same seed are compared; a solver that ran once, with every run of the other.
+        The columns of the rival's run end in ``_of_rival``; ``worse`` is whether its value is
+        better.
+        """
+        columns = ["problem", "solver", "seed", "value", "record"]
+        frame = self.frame[columns].sort_values(["problem", "seed"], kind="stable")
+        frame["runs"] = frame.groupby(["problem", "solver"])["seed"].transform("size")
+        frame["value"] = frame["value"].map(_or_infinity)
+        mine = frame[frame["solver"] == solver]
+        others = [frame[frame["solver"] == rival] for rival in rivals]
+        pairs = pd.concat(
+            [mine.merge(other, on="problem", suffixes=("", "_of_rival")) for other in others]
+        )
+        once = (pairs["runs"] == 1) | (pairs["runs_of_rival"] == 1)
+        pairs = pairs[once | (pairs["seed"] == pairs["seed_of_rival"])]
+        worse = [a > b for a, b in pairs[["value", "value_of_rival"]].to_numpy()]
+        return pairs.assign(worse=np.array(worse, dtype=bool))
+
+    # -------------------------------------------------------------- seeds and sizes
+
+    def targets(self) -> tuple[TargetRuns, ...]:
+        """Return the runs of every problem and solver with at least `MIN_SEEDS` seeds."""
+        cases: dict[Any, pd.DataFrame] = dict(list(self.frame.groupby(["problem", "solver"])))
+        found = []
+        for problem, solver in product(self.problems, self.solvers):
+            mine = cases.get((problem, solver))
+            best = None if mine is None else mine["best_value"].iloc[0]
+            if mine is not None and best is not None and len(mine) >= MIN_SEEDS:
+                target = best * (1 + ABOVE_BEST)
+                times = sorted(time_to_target(steps, target) for steps in mine["steps"])
+                found.append(TargetRuns(problem, solver, target, tuple(times)))
+        return tuple(found)
+
+    def growth(self) -> tuple[Growth, ...]:
+        """Return the growth of every solver that solved an instance.
+
+        Instances whose number of jobs is not known are left out.
+        """
+        jobs = self.frame.groupby("problem")["jobs"].max().dropna().to_dict()
+        found = []
+        for solver in self.solvers:
+            times: dict[Any, float] = self.proof_times[solver].dropna().to_dict()
+            sized = [(int(jobs[each]), times[each], each) for each in times if each in jobs]
+            solved = sorted(
+                (jobs, max(FLOOR_S, time)) for jobs, time, _ in sized if time < math.inf
+            )
+            unsolved = sorted(
+                (jobs, each.setting.time_limit_s) for jobs, time, each in sized if time == math.inf
+            )
+            if solved:
+                fit = fit_power_law([size for size, _ in solved], [time for _, time in solved])
+                found.append(Growth(solver, tuple(solved), tuple(unsolved), fit))
+        return tuple(found)
+
+    def _by_problem(self, column: str, how: Any) -> pd.DataFrame:
+        grouped = self.frame.groupby(["problem", "solver"])[column].agg(how)
+        table: pd.DataFrame = grouped.unstack("solver")
+        return table.reindex(columns=list(self.solvers))
+
+
+def sections_of(frame: pd.DataFrame) -> tuple[Section, ...]:
+    """Return one section for each setting, then one for all settings of each split.
+
+    The second kind is left out where a split has one setting only.
+    """
+    together = whole(frame)
+    settings = list(dict.fromkeys(problem.setting for problem in frame["problem"]))
+    parts = [(_title(setting, settings), [setting]) for setting in settings]
+    for split in dict.fromkeys(setting.split for setting in settings):
+        of_split = [setting for setting in settings if setting.split == split]
+        if len(of_split) > 1:
+            title = "all suites" if split == "test" else f"all suites, split {split}"
+            parts.append((title, of_split))
+    # "30 s" is one word in the name of a file.
+    words = (re.sub(r"(?<=\d) (?=s\b)", "", title.lower()) for title, _ in parts)
+    slugs = distinct_slugs("-".join(re.findall(r"[a-z0-9]+", each)) for each in words)
+    return tuple(
+        replace(
+            together.only(each for each in together.problems if each.setting in chosen),
+            title=title,
+            slug=slug,
+        )
+        for (title, chosen), slug in zip(parts, slugs, strict=True)
+    )
+
+
+def whole(frame: pd.DataFrame) -> Section:
+    """Return one section of all cases."""
+    solvers = tuple(dict.fromkeys(frame["solver"]))
+    bounding = frozenset(frame.loc[frame["states_bound"], "solver"])
+    return Section("all", "all", frame, solvers, bounding)
+
+
+def _title(setting: Setting, settings: Collection[Setting]) -> str:
+    """Return the suite and the time limit, and what else tells the setting from the others."""
+    title = f"{setting.suite}, {setting.time_limit_s:g} s"
+    if setting.split != "test":
+        title += f", split {setting.split}"
+    if len({other.workers for other in settings}) > 1:
+        title += f", {setting.workers} threads"
+    if len({other.memory_limit_mb for other in settings}) > 1:
+        title += f", {setting.memory_limit_mb or 'unlimited'} MB"
+    return title
+
+
+def _or_infinity(value: Fraction | None) -> Fraction | float:
+    return math.inf if value is None else value
+
+
+def _upper_median(values: Iterable[Any]) -> Any:
+    ordered = sorted(map(_or_infinity, values))
+    return ordered[len(ordered) // 2]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from metronome_opt.bench.cases import Problem
-from metronome_opt.bench.sections import ABOVE_BEST, FLOOR_S, Growth, Section, TargetRuns
+from metronome_opt.bench.cases import (
+    ABOVE_BEST,
+    FLOOR_S,
+    Growth,
+    Problem,
+    Section,
+    TargetRuns,
+)
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import WIDTH, Picture, add_legend, dress, single
 
@@ -34,38 +39,24 @@ _DASHES: tuple[Any, ...] = (
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p")
 
 
-@dataclass(frozen=True)
-class Stroke:
-    """How the lines of one solver are drawn; 616 are all different."""
+Strokes = Mapping[str, dict[str, Any]]
 
-    colour: str
-    dashes: Any
-    marker: str
 
-    def line(self, marked: bool = True) -> dict[str, Any]:
-        """Return it as the properties of a line."""
-        return {
-            "color": self.colour,
-            "linestyle": self.dashes,
+def strokes(solvers: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the properties of the line of each solver, the same in all figures of a report.
+
+    616 of them are all different.
+    """
+    return {
+        solver: {
+            "color": style.look(_COLOURS[position % len(_COLOURS)]).colour,
+            "linestyle": _DASHES[position % len(_DASHES)],
             "linewidth": 1.4,
-            "marker": self.marker if marked else "",
+            "marker": _MARKERS[position % len(_MARKERS)],
             "markersize": 4.5,
             "markerfacecolor": "white",
             "markeredgewidth": 1.1,
         }
-
-
-Strokes = Mapping[str, Stroke]
-
-
-def strokes(solvers: Sequence[str]) -> dict[str, Stroke]:
-    """Return the look of each solver, the same in all figures of a report."""
-    return {
-        solver: Stroke(
-            style.look(_COLOURS[position % len(_COLOURS)]).colour,
-            _DASHES[position % len(_DASHES)],
-            _MARKERS[position % len(_MARKERS)],
-        )
         for position, solver in enumerate(solvers)
     }
 
@@ -180,7 +171,7 @@ def plot_targets(section: Section, runs: Sequence[TargetRuns], looks: Strokes) -
         for run in runs:
             if run.problem == problem:
                 curve = distribution((max(FLOOR_S, time) for time in run.times), middle=0.5)
-                axes.plot(*curve, **looks[run.solver].line(), gid=run.solver)
+                axes.plot(*curve, **looks[run.solver], gid=run.solver)
         axes.set_title(style.shorten(problem.instance), fontsize=style.SMALL, parse_math=False)
         dress(axes)
     for axes in grid.flat[len(problems) :]:
@@ -199,12 +190,12 @@ def plot_growth(section: Section, growths: Sequence[Growth], looks: Strokes) -> 
     figure, axes = single(f"Time to a proof by number of jobs, {section.title}")
     for each in growths:
         look = looks[each.solver]
-        dots = look.line() | {"linestyle": "", "gid": each.solver}
-        for points, face in ((each.solved, look.colour), (each.unsolved, "none")):
+        dots = look | {"linestyle": "", "gid": each.solver}
+        for points, face in ((each.solved, look["color"]), (each.unsolved, "none")):
             axes.plot(*np.reshape(points, (-1, 2)).T, **dots | {"markerfacecolor": face})
         if each.fit is not None:
             ends = [each.solved[0][0], each.solved[-1][0]]
-            axes.plot(ends, [each.fit.at(size) for size in ends], **look.line(marked=False))
+            axes.plot(ends, [each.fit.at(size) for size in ends], **look | {"marker": ""})
     _logarithmic(axes.xaxis)
     _logarithmic(axes.yaxis)
     axes.set_xlabel("jobs", fontsize=style.TEXT)
@@ -228,7 +219,7 @@ def _step(axes: Axes, left: float, curve: Curve, right: float, solver: str, look
         [0.0, *levels, levels[-1]],
         drawstyle="steps-post",
         markevery=slice(1, len(values) + 1, max(1, len(values) // 10)),
-        **looks[solver].line(),
+        **looks[solver],
         gid=solver,
     )
 
@@ -254,7 +245,7 @@ def _finished(
     from matplotlib.lines import Line2D
 
     entries = [
-        Line2D([], [], **looks[solver].line(), label=solver + (more or {}).get(solver, ""))
+        Line2D([], [], **looks[solver], label=solver + (more or {}).get(solver, ""))
         for solver in solvers
     ]
     add_legend(figure, entries, float(figure.get_size_inches()[0]))

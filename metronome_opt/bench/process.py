@@ -1,6 +1,6 @@
 """One task in a process of its own, its limits enforced from outside.
 
-Start. A process is forked from one that has imported everything and loaded all kernels (`server`).
+Start. A process is forked from one that has imported everything and loaded all kernels (`_Server`).
 
 Time. The task says when it is ready, that is, when imports and compilation are behind it; from then
 on it has its time limit, a tenth of it more, and a grace, by default 10 s. What is still there is
@@ -24,9 +24,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import select
 import signal
 import subprocess
+import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,16 +37,18 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, Protocol
+from threading import Event
+from typing import IO, Any, Literal, cast
 
 import psutil
 
 import metronome_opt
-from metronome_opt.bench.server import MARK, OUTPUT_FILE, Server, give_back, take_server
 
-TASK_FILE, MESSAGES_FILE = "task.json", "messages.jsonl"
+TASK_FILE, MESSAGES_FILE, OUTPUT_FILE = "task.json", "messages.jsonl", "output.txt"
+MARK = "METRONOME_TASK"
 _LOOK_S = 0.1
 _LOOK_AT_FLAG_S = 1.0  # the flag of a cluster is a question to its scheduler
+_LAST_WORD_S = 5.0  # for a server to notice that its child was killed
 _SWEEPS = 5
 _LAST_WORDS = 300
 _ALWAYS = ("metronome-opt", "numpy", "numba")
@@ -52,19 +57,9 @@ _PACKAGE = Path(metronome_opt.__file__).parent
 Ending = Literal["ended", "time", "memory", "startup", "stopped"]
 
 
-class Flag(Protocol):
-    """What tells running tasks to end: a `threading.Event` or one of a cluster."""
-
-    def is_set(self) -> bool:
-        """Whether to end."""
-
-    def set(self) -> None:
-        """Tell everybody to end."""
-
-
 @dataclass(frozen=True)
 class Limits:
-    """What a task may take.
+    """Bounds on the time and memory of a task.
 
     Attributes
     ----------
@@ -91,21 +86,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class Task:
-    """What to run.
+    """A unit of work for a worker process.
 
     Attributes
     ----------
-    module
-        Run as ``python -m module``; `metronome_opt.bench.worker.serve` is its other half.
+    worker
+        Arguments of ``python -m``; `metronome_opt.bench.worker.serve` is its other half.
     document
-        What it is to do, written to the folder.
-    limits
-        What it may take.
+        What it is to do, written to its folder.
     packages
         Distributions whose versions are of interest.
     """
 
-    module: str
+    worker: str
     document: dict[str, Any]
     limits: Limits
     packages: tuple[str, ...] = ()
@@ -126,30 +119,17 @@ class Outcome:
         What it said, in order.
     last_words
         The last line that it printed, cut short.
-    started, wall_s
-        UTC; seconds from start to end, for the first task of a process those of loading as well.
-    peak_memory_mb
-        Largest memory of all its processes together that was seen, None if it ended too soon.
-    machine, versions, commit
-        See `describe_machine`, `find_versions`, `find_commit`.
+    circumstances
+        ``wall_s``, seconds from start to end, for the first task of a process those of loading as
+        well; ``peak_memory_mb``, the largest memory of all its processes together that was seen,
+        None if it ended too soon; ``started`` (UTC), ``machine``, ``versions``, ``commit``.
     """
 
     ending: Ending
     status: int | None
     messages: tuple[dict[str, Any], ...]
     last_words: str
-    started: str
-    wall_s: float
-    peak_memory_mb: float | None
-    machine: dict[str, str | int | None]
-    versions: dict[str, str]
-    commit: str | None
-
-    @property
-    def circumstances(self) -> dict[str, Any]:
-        """When, where and with what it ran, and what it took, as records have it."""
-        names = ("wall_s", "peak_memory_mb", "started", "machine", "versions", "commit")
-        return {name: getattr(self, name) for name in names}
+    circumstances: dict[str, Any]
 
     def said(self, event: str) -> dict[str, Any]:
         """Return what the task said first of an event; nothing if it did not say so."""
@@ -162,9 +142,8 @@ class Outcome:
                 over = limits.killed_after_s - limits.time_s
                 return f"killed {over:g} s after its limit of {limits.time_s:g} s"
             case "memory":
-                return (
-                    f"killed at {self.peak_memory_mb} MB, above the limit of {limits.memory_mb} MB"
-                )
+                peak = self.circumstances["peak_memory_mb"]
+                return f"killed at {peak} MB, above the limit of {limits.memory_mb} MB"
             case "startup":
                 return f"killed, not ready {limits.startup_s:g} s after its start"
             case "stopped":
@@ -177,79 +156,64 @@ class Outcome:
                 return f"{how}: {self.last_words}" if self.last_words else how
 
 
-def run_task(task: Task, stop: Flag) -> Outcome:
-    """Run `task` to its end or to its limits; end it within a second or so of `stop`."""
-    machine, versions = describe_machine(), find_versions(task.packages)
-    commit = find_commit()
-    started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def run_task(task: Task, stop: Event) -> Outcome:
+    """Run `task` to its end or to its limits; end it within a second or so of `stop`.
+
+    `stop` is an event of this process or one of a cluster.
+    """
+    circumstances: dict[str, Any] = {
+        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "machine": describe_machine(),
+        "versions": find_versions(task.packages),
+        "commit": find_commit(),
+    }
     with TemporaryDirectory(prefix="metronome-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / TASK_FILE).write_text(json.dumps(task.document), encoding="utf-8")
         begin = time.perf_counter()
-        server = take_server(task.module, folder)
+        server = _take_server(task.worker, folder)
         try:
             server.begin(folder)
-            watch = _Watch(server, task.limits, folder / MESSAGES_FILE)
-            ending = watch.until_end(stop)
+            ending, status, peak = _watch(server, task.limits, folder / MESSAGES_FILE, stop)
             wall_s = time.perf_counter() - begin
         finally:
             server.end_task()
             _kill_marked(name)
-        if ending == "stopped":
-            server.close()
+        if server.alive and ending != "stopped":
+            _IDLE[task.worker].append(server)
         else:
-            give_back(server)
-        return Outcome(
-            ending=ending,
-            status=watch.status,
-            messages=_messages(folder / MESSAGES_FILE),
-            last_words=_last_words(folder / OUTPUT_FILE),
-            started=started,
-            wall_s=round(wall_s, 3),
-            peak_memory_mb=round(watch.peak / 2**20, 1) or None,
-            machine=machine,
-            versions=versions,
-            commit=commit,
-        )
+            server.close()
+        circumstances["wall_s"] = round(wall_s, 3)
+        circumstances["peak_memory_mb"] = round(peak / 2**20, 1) or None
+        messages = _messages(folder / MESSAGES_FILE)
+        return Outcome(ending, status, messages, _last_words(folder / OUTPUT_FILE), circumstances)
 
 
-class _Watch:
-    """Looks at a task until it ends or has to be ended."""
-
-    def __init__(self, server: Server, limits: Limits, messages: Path) -> None:
-        self._server = server
-        self._limits = limits
-        self._messages = messages
-        self._begin = time.perf_counter()
-        self._ready_at: float | None = None
-        self.peak = 0  # bytes
-        self.status: int | None = None
-
-    def until_end(self, stop: Flag) -> Ending:
-        look_at_flag = self._begin
-        while True:
-            self.status = self._server.wait(_LOOK_S)
-            if self.status is not None:
-                return "ended"
-            self.peak = max(self.peak, self._server.resident)
-            now = time.perf_counter()
-            over = self._over(now)
-            if over is not None:
-                return over
-            if now >= look_at_flag:
-                look_at_flag = now + _LOOK_AT_FLAG_S
-                if stop.is_set():
-                    return "stopped"
-
-    def _over(self, now: float) -> Ending | None:
-        limits = self._limits
-        if limits.memory_mb is not None and self.peak > limits.memory_mb * 2**20:
-            return "memory"
-        if self._ready_at is None:
-            if self._messages.exists() and self._messages.stat().st_size:
-                self._ready_at = now
-            return "startup" if now - self._begin > limits.startup_s else None
-        return "time" if now - self._ready_at > limits.killed_after_s else None
+def _watch(
+    server: _Server, limits: Limits, messages: Path, stop: Event
+) -> tuple[Ending, int | None, int]:
+    """Wait until a task ends or has to be ended; return how, its status and its peak in bytes."""
+    begin = look_at_flag = time.perf_counter()
+    ready_at: float | None = None
+    peak = 0
+    while True:
+        status = server.wait(_LOOK_S)
+        if status is not None:
+            return "ended", status, peak
+        peak = max(peak, server.resident)
+        now = time.perf_counter()
+        if limits.memory_mb is not None and peak > limits.memory_mb * 2**20:
+            return "memory", None, peak
+        if ready_at is None and messages.exists() and messages.stat().st_size:
+            ready_at = now
+        if ready_at is None and now - begin > limits.startup_s:
+            return "startup", None, peak
+        if ready_at is not None and now - ready_at > limits.killed_after_s:
+            return "time", None, peak
+        if now >= look_at_flag:
+            look_at_flag = now + _LOOK_AT_FLAG_S
+            if stop.is_set():
+                return "stopped", None, peak
 
 
 def _kill_marked(mark: str) -> None:
@@ -273,12 +237,116 @@ def _messages(path: Path) -> tuple[dict[str, Any], ...]:
 
 
 def _last_words(path: Path) -> str:
+    """Return the last line that is not empty."""
     if not path.exists():
         return ""
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - 10 * _LAST_WORDS))
         lines = stream.read().decode(errors="replace").split("\n")
     return next((line.strip()[:_LAST_WORDS] for line in reversed(lines) if line.strip()), "")
+
+
+# ------------------------------------------------------------------ servers
+
+
+class _Server:
+    """A process that has everything loaded and forks a child for each task, which begins at once.
+
+    The end of its standard input says that we are gone, to it and to its child. In `folder`, that
+    of the first task, it says why it cannot start.
+    """
+
+    def __init__(self, worker: str, folder: Path) -> None:
+        with (folder / OUTPUT_FILE).open("wb") as output:
+            self._process = subprocess.Popen(  # noqa: S603 (this Python, a module of the caller's)
+                # -P: a file in the folder must not pass for a module.
+                [sys.executable, "-P", "-m", *worker.split()],
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env={**os.environ, MARK: str(folder.with_name("server"))},
+                start_new_session=True,  # Ctrl-C in a terminal reaches it through us alone
+            )
+        self._busy = False
+        self._folders = cast("IO[bytes]", self._process.stdin)
+        self._statuses = cast("IO[bytes]", self._process.stdout)
+        self._poll = select.poll()
+        self._poll.register(self._statuses, select.POLLIN)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can take another task."""
+        return self._process.poll() is None
+
+    @property
+    def resident(self) -> int:
+        """Resident bytes of the task and all that it has started."""
+        total = 0
+        for process in self._children():
+            with suppress(psutil.Error):
+                total += process.memory_info().rss
+        return total
+
+    def begin(self, folder: Path) -> None:
+        """Have a child take the task of a folder."""
+        self._busy = True
+        with suppress(BrokenPipeError):  # it has died; waiting for the child says so
+            self._folders.write(json.dumps(str(folder)).encode() + b"\n")
+            self._folders.flush()
+
+    def wait(self, seconds: float) -> int | None:
+        """Return the exit status of the child, or of a server that has died; None if it runs."""
+        if not self._poll.poll(1000 * seconds):
+            return None
+        self._busy = False
+        line = self._statuses.readline()
+        return int(line) if line else self._process.wait()
+
+    def end_task(self) -> None:
+        """Kill the child if it still runs."""
+        if not self._busy:
+            return
+        children = self._children()
+        for process in children:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        if not children or self.wait(_LAST_WORD_S) is None:
+            self.close()
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        self._process.kill()
+        with suppress(BrokenPipeError, ValueError):  # closed before
+            self._process.communicate()
+
+    def _children(self) -> list[psutil.Process]:
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(self._process.pid).children(recursive=True)
+        return []
+
+
+_IDLE: defaultdict[str, list[_Server]] = defaultdict(list)
+"""Servers that wait for another task, by worker."""
+
+
+def _take_server(worker: str, folder: Path) -> _Server:
+    """Return a server that waits, or a new one if there is none."""
+    while True:
+        try:
+            server = _IDLE[worker].pop()
+        except IndexError:
+            return _Server(worker, folder)
+        if server.alive:
+            return server
+        server.close()
+
+
+def close_idle() -> None:
+    """End the servers that wait for another task."""
+    for servers in list(_IDLE.values()):
+        while servers:
+            servers.pop().close()
 
 
 # ------------------------------------------------------------------ provenance
@@ -298,10 +366,8 @@ def find_versions(packages: Iterable[str] = ()) -> dict[str, str]:
     """Return the versions of Python, of this package and of `packages` where they are installed."""
     versions = {"python": platform.python_version()}
     for name in (*_ALWAYS, *packages):
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return versions
 
 
@@ -333,6 +399,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _processor() -> str | None:
+    """Return the name of the processor; ``platform`` knows none on Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

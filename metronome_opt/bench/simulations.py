@@ -1,37 +1,49 @@
-"""A simulation: one policy on one scenario of a study, as a task and as a record of its outcome."""
+"""A campaign of simulations: each one policy on one scenario of a study, as a task and as a record.
+
+A simulation is known by what is simulated, not by its limits. One that crashed is run again, one
+that was killed for its limits is under wider ones, and its last record is the one that counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass as plain_dataclass
+import hashlib
+import json
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from metronome_opt.bench.campaign import CaseRecord, Seconds
 from metronome_opt.bench.process import Limits, Outcome, Task
-from metronome_opt.records import FrozenMap, NonNegative, Positive
+from metronome_opt.errors import InputError, show
+from metronome_opt.records import FrozenMap, NonNegative, explain
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.study import Cell, Setting, Study
 
-WORKER = "metronome_opt.bench.simulation_worker"
 FILE = "simulations.jsonl"
 
-_RESULTS = ("jobs", "links", "samples", "makespan_s", "events", "runtime_s")
-
-Kind = Literal["done", "out_of_time", "out_of_memory", "crash", "refused"]
 Value = int | float | str | bool | None
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Columns = FrozenMap[str, Annotated[tuple[Value, ...], Field(strict=False)]]
 Key = tuple[str, frozenset[tuple[str, Setting]], int, str, str]
+Kind = Literal["done", "out_of_time", "out_of_memory", "crash", "refused"]
+H = TypeVar("H", bound=Hashable)
+
+_WORKER = "metronome_opt.bench.worker simulation"
+_RESULTS = ("jobs", "links", "samples", "makespan_s", "events", "runtime_s")
+_BEGINNING_S = 0.001
+_NOT_OF_SCENARIOS = {"about", "grid", "conditions", "policies", "seeds"}
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
-class SimulationRecord:
-    """One simulation and what came of it.
+@pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
+class SimulationRecord(CaseRecord):
+    """One simulation and what came of it; see `CaseRecord` for what all campaigns record.
 
     Attributes
     ----------
@@ -40,24 +52,13 @@ class SimulationRecord:
         or a signal ended it; ``refused``: the input cannot be simulated, see `error`.
     study, study_sha256
         Its name, and the checksum of what it says of scenarios.
-    cell, seed, policy, conditions
+    cell, policy, conditions
         What was simulated; a cell is its settings by name, in the order of the study.
-    time_limit_s, memory_limit_mb
-        What it was allowed; memory None for no limit.
     jobs, links, samples
         The tables of the `Run`, each a list by the name of the column, None for what is not known;
         None if it was not done.
     makespan_s, events
         Simulated seconds; how many events there were.
-    notes
-        What the simulator had to say.
-    error
-        Why it was not done.
-    wall_s, runtime_s, peak_memory_mb
-        From the start of the process to its end; simulating alone, None if it was not done; the
-        largest memory of its processes that was seen.
-    started, machine, versions, commit
-        When (UTC), where and what ran; ``+`` ends the commit of a changed checkout.
     """
 
     format: Literal["metronome-simulation/1"] = "metronome-simulation/1"
@@ -65,25 +66,13 @@ class SimulationRecord:
     study: str
     study_sha256: str
     cell: FrozenMap[str, Setting]
-    seed: NonNegative
     policy: str
     conditions: Conditions
-    time_limit_s: Seconds
-    memory_limit_mb: Positive | None
     jobs: Columns | None
     links: Columns | None
     samples: Columns | None
     makespan_s: Seconds | None
     events: NonNegative | None
-    notes: tuple[str, ...]
-    error: str | None
-    wall_s: Seconds
-    runtime_s: Seconds | None
-    peak_memory_mb: Seconds | None
-    started: str
-    machine: FrozenMap[str, str | int | None]
-    versions: FrozenMap[str, str]
-    commit: str | None
 
     @property
     def key(self) -> Key:
@@ -110,19 +99,9 @@ class SimulationRecord:
         )
 
 
-@plain_dataclass(frozen=True, eq=False)
-class Scene:
-    """The scenario of one cell and seed, which all policies share.
-
-    Attributes
-    ----------
-    study, study_sha256
-        Where it comes from, and the checksum of what the study says of scenarios.
-    cell, seed
-        Which one of the study's.
-    conditions
-        What disturbs it.
-    """
+@dataclass(frozen=True, eq=False)
+class _Scene:
+    """The scenario of one cell and seed, which all policies share, and what disturbs it."""
 
     study: Study
     study_sha256: str
@@ -140,30 +119,20 @@ class Scene:
             If there is none for this cell and seed.
         """
         scenario = self.study.scenario(self.cell, self.seed)
-        document: dict[str, Any] = to_plain(scenario)
+        document: dict[str, Any] = _plain(scenario)
         if scenario.workloads is not None:  # a worker runs in a folder of its own
             document["workloads"] = str(Path(scenario.workloads).resolve())
         return document
 
 
-@plain_dataclass(frozen=True)
+@dataclass(frozen=True)
 class Simulation:
-    """One case of a campaign of simulations.
+    """One case of a campaign of simulations; `module` is the process it runs in."""
 
-    Attributes
-    ----------
-    scene, policy
-        What is simulated.
-    limits
-        Enforced from outside.
-    module
-        The process it runs in.
-    """
-
-    scene: Scene
+    scene: _Scene
     policy: str
     limits: Limits
-    module: str = WORKER
+    module: str = _WORKER
 
     @property
     def key(self) -> Key:
@@ -190,9 +159,11 @@ class Simulation:
     def record(self, outcome: Outcome) -> SimulationRecord:
         """Return what is recorded of `outcome`."""
         scene = self.scene
-        end = outcome.said("end")
+        end, error = outcome.said("end"), outcome.said("error")
+        limited = {"time": "out_of_time", "memory": "out_of_memory"}
+        failure = limited.get(outcome.ending) or error.get("kind", "crash")
         results: dict[str, Any] = {name: end.get(name) for name in _RESULTS}
-        kind, error = self._ending(outcome)
+        kind: Any = "done" if end else failure
         return SimulationRecord(
             kind=kind,
             study=scene.study.name,
@@ -204,37 +175,23 @@ class Simulation:
             time_limit_s=self.limits.time_s,
             memory_limit_mb=self.limits.memory_mb,
             notes=tuple(end.get("notes", ())),
-            error=error,
+            error=None if end else error.get("text") or outcome.how_it_ended(self.limits),
             **results,
             **outcome.circumstances,
         )
 
-    def _ending(self, outcome: Outcome) -> tuple[Kind, str | None]:
-        """Return what became of it, and why if it is not done."""
-        if outcome.said("end"):
-            return "done", None
-        error = outcome.said("error")
-        text = error.get("text") or outcome.how_it_ended(self.limits)
-        limited: dict[str, Kind] = {"time": "out_of_time", "memory": "out_of_memory"}
-        return limited.get(outcome.ending) or error.get("kind", "crash"), text
 
-
-def latest(records: Iterable[SimulationRecord]) -> list[SimulationRecord]:
-    """Return the last record of each simulation, which is the one that counts."""
-    return list({record.key: record for record in records}.values())
-
-
-def to_plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return a record as plain values that read back as the same record.
 
     A fraction becomes an integer, a decimal number, or text such as ``4:3`` where neither is exact.
     """
     if isinstance(value, BaseModel):
-        return {name: to_plain(getattr(value, name)) for name in type(value).model_fields}
+        return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, Mapping):
-        return {name: to_plain(inner) for name, inner in value.items()}
+        return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_plain(inner) for inner in value]
+        return [_plain(inner) for inner in value]
     if not isinstance(value, Fraction):
         return value
     if value.denominator == 1:
@@ -253,3 +210,203 @@ def _key(
 def _title(study: str, cell: Mapping[str, Setting], seed: int, policy: str) -> str:
     words = (study, Cell(cell).label, policy) if cell else (study, policy)
     return f"{' '.join(words)} seed {seed}"
+
+
+# ------------------------------------------------------------------ what there is to do
+
+
+def plan(
+    study: Study,
+    cells: Iterable[Cell],
+    policies: Iterable[str],
+    *,
+    seeds: int,
+    limits: Limits,
+    overrides: Mapping[str, Any] | None = None,
+    module: str = _WORKER,
+) -> list[Simulation]:
+    """Return the simulations of a campaign, each one once.
+
+    What is compared with each other comes together, seed by seed, so that a campaign that is
+    interrupted has whole seeds to show.
+
+    Parameters
+    ----------
+    overrides
+        Conditions that are other than the study says.
+
+    Raises
+    ------
+    InputError
+        If the conditions cannot be these.
+    """
+    sha256 = checksum(study)
+    conditions = [(cell, _conditions_of(study, cell, overrides or {})) for cell in cells]
+    scenes = (
+        _Scene(study, sha256, cell, seed, under)
+        for seed in range(seeds)
+        for cell, under in conditions
+    )
+    chosen = tuple(dict.fromkeys(policies))
+    return [Simulation(scene, policy, limits, module) for scene in scenes for policy in chosen]
+
+
+def checksum(study: Study) -> str:
+    """Return the SHA-256 of what a study says of scenarios and of what is sampled.
+
+    Its grid and the rest that says which of them are simulated is left out, so that a study can be
+    widened and its campaign goes on. Workloads of its own count by their content.
+    """
+    document: dict[str, Any] = study.model_dump(mode="json", exclude=_NOT_OF_SCENARIOS)
+    folder = document.get("workloads")
+    if folder is not None:
+        files = sorted(path for path in Path(folder).glob("*") if path.is_file())
+        document["workloads"] = {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+        }
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _conditions_of(study: Study, cell: Cell, overrides: Mapping[str, Any]) -> Conditions:
+    """Return the conditions of a cell with some of them changed."""
+    for name in overrides:
+        if name not in Conditions.model_fields:
+            raise InputError(
+                f"{show(name)} is not a condition; choose from {', '.join(Conditions.model_fields)}"
+            )
+        if name in cell.settings:
+            raise InputError(f"{name}: is varied by the study; choose cells by it instead")
+    try:
+        return Conditions.model_validate(study.conditions_of(cell).model_dump() | dict(overrides))
+    except ValidationError as error:
+        raise InputError(explain(error)) from None
+
+
+def to_run(cases: Iterable[Simulation], records: Iterable[SimulationRecord]) -> list[Simulation]:
+    """Return the cases without a record, and those that another attempt may bring to an end."""
+    held = {record.key: record for record in records}
+    return [case for case in cases if case.key not in held or _may_end(case, held[case.key])]
+
+
+def _may_end(case: Simulation, record: SimulationRecord) -> bool:
+    """Return whether a case may go better than it did."""
+    memory, limited = case.limits.memory_mb or math.inf, record.memory_limit_mb or math.inf
+    wider = {
+        "crash": True,
+        "out_of_time": case.limits.time_s > record.time_limit_s,
+        "out_of_memory": memory > limited,
+    }
+    return wider.get(record.kind, False)
+
+
+def check_own(
+    records: Iterable[SimulationRecord], study: Study, overrides: Mapping[str, Any]
+) -> None:
+    """Refuse records that cannot be reported together with those of a campaign.
+
+    Raises
+    ------
+    InputError
+        If they are of another study, or of the same one under other conditions.
+    """
+    sha256 = checksum(study)
+    conditions = {cell.settings: _conditions_of(study, cell, overrides) for cell in study.cells}
+    for record in records:
+        if record.study_sha256 != sha256:
+            raise InputError(
+                f"holds simulations of the study {show(record.study)}, which is another or has "
+                "changed; name another --output"
+            )
+        then = record.conditions.model_dump()
+        now = conditions.get(record.cell, record.conditions).model_dump()
+        other = next((name for name in then if then[name] != now[name]), None)
+        if other is not None:
+            raise InputError(
+                "holds simulations under other conditions "
+                f"({other} was {show(then[other])}, now it is {show(now[other])}); "
+                "give the same --set, or name another --output"
+            )
+
+
+def check_scenarios(study: Study, cells: Iterable[Cell]) -> None:
+    """Refuse what no policy can simulate: the first scenario of each cell is begun.
+
+    Raises
+    ------
+    InputError
+        If it cannot be drawn or begun.
+    """
+    from metronome_opt.simulate import simulate
+
+    beginning = Conditions(horizon_s=_BEGINNING_S)
+    for cell in cells:
+        simulate(study.scenario(cell, 0), "ideal", conditions=beginning)
+
+
+def choose_cells(study: Study, wanted: Mapping[str, str]) -> tuple[Cell, ...]:
+    """Return the cells of a study that have all of some settings.
+
+    Parameters
+    ----------
+    wanted
+        Values by name as they are typed: ``0.8``, ``any``, ``true``.
+
+    Raises
+    ------
+    InputError
+        If the study's grid has no such parameter or value.
+    """
+    for name, value in wanted.items():
+        if name not in study.grid:
+            raise InputError(
+                f"{show(name)} is not in the grid of {study.name}, "
+                f"which has {', '.join(study.grid) or 'one cell'}"
+            )
+        if read_value(value) not in study.grid[name]:
+            known = ", ".join(map(str, study.grid[name]))
+            raise InputError(f"{name}: {show(value)} is not in the grid, which has {known}")
+    return tuple(
+        cell
+        for cell in study.cells
+        if all(cell.settings[name] == read_value(value) for name, value in wanted.items())
+    )
+
+
+def read_value(text: str) -> int | float | str | bool | None:
+    """Return what a typed value means: a truth value, none, a number, or else text."""
+    named: dict[str, bool | None] = {"true": True, "false": False, "none": None}
+    if text.lower() in named:
+        return named[text.lower()]
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(text)
+    return text
+
+
+# ------------------------------------------------------------------ what there is
+
+
+def latest(records: Iterable[SimulationRecord]) -> list[SimulationRecord]:
+    """Return the last record of each simulation, which is the one that counts."""
+    return list({record.key: record for record in records}.values())
+
+
+def in_order(records: Iterable[SimulationRecord], study: Study) -> list[SimulationRecord]:
+    """Return the last record of each simulation, sorted by cell, policy and seed.
+
+    Cells and policies come in the order of the study, then others in that of the alphabet.
+    """
+    last = latest(records)
+    others = sorted((record.cell for record in last), key=lambda cell: Cell(cell).label)
+    cells = _places([*(cell.settings for cell in study.cells), *others])
+    policies = _places([*study.policies, *sorted(record.policy for record in last)])
+    return sorted(
+        last,
+        key=lambda record: (cells[record.cell], policies[record.policy], record.seed),
+    )
+
+
+def _places(values: Iterable[H]) -> dict[H, int]:
+    """Return which of the distinct values each one is."""
+    return {value: place for place, value in enumerate(dict.fromkeys(values))}

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from metronome_opt.bench.pages import distinct_slugs, three_digits
 from metronome_opt.bench.simulations import SimulationRecord, Value
 from metronome_opt.bench.statistics import Interval, mean_interval
-from metronome_opt.bench.tables import distinct_slugs, three_digits
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, show
 from metronome_opt.plot.style import in_order
@@ -35,6 +35,8 @@ ALL_CELLS = "all cells"
 FINISHED = "completion_finished"
 """Completion over that of another run, of the jobs that finished in both."""
 
+_Tables = Literal["jobs", "links", "samples"]
+_FILES: tuple[_Tables, ...] = ("jobs", "links")
 _LONGEST_SLUG = 80
 _RUN = ["cell", "seed", "policy"]
 _SCENARIO = ["cell", "seed"]
@@ -51,16 +53,12 @@ _LINKS = ["capacity_mbps", "carried_gbit", "used_s", "contended_s"]
 # ------------------------------------------------------------------ measures of a run
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """A number of a run: its name, its heading with the unit, and how it is written."""
 
     name: str
     heading: str
     show: Callable[[float], str] = three_digits
-
-    def __str__(self) -> str:
-        return self.heading
 
 
 def _percent(value: float) -> str:
@@ -71,15 +69,13 @@ def _factor(value: float) -> str:
     return f"{value:.3f}"
 
 
-TIMES = (
+_MEASURES = (
     Measure("completion_mean_s", "mean completion (s)"),
     Measure("completion_median_s", "median completion (s)"),
     Measure("completion_p99_s", "p99 completion (s)"),
     Measure("queueing_mean_s", "mean queueing (s)"),
     Measure("makespan_s", "makespan (s)"),
     Measure("iterations", "iterations done"),
-)
-TRAFFIC = (
     Measure("slowdown_mean", "slowdown, mean over jobs", _factor),
     Measure("slowdown_placement", "of it by placement", _factor),
     Measure("slowdown_sharing", "of it by others", _factor),
@@ -91,7 +87,9 @@ TRAFFIC = (
     Measure("rephasings_per_job_h", "re-phasings per job-hour"),
     Measure("rephasings_highest_per_job_h", "re-phasings per job-hour, highest class"),
 )
-MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in (*TIMES, *TRAFFIC)}
+MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in _MEASURES}
+TIMES, TRAFFIC = tuple(MEASURES)[:6], tuple(MEASURES)[6:]
+"""Measures of the times of jobs, and of iterations and links."""
 
 COMPARED = (
     *("completion_mean_s", "completion_median_s", "completion_p99_s", FINISHED),
@@ -111,8 +109,7 @@ _OVER_BOTH = {
 # ------------------------------------------------------------------ parts
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Jobs that are looked at by themselves: those of a ``priority`` class or a ``model``."""
 
     kind: str
@@ -319,7 +316,6 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[Part, ...]:
     _check(records)
     done = [record for record in records if record.went_well]
     jobs = _jobs_of(done)
-    _check_pairs(jobs)
     runs = _runs_of(done, jobs, _stacked(done, "links", _LINKS))
     samples = _stacked(done, "samples", ["time_s", "utilisation"])
     cells = tuple(dict.fromkeys(map(_label, records)))
@@ -359,6 +355,7 @@ def _label(record: SimulationRecord) -> str:
 
 
 def _check(records: Sequence[SimulationRecord]) -> None:
+    """Refuse records that cannot be reported together."""
     if not records:
         raise InputError("records: there are none, so there is nothing to report")
     studies = list(dict.fromkeys(record.study for record in records))
@@ -373,39 +370,41 @@ def _check(records: Sequence[SimulationRecord]) -> None:
             f"records: {policy} with seed {seed} in {show(cell)} is there {count} times; "
             "report the records of one campaign"
         )
-    for record in records:
-        known = record.jobs is not None and record.links is not None
-        if record.went_well and not (known and record.makespan_s is not None):
+    scenarios: dict[tuple[str, int], tuple[str, frozenset[Value]]] = {}
+    for record in filter(lambda record: record.went_well, records):
+        where = f"{show(_label(record))} with seed {record.seed}"
+        if record.jobs is None or record.links is None or record.makespan_s is None:
             raise InputError(
-                f"records: {record.policy} with seed {record.seed} in {show(_label(record))} is "
-                "done and has no results; simulate it again"
+                f"records: {record.policy} in {where} is done and has no results; simulate it again"
+            )
+        jobs = frozenset(record.jobs["job"])
+        first, expected = scenarios.setdefault((_label(record), record.seed), (record.policy, jobs))
+        if expected != jobs:
+            raise InputError(
+                f"records: {record.policy} and {first} did not simulate the same jobs in {where}; "
+                "simulate them again"
             )
 
 
-def _check_pairs(jobs: pd.DataFrame) -> None:
-    scenarios: dict[tuple[object, object], tuple[object, frozenset[str]]] = {}
-    for (cell, seed, policy), names in jobs.groupby(level=_RUN, sort=False)["job"]:
-        first, expected = scenarios.setdefault((cell, seed), (policy, frozenset(names)))
-        if expected != frozenset(names):
-            raise InputError(
-                f"records: {policy} and {first} did not simulate the same jobs in {show(cell)} "
-                f"with seed {seed}; simulate them again"
-            )
+def _rows(record: SimulationRecord, part: _Tables) -> list[dict[str, Value]]:
+    columns: Mapping[str, Sequence[Value]] = getattr(record, part) or {}
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def _stacked(
-    records: Sequence[SimulationRecord],
-    part: Literal["jobs", "links", "samples"],
-    numbers: Sequence[str],
+    records: Sequence[SimulationRecord], part: _Tables, numbers: Sequence[str]
 ) -> pd.DataFrame:
     """Return the tables of all runs, by cell, seed and policy, with at least these columns."""
-    tables: list[Mapping[str, Sequence[object]]] = []
-    for record in records:
-        columns = getattr(record, part) or {}
-        length = len(next(iter(columns.values()), ()))
-        run = {"cell": _label(record), "seed": record.seed, "policy": record.policy}
-        tables.append({name: [value] * length for name, value in run.items()} | dict(columns))
-    frame = _stack(tables, [*_RUN, *numbers])
+    frame = pd.DataFrame(
+        [
+            dict(zip(_RUN, (_label(record), record.seed, record.policy), strict=True)) | row
+            for record in records
+            for row in _rows(record, part)
+        ]
+    )
+    frame = frame.reindex(columns=list(dict.fromkeys([*_RUN, *numbers, *frame])))
     kinds = {name: np.float64 for name in frame if name not in (*_WORDS, "finished")}
     return frame.astype(kinds).set_index(_RUN)
 
@@ -492,51 +491,36 @@ def _share(part: pd.Series[float], whole: pd.Series[float]) -> pd.Series[float]:
     return part / whole.where(whole != 0)
 
 
-def _stack(
-    tables: Sequence[Mapping[str, Sequence[object]]], names: Sequence[str] = ()
-) -> pd.DataFrame:
-    """Return tables, each with a column at least, one below the other; None where one lacks it."""
-    every = dict.fromkeys([*names, *(name for table in tables for name in table)])
-    lengths = [len(next(iter(table.values()))) for table in tables]
-    return pd.DataFrame(
-        {
-            name: [
-                value
-                for table, length in zip(tables, lengths, strict=True)
-                for value in table.get(name, [None] * length)
-            ]
-            for name in every
-        }
-    )
-
-
 # ------------------------------------------------------------------ files
 
 
-def tidy(records: Sequence[SimulationRecord], part: Literal["jobs", "links"]) -> pd.DataFrame:
+def tidy(records: Sequence[SimulationRecord], part: _Tables) -> pd.DataFrame:
     """Return a table of all simulations that were done, one row per job, or link, and run.
 
     First come the study, the cell's settings, the policy and the seed, then the columns of the run.
     A setting that is called like one of these columns gets ``cell_`` before its name.
     """
-    return _stack([_tidy(record, part) for record in records if record.went_well])
+    return pd.DataFrame(
+        [
+            _run_of(record, part) | row
+            for record in records
+            if record.went_well
+            for row in _rows(record, part)
+        ]
+    )
+
+
+def _run_of(record: SimulationRecord, part: _Tables) -> dict[str, Value]:
+    taken = {"study", "policy", "seed", *(getattr(record, part) or {})}
+    settings = {
+        f"cell_{name}" if name in taken else name: value for name, value in record.cell.items()
+    }
+    return {"study": record.study, **settings, "policy": record.policy, "seed": record.seed}
 
 
 def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> list[Path]:
     """Write ``jobs.csv`` and ``links.csv``, what is not known empty; return where."""
-    parts: tuple[Literal["jobs", "links"], ...] = ("jobs", "links")
-    paths = [Path(folder) / f"{part}.csv" for part in parts]
-    for part, path in zip(parts, paths, strict=True):
+    paths = {part: Path(folder) / f"{part}.csv" for part in _FILES}
+    for part, path in paths.items():
         write_text(path, tidy(records, part).to_csv(index=False, lineterminator="\n"))
-    return paths
-
-
-def _tidy(record: SimulationRecord, part: str) -> dict[str, Sequence[Value]]:
-    columns: Mapping[str, Sequence[Value]] = getattr(record, part) or {}
-    length = len(next(iter(columns.values()), ()))
-    taken = {"study", "policy", "seed", *columns}
-    settings = {
-        f"cell_{name}" if name in taken else name: value for name, value in record.cell.items()
-    }
-    run = {"study": record.study, **settings, "policy": record.policy, "seed": record.seed}
-    return {name: [value] * length for name, value in run.items()} | dict(columns)
+    return list(paths.values())

@@ -58,17 +58,7 @@ class Index(Record):
 
 @dataclass(frozen=True)
 class Member:
-    """An instance of a suite, read and checked.
-
-    Attributes
-    ----------
-    suite, time_limit_s
-        The family, and its usual limit.
-    entry
-        What the index says.
-    instance
-        The problem.
-    """
+    """An instance of a suite, read and checked; `suite` is the family, `entry` is of the index."""
 
     suite: str
     time_limit_s: float

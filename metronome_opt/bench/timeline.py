@@ -10,21 +10,28 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.tables import Drawing, Item, markdown_text
 from metronome_opt.plot.style import counted, in_order
 from metronome_opt.plot.timeline import LinkTrace, plot_link
 from metronome_opt.simulate import Run, simulate
 from metronome_opt.simulate.study import Cell, Study
 
 if TYPE_CHECKING:
+    from metronome_opt.plot.picture import Picture
     from metronome_opt.scenario import Scenario
 
-PREFERRED = ("default", "metronome")
+_PREFERRED = ("default", "metronome")
 
 _ITERATIONS = 6  # of the slowest job, so that a pattern can be seen to repeat
 _LONGEST_MS = 6000.0  # shown; bursts of the fast jobs could not be told apart in more
 _MOST_NODES = 512  # of a cluster that is simulated again for a picture
 _FIRST_S = 300.0  # simulated at first; twice as long until the link is shared for long enough
+
+
+class LinkPicture(NamedTuple):
+    """A picture of a link and what it shows, or the words that there is none."""
+
+    words: str
+    picture: Picture | None = None
 
 
 class _Stretch(NamedTuple):
@@ -50,10 +57,10 @@ class _Stretch(NamedTuple):
         return length >= self.window_ms, min(self.counts), self.counts[0], length
 
 
-def draw_link(study: Study, records: Sequence[SimulationRecord]) -> Item:
+def draw_link(study: Study, records: Sequence[SimulationRecord]) -> LinkPicture:
     """Return a picture of a link that jobs share, or the words that there is none.
 
-    It is of the first cell and seed, and of `PREFERRED` policies, or else of the first two there
+    It is of the first cell and seed, and of `_PREFERRED` policies, or else of the first two there
     are. Of the links, the one that is contended for the longest time under the first policy is
     shown, or the busiest if none is contended; of the time, the middle of when most jobs are placed
     across it. The same records give the same picture.
@@ -67,32 +74,35 @@ def draw_link(study: Study, records: Sequence[SimulationRecord]) -> Item:
     """
     shown = _records_to_show(records)
     if not shown:
-        return "No link is shown as it happened: nothing was done.\n"
+        return LinkPicture("No link is shown as it happened: nothing was done.")
     if len(study.cluster.node_names) > _MOST_NODES:
-        return f"No link is shown as it happened: of more than {_MOST_NODES} nodes it takes long.\n"
+        words = f"No link is shown as it happened: of more than {_MOST_NODES} nodes it takes long."
+        return LinkPicture(words)
     first = shown[0]
-    link, capacity_mbps = _link_to_show(first)
+    links = pd.DataFrame(dict(first.links or {})).set_index("link")
+    by_contention = links.sort_values(["contended_s", "busy_s"], ascending=False, kind="stable")
+    link = str(by_contention.index[0])
     cell = Cell(first.cell)
     where = f"{cell.label if first.cell else first.study} with seed {first.seed}"
     runs = _shared_beginnings(study.scenario(cell, first.seed), shown, link)
     stretch = _best_stretch(list(runs.values()))
     if stretch is None:
-        words = (
+        return LinkPicture(
             f"No link is shown as it happened: under {first.policy}, no two jobs share {link}, "
             f"which has more contention or bursts than any other, in {where}."
         )
-        return f"{markdown_text(words)}\n"
     middle = (stretch.begin_ms + stretch.end_ms) / 2
     half = min(stretch.window_ms, stretch.end_ms - stretch.begin_ms) / 2
-    begin, end = middle - half, middle + half
+    begin, end = math.floor(middle - half), math.ceil(middle + half)
     traces = {policy: run.trace for policy, run in runs.items()}
-    figure = plot_link(LinkTrace(link, capacity_mbps, traces, math.floor(begin), math.ceil(end)))
+    figure = plot_link(LinkTrace(link, float(links["capacity_mbps"][link]), traces, begin, end))
     crossing = " and ".join(
         f"{counted(count, 'job')} under {policy}"
         for policy, count in zip(runs, stretch.counts, strict=True)
     )
-    caption = f"Link {link} as it happened in {where}; it is crossed by {crossing}."
-    return Drawing("link", markdown_text(caption), figure)
+    return LinkPicture(
+        f"Link {link} as it happened in {where}; it is crossed by {crossing}.", figure
+    )
 
 
 # ------------------------------------------------------------------ what is shown
@@ -102,20 +112,13 @@ def _records_to_show(records: Sequence[SimulationRecord]) -> list[SimulationReco
     """Return the records of the first cell and seed that has both policies, in their order."""
     done = [record for record in records if record.went_well]
     there = in_order({record.policy for record in done})
-    policies = PREFERRED if set(PREFERRED) <= set(there) else there[:2]
+    policies = _PREFERRED if set(_PREFERRED) <= set(there) else there[:2]
     scenes: dict[tuple[object, int], dict[str, SimulationRecord]] = {}
     for record in done:
         if record.policy in policies:
             scenes.setdefault((record.cell, record.seed), {})[record.policy] = record
     scene: Mapping[str, SimulationRecord] = max(scenes.values(), key=len, default={})
     return [scene[policy] for policy in policies if policy in scene]
-
-
-def _link_to_show(record: SimulationRecord) -> tuple[str, float]:
-    """Return name and capacity of the link with most time in contention, then with most bursts."""
-    links = pd.DataFrame(dict(record.links or {})).set_index("link")
-    name = links.sort_values(["contended_s", "busy_s"], ascending=False, kind="stable").index[0]
-    return str(name), float(links["capacity_mbps"][name])
 
 
 # ------------------------------------------------------------------ simulated again

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
 
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from metronome_opt.bench.campaign import CaseRecord, Seconds
 from metronome_opt.bench.process import Limits, Outcome, Task
-from metronome_opt.bench.records import Key, Kind, Record
 from metronome_opt.bench.suites import Member
 from metronome_opt.errors import InputError
-from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule
+from metronome_opt.journal import read_journal
+from metronome_opt.records import FrozenMap, Positive
+from metronome_opt.schedule import SCHEDULE_FORMAT, Exact, Schedule
 from metronome_opt.solvers.registry import Solver
 from metronome_opt.verify import check
 
-WORKER = "metronome_opt.bench.worker"
+_WORKER = "metronome_opt.bench.worker solver"
+
+Kind = Literal["schedule", "no_schedule", "infeasible", "out_of_memory", "crash", "invalid"]
+Moment = tuple[Seconds, Exact | None, Exact | None, str]
+Key = tuple[str, str, int, float, int | None, int]
+
 _KINDS: dict[str, Kind] = {
     "optimal": "schedule",
     "feasible": "schedule",
@@ -23,40 +35,104 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One case of a campaign of solvers.
+@pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
+class Record(CaseRecord):
+    """One trial and its outcome; see `CaseRecord` for what all campaigns record.
 
     Attributes
     ----------
-    member
-        The instance.
-    solver, seed, workers
-        Workers are threads.
-    limits
-        Enforced from outside.
-    module
-        The process it runs in.
+    kind
+        ``schedule``: there is one, and the judge found nothing false; ``no_schedule``: the time was
+        over without one; ``infeasible``: the solver says that there is none; ``out_of_memory``: the
+        memory limit ended it; ``crash``: an exception or a signal ended it; ``invalid``: the judge
+        refuses what the solver stated, see `faults`.
+    suite, split, instance, instance_sha256
+        What was solved; the checksum is that of the stored file.
+    workers
+        Threads.
+    status, objective, lower_bound, offsets
+        What the solver stated, None where it stated nothing; slots per job name.
+    stop
+        Why it stopped; ``killed`` if it did not stop by itself.
+    build_s
+        Seconds of the solver's own clock that went into building its model.
+    trajectory
+        (seconds, incumbent, bound, source) of every new incumbent and better bound, in order.
+    faults
+        What the judge calls false.
     """
+
+    format: Literal["metronome-record/1"] = "metronome-record/1"
+    kind: Kind
+    suite: str
+    split: str
+    instance: str
+    instance_sha256: str
+    solver: str
+    workers: Positive
+    status: Literal["optimal", "feasible", "infeasible", "unknown"] | None
+    objective: Exact | None
+    lower_bound: Exact | None
+    stop: str | None
+    build_s: Seconds | None
+    trajectory: tuple[Moment, ...]
+    offsets: FrozenMap[str, int] | None
+    faults: tuple[str, ...]
+
+    @property
+    def key(self) -> Key:
+        """What tells this case from every other one."""
+        limits = self.time_limit_s, self.memory_limit_mb
+        return self.instance_sha256, self.solver, self.seed, *limits, self.workers
+
+    @property
+    def value(self) -> Fraction | None:
+        """The objective, where the judge found it true."""
+        return self.objective if self.kind == "schedule" else None
+
+    @property
+    def title(self) -> str:
+        """Which case it was, for people."""
+        return f"{self.instance} {self.solver} seed {self.seed}"
+
+    @property
+    def went_well(self) -> bool:
+        """Whether there is a schedule."""
+        return self.kind == "schedule"
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, in a few words."""
+        if self.went_well:
+            bound = "none" if self.lower_bound is None else f"{float(self.lower_bound):,.6g}"
+            seconds = self.wall_s if self.runtime_s is None else self.runtime_s
+            value = f"{float(self.objective):,.6g}" if self.objective is not None else "-"
+            return f"{self.status} {value}, bound {bound}, {seconds:.2f} s"
+        reasons = (*self.faults, self.error or "")
+        return f"{self.kind.replace('_', ' ')} ({reasons[0]})" if reasons[0] else self.kind
+
+
+def read_records(paths: Iterable[str | Path]) -> list[Record]:
+    """Read files of such records, in order; see `read_journal`."""
+    return read_journal(paths, Record)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One case of a campaign of solvers; `workers` are threads, `module` is its process."""
 
     member: Member
     solver: Solver
     seed: int
     workers: int
     limits: Limits
-    module: str = WORKER
+    module: str = _WORKER
 
     @property
     def key(self) -> Key:
         """What tells it from every other one, as in its record."""
-        return (
-            self.member.entry.sha256,
-            self.solver.name,
-            self.seed,
-            self.limits.time_s,
-            self.limits.memory_mb,
-            self.workers,
-        )
+        limits = self.limits.time_s, self.limits.memory_mb
+        return self.member.entry.sha256, self.solver.name, self.seed, *limits, self.workers
 
     def __str__(self) -> str:
         return f"{self.member.entry.name} {self.solver.name} seed {self.seed}"
@@ -74,17 +150,36 @@ class Trial:
 
     def record(self, outcome: Outcome) -> Record:
         """Return what is recorded of `outcome`, every statement judged here."""
-        told = _Told(outcome, self.limits)
+        end, error = outcome.said("end"), outcome.said("error")
+        told = [each for each in outcome.messages if each["event"] == "progress"]
+        offsets = next((each["offsets"] for each in reversed(told) if "offsets" in each), None)
+        kind, status = self._ending(outcome, offsets)
         faults: tuple[str, ...] = ()
         stated: Schedule | None = None
-        if told.kind in ("schedule", "no_schedule"):
+        if kind in ("schedule", "no_schedule"):
+            last = told[-1] if told else {}
+            claim = {
+                "format": SCHEDULE_FORMAT,
+                "instance": self.member.instance.name,
+                "offsets": offsets if kind == "schedule" else {},
+                "stretch": {},
+                "status": status,
+                "objectives": {"contention": last.get("incumbent")} if kind == "schedule" else {},
+                "lower_bound": last.get("bound"),
+                "solver": self.solver.name,
+                "seed": self.seed,
+                "runtime_s": end.get("runtime_s") or 0.0,
+            }
             try:
-                stated = self._stated(told)
+                stated = Schedule.from_dict(claim)
                 faults = tuple(str(fault) for fault in check(self.member.instance, stated))
-            except InputError as error:
-                faults = (str(error),)
+            except InputError as refusal:
+                faults = (str(refusal),)
+        notes = list(end.get("notes", ()))
+        if end and outcome.status != 0:
+            notes.append(f"after its result: {outcome.how_it_ended(self.limits)}")
         return Record(
-            kind="invalid" if faults else told.kind,
+            kind="invalid" if faults else kind,
             suite=self.member.suite,
             split=self.member.entry.split,
             instance=self.member.entry.name,
@@ -94,37 +189,34 @@ class Trial:
             time_limit_s=self.limits.time_s,
             memory_limit_mb=self.limits.memory_mb,
             workers=self.workers,
-            status=told.status,
+            status=status,
             objective=stated.objectives.get("contention") if stated else None,
             lower_bound=stated.lower_bound if stated else None,
-            stop=told.stop,
-            runtime_s=told.runtime_s,
-            build_s=told.build_s,
-            trajectory=told.trajectory,
+            stop=end.get("stop") if end or outcome.ending == "ended" else "killed",
+            runtime_s=end.get("runtime_s"),
+            build_s=end.get("build_s"),
+            trajectory=tuple(
+                (each["elapsed_s"], each["incumbent"], each["bound"], each["source"])
+                for each in told
+            ),
             offsets=stated.offsets if stated and stated.offsets else None,
-            notes=told.notes,
-            error=told.error,
+            notes=tuple(notes),
+            error=None if end else error.get("text") or outcome.how_it_ended(self.limits),
             faults=faults,
             **outcome.circumstances,
         )
 
-    def _stated(self, told: _Told) -> Schedule:
-        """Return what the solver claims in the form that the judge reads."""
-        found = told.kind == "schedule"
-        return Schedule.from_dict(
-            {
-                "format": SCHEDULE_FORMAT,
-                "instance": self.member.instance.name,
-                "offsets": told.offsets if found else {},
-                "stretch": {},
-                "status": told.status,
-                "objectives": {"contention": told.incumbent} if found else {},
-                "lower_bound": told.bound,
-                "solver": self.solver.name,
-                "seed": self.seed,
-                "runtime_s": told.runtime_s or 0.0,
-            }
-        )
+    def _ending(self, outcome: Outcome, offsets: object) -> tuple[Kind, Any]:
+        """Return what became of it, and the status that the solver stated or left behind."""
+        end = outcome.said("end")
+        if end:
+            return _KINDS[end["status"]], end["status"]
+        if outcome.ending == "time":
+            status = "unknown" if offsets is None else "feasible"
+            return _KINDS[status], status
+        if outcome.ending == "memory":
+            return "out_of_memory", None
+        return outcome.said("error").get("kind", "crash"), None
 
 
 def plan(
@@ -134,7 +226,7 @@ def plan(
     seeds: int,
     limits: Callable[[Member], Limits],
     workers: int,
-    module: str = WORKER,
+    module: str = _WORKER,
 ) -> list[Trial]:
     """Return the trials of a campaign, each one once.
 
@@ -149,48 +241,3 @@ def plan(
         if solver.seeded or seed == 0
     )
     return list({trial.key: trial for trial in trials}.values())
-
-
-class _Told:
-    """What a task said, put together, and what follows from how it ended."""
-
-    def __init__(self, outcome: Outcome, limits: Limits) -> None:
-        progress = [told for told in outcome.messages if told["event"] == "progress"]
-        last: dict[str, Any] = progress[-1] if progress else {}
-        self.trajectory = tuple(
-            (told["elapsed_s"], told["incumbent"], told["bound"], told["source"])
-            for told in progress
-        )
-        self.incumbent: str | None = last.get("incumbent")
-        self.bound: str | None = last.get("bound")
-        self.offsets = next(
-            (told["offsets"] for told in reversed(progress) if "offsets" in told), None
-        )
-        end = outcome.said("end")
-        self.runtime_s: float | None = end.get("runtime_s")
-        self.build_s: float | None = end.get("build_s")
-        self.stop: str | None = end.get("stop")
-        self.notes: tuple[str, ...] = tuple(end.get("notes", ()))
-        self.error: str | None = None
-        self.status: Any = None
-        self.kind: Kind
-        if end:
-            self.status = end["status"]
-            self.kind = _KINDS[self.status]
-            if outcome.status != 0:
-                self.notes += (f"after its result: {outcome.how_it_ended(limits)}",)
-        else:
-            self._cut_short(outcome, limits)
-
-    def _cut_short(self, outcome: Outcome, limits: Limits) -> None:
-        error = outcome.said("error")
-        self.error = error.get("text") or outcome.how_it_ended(limits)
-        if outcome.ending != "ended":
-            self.stop = "killed"
-        if outcome.ending == "time":
-            self.status = "unknown" if self.offsets is None else "feasible"
-            self.kind = _KINDS[self.status]
-        elif outcome.ending == "memory":
-            self.kind = "out_of_memory"
-        else:
-            self.kind = error.get("kind", "crash")

@@ -1,4 +1,4 @@
-"""The processes in which cases run: ``python -m metronome_opt.bench.worker``.
+"""The processes in which cases run: ``python -m metronome_opt.bench.worker solver|simulation``.
 
 Each line of standard input names a folder with a case, as JSON. A child is forked for it; when that
 has ended, its exit status is a line of standard output. The child reads what to do and says what
@@ -7,10 +7,10 @@ better bound, and how it ended. What was said stays when it is killed. Both end 
 input does, so that they do not outlive whoever started them.
 
 The clock of a case starts when everything that happens once per process is behind it: kernels are
-loaded before the fork, back ends by solving two jobs with the same solver. What a solver does in
-every run, starting HiGHS as a program, say, counts. The solver is called with a `Search` as
-`solve` does it, but a schedule is only what the solver itself offered, never the unshifted one
-that `solve` falls back to.
+loaded before the fork, back ends by solving two jobs with the same solver, policies by simulating
+two jobs. What a solver does in every run, starting HiGHS as a program, say, counts. The solver is
+called with a `Search` as `solve` does it, but a schedule is only what the solver itself offered,
+never the unshifted one that `solve` falls back to.
 """
 
 from __future__ import annotations
@@ -21,22 +21,44 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
 
-from metronome_opt.bench.process import MESSAGES_FILE, TASK_FILE
-from metronome_opt.bench.server import MARK, OUTPUT_FILE
-from metronome_opt.errors import SolverError
+from metronome_opt.bench.process import MARK, MESSAGES_FILE, OUTPUT_FILE, TASK_FILE
+from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Event
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _WARM_UP_S = 1.0
 _LONGEST = 500  # characters of an error
+_WARM: dict[str, Any] = {
+    "format": "metronome-scenario/1",
+    "name": "warm",
+    "slot_ms": 5,
+    "hyperperiod_ms": 1500,
+    "cluster": {
+        "topology": "leaf-spine",
+        "nodes": 4,
+        "gpus": 1,
+        "nic_gbps": 50,
+        "racks": 2,
+        "oversubscription": 2,
+        "gpu": {"name": "any", "sustained_tflops": {"value": 20, "assumed": "nobody looks at it"}},
+    },
+    "jobs": [
+        {"name": name, "model": "VGG19", "batch": 64, "workers": 2, "iterations": 3}
+        for name in ("a", "b")
+    ],
+}
 
 
 class Tell(Protocol):
@@ -46,7 +68,10 @@ class Tell(Protocol):
         """Say that `event` happened."""
 
 
-def serve(run: Callable[[dict[str, Any], Tell], None], load: Callable[[], object]) -> int:
+Run = Callable[[dict[str, Any], Tell], None]
+
+
+def serve(run: Run, load: Callable[[], object]) -> int:
     """Run tasks, each in a child, until standard input ends; return the exit status.
 
     Parameters
@@ -73,7 +98,7 @@ def serve(run: Callable[[dict[str, Any], Tell], None], load: Callable[[], object
     return 0
 
 
-def _run_task(folder: Path, run: Callable[[dict[str, Any], Tell], None]) -> int:
+def _run_task(folder: Path, run: Run) -> int:
     """Run the task of a folder, in the child; return its exit status."""
     _move_to(folder)
     document = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
@@ -106,16 +131,24 @@ def _move_to(folder: Path) -> None:
             os.dup2(output.fileno(), printing.fileno())
 
 
-def run_solver(document: dict[str, Any], tell: Tell) -> None:
-    """Run a solver on an instance and say what it finds.
+def _end_with_parent() -> None:
+    """End, with all that was started from here, when standard input ends."""
 
-    Parameters
-    ----------
-    document
-        ``instance``, ``solver``, ``time_limit_s``, ``seed``, ``workers``.
-    tell
-        Told of ``ready``, ``progress`` and ``end``.
-    """
+    def watch() -> None:
+        while os.read(0, 1):
+            pass
+        for child in psutil.Process().children(recursive=True):
+            child.kill()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+# ------------------------------------------------------------------ solvers
+
+
+def _run_solver(document: dict[str, Any], tell: Tell) -> None:
+    """Run a solver on an instance and say what it finds."""
     from metronome_opt.solvers.registry import find_solver
     from metronome_opt.solvers.search import Search
 
@@ -178,25 +211,65 @@ def _warm_up(solver: str, workers: int) -> None:
     solve(instance, solver, time_limit=_WARM_UP_S, workers=workers)
 
 
-def _end_with_parent() -> None:
-    """End, with all that was started from here, when standard input ends."""
-
-    def watch() -> None:
-        while os.read(0, 1):
-            pass
-        for child in psutil.Process().children(recursive=True):
-            child.kill()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _load() -> None:
+def _load_kernels() -> None:
     """Compile or load all kernels."""
     from metronome_opt.kernels.__main__ import main as load_kernels
 
     load_kernels()
 
 
+# ------------------------------------------------------------------ simulations
+
+
+def _run_simulation(document: dict[str, Any], tell: Tell) -> None:
+    """Simulate a scenario and say what it brings, or that it is refused."""
+    from metronome_opt.scenario import Scenario
+    from metronome_opt.simulate import Conditions, simulate
+
+    try:
+        scenario = Scenario.from_dict(document["scenario"])
+        conditions = Conditions.model_validate(document["conditions"])
+        policy = document["policy"]
+        simulate(Scenario.from_dict(_WARM), policy, conditions=conditions)
+        tell("ready")
+        begin = time.perf_counter()
+        seed, sample_s = document["seed"], document["sample_s"]
+        run = simulate(scenario, policy, seed=seed, conditions=conditions, sample_s=sample_s)
+    except InputError as error:
+        tell("error", kind="refused", text=str(error))
+        return
+    tell(
+        "end",
+        runtime_s=round(time.perf_counter() - begin, 6),
+        jobs=columns_of(run.jobs),
+        links=columns_of(run.links),
+        samples=columns_of(run.samples),
+        makespan_s=float(run.makespan_s),
+        events=int(run.events),
+        notes=run.notes,
+    )
+
+
+def _load_policies() -> None:
+    """Import everything, and compile or load what most policies need."""
+    from metronome_opt.scenario import Scenario
+    from metronome_opt.simulate import simulate
+
+    for policy in ("metronome", "cassini"):
+        simulate(Scenario.from_dict(_WARM), policy)
+
+
+def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return a table as a list for each column, None for what is not known."""
+    return {
+        str(name): [None if value != value else value for value in column.tolist()]
+        for name, column in frame.items()
+    }
+
+
 if __name__ == "__main__":
-    sys.exit(serve(run_solver, _load))
+    _WORKERS = {
+        "solver": (_run_solver, _load_kernels),
+        "simulation": (_run_simulation, _load_policies),
+    }
+    sys.exit(serve(*_WORKERS[sys.argv[1]]))

@@ -110,8 +110,7 @@ def run(
     """
     from metronome_opt.bench.campaign import dask_pool, local_pool, missing, run_campaign
     from metronome_opt.bench.process import Limits
-    from metronome_opt.bench.records import Record
-    from metronome_opt.bench.trials import plan
+    from metronome_opt.bench.trials import Record, plan
     from metronome_opt.cli.progress import watching
     from metronome_opt.journal import Journal
 
@@ -172,8 +171,8 @@ def report(
     ] = None,
 ) -> int:
     """Write tables and figures about campaigns to a folder."""
-    from metronome_opt.bench.records import read_records
     from metronome_opt.bench.report import write_report
+    from metronome_opt.bench.trials import read_records
 
     write_report(read_records(files), output, baseline=baseline, best_known=best_known)
     typer.echo(f"wrote {output}")

@@ -20,8 +20,8 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from metronome_opt.bench.records import Record
     from metronome_opt.bench.simulations import SimulationRecord
+    from metronome_opt.bench.trials import Record
     from metronome_opt.result import Event
 
 

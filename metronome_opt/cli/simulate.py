@@ -89,7 +89,9 @@ def simulate(
     --resume writes the tables and the report anew.
     """
     from metronome_opt.bench.process import Limits
-    from metronome_opt.bench.simulation_plan import (
+    from metronome_opt.bench.simulations import (
+        FILE,
+        SimulationRecord,
         check_own,
         check_scenarios,
         choose_cells,
@@ -98,7 +100,6 @@ def simulate(
         read_value,
         to_run,
     )
-    from metronome_opt.bench.simulations import FILE, SimulationRecord
     from metronome_opt.documents import make_folder
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import find_study
@@ -199,8 +200,8 @@ def _write(
     study: Study, records: Sequence[SimulationRecord], output: Path, *, timeline: bool
 ) -> list[Path]:
     """Write tables and report if there is anything to tell; return what there is to read."""
-    from metronome_opt.bench.simulation_report import write_simulation_report
     from metronome_opt.bench.studies import write_tables
+    from metronome_opt.bench.study_report import write_simulation_report
     from metronome_opt.bench.timeline import draw_link
 
     if not any(record.went_well for record in records):
@@ -219,7 +220,7 @@ def _write(
 def _print_table(
     study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]
 ) -> None:
-    from metronome_opt.bench.simulation_report import SHOWN, summarise
+    from metronome_opt.bench.study_report import SHOWN, summarise
     from metronome_opt.report.tables import plain_table, terminal
 
     kinds = Counter(record.kind.replace("_", " ") for record in records)
@@ -237,7 +238,7 @@ def _print_table(
 
 
 def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]) -> None:
-    from metronome_opt.bench.simulation_report import summarise
+    from metronome_opt.bench.study_report import summarise
 
     document = {
         "study": study.name,

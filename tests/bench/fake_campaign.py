@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from metronome_opt.bench.campaign import local_pool, missing, run_campaign
-from metronome_opt.bench.records import Record
+from metronome_opt.bench.trials import Record
 from metronome_opt.journal import Journal
 from tests.bench.examples import Memory, trials
 

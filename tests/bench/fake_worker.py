@@ -1,7 +1,8 @@
-"""A worker whose solvers misbehave, each in its own way."""
+"""A worker that neither solves nor simulates; what it does instead is the name of its solver."""
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -11,31 +12,44 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from metronome_opt.bench.worker import Tell, serve
-
-Offsets = dict[str, int]
+from metronome_opt.bench.worker import Tell, columns_of, serve
 
 # The instance of tests.builders.two_jobs: 0 and 8 do not overlap, 0 and 0 do.
 APART, TOGETHER = {"a": 0, "b": 8}, {"a": 0, "b": 0}
 
+# Offsets, value and bound that solvers state one after the other, and their status at the end.
+Statement = tuple[dict[str, int] | None, str | None, str | None]
+STATED: dict[str, tuple[list[Statement], str]] = {
+    "well": ([(TOGETHER, "6000", None), (APART, "0", "0")], "optimal"),
+    "overlap_denied": ([(TOGETHER, "0", "0")], "optimal"),
+    "offset_outside": ([({"a": 0, "b": 28}, "0", "0")], "optimal"),
+    "offset_negative": ([({"a": 0, "b": -12}, "0", "0")], "optimal"),
+    "job_forgotten": ([({"a": 0}, "0", "0")], "optimal"),
+    "bound_above_value": ([(APART, "0", "1/3")], "feasible"),
+    "bound_without_schedule": ([(None, None, "6001")], "unknown"),
+    "proof_denied": ([(TOGETHER, "6000", "1")], "optimal"),
+    "infeasible": ([], "infeasible"),
+    "nothing": ([], "unknown"),
+}
 
-def found(tell: Tell, offsets: Offsets, value: str, bound: str | None = None) -> None:
-    tell("progress", elapsed_s=0.1, incumbent=value, bound=bound, source="fake", offsets=offsets)
 
-
-def end(tell: Tell, status: str = "feasible") -> None:
+def state(name: str, tell: Tell) -> None:
+    statements, status = STATED[name]
+    for offsets, value, bound in statements:
+        progress(tell, offsets, value, bound)
     tell("end", status=status, stop="finished", runtime_s=0.2, build_s=0.0, notes=["fake"])
 
 
-def well(tell: Tell) -> None:
-    found(tell, TOGETHER, "6000")
-    found(tell, APART, "0", "0")
-    end(tell, "optimal")
+def progress(
+    tell: Tell, offsets: dict[str, int] | None, value: str | None, bound: str | None = None
+) -> None:
+    more = {} if offsets is None else {"offsets": offsets}
+    tell("progress", elapsed_s=0.1, incumbent=value, bound=bound, source="fake", **more)
 
 
 def slow(tell: Tell) -> None:
     time.sleep(0.3)
-    well(tell)
+    state("well", tell)
 
 
 def abort(_: Tell) -> NoReturn:
@@ -44,12 +58,12 @@ def abort(_: Tell) -> NoReturn:
 
 
 def abort_after_schedule(tell: Tell) -> NoReturn:
-    found(tell, TOGETHER, "6000")
+    progress(tell, TOGETHER, "6000")
     os.abort()
 
 
 def abort_after_end(tell: Tell) -> NoReturn:
-    well(tell)
+    state("well", tell)
     os.abort()
 
 
@@ -83,7 +97,7 @@ def hang(_: Tell) -> NoReturn:
 
 
 def hang_after_schedule(tell: Tell) -> NoReturn:
-    found(tell, TOGETHER, "6000", "0")
+    progress(tell, TOGETHER, "6000", "0")
     hang(tell)
 
 
@@ -104,66 +118,50 @@ def say_where(tell: Tell) -> None:
     tell("where", parent=os.getppid(), folder=str(Path.cwd()), temporary=tempfile.gettempdir())
 
 
-def overlap_denied(tell: Tell) -> None:
-    found(tell, TOGETHER, "0", "0")
-    end(tell, "optimal")
-
-
-def offset_outside(tell: Tell) -> None:
-    found(tell, {"a": 0, "b": 28}, "0", "0")
-    end(tell, "optimal")
-
-
-def offset_negative(tell: Tell) -> None:
-    found(tell, {"a": 0, "b": -12}, "0", "0")
-    end(tell, "optimal")
-
-
-def job_forgotten(tell: Tell) -> None:
-    found(tell, {"a": 0}, "0", "0")
-    end(tell, "optimal")
-
-
-def bound_above_value(tell: Tell) -> None:
-    found(tell, APART, "0", "1/3")
-    end(tell)
-
-
-def bound_without_schedule(tell: Tell) -> None:
-    tell("progress", elapsed_s=0.1, incumbent=None, bound="6001", source="fake")
-    end(tell, "unknown")
-
-
-def proof_denied(tell: Tell) -> None:
-    found(tell, TOGETHER, "6000", "1")
-    end(tell, "optimal")
-
-
-def infeasible(tell: Tell) -> None:
-    end(tell, "infeasible")
-
-
-def nothing(tell: Tell) -> None:
-    end(tell, "unknown")
+def refuse(tell: Tell) -> None:
+    tell("error", kind="refused", text="jobs[0].batch: is not to be had")
 
 
 FAKES: dict[str, Callable[[Tell], None]] = {
     each.__name__: each
     for each in (
-        *(well, slow, abort, abort_after_schedule, abort_after_end, fail, leave),
+        *(slow, abort, abort_after_schedule, abort_after_end, fail, leave, refuse),
         *(eat, eat_in_child, fail_to_allocate, hang, hang_after_schedule, hang_in_child),
         *(fork_and_abort, say_where),
-        *(overlap_denied, offset_outside, offset_negative, job_forgotten),
-        *(bound_above_value, bound_without_schedule, proof_denied, infeasible, nothing),
     )
 }
 
 
+def simulated(document: dict[str, Any], tell: Tell) -> None:
+    """Tell of the jobs of the scenario; how long they took depends on the seed."""
+    import pandas as pd
+
+    names = [job["name"] for job in document["scenario"]["jobs"]]
+    times = [document["seed"] + 1 / 3] * len(names)
+    jobs = pd.DataFrame({"job": names, "completion_s": times, "score": math.nan, "finished": True})
+    tell(
+        "end",
+        runtime_s=0.25,
+        jobs=columns_of(jobs),
+        links=columns_of(pd.DataFrame({"link": ["l"], "carried_gbit": [0.1]})),
+        samples={},
+        makespan_s=max(times),
+        events=7,
+        notes=["fake"],
+    )
+
+
 def run(document: dict[str, Any], tell: Tell) -> None:
-    if document["solver"] == "never_ready":
+    name = document["policy" if "policy" in document else "solver"]
+    if name == "never_ready":
         hang(tell)
     tell("ready")
-    FAKES[document["solver"]](tell)
+    if name == "simulated":
+        simulated(document, tell)
+    elif name in STATED:
+        state(name, tell)
+    else:
+        FAKES[name](tell)
 
 
 if __name__ == "__main__":

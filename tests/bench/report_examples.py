@@ -6,11 +6,8 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
-import pandas as pd
-
-from metronome_opt.bench.cases import gather, measure
-from metronome_opt.bench.records import Record
-from metronome_opt.bench.sections import Section, whole
+from metronome_opt.bench.cases import Section, measure, whole
+from metronome_opt.bench.trials import Record
 
 MACHINE = {"processor": "a chip", "cores": 2, "memory_mb": 8000, "system": "Linux"}
 
@@ -62,11 +59,13 @@ def moments(*steps: tuple[float, object]) -> tuple[tuple[float, Fraction, None, 
     return tuple((elapsed, Fraction(str(value)), None, "") for elapsed, value in steps)
 
 
-def cases_of(*records: Record) -> pd.DataFrame:
-    """Return the cases of records, measured against the best of them."""
-    return measure(records, gather(records))
-
-
 def section_of(*records: Record) -> Section:
     """Return one section of all records."""
-    return whole(cases_of(*records))
+    return whole(measure(records))
+
+
+def rows(text: str, caption: str) -> dict[str, list[str]]:
+    """Return the cells of the table below a caption by the first of each row, its head too."""
+    lines = text.split(f"\n{caption}:\n\n")[1].split("\n\n")[0].strip().splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return {"": cells[0], **{row[0]: row[1:] for row in cells[2:]}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,12 @@ import psutil
 import pytest
 
 from metronome_opt.bench.campaign import Pool, local_pool
-from metronome_opt.bench.process import Limits
-from metronome_opt.bench.records import Record, read_records
-from metronome_opt.bench.server import MARK
-from metronome_opt.instance import read_instance
-from metronome_opt.verify import evaluate
+from metronome_opt.bench.process import MARK, Limits
+from metronome_opt.bench.trials import Record, read_records
+from metronome_opt.errors import InputError
+from metronome_opt.journal import Journal, dump_line
 from tests.bench.examples import LIMITS, campaign, trials, write_suite
+from tests.bench.report_examples import moments, record
 from tests.builders import two_jobs
 
 # What becomes of each fake solver; the third column is in the error, a fault or a note.
@@ -164,19 +166,6 @@ def test_a_lost_case_is_not_recorded_and_the_others_go_on(suite: Path, tmp_path:
     assert str(error) == "the worker died"
 
 
-@pytest.mark.slow
-def test_a_real_solver_is_recorded_as_the_judge_sees_it(suite: Path, tmp_path: Path) -> None:
-    (trial,) = trials(suite, "greedy", limits=Limits(time_s=5))
-    real = type(trial)(trial.member, trial.solver, 0, 1, trial.limits)
-    (record,) = campaign([real], tmp_path / "r", kind=Record).records
-    assert record.offsets is not None
-    instance = read_instance(suite / "two-jobs.json")
-    assert record.value == evaluate(instance, record.offsets).contention == 0
-    assert record.status == "optimal"
-    assert record.runtime_s is not None
-    assert record.runtime_s < record.wall_s
-
-
 def processes(scratch: Path) -> list[int]:
     """Return what tasks that work in `scratch` started and what is still there."""
     found = []
@@ -196,10 +185,6 @@ def wait_until(condition: Any, patience_s: float = 60) -> None:
         time.sleep(0.05)
 
 
-def test_a_campaign_goes_on_whatever_happens(outcomes: dict[str, Record]) -> None:
-    assert set(outcomes) == set(ENDINGS)
-
-
 def test_leaving_a_pool_kills_what_runs(suite: Path, scratch: Path) -> None:
     (trial,) = trials(suite, "hang", limits=Limits(time_s=600))
     with local_pool() as pool:
@@ -207,3 +192,54 @@ def test_leaving_a_pool_kills_what_runs(suite: Path, scratch: Path) -> None:
         wait_until(lambda: future.running() and bool(processes(scratch)))
     assert future.result().ending == "stopped"
     assert processes(scratch) == []
+
+
+# ------------------------------------------------------------------ records
+
+RECORD = record(
+    "two-jobs", "auto", "199/5", lower_bound="1/3", trajectory=moments((0.5, 40), (1.5, "199/5"))
+)
+
+
+def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(dump_line(RECORD), encoding="utf-8")
+    assert read_records([path, path]) == [RECORD, RECORD]
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document["format"] == "metronome-record/1"
+    assert document["objective"] == "199/5"
+    assert document["trajectory"][0] == [0.5, "40", None, ""]
+
+
+def test_the_key_tells_cases_apart() -> None:
+    changes: dict[str, Any] = {
+        "instance_sha256": "cd" * 32,
+        "solver": "greedy",
+        "seed": 1,
+        "time_limit_s": 11.0,
+        "memory_limit_mb": None,
+        "workers": 1,
+    }
+    others = [replace(RECORD, **{name: value}) for name, value in changes.items()]
+    assert len({each.key for each in (RECORD, *others)}) == 7
+    assert replace(RECORD, kind="crash", commit=None, wall_s=1.0).key == RECORD.key
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "document: Invalid JSON"),
+        ('{"format":"metronome-record/2"}', "format: "),
+        (dump_line(RECORD)[:-1].replace('"seed":0', '"seed":-1'), "seed: must be at least 0"),
+        (dump_line(RECORD)[:-1].replace("199/5", "39.8"), "objective: must be an exact number"),
+        (dump_line(RECORD)[:-1].replace('"schedule"', '"success"'), "kind: must be 'schedule'"),
+        ("", "document: Invalid JSON"),
+    ],
+)
+def test_any_other_line_that_is_no_record_is_named(line: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(dump_line(RECORD) + line + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=rf"r\.jsonl: line 2: {message}"):
+        read_records([path])
+    with pytest.raises(InputError, match="line 2"):
+        Journal(path, Record, resume=True)

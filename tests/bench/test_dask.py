@@ -17,7 +17,7 @@ from metronome_opt.__main__ import main
 from metronome_opt.bench import campaign as campaigns
 from metronome_opt.bench.campaign import dask_pool
 from metronome_opt.bench.process import Limits
-from metronome_opt.bench.records import Record, read_records
+from metronome_opt.bench.trials import Record, read_records
 from metronome_opt.errors import InputError, MissingBackendError
 from tests.bench.examples import campaign, trials, write_suite
 from tests.bench.test_campaign import processes, wait_until

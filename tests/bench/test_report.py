@@ -10,27 +10,17 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.lines import Line2D
 
-from metronome_opt.bench.cases import gather
 from metronome_opt.bench.figures import plot_cactus, plot_profile, strokes
-from metronome_opt.bench.records import Record
-from metronome_opt.bench.report import section_items, write_report
-from metronome_opt.bench.sections import sections_of
-from metronome_opt.bench.tables import (
-    Drawing,
-    Item,
-    Table,
-    exact,
-    three_digits,
-    to_latex,
-    to_markdown,
-)
+from metronome_opt.bench.pages import exact, three_digits, to_latex, to_markdown
+from metronome_opt.bench.report import write_report
+from metronome_opt.bench.trials import Record
 from metronome_opt.errors import InputError
-from metronome_opt.plot import save_figure
 from metronome_opt.plot.picture import Picture
-from tests.bench.report_examples import cases_of, moments, record, section_of
+from tests.bench.report_examples import moments, record, rows, section_of
 
 # Two instances, of best values 0 and 100. The penalised times of `auto` are 1 and 1 s on the first,
 # 3 and 20 s on the second; both others never prove anything and count 20 s each time.
@@ -65,13 +55,6 @@ def text(folder: Path) -> str:
     return (folder / "report.md").read_text(encoding="utf-8")
 
 
-def rows(text: str, caption: str) -> list[list[str]]:
-    """Return the cells of the table below a caption, its head first."""
-    lines = text.split(f"{caption}:\n\n")[1].split("\n\n")[0].strip().splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    return [cells[0], *cells[2:]]
-
-
 def flat(text: str) -> str:
     """Return text in one line."""
     return " ".join(text.split())
@@ -80,62 +63,53 @@ def flat(text: str) -> str:
 # ------------------------------------------------------------------ the numbers
 
 
-def test_outcomes(text: str) -> None:
-    head, *body = rows(text, "paper, 10 s: how the cases ended")
-    assert head == [
-        *("solver", "instances", "cases", "optimal", "feasible", "no schedule", "infeasible"),
-        *("out of memory", "crash", "invalid"),
-    ]
-    assert body == [
-        ["auto", "2", "4", "3", "1", "0", "0", "0", "0", "0"],
-        ["cpsat-textbook", "2", "2", "0", "1", "0", "0", "0", "1", "0"],
-        ["greedy", "2", "2", "0", "2", "0", "0", "0", "0", "0"],
-    ]
-
-
-def test_times(text: str) -> None:
-    head, *body = rows(text, "paper, 10 s: time to a proof of optimality, failures included")
-    assert head[-1] == "times faster than cpsat-textbook"
+TABLES = {
+    "how the cases ended": {
+        "": [
+            *("solver", "instances", "cases", "optimal", "feasible", "no schedule", "infeasible"),
+            *("out of memory", "crash", "invalid"),
+        ],
+        "auto": ["2", "4", "3", "1", "0", "0", "0", "0", "0"],
+        "cpsat-textbook": ["2", "2", "0", "1", "0", "0", "0", "1", "0"],
+        "greedy": ["2", "2", "0", "2", "0", "0", "0", "0", "0"],
+    },
     # sqrt(2 sqrt(4 * 21)) - 1 = 3.281; sqrt(11 sqrt(13 * 30)) - 10 = 4.739; (1 + 11.5) / 2;
     # 20 / 3.281 = 6.095
-    assert body == [
-        ["auto", "75.00 %", "3.28", "4.74", "6.25", "6.09"],
-        ["cpsat-textbook", "0.00 %", "20.0", "20.0", "20.0", "1.00"],
-        ["greedy", "0.00 %", "20.0", "20.0", "20.0", "1.00"],
-    ]
-
-
-def test_quality(text: str) -> None:
-    _, *body = rows(
-        text, "paper, 10 s: gaps to the best known values and to the solvers' own bounds"
-    )
+    "time to a proof of optimality, failures included": {
+        "auto": ["75.00 %", "3.28", "4.74", "6.25", "6.09"],
+        "cpsat-textbook": ["0.00 %", "20.0", "20.0", "20.0", "1.00"],
+        "greedy": ["0.00 %", "20.0", "20.0", "20.0", "1.00"],
+    },
     # auto: primal gaps 0, 0; 0, 10/110, so (0 + 1/22) / 2. Integrals 0.05, 0.1;
     # (1 + 2/2) / 10, (2 + 8/11) / 10. Certified 0, 0; 0, 11/110.
     # greedy: gaps 1 and 20/120; integrals 1 and (2 + 8/6) / 10.
-    assert body == [
-        ["auto", "2.27 %", "9.09 %", "15.57 %", "2.50 %", "10.00 %"],
-        ["cpsat-textbook", "100.00 %", "100.00 %", "100.00 %", "100.00 %", "100.00 %"],
-        ["greedy", "58.33 %", "100.00 %", "66.67 %", "-", "-"],
-    ]
+    "gaps to the best known values and to the solvers' own bounds": {
+        "auto": ["2.27 %", "9.09 %", "15.57 %", "2.50 %", "10.00 %"],
+        "cpsat-textbook": ["100.00 %"] * 5,
+        "greedy": ["58.33 %", "100.00 %", "66.67 %", "-", "-"],
+    },
+    "better/equal/worse value of the row than of the column": {
+        "": ["solver", "auto", "cpsat-textbook", "greedy"],
+        "auto": ["-", "2/0/0", "2/0/0"],
+        "cpsat-textbook": ["0/0/2", "-", "0/1/1"],
+        "greedy": ["0/0/2", "1/1/0", "-"],
+    },
+    "best known values and bounds, and which solvers reach them": {
+        "": ["instance", "reached by", "proved by", "jobs", "value", "bound", "gap"],
+        "paper-a": ["auto", "auto", "2", "0", "0", "0.00 %"],
+        "paper-b": ["auto", "auto", "2", "100", "100", "0.00 %"],
+    },
+}
 
 
-def test_pairs(text: str) -> None:
-    caption = "paper, 10 s: better/equal/worse value of the row than of the column"
-    assert rows(text, caption) == [
-        ["solver", "auto", "cpsat-textbook", "greedy"],
-        ["auto", "-", "2/0/0", "2/0/0"],
-        ["cpsat-textbook", "0/0/2", "-", "0/1/1"],
-        ["greedy", "0/0/2", "1/1/0", "-"],
-    ]
-
-
-def test_instances(text: str) -> None:
-    caption = "paper, 10 s: best known values and bounds, and which solvers reach them"
-    assert rows(text, caption) == [
-        ["instance", "reached by", "proved by", "jobs", "value", "bound", "gap"],
-        ["paper-a", "auto", "auto", "2", "0", "0", "0.00 %"],
-        ["paper-b", "auto", "auto", "2", "100", "100", "0.00 %"],
-    ]
+@pytest.mark.parametrize("caption", TABLES)
+def test_numbers(caption: str, text: str) -> None:
+    found = rows(text, f"paper, 10 s: {caption}")
+    expected = TABLES[caption]
+    assert {name: found[name] for name in {"": found[""], **expected}} == {
+        "": found[""],
+        **expected,
+    }
 
 
 def test_checks_say_what_was_checked_and_what_was_not(text: str) -> None:
@@ -176,22 +150,6 @@ def test_every_figure_and_table_is_there(folder: Path, text: str) -> None:
     }
 
 
-def test_latex_of_a_small_table(folder: Path) -> None:
-    assert (folder / "tables" / "paper-10s-quality.tex").read_text() == (
-        "% paper, 10 s: gaps to the best known values and to the solvers' own bounds\n"
-        "\\begin{tabular}{@{}lrrrrr@{}}\n"
-        "  \\toprule\n"
-        "  solver & primal gap, mean & primal gap, worst & primal integral, mean & "
-        "certified gap, mean & certified gap, worst \\\\\n"
-        "  \\midrule\n"
-        "  auto & 2.27 \\% & 9.09 \\% & 15.57 \\% & 2.50 \\% & 10.00 \\% \\\\\n"
-        "  cpsat-textbook & 100.00 \\% & 100.00 \\% & 100.00 \\% & 100.00 \\% & 100.00 \\% \\\\\n"
-        "  greedy & 58.33 \\% & 100.00 \\% & 66.67 \\% & -- & -- \\\\\n"
-        "  \\bottomrule\n"
-        "\\end{tabular}\n"
-    )
-
-
 def test_csv_has_each_case_and_leaves_empty_what_is_not_known(folder: Path) -> None:
     text = (folder / "records.csv").read_text(encoding="utf-8")
     cases = list(csv.DictReader(io.StringIO(text)))
@@ -213,22 +171,12 @@ def test_csv_has_each_case_and_leaves_empty_what_is_not_known(folder: Path) -> N
 # ------------------------------------------------------------------ other campaigns
 
 
-def items(*records: Record, baseline: str | None = None) -> list[Item]:
-    looks = strokes([record.solver for record in records])
-    references = gather(records)
-    return [
-        item
-        for section in sections_of(cases_of(*records))
-        for item in section_items(section, references, baseline, looks)
-    ]
+def report(folder: Path, *records: Record, best_known: Path | None = None) -> str:
+    return write_report(records, folder, best_known=best_known).read_text(encoding="utf-8")
 
 
-def drawings(found: list[Item]) -> list[str]:
-    return [item.name for item in found if isinstance(item, Drawing)]
-
-
-def words(found: list[Item]) -> str:
-    return "\n".join(item for item in found if isinstance(item, str))
+def drawings(text: str) -> list[str]:
+    return re.findall(r"!\[.*\]\(figures/(.*)\.svg\)", text)
 
 
 @pytest.mark.parametrize("kind", ["no_schedule", "infeasible", "out_of_memory", "crash", "invalid"])
@@ -236,27 +184,22 @@ def test_a_campaign_of_failures(kind: str, tmp_path: Path) -> None:
     write_report([record("p", "auto", kind=kind, runtime_s=None)], tmp_path, baseline="auto")
     text = (tmp_path / "report.md").read_text()
     assert "No solver that ran on all instances solved one" in text
-    assert ["auto", "0.00 %", "20.0", "20.0", "20.0", "1.00"] in rows(
-        text, "paper, 10 s: time to a proof of optimality, failures included"
-    )
-    assert ["auto", "100.00 %", "100.00 %", "100.00 %", "-", "-"] in rows(
-        text, "paper, 10 s: gaps to the best known values and to the solvers' own bounds"
-    )
-    assert ["p", "-", "-", "-", "-", "-", "-"] in rows(
-        text, "paper, 10 s: best known values and bounds, and which solvers reach them"
-    )
+    _, times, gaps, _, instances = (f"paper, 10 s: {caption}" for caption in TABLES)
+    assert rows(text, times)["auto"] == ["0.00 %", "20.0", "20.0", "20.0", "1.00"]
+    assert rows(text, gaps)["auto"] == ["100.00 %", "100.00 %", "100.00 %", "-", "-"]
+    assert rows(text, instances)["p"] == ["-"] * 6
 
 
-def test_a_solver_that_did_not_run_everywhere_is_marked_and_not_drawn() -> None:
-    found = items(
+def test_a_solver_that_did_not_run_everywhere_is_marked_and_not_drawn(tmp_path: Path) -> None:
+    text = report(
+        tmp_path,
         record("p", "a", 5, lower_bound=5, runtime_s=1.0),
         record("q", "a", 5, lower_bound=5, runtime_s=1.0),
         record("p", "b", 5, lower_bound=5, runtime_s=1.0),
     )
-    tables = [item for item in found if isinstance(item, Table)]
-    assert [row[0] for row in tables[0].rows] == ["a", "b *"]
-    assert drawings(found) == ["paper-10s-cactus"]
-    assert "did not run on all instances: b." in words(found)
+    assert list(rows(text, "paper, 10 s: how the cases ended")) == ["", "a", "b \\*"]
+    assert drawings(text) == ["paper-10s-cactus"]
+    assert "did not run on all instances: b." in text
 
 
 def test_figures_show_the_medians_over_seeds() -> None:
@@ -285,24 +228,20 @@ def test_figures_show_the_medians_over_seeds() -> None:
 
 
 def test_ten_seeds_are_drawn_even_if_no_run_reaches_the_target(tmp_path: Path) -> None:
-    found = items(
+    text = report(
+        tmp_path,
         *(record("p$x$", "a", 5 + seed, seed=seed, runtime_s=seed + 0.1) for seed in range(10)),
         *(record("p$x$", "never", 50, seed=seed) for seed in range(10)),
         *(record("p$x$", "few", 5, seed=seed) for seed in range(3)),
     )
-    assert drawings(found) == ["paper-10s-targets"]
-    (table,) = (item for item in found if isinstance(item, Table) and "targets" in item.name)
-    assert table.rows == [
-        ("p$x$", "a", "5.05", "10", "1", "-", "-"),
-        ("p$x$", "never", "5.05", "10", "0", "-", "-"),
-    ]
-    assert "not shown for solvers with fewer: few 3." in words(found)
-    (drawing,) = (item for item in found if isinstance(item, Drawing))
-    save_figure(drawing.figure, tmp_path / "a.svg")
-    assert "p$x$" in (tmp_path / "a.svg").read_text()
+    assert drawings(text) == ["paper-10s-targets"]
+    assert "| p\\$x\\$ | a | 5.05 | 10 | 1 | - | - |" in text
+    assert "| p\\$x\\$ | never | 5.05 | 10 | 0 | - | - |" in text
+    assert "not shown for solvers with fewer: few 3." in flat(text)
+    assert "p$x$" in (tmp_path / "figures" / "paper-10s-targets.svg").read_text()
 
 
-def test_growth_is_drawn_for_fabric_only() -> None:
+def test_growth_is_drawn_for_fabric_only(tmp_path: Path) -> None:
     def run(nodes: int, suite: str) -> Record:
         offsets = {str(job): 0 for job in range(nodes // 2)}
         return record(
@@ -316,15 +255,16 @@ def test_growth_is_drawn_for_fabric_only() -> None:
             instance_sha256=f"{suite}{nodes}",
         )
 
-    found = items(*(run(nodes, suite) for suite in ("fabric", "other") for nodes in (64, 128, 256)))
-    (table,) = (item for item in found if isinstance(item, Table) and "growth" in item.name)
-    assert table.rows == [("auto", "3", "0", "32 to 128", "1.00", "1.00 to 1.00")]
-    assert [name for name in drawings(found) if "growth" in name] == ["fabric-10s-growth"]
+    runs = (run(nodes, suite) for suite in ("fabric", "other") for nodes in (64, 128, 256))
+    text = report(tmp_path, *runs)
+    caption = "fabric, 10 s: growth of the time to a proof with the number of jobs"
+    assert rows(text, caption)["auto"] == ["3", "0", "32 to 128", "1.00", "1.00 to 1.00"]
+    assert [name for name in drawings(text) if "growth" in name] == ["fabric-10s-growth"]
 
 
 def checks(records: list[Record], folder: Path, best_known: Path | None = None) -> list[str]:
     """Return the violations that a report lists."""
-    text = write_report(records, folder, best_known=best_known).read_text()
+    text = report(folder, *records, best_known=best_known)
     lines = text.split("## Checks")[1].split("##")[0].splitlines()
     return [line.removeprefix("  - ") for line in lines if line.startswith("  - ")]
 
@@ -453,9 +393,18 @@ def test_exact_numbers() -> None:
 
 
 def test_names_do_not_break_tables() -> None:
-    table = Table("t", "a % of b", ("so|ver", "x_1"), (("<a> & *b*", "$5"), ("-", "-")))
+    table = pd.DataFrame({"x_1": ["$5", "-"]}, pd.Index(["<a> & *b*", "-"], name="so|ver"))
     assert to_markdown(table) == (
         "| so\\|ver | x\\_1 |\n| :--- | ---: |\n| \\<a> & \\*b\\* | \\$5 |\n| - | - |\n"
     )
-    assert "\\textless{}a\\textgreater{} \\& *b* & \\$5 \\\\" in to_latex(table)
-    assert "  so\\textbar{}ver & x\\_1 \\\\" in to_latex(table)
+    assert to_latex("a % of b", table).splitlines() == [
+        "% a % of b",
+        r"\begin{tabular}{@{}lr@{}}",
+        r"  \toprule",
+        r"  so\textbar{}ver & x\_1 \\",
+        r"  \midrule",
+        r"  \textless{}a\textgreater{} \& *b* & \$5 \\",
+        r"  -- & -- \\",
+        r"  \bottomrule",
+        r"\end{tabular}",
+    ]

@@ -9,10 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from metronome_opt.bench.simulation_worker import columns_of
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.tables import Drawing
-from metronome_opt.bench.timeline import draw_link
+from metronome_opt.bench.timeline import LinkPicture, draw_link
+from metronome_opt.bench.worker import columns_of
 from metronome_opt.simulate import Conditions, simulate
 from metronome_opt.simulate.study import Study
 from tests.bench.simulation_examples import simulation
@@ -62,18 +61,14 @@ def columns(table: pd.DataFrame) -> dict[str, tuple[Any, ...]]:
     return {name: tuple(values) for name, values in columns_of(table).items()}
 
 
-def drawn(example: Study, records: Sequence[SimulationRecord]) -> Drawing:
-    item = draw_link(example, records)
-    assert isinstance(item, Drawing)
-    return item
+def policies_of(drawn: LinkPicture) -> list[str]:
+    assert drawn.picture is not None
+    return [axes.get_title(loc="left") for axes in drawn.picture.axes]
 
 
-def policies_of(drawing: Drawing) -> list[str]:
-    return [axes.get_title(loc="left") for axes in drawing.figure.axes]
-
-
-def window_s(drawing: Drawing) -> tuple[float, float]:
-    begin, end = drawing.figure.axes[0].get_xlim()
+def window_s(drawn: LinkPicture) -> tuple[float, float]:
+    assert drawn.picture is not None
+    begin, end = drawn.picture.axes[0].get_xlim()
     return begin / 1000, end / 1000
 
 
@@ -87,9 +82,9 @@ def of_job(record: SimulationRecord, name: str, column: str) -> float:
 def test_the_most_contended_link_is_shown_side_by_side() -> None:
     """Three jobs cross node-01, two of them node-00 and one node-02."""
     example = study(job("a"), job("b"), job("c", ["node-01", "node-02"], batch=90))
-    drawing = drawn(example, [record(example, policy) for policy in BOTH])
+    drawing = draw_link(example, [record(example, policy) for policy in BOTH])
     assert policies_of(drawing) == list(BOTH)
-    assert drawing.caption == (
+    assert drawing.words == (
         "Link node-01 as it happened in example with seed 0; "
         "it is crossed by 3 jobs under default and 3 jobs under metronome."
     )
@@ -98,7 +93,7 @@ def test_the_most_contended_link_is_shown_side_by_side() -> None:
 def test_six_iterations_are_shown_of_when_most_jobs_are_there() -> None:
     example = study(job("a", iterations=400), job("b", iterations=400), job("c", arrival_s=30))
     records = [record(example, policy) for policy in BOTH]
-    begin, end = window_s(drawn(example, records))
+    begin, end = window_s(draw_link(example, records))
     for each in records:
         assert of_job(each, "c", "start_s") < begin < end < of_job(each, "c", "end_s")
     slowest = max(of_job(records[0], name, "iteration_mean_ms") for name in "abc") / 1000
@@ -107,7 +102,7 @@ def test_six_iterations_are_shown_of_when_most_jobs_are_there() -> None:
 
 def test_a_horizon_holds() -> None:
     example = study(job("a"), job("b"))
-    begin, end = window_s(drawn(example, [record(example, "default", horizon_s=0.5)]))
+    begin, end = window_s(draw_link(example, [record(example, "default", horizon_s=0.5)]))
     assert 0 <= begin < end <= 0.5
 
 
@@ -118,16 +113,16 @@ def test_the_first_seed_with_both_policies_is_shown() -> None:
         simulation("metronome", kind="crash"),
         *(record(example, policy, seed) for seed in (1, 2) for policy in BOTH),
     ]
-    drawing = drawn(example, records)
+    drawing = draw_link(example, records)
     assert policies_of(drawing) == list(BOTH)
-    assert "seed 1" in drawing.caption
+    assert "seed 1" in drawing.words
 
 
 def test_a_link_of_one_job_is_not_shown() -> None:
     example = study(job("a"))
-    words = draw_link(example, [record(example, "default", background=0.3)])
-    assert isinstance(words, str)
-    assert words.startswith("No link is shown as it happened: under default, no two jobs share ")
-    assert draw_link(example, [simulation("default", kind="crash")]) == (
-        "No link is shown as it happened: nothing was done.\n"
-    )
+    alone = draw_link(example, [record(example, "default", background=0.3)])
+    assert alone.picture is None
+    told = "No link is shown as it happened: "
+    assert alone.words.startswith(f"{told}under default, no two jobs share ")
+    crashed = draw_link(example, [simulation("default", kind="crash")])
+    assert crashed == LinkPicture(f"{told}nothing was done.")

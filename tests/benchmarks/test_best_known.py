@@ -23,8 +23,8 @@ from benchmarks.best_known import (
 from benchmarks.families import FAMILIES, Family
 from benchmarks.families.family import cases
 from benchmarks.stored import SUITES, write_suite
-from metronome_opt.bench.records import Record
 from metronome_opt.bench.suites import Suite, read_suite
+from metronome_opt.bench.trials import Record
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.journal import dump_line

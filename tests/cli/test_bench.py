@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.bench.records import read_records
 from metronome_opt.bench.suites import SUITES
+from metronome_opt.bench.trials import read_records
 from tests.bench.examples import write_suite
 from tests.builders import hard_instance, two_jobs
 from tests.running import wait_until

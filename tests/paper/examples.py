@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from metronome_opt.bench.records import Record
 from metronome_opt.bench.simulations import SimulationRecord
+from metronome_opt.bench.trials import Record
 from metronome_opt.journal import dump_line
 from metronome_opt.simulate.conditions import Conditions
 from paper.campaigns import COMPARED, LARGE, ON_LARGE

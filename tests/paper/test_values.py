@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.bench.records import Record
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.statistics import Interval
+from metronome_opt.bench.trials import Record
 from paper.campaigns import plan, steps
 from paper.measured import benchmark_numbers
 from paper.mixes import mix_numbers

@@ -1,84 +1,35 @@
-"""Tables, figures and numbers of a report, and how they are written.
+"""Reports: a template for jinja2 with the words, data frames as tables, figures, numbers as text.
 
-What is not known is a dash, never 0; only 0 is shown as 0. The words of a report are templates in
-``templates``, for jinja2.
+What is not known is a dash, never 0; only 0 is shown as 0.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count as count_from
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.plot.picture import save_figure
+from metronome_opt.plot.style import counted
 
 if TYPE_CHECKING:
     from metronome_opt.plot.picture import Picture
 
-R = TypeVar("R")
-C = TypeVar("C")
-
 MISSING = "-"
 
-
-@dataclass(frozen=True)
-class Table:
-    """A table of text.
-
-    Attributes
-    ----------
-    name
-        Of its file, without suffix.
-    caption
-        One sentence.
-    headings, rows
-        Cells of what is shown.
-    words
-        How many columns, from the left, are words; the others are numbers, set to the right.
-    """
-
-    name: str
-    caption: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: int = 1
-
-
-def cross_table(
-    name: str,
-    caption: str,
-    corner: str,
-    rows: Iterable[R],
-    columns: Iterable[C],
-    cell: Callable[[R, C], str],
-) -> Table:
-    """Return a table of a cell for each row and column, which are shown by their names."""
-    columns = list(columns)
-    body = [(str(row), *(cell(row, column) for column in columns)) for row in rows]
-    return Table(name, caption, (corner, *map(str, columns)), body)
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure, the name of its files without suffix, and what it shows in a sentence."""
-
-    name: str
-    caption: str
-    figure: Picture
-
-
-Item = str | Table | Drawing
+Columns = Mapping[str, tuple[str, Callable[[Any], str]]]
+"""Headings of the columns of a data frame that are shown, and how their values are written."""
 
 
 def write_pages(
     folder: str | Path,
     template: str,
-    chapters: Mapping[str, Sequence[Item]],
     *,
     suffixes: Sequence[str] = (".svg",),
     texts: Mapping[str, str],
@@ -87,14 +38,16 @@ def write_pages(
 ) -> Path:
     """Write ``report.md``, its figures and other files to a folder, and return where it is.
 
+    A template has ``table(name, caption, frame)`` and ``figure(name, caption, picture)``. The
+    levels of the index of a frame are words, set to the left; its columns are numbers, set to the
+    right; all of it is text.
+
     Parameters
     ----------
     folder
         Made if it does not exist; other files in it stay as they are.
     template
         Name of the file with the words.
-    chapters
-        Items by title, in order.
     suffixes
         Of the files of each figure.
     texts
@@ -111,6 +64,18 @@ def write_pages(
     """
     import jinja2
 
+    tables: dict[str, str] = {}
+    figures: dict[str, Picture] = {}
+
+    def table(name: str, caption: str, frame: pd.DataFrame) -> str:
+        tables[name] = to_latex(caption, frame)
+        return f"{_markdown_text(caption)}:\n\n{to_markdown(frame)}"
+
+    def figure(name: str, caption: str, picture: Picture) -> str:
+        figures[name] = picture
+        text = _markdown_text(caption)
+        return f"![{text}](figures/{name}.svg)\n\n{text}\n"
+
     environment = jinja2.Environment(  # noqa: S701 (Markdown, escaped by a filter of ours)
         loader=jinja2.PackageLoader("metronome_opt.bench"),
         undefined=jinja2.StrictUndefined,
@@ -118,24 +83,46 @@ def write_pages(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(text=markdown_text, item=_markdown, count=count)
-    report = environment.get_template(template).render(chapters=chapters, **context)
+    environment.filters.update(
+        text=_markdown_text, listed=_listed, count=count, counted=counted, exact=exact
+    )
+    environment.globals.update(table=table, figure=figure)
+    report = environment.get_template(template).render(**context)
     folder = Path(folder)
     for each in (folder, folder / "figures", *([folder / "tables"] if latex else [])):
         make_folder(each)
-    for item in (item for items in chapters.values() for item in items):
-        if isinstance(item, Drawing):
-            for suffix in suffixes:
-                save_figure(item.figure, folder / "figures" / f"{item.name}{suffix}")
-        elif isinstance(item, Table) and latex:
-            write_text(folder / "tables" / f"{item.name}.tex", to_latex(item))
-    for name, text in texts.items():
+    for name, picture in figures.items():
+        for suffix in suffixes:
+            save_figure(picture, folder / "figures" / f"{name}{suffix}")
+    more = {f"tables/{name}.tex": text for name, text in tables.items()} if latex else {}
+    for name, text in {**more, **texts, "report.md": report}.items():
         write_text(folder / name, text)
-    write_text(folder / "report.md", report)
     return folder / "report.md"
 
 
-# ------------------------------------------------------------------ languages
+# ------------------------------------------------------------------ tables
+
+
+def shown(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
+    """Return some columns of a data frame as text below headings."""
+    return pd.DataFrame(
+        {heading: frame[name].map(show) for name, (heading, show) in columns.items()},
+        index=frame.index,
+    )
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> pd.DataFrame:
+    """Return a table of names and what is to be said of them, without a head."""
+    return pd.DataFrame(index=pd.MultiIndex.from_tuples(list(rows), names=["", ""]))
+
+
+def _rows(frame: pd.DataFrame) -> tuple[int, list[list[str]]]:
+    """Return how many columns are words, and all rows, the first of which are the headings."""
+    labels = [key if isinstance(key, tuple) else (key,) for key in frame.index]
+    body = [[*map(str, label), *row] for label, row in zip(labels, frame.to_numpy(), strict=True)]
+    head = [*(str(name) for name in frame.index.names), *map(str, frame.columns)]
+    return frame.index.nlevels, [head, *body]
+
 
 # Names may contain anything; only what would change the layout is escaped.
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in r"\|`*_<[]#$~"})
@@ -153,7 +140,7 @@ _LATEX = str.maketrans(
 )
 
 
-def markdown_text(text: str) -> str:
+def _markdown_text(text: str) -> str:
     """Return text that Markdown shows as it is."""
     return text.translate(_MARKDOWN)
 
@@ -163,38 +150,30 @@ def latex_text(text: str) -> str:
     return text.translate(_LATEX)
 
 
-def to_markdown(table: Table) -> str:
-    """Return the table as Markdown, without its caption."""
-    rules = [":---" if column < table.words else "---:" for column in range(len(table.headings))]
-    rows = [[markdown_text(cell) for cell in row] for row in (table.headings, *table.rows)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (rows[0], rules, *rows[1:]))
+def to_markdown(frame: pd.DataFrame) -> str:
+    """Return a table as Markdown, without its caption."""
+    words, rows = _rows(frame)
+    rules = [":---" if column < words else "---:" for column in range(len(rows[0]))]
+    head, *body = [list(map(_markdown_text, row)) for row in rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, rules, *body))
 
 
-def to_latex(table: Table) -> str:
-    r"""Return the table as a ``tabular`` that needs ``\usepackage{booktabs}``.
+def to_latex(caption: str, frame: pd.DataFrame) -> str:
+    r"""Return a table as a ``tabular`` that needs ``\usepackage{booktabs}``.
 
     Caption and float are the paper's; the sentence that says what it is stands in a comment.
     """
-    columns = "l" * table.words + "r" * (len(table.headings) - table.words)
+    words, rows = _rows(frame)
     head, *body = (
         "  " + " & ".join("--" if cell == MISSING else latex_text(cell) for cell in row) + r" \\"
-        for row in (table.headings, *table.rows)
+        for row in rows
     )
     lines = [
-        f"% {' '.join(table.caption.split())}",
-        rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
+        f"% {' '.join(caption.split())}",
+        rf"\begin{{tabular}}{{@{{}}{'l' * words}{'r' * (len(rows[0]) - words)}@{{}}}}",
         *(r"  \toprule", head, r"  \midrule", *body, r"  \bottomrule", r"\end{tabular}", ""),
     ]
     return "\n".join(lines)
-
-
-def _markdown(item: Item) -> str:
-    """Return an item as it stands in a report whose figures lie in ``figures/``."""
-    if isinstance(item, Table):
-        return f"{markdown_text(item.caption)}:\n\n{to_markdown(item)}"
-    if isinstance(item, Drawing):
-        return f"![{item.caption}](figures/{item.name}.svg)\n\n{item.caption}\n"
-    return item
 
 
 # ------------------------------------------------------------------ numbers
@@ -232,17 +211,16 @@ def percent(share: float | None) -> str:
     return f"{100 * share:.2f} %"
 
 
-def count(value: int | None) -> str:
-    """Return an integer."""
-    return MISSING if value is None else f"{value:,}"
+def count(value: float) -> str:
+    """Return an integer; a dash for a missing one."""
+    return MISSING if pd.isna(value) else f"{int(value):,}"
 
 
 # ------------------------------------------------------------------ words
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names as a list in Markdown."""
-    return ", ".join(map(markdown_text, names))
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(_markdown_text, names))
 
 
 def seed_range(seeds: Iterable[int]) -> str:
@@ -256,6 +234,15 @@ def seed_range(seeds: Iterable[int]) -> str:
 def distinct(values: Iterable[str]) -> list[str]:
     """Return each value once, in the order in which they came."""
     return list(dict.fromkeys(values))
+
+
+def software(records: Sequence[Any]) -> list[tuple[str, str]]:
+    """Return the commits and versions that records of a campaign name, in words."""
+    versions = versions_of(records).items()
+    return [
+        ("commit", ", ".join(distinct(record.commit or "unknown" for record in records))),
+        ("versions", ", ".join(f"{name} {' and '.join(each)}" for name, each in versions)),
+    ]
 
 
 def versions_of(records: Sequence[Any]) -> dict[str, list[str]]:

@@ -1,18 +1,28 @@
-"""Tasks one after the other in children of one warm process."""
+"""Tasks one after the other in children of one warm process, and where they say they ran."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from metronome_opt.bench.process import Limits, Outcome, Task, run_task
-from metronome_opt.bench.server import close_idle
+from metronome_opt.bench.process import (
+    Limits,
+    Outcome,
+    Task,
+    close_idle,
+    describe_machine,
+    find_commit,
+    find_versions,
+    run_task,
+)
 from tests.bench.examples import FAKE_WORKER
 
 LIMITS = Limits(time_s=0.1, memory_mb=250, grace_s=0.2)
@@ -77,3 +87,50 @@ def _is_of(process: psutil.Process, session: int) -> bool:
         return os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE
     except (OSError, psutil.Error):
         return False
+
+
+# ------------------------------------------------------------------ provenance
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package that is committed, in a checkout with a file that is not."""
+    folder = tmp_path / "checkout" / "package"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    git(folder, *who, "commit", "--quiet", "--message", "first")
+    (folder.parent / "notes.txt").write_text("not of the package")
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_commit_is_that_of_the_package(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = find_commit(package)
+    assert commit == git(package, "rev-parse", "--short", "HEAD")
+    (package / "new.py").write_text("")
+    assert find_commit(package) == f"{commit}+"
+    installed = package.parent / "environment" / "package"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").write_text("")
+    assert find_commit(installed) is None  # git does not track it
+    (tmp_path / "away").mkdir()
+    assert find_commit(tmp_path / "away") is None
+    monkeypatch.setenv("PATH", "")
+    assert find_commit(package) is None
+
+
+def test_machine_and_versions_are_told() -> None:
+    machine = describe_machine()
+    assert set(machine) == {"processor", "cores", "memory_mb", "system"}
+    versions = find_versions(["pytest", "no-such-package"])
+    assert {"python", "metronome-opt", "pytest"} <= set(versions)
+    assert "no-such-package" not in versions

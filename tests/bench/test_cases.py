@@ -10,12 +10,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from metronome_opt.bench.cases import gather, read_best_known
+from metronome_opt.bench.cases import measure, read_best_known, sections_of
 from metronome_opt.bench.figures import distribution, performance_profile
-from metronome_opt.bench.records import Record
-from metronome_opt.bench.sections import sections_of
+from metronome_opt.bench.trials import Record
 from metronome_opt.errors import InputError
-from tests.bench.report_examples import cases_of, moments, record, section_of
+from tests.bench.report_examples import moments, record, section_of
 
 HUGE = 10**20
 INFINITY = math.inf
@@ -24,11 +23,13 @@ INFINITY = math.inf
 
 
 def test_solved_is_proved_within_the_limit() -> None:
-    cases = cases_of(
-        record("p", "proved", 5, lower_bound=5, runtime_s=2.0),
-        record("p", "late", 5, lower_bound=5, runtime_s=10.5),
-        record("p", "unproved", 6, lower_bound=4),
-        record("p", "nothing", runtime_s=None),
+    cases = measure(
+        [
+            record("p", "proved", 5, lower_bound=5, runtime_s=2.0),
+            record("p", "late", 5, lower_bound=5, runtime_s=10.5),
+            record("p", "unproved", 6, lower_bound=4),
+            record("p", "nothing", runtime_s=None),
+        ]
     )
     assert list(cases["solved"]) == [True, False, False, False]
     assert list(cases["proof_s"]) == [2, INFINITY, INFINITY, INFINITY]
@@ -37,9 +38,11 @@ def test_solved_is_proved_within_the_limit() -> None:
 
 
 def test_what_the_judge_refused_is_no_value_and_no_bound() -> None:
-    cases = cases_of(
-        record("p", "refused", 3, lower_bound=3, kind="invalid", faults=("contention",)),
-        record("p", "honest", 4, lower_bound=2),
+    cases = measure(
+        [
+            record("p", "refused", 3, lower_bound=3, kind="invalid", faults=("contention",)),
+            record("p", "honest", 4, lower_bound=2),
+        ]
     )
     refused = cases.iloc[0]
     assert (refused["value"], refused["lower_bound"], refused["solved"]) == (None, None, False)
@@ -48,14 +51,17 @@ def test_what_the_judge_refused_is_no_value_and_no_bound() -> None:
 
 
 def test_incumbents_better_than_what_was_delivered_are_not_believed() -> None:
-    cases = cases_of(record("p", "a", 8, trajectory=moments((1, 16), (2, 8), (3, 4))))
+    cases = measure([record("p", "a", 8, trajectory=moments((1, 16), (2, 8), (3, 4)))])
     assert cases["steps"][0] == ((1.0, Fraction(16)), (2.0, Fraction(8)))
     assert cases["primal_integral"][0] == pytest.approx((1 + 0.5) / 10)
 
 
 def test_a_schedule_without_trajectory_counts_from_the_end_of_the_run() -> None:
-    cases = cases_of(
-        record("p", "ended", 8, runtime_s=4.0), record("p", "killed", 8, runtime_s=None, wall_s=9.0)
+    cases = measure(
+        [
+            record("p", "ended", 8, runtime_s=4.0),
+            record("p", "killed", 8, runtime_s=None, wall_s=9.0),
+        ]
     )
     assert list(cases["primal_integral"]) == pytest.approx([0.4, 0.9])
 
@@ -74,7 +80,7 @@ def test_medians_take_the_worse_of_two_middle_ones() -> None:
 def test_a_case_that_is_there_twice_is_refused() -> None:
     once = record("p", "a", 5)
     with pytest.raises(InputError, match="p: a, seed 0, 10 s is there twice"):
-        cases_of(once, once)
+        measure([once, once])
 
 
 # ------------------------------------------------------------------ sections
@@ -82,11 +88,13 @@ def test_a_case_that_is_there_twice_is_refused() -> None:
 
 def test_sections_by_setting_and_one_for_all_of_a_split() -> None:
     sections = sections_of(
-        cases_of(
-            record("p", "a", 5),
-            record("p", "a", 5, time_limit_s=0.5),
-            record("q", "b", 5, suite="my suite"),
-            record("r", "a", 5, split="tune"),
+        measure(
+            [
+                record("p", "a", 5),
+                record("p", "a", 5, time_limit_s=0.5),
+                record("q", "b", 5, suite="my suite"),
+                record("r", "a", 5, split="tune"),
+            ]
         )
     )
     assert [(section.title, section.slug, section.solvers) for section in sections] == [
@@ -101,13 +109,13 @@ def test_sections_by_setting_and_one_for_all_of_a_split() -> None:
 
 
 def test_names_of_files_are_never_shared() -> None:
-    sections = sections_of(cases_of(record("p", "a", suite="x y"), record("q", "a", suite="x-y")))
+    sections = sections_of(measure([record("p", "a", suite="x y"), record("q", "a", suite="x-y")]))
     assert [section.slug for section in sections] == ["x-y-10s", "x-y-10s-2", "all-suites"]
 
 
 def test_classes_are_what_comes_before_the_last_hyphen_in_natural_order() -> None:
     names = ("dense-100-a", "dense-12-b", "dense-12-a", "dense-8-a", "alone")
-    (section,) = sections_of(cases_of(*(record(name, "a", 5) for name in names)))
+    (section,) = sections_of(measure([*(record(name, "a", 5) for name in names)]))
     ordered = ["alone", "dense-8-a", "dense-12-a", "dense-12-b", "dense-100-a"]
     assert [problem.instance for problem in section.problems] == ordered
     sizes = {name: len(part.problems) for name, part in section.classes().items()}
@@ -165,10 +173,9 @@ def test_best_known_values_of_the_same_instances_count(tmp_path: Path) -> None:
         "p": {{"sha256": "{mine.instance_sha256}", "value": "9/2", "lower_bound": "3", "seed": 1}},
         "q": {{"sha256": "0", "value": "1", "lower_bound": null}}""",
     )
-    references = gather([mine, other], read_best_known(path))
-    assert references.values == {mine.instance_sha256: Fraction(9, 2), other.instance_sha256: 5}
-    assert references.bounds == {mine.instance_sha256: 3}
-    assert references.outdated == ("q",)
+    cases = measure([mine, other], read_best_known(path))
+    assert cases["best_value"].tolist() == [Fraction(9, 2), 5]
+    assert cases["best_bound"].tolist() == [3, None]
 
 
 def test_a_wrong_file_of_best_known_values_is_one_line(tmp_path: Path) -> None:
@@ -191,7 +198,6 @@ def test_time_to_target_needs_ten_seeds() -> None:
     assert (found.solver, found.target) == ("ten", Fraction(101))
     assert found.times == tuple(s + 0.5 for s in range(10))
     assert (found.within(5), found.within(9)) == (4.5, 8.5)
-    assert section.too_few_seeds() == {"nine": 9}
 
 
 def test_growth_keeps_unsolved_instances_apart() -> None:
