@@ -41,6 +41,11 @@ COMMANDS = {
         "place",
         "Place all tasks of JOB together, in their best rotation; prints where, and what it costs.",
     ),
+    "controller": (
+        "controller",
+        "controller",
+        "Give gated pods of a cluster their nodes and slots, all pods of a job together.",
+    ),
     "profile": (
         "profile",
         "profile",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +30,14 @@ from metronome_opt.kubernetes.names import LABEL_LENGTH, MANAGER, is_label
 
 ALL_NAMESPACES = "*"
 
-_METHODS = {"list": "GET", "get": "GET", "apply": "PATCH", "merge": "PATCH", "delete": "DELETE"}
+_METHODS = {
+    "list": "GET",
+    "get": "GET",
+    "create": "POST",
+    "apply": "PATCH",
+    "merge": "PATCH",
+    "delete": "DELETE",
+}
 _MANAGED = {"fieldManager": MANAGER}
 _PAGE = 500
 _WORKERS = 4
@@ -140,15 +147,53 @@ class Connection:
             "merge", kind, name, namespace, params=_MANAGED, content=body, headers=syntax
         )
 
+    def create(self, kind: Kind, manifest: Manifest) -> Manifest:
+        """Create an object; a RefusedError if it is there."""
+        namespace = manifest["metadata"].get("namespace")
+        return self._ask("create", kind, None, namespace, json=manifest)
+
+    def bind(self, pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> None:
+        """Bind a pod to a node as its scheduler; it gets these annotations in the same step."""
+        metadata = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")}
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {**metadata, "annotations": dict(annotations)},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        what = Kind("v1", "Pod", "pods", namespaced=True)
+        where = f"{metadata['name']}/binding"
+        self._ask("create", what, where, metadata["namespace"], json=binding)
+
     def delete(
-        self, kind: Kind, name: str, namespace: str | None = None, *, dry_run: bool = False
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+        uid: str | None = None,
     ) -> bool:
-        """Delete an object; return whether there was one."""
+        """Delete an object, if `uid` is given that one alone; return whether there was one."""
+        body = {"json": {"preconditions": {"uid": uid}}} if uid else {}
         try:
-            self._ask("delete", kind, name, namespace, params=_dry(dry_run))
+            self._ask("delete", kind, name, namespace, params=_dry(dry_run), **body)
         except MissingObjectError:
             return False
         return True
+
+    def watch(self, kind: Kind, namespace: str, timeout_s: float) -> Iterator[None]:
+        """Yield whenever objects of a kind change, until the server ends the watch."""
+        space = "" if namespace == ALL_NAMESPACES else f"namespaces/{namespace}/"
+        root = "apis" if kind.group else "api"
+        path = f"{root}/{kind.api_version}/{space}{kind.plural}"
+        params = {"watch": "true", "timeoutSeconds": str(math.ceil(timeout_s))}
+        try:
+            with self._client.stream("GET", path, params=params, timeout=None) as response:
+                for _ in response.iter_lines():
+                    yield
+        except httpx2.HTTPError:
+            return
 
     def _ask(
         self, verb: str, kind: Kind, name: str | None, namespace: str | None, **sent: Any

@@ -93,6 +93,9 @@ def refused(response: httpx2.Response, asked: Question) -> ClusterError:
             f"{asked.what}: others manage fields of it: {said}; let them give these up, or take "
             "them with --force"
         )
+    # What is created is there already, or what is changed is not any more what was seen.
+    if code == 409 and asked.verb in ("create", "merge", "delete"):
+        return RefusedError(f"{asked.what}: {said}")
     if status and (code in (400, 422) or any(fault in said for fault in _FAULTS)):
         return RefusedError(f"{asked.what}: refused by the server, {said}")
     wait = response.headers.get("Retry-After", "").strip()

@@ -47,7 +47,7 @@ class Pods:
             if (each / "status" / "phase").text("Unknown") not in _ENDED:
                 spec = each / "spec"
                 node = (spec / "nodeName").text("") or None
-                self.all.append(Pod(each, node, _needs_of(spec, gpu_resources)))
+                self.all.append(Pod(each, node, needs_of(spec, gpu_resources)))
         self._left: dict[tuple[str, str], list[Pod]] = {}
         for pod in sorted(self.all, key=lambda pod: (pod.node is None, pod.found.name)):
             for name in {pod.found.name, without_suffix(pod.found.name)}:
@@ -165,7 +165,7 @@ def _read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Wo
     """
     if _is_done(found):
         raise UnsuitableError("done")
-    every = [(each, _needs_of(each.template / "spec", gpu_resources)) for each in _replicas(found)]
+    every = [(each, needs_of(each.template / "spec", gpu_resources)) for each in _replicas(found)]
     holding = [(each, needs) for each, needs in every if needs.gpus and each.names]
     if not holding:
         raise UnsuitableError("without GPUs")
@@ -277,7 +277,7 @@ def _parallel(spec: Field) -> int:
 # ------------------------------------------------------------------ resources
 
 
-def _needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
+def needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
     """Return what a pod needs: its containers together, or the neediest of those before them.
 
     What is limited and not requested counts as requested, as in Kubernetes.
