@@ -46,6 +46,11 @@ COMMANDS = {
         "controller",
         "Give gated pods of a cluster their nodes and slots, all pods of a job together.",
     ),
+    "inject": (
+        "inject",
+        "inject",
+        "Let the workloads of FILE wait for their places, and find their slots.",
+    ),
     "profile": (
         "profile",
         "profile",

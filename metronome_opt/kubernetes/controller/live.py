@@ -11,8 +11,9 @@ from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection, Kind
 from metronome_opt.kubernetes.cluster.connect import each
 from metronome_opt.kubernetes.cluster.objects import claims_of
 from metronome_opt.kubernetes.controller.marks import Marks
-from metronome_opt.kubernetes.controller.pods import GATE, Pod
+from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.kubernetes.crd import CLAIM, VERSION
+from metronome_opt.kubernetes.inject import GATE
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
 from metronome_opt.kubernetes.quantities import quantity
 from metronome_opt.scheduling.claim import Claim

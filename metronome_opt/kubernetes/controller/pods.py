@@ -10,14 +10,13 @@ from typing import Any
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
+from metronome_opt.kubernetes.inject import GATE
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.reading.jobs import read_pattern
 from metronome_opt.kubernetes.reading.objects import Field
 from metronome_opt.kubernetes.reading.workloads import needs_of
 from metronome_opt.scheduling.cluster import ClusterSpec
 from metronome_opt.scheduling.gang import JOB_FORMAT, Gang, request
-
-GATE = f"{DEFAULT_GROUP}/place"
-"""The scheduling gate that holds a pod until it has its place."""
 
 SCHEDULER = "metronome"
 """The scheduler that pods name where scheduling gates are not known."""
@@ -200,8 +199,14 @@ def gang_of(job: str, pods: list[Pod], spec: ClusterSpec) -> Gang:
         document["priority"] = number("priority")
     if stated("most-racks") is not None:
         document["most_racks"] = number("most-racks")
-    if stated("traffic") is not None:
-        document["traffic"] = parse_yaml(stated("traffic") or "")
+    traffic = stated("traffic")
+    if traffic is not None:
+        place = f"{where}: annotation {DEFAULT_GROUP}/traffic"
+        try:
+            pattern = parse_yaml(traffic)
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from None
+        document["traffic"] = read_pattern(Field(pattern, place))
     elif stated("model") is not None:
         document |= {"model": stated("model"), "batch": number("batch")}
     else:

@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metronome_opt.kubernetes.controller.marks import Marks
-from metronome_opt.kubernetes.controller.pods import GATE, Pod
+from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.inject import GATE
 from metronome_opt.scheduling.claim import Claim
 from metronome_opt.scheduling.cluster import ClusterSpec
 
 GROUP = "metronome.x-k8s.io"
-TRAFFIC = "{period_ms: 200, phases: [{start_ms: 100, length_ms: 60, rate_mbps: 6000}]}"
+TRAFFIC = (
+    "{periodMicroseconds: 200000, "
+    "phases: [{startMicroseconds: 100000, lengthMicroseconds: 60000, rate: 6G}]}"
+)
 
 
 class Killed(BaseException):

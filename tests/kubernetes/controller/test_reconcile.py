@@ -69,7 +69,7 @@ def test_two_jobs_on_one_link_get_slots_apart(store: Store) -> None:
     cluster = FakeCluster(4)
     for node in ("n2", "n3"):
         cluster.ready[node] = False
-    heavy = TRAFFIC.replace("6000", "30000")
+    heavy = TRAFFIC.replace("6G", "30G")
     cluster.submit("a", 2, traffic=heavy)
     cluster.submit("b", 2, traffic=heavy)
     assert look(Controller(store.state, cluster), cluster) == 0
@@ -106,7 +106,7 @@ def test_the_more_important_gang_goes_first_and_nobody_is_driven_out(store: Stor
 @pytest.mark.parametrize(
     ("annotations", "told"),
     [
-        ({"traffic": "{period_ms: 100}"}, "phases"),
+        ({"traffic": "{periodMicroseconds: 100}"}, "phases"),
         ({"tasks": "four"}, "must be a whole number, got 'four'"),
         ({"traffic": "nothing"}, "traffic"),
         ({"priority": "-1"}, "priority"),
