@@ -173,9 +173,16 @@ class Connection:
         *,
         dry_run: bool = False,
         uid: str | None = None,
+        now: bool = False,
     ) -> bool:
-        """Delete an object, if `uid` is given that one alone; return whether there was one."""
-        body = {"json": {"preconditions": {"uid": uid}}} if uid else {}
+        """Delete an object, if `uid` is given that one alone; return whether there was one.
+
+        With `now` it gets no time to end.
+        """
+        options: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
+        if now:
+            options["gracePeriodSeconds"] = 0
+        body = {"json": options} if options else {}
         try:
             self._ask("delete", kind, name, namespace, params=_dry(dry_run), **body)
         except MissingObjectError:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
@@ -14,7 +14,7 @@ from metronome_opt.kubernetes.inject import GATE
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.jobs import read_pattern
 from metronome_opt.kubernetes.reading.objects import Field
-from metronome_opt.kubernetes.reading.workloads import needs_of
+from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES, needs_of
 from metronome_opt.scheduling.cluster import ClusterSpec
 from metronome_opt.scheduling.gang import JOB_FORMAT, Gang, request
 
@@ -168,53 +168,54 @@ def gang_of(job: str, pods: list[Pod], spec: ClusterSpec) -> Gang:
     InputError
         If annotations are missing or cannot be read: the line names pod, annotation and value.
     """
-    pod = pods[0]
-    where = f"Pod {pod.namespace}/{pod.name}"
-
-    def stated(name: str) -> str | None:
-        return pod.annotations.get(f"{DEFAULT_GROUP}/{name}")
-
-    def number(name: str) -> int:
-        text = stated(name) or ""
-        if not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise InputError(
-                f"{where}: annotation {DEFAULT_GROUP}/{name}: must be a whole number, "
-                f"got {show(text)}"
-            )
-        return int(text)
-
-    if stated("tasks") is None:
-        raise InputError(
-            f"{where}: annotation {DEFAULT_GROUP}/tasks: missing; say how many pods the job has, "
-            "or let metronome inject do so"
-        )
-    needs = needs_of(Field(pod.value["spec"], where, ("spec",)), ("nvidia.com/gpu", "amd.com/gpu"))
+    first = _Stated(pods[0])
     document: dict[str, Any] = {
         "format": JOB_FORMAT,
         "name": job,
-        "workers": number("tasks"),
-        "each": needs.model_dump(),
+        "workers": first.number("tasks"),
+        "each": needs_of(first.spec, GPU_RESOURCES).model_dump(),
     }
-    if stated("priority") is not None:
-        document["priority"] = number("priority")
-    if stated("most-racks") is not None:
-        document["most_racks"] = number("most-racks")
-    traffic = stated("traffic")
-    if traffic is not None:
-        place = f"{where}: annotation {DEFAULT_GROUP}/traffic"
-        try:
-            pattern = parse_yaml(traffic)
-        except InputError as error:
-            raise InputError(f"{place}: {error}") from None
-        document["traffic"] = read_pattern(Field(pattern, place))
-    elif stated("model") is not None:
-        document |= {"model": stated("model"), "batch": number("batch")}
+    for field, name in (("priority", "priority"), ("most_racks", "most-racks")):
+        if first.text(name) is not None:
+            document[field] = first.number(name)
+    if first.text("traffic") is not None:
+        document["traffic"] = first.traffic()
+    elif first.text("model") is not None:
+        document |= {"model": first.text("model"), "batch": first.number("batch")}
     else:
-        raise InputError(
-            f"{where}: annotation {DEFAULT_GROUP}/traffic: missing; say what a task sends: "
-            "traffic, or model and batch"
-        )
+        first.fail("traffic", "missing; say what a task sends: traffic, or model and batch")
     try:
         return request(document, spec, folder=Path())
     except InputError as error:
-        raise InputError(f"{where}: annotations: {error}") from None
+        raise InputError(f"{first.where}: annotations: {error}") from None
+
+
+class _Stated:
+    """What the annotations of a pod say."""
+
+    def __init__(self, pod: Pod) -> None:
+        self.where = f"Pod {pod.namespace}/{pod.name}"
+        self.spec = Field(pod.value["spec"], self.where, ("spec",))
+        self._annotations = pod.annotations
+
+    def text(self, name: str) -> str | None:
+        return self._annotations.get(f"{DEFAULT_GROUP}/{name}")
+
+    def number(self, name: str) -> int:
+        text = self.text(name)
+        if text is None:
+            self.fail(name, "missing; metronome inject writes it")
+        if not (text.isascii() and text.isdigit() and len(text) < 19):
+            self.fail(name, f"must be a whole number, got {show(text)}")
+        return int(text)
+
+    def traffic(self) -> Mapping[str, Any]:
+        try:
+            pattern = parse_yaml(self.text("traffic") or "")
+        except InputError as error:
+            self.fail("traffic", str(error))
+        where = f"{self.where}: annotation {DEFAULT_GROUP}/traffic"
+        return read_pattern(Field(pattern, where))
+
+    def fail(self, name: str, message: str) -> NoReturn:
+        raise InputError(f"{self.where}: annotation {DEFAULT_GROUP}/{name}: {message}")

@@ -53,7 +53,7 @@ class FakeCluster:
 
     # ------------------------------------------------------------------ the cluster's own
 
-    def submit(self, job: str, pods: int, gpus: int = 4, **annotations: str) -> None:
+    def submit(self, job: str, pods: int, *, gpus: int = 4, **annotations: str) -> None:
         """Make the pods of a job."""
         for index in range(pods):
             self._make(f"{job}-{index}", job, pods, gpus, annotations)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ class Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Iterator[Store]:
     with Store.create(tmp_path / "state", spec_of(4)) as store:
         yield store
 
@@ -220,12 +221,13 @@ def test_a_controller_killed_at_any_moment_goes_on_where_it_was(
     for job, tasks in (("a", 4), ("b", 2), ("c", 4)):
         cluster.submit(job, tasks)
     cluster.left = moment
-    for happens in (
+    story: list[Callable[[], None]] = [
         lambda: cluster.remove("b"),
         lambda: cluster.ready.update(n0=False),
         lambda: cluster.submit("d", 2),
         lambda: cluster.remove("a"),
-    ):
+    ]
+    for happens in story:
         try:
             _look_anew(cluster, folder)
         except Killed:
