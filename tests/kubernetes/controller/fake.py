@@ -13,6 +13,8 @@ from metronome_opt.scheduling.claim import Claim
 from metronome_opt.scheduling.cluster import ClusterSpec
 
 GROUP = "metronome.x-k8s.io"
+GPUS = 4
+"""Of each pod; nodes have eight."""
 TRAFFIC = (
     "{periodMicroseconds: 200000, "
     "phases: [{startMicroseconds: 100000, lengthMicroseconds: 60000, rate: 6G}]}"
@@ -53,14 +55,12 @@ class FakeCluster:
 
     # ------------------------------------------------------------------ the cluster's own
 
-    def submit(self, job: str, pods: int, *, gpus: int = 4, **annotations: str) -> None:
+    def submit(self, job: str, pods: int, **annotations: str) -> None:
         """Make the pods of a job."""
         for index in range(pods):
-            self._make(f"{job}-{index}", job, pods, gpus, annotations)
+            self._make(f"{job}-{index}", job, pods, annotations)
 
-    def _make(
-        self, name: str, job: str, tasks: int, gpus: int, annotations: Mapping[str, str]
-    ) -> None:
+    def _make(self, name: str, job: str, tasks: int, annotations: Mapping[str, str]) -> None:
         self._uids += 1
         stated = {"tasks": str(tasks), "traffic": TRAFFIC, **annotations}
         self.pods_by_name[name] = {
@@ -76,10 +76,10 @@ class FakeCluster:
             },
             "spec": {
                 "schedulingGates": [{"name": GATE}],
-                "containers": [{"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}],
+                "containers": [{"resources": {"limits": {"nvidia.com/gpu": str(GPUS)}}}],
             },
             "status": {"phase": "Pending"},
-            "again": (job, tasks, gpus, annotations),
+            "again": (job, tasks, annotations),
         }
 
     def remove(self, job: str) -> None:
@@ -109,7 +109,7 @@ class FakeCluster:
         used: Counter[str] = Counter()
         for pod in self.pods_by_name.values():
             if pod["spec"].get("nodeName"):
-                used[pod["spec"]["nodeName"]] += pod["again"][2]
+                used[pod["spec"]["nodeName"]] += GPUS
         return used
 
     def _act(self) -> None:
