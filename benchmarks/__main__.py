@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import benchmarks.cluster
+import benchmarks.controller
 import benchmarks.gains
 import benchmarks.gate
 import benchmarks.kept

@@ -243,29 +243,38 @@ class Metrics:
 
     @contextmanager
     def serve(self, address: str) -> Iterator[str]:
-        """Answer scrapes at ``HOST:PORT`` while the block runs; yield the address of the metrics.
+        """Answer scrapes at an address while the block runs; see `serve`."""
+        with serve(address, self.registry) as url:
+            yield url
 
-        Port 0 is any that is free; an IPv6 address stands in brackets.
 
-        Raises
-        ------
-        InputError
-            If the address is none or is taken.
-        """
-        host, colon, port = address.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not (colon and host and port.isascii() and port.isdecimal() and int(port) < 2**16):
-            raise InputError(f"{show(address)}: no address to listen on; give HOST:PORT")
-        try:
-            server, thread = self._client.start_http_server(int(port), host, self.registry)
-        except OSError as error:
-            raise InputError(
-                f"{address}: cannot be listened on ({error.strerror}); choose another address"
-            ) from None
-        try:
-            shown = f"[{host}]" if ":" in host else host
-            yield f"http://{shown}:{server.server_port}/metrics"
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
+@contextmanager
+def serve(address: str, registry: Any) -> Iterator[str]:
+    """Answer scrapes at ``HOST:PORT`` while the block runs; yield the address of the metrics.
+
+    Port 0 is any that is free; an IPv6 address stands in brackets.
+
+    Raises
+    ------
+    InputError
+        If the address is none or is taken.
+    """
+    from prometheus_client import start_http_server
+
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (colon and host and port.isascii() and port.isdecimal() and int(port) < 2**16):
+        raise InputError(f"{show(address)}: no address to listen on; give HOST:PORT")
+    try:
+        server, thread = start_http_server(int(port), host, registry)
+    except OSError as error:
+        raise InputError(
+            f"{address}: cannot be listened on ({error.strerror}); choose another address"
+        ) from None
+    try:
+        shown = f"[{host}]" if ":" in host else host
+        yield f"http://{shown}:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

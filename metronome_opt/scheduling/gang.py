@@ -25,9 +25,9 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario.cluster import ONE_GPU, ClusterSpec, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.model import MAX_BATCH, in_folder
-from metronome_opt.scenario.traffic import Setting, iteration, round_to
-from metronome_opt.scenario.workload import Workload, find_workloads, workload_named
+from metronome_opt.scenario.model import Work, in_folder
+from metronome_opt.scenario.traffic import Iteration, Setting, iteration, round_to
+from metronome_opt.scenario.workload import find_workloads, workload_named
 
 JOB_FORMAT = "metronome-job/1"
 
@@ -196,33 +196,28 @@ Event = Annotated[
 # ------------------------------------------------------------------ files that ask for a place
 
 
-class _ModelJob(Record):
-    """A job by the name of its model; fields as in a scenario and in `Gang`.
+class _DescribedJob(Work):
+    """A job as a scenario describes it, by its traffic in ms or by its model.
 
     Parameters
     ----------
     rate_mbps
-        The fastest that a worker sends; None for its share of an interface if there is one worker
-        for each GPU of a node.
+        The fastest that a worker sends; None for what its traffic says, or for its share of an
+        interface if there is one worker for each GPU of a node.
+    most_racks
+        As in `Gang`.
     workloads
         Folder of workloads of one's own, relative to the file.
     """
 
     format: Literal["metronome-job/1"] = "metronome-job/1"
-    name: Name
-    model: Name
-    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    workers: Annotated[int, Field(ge=2, le=MAX_TASKS)]
-    priority: NonNegative = 1
-    each: Resources = ONE_GPU
     rate_mbps: Positive | None = None
-    ready_ms: NonNegative = 0
     most_racks: Positive | None = None
     workloads: Annotated[str, Field(min_length=1)] | None = None
 
 
 def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
-    """Read a job that asks for a place: a `Gang`, or one by ``model`` whose bursts are computed.
+    """Read a job that asks for a place: a `Gang`, or one with ``traffic`` in ms or a ``model``.
 
     Raises
     ------
@@ -234,16 +229,16 @@ def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
 
 def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) -> Gang:
     """Return the gang that a document describes; `folder` is what its workloads are relative to."""
-    if "model" not in document:
+    if not {"model", "traffic"} & set(document):
         gang = build(Gang, document, JOB_FORMAT)
         fastest = max(range(len(gang.phases)), key=lambda index: gang.phases[index].rate)
         _check_rate(f"phases[{fastest}].rate", gang.phases[fastest].rate, gang, cluster)
         return gang
-    job = build(_ModelJob, in_folder(document, folder), JOB_FORMAT)
-    workload = workload_named(job.model, find_workloads(job.workloads))
-    gang = _computed(job, workload, cluster)
-    if job.rate_mbps is not None:
-        _check_rate("rate_mbps", job.rate_mbps, gang, cluster)
+    job = build(_DescribedJob, in_folder(document, folder), JOB_FORMAT)
+    gang = _rounded(job, cluster)
+    stated = job.rate_mbps if job.traffic is None else job.traffic.fastest
+    if stated is not None:
+        _check_rate("rate_mbps" if job.traffic is None else "traffic", stated, gang, cluster)
     return gang
 
 
@@ -260,21 +255,14 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
         )
 
 
-def _computed(job: _ModelJob, workload: Workload, cluster: ClusterSpec) -> Gang:
-    """Return a job by model with its traffic, its period a divisor of the hyperperiod."""
-    if cluster.gpu is None:
-        raise InputError(
-            f"model: {show(job.model)}: the cluster does not say how fast its GPUs are; "
-            "state period and phases"
-        )
-    rate = job.rate_mbps
-    if rate is None:
-        nodes = cluster.nodes
-        rate = min(cluster.capacities[node.interface] // max(1, node.has.gpus) for node in nodes)
-    if not rate:
-        raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
-    exact = iteration(workload, Setting(job.workers, job.batch, cluster.gpu.flops, rate))
-    place, remedy = f"batch: {job.batch}", "lower the batch or raise rate_mbps"
+def _rounded(job: _DescribedJob, cluster: ClusterSpec) -> Gang:
+    """Return a described job in slots, its period a divisor of the hyperperiod."""
+    if job.traffic is not None:
+        exact = job.traffic.iteration(job.rate_mbps or job.traffic.fastest)
+        place, remedy = "traffic.period_ms", "choose a longer hyperperiod"
+    else:
+        exact = _iteration(job, cluster)
+        place, remedy = f"batch: {job.batch}", "lower the batch or raise rate_mbps"
     rounded = round_to(exact, cluster.slot_ms, cluster.hyperperiod, place, remedy)
     return Gang(
         name=job.name,
@@ -286,3 +274,20 @@ def _computed(job: _ModelJob, workload: Workload, cluster: ClusterSpec) -> Gang:
         ready=job.ready_ms // cluster.slot_ms,
         most_racks=job.most_racks,
     )
+
+
+def _iteration(job: _DescribedJob, cluster: ClusterSpec) -> Iteration:
+    """Return the computed iteration of a job by model."""
+    workload = workload_named(job.model or "", find_workloads(job.workloads))
+    if cluster.gpu is None:
+        raise InputError(
+            f"model: {show(job.model)}: the cluster does not say how fast its GPUs are; "
+            "state its traffic"
+        )
+    rate = job.rate_mbps
+    if rate is None:
+        nodes = cluster.nodes
+        rate = min(cluster.capacities[node.interface] // max(1, node.has.gpus) for node in nodes)
+    if not rate:
+        raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
+    return iteration(workload, Setting(job.workers, job.batch or 1, cluster.gpu.flops, rate))

@@ -6,7 +6,7 @@ import json
 import math
 import ssl
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +24,14 @@ from metronome_opt.kubernetes.schemas import Manifest
 
 ALL_NAMESPACES = "*"
 
-_METHODS = {"list": "GET", "get": "GET", "apply": "PATCH", "merge": "PATCH", "delete": "DELETE"}
+_METHODS = {
+    "list": "GET",
+    "get": "GET",
+    "create": "POST",
+    "apply": "PATCH",
+    "merge": "PATCH",
+    "delete": "DELETE",
+}
 _PATCHES = {"apply": "application/apply-patch+yaml", "merge": "application/merge-patch+json"}
 _PAGE = 500
 _WORKERS = 4
@@ -147,15 +154,59 @@ class Connection:
         """Merge a patch (RFC 7396) into an object; return what it is then."""
         return self._ask("merge", kind, name, namespace, {"fieldManager": MANAGER}, patch)
 
+    def create(self, kind: Kind, manifest: Manifest) -> Manifest:
+        """Create an object; a RefusedError if it is there."""
+        namespace = manifest["metadata"].get("namespace")
+        return self._ask("create", kind, None, namespace, body=manifest)
+
+    def bind(self, pod: Mapping[str, Any], node: str, annotations: Mapping[str, str]) -> None:
+        """Bind a pod to a node as its scheduler; it gets these annotations in the same step."""
+        metadata = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")}
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {**metadata, "annotations": dict(annotations)},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        what = Kind("v1", "Pod", "pods", namespaced=True)
+        where = f"{metadata['name']}/binding"
+        self._ask("create", what, where, metadata["namespace"], body=binding)
+
     def delete(
-        self, kind: Kind, name: str, namespace: str | None = None, *, dry_run: bool = False
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+        uid: str | None = None,
+        now: bool = False,
     ) -> bool:
-        """Delete an object; return whether there was one."""
+        """Delete an object, if `uid` is given that one alone; return whether there was one.
+
+        With `now` it gets no time to end.
+        """
+        options: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
+        if now:
+            options["gracePeriodSeconds"] = 0
         try:
-            self._ask("delete", kind, name, namespace, _dry(dry_run))
+            self._ask("delete", kind, name, namespace, _dry(dry_run), options or None)
         except _MissingObjectError:
             return False
         return True
+
+    def watch(self, kind: Kind, namespace: str, timeout_s: float) -> Iterator[None]:
+        """Yield whenever objects of a kind change, until the server ends the watch."""
+        space = "" if namespace == ALL_NAMESPACES else f"namespaces/{namespace}/"
+        root = "apis" if kind.group else "api"
+        path = f"{root}/{kind.api_version}/{space}{kind.plural}"
+        params = {"watch": "true", "timeoutSeconds": str(math.ceil(timeout_s))}
+        try:
+            with self._client.stream("GET", path, params=params, timeout=None) as response:
+                for _ in response.iter_lines():
+                    yield
+        except httpx2.HTTPError:
+            return
 
     def _ask(
         self,
@@ -173,7 +224,8 @@ class Connection:
         path = "/".join(filter(None, (root, kind.api_version, space, kind.plural, name)))
         sent: dict[str, Any] = {}
         if body is not None:
-            sent = {"content": json.dumps(body), "headers": {"Content-Type": _PATCHES[verb]}}
+            syntax = _PATCHES.get(verb, "application/json")
+            sent = {"content": json.dumps(body), "headers": {"Content-Type": syntax}}
 
         def send(more: Mapping[str, str]) -> dict[str, Any]:
             params = {**(query or {}), **more}
@@ -333,7 +385,9 @@ def _refused(
             f"{what}: others manage fields of it: {said}; let them give these up, or take "
             "them with --force"
         )
-    if status and (code in (400, 422) or any(fault in said for fault in _FAULTS)):
+    # What is created is there already, or what is changed is no longer as it was seen.
+    late = code == 409 and verb in ("create", "merge", "delete")
+    if status and (late or code in (400, 422) or any(fault in said for fault in _FAULTS)):
         return RefusedError(f"{what}: refused by the server, {said}")
     wait = response.headers.get("Retry-After", "").strip()
     return ClusterError(

@@ -194,12 +194,12 @@ class _JobReader:
                 value = parse_yaml(traffic.text())
             except InputError as error:
                 traffic.fail(str(error))
-            return {"traffic": _read_pattern(Field(value, traffic.where))}
+            return {"traffic": read_pattern(Field(value, traffic.where))}
         if template:
             pattern = self._templates.get((found.namespace, template.text()))
             if pattern is None:
                 template.fail(f"no such STBandwidthClaim in {found.namespace}; read it as well")
-            return {"traffic": _read_pattern(pattern / "spec" / "traffic")}
+            return {"traffic": read_pattern(pattern / "spec" / "traffic")}
         return None if claim is None else {"traffic": claim.traffic}
 
 
@@ -221,7 +221,7 @@ def _annotations(workload: Workload, group: str) -> Mapping[str, Field]:
     return stated
 
 
-def _read_pattern(traffic: Field) -> dict[str, Any]:
+def read_pattern(traffic: Field) -> dict[str, Any]:
     """Return ``spec.traffic`` of a claim as a scenario has it; rates are rounded up to Mbit/s."""
     period = (traffic / "periodMicroseconds").integer(1, most=_LONGEST_US)
     phases = []
@@ -314,7 +314,7 @@ def _read_claims(found: Iterable[Found]) -> Iterator[Claim]:
                 job=(spec / "job").text(),
                 task=(spec / "task").integer(0, most=MAX_TASKS),
                 node=(allocation / "node").text(),
-                traffic=_read_pattern(traffic),
+                traffic=read_pattern(traffic),
                 priority=(traffic / "priority").integer(0),
                 offset_us=(allocation / "offsetMicroseconds").integer(0),
                 stretch_us=(allocation / "stretchMicroseconds").integer(0),

@@ -27,6 +27,7 @@ _OTHERS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("PriorityClass", "scheduling.k8s.io"): ("v1",),
     ("AppGroup", "appgroup.diktyo.x-k8s.io"): ("v1alpha1",),
     ("NetworkTopology", "networktopology.diktyo.x-k8s.io"): ("v1alpha1",),
+    ("TrainJob", "trainer.kubeflow.org"): ("v1alpha1",),  # its pods are those of a JobSet
 }
 _CLUSTER_SCOPED = ("Node", "PriorityClass", CAPACITY)
 _LARGEST = 2**63 - 1  # integers of Kubernetes have 64 bits

@@ -47,7 +47,7 @@ class Pods:
             if (each / "status" / "phase").text("Unknown") not in _ENDED:
                 spec = each / "spec"
                 node = (spec / "nodeName").text("") or None
-                self.all.append(Pod(each, node, _needs_of(spec, gpu_resources)))
+                self.all.append(Pod(each, node, needs_of(spec, gpu_resources)))
         self._left: dict[tuple[str, str], list[Pod]] = {}
         for pod in sorted(self.all, key=lambda pod: (pod.node is None, pod.found.name)):
             for name in {pod.found.name, without_suffix(pod.found.name)}:
@@ -100,7 +100,7 @@ class UnsuitableError(Exception):
 
 
 @dataclass(frozen=True)
-class _Replicas:
+class Replicas:
     """Pods of one template: their names, the Job that makes them, whether they have no index."""
 
     title: str
@@ -149,7 +149,7 @@ def _read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Wo
     """
     if _is_done(found):
         raise UnsuitableError("done")
-    every = [(each, _needs_of(each.template / "spec", gpu_resources)) for each in _replicas(found)]
+    every = [(each, needs_of(each.template / "spec", gpu_resources)) for each in replicas(found)]
     holding = [(each, needs) for each, needs in every if needs.gpus and each.names]
     if not holding:
         raise UnsuitableError("without GPUs")
@@ -204,7 +204,7 @@ def _is_done(found: Found) -> bool:
     )
 
 
-def _replicas(found: Found) -> Iterator[_Replicas]:
+def replicas(found: Found) -> Iterator[Replicas]:
     """Yield the pods of each template of a workload."""
     spec = found / "spec"
     match found.kind, found.group:
@@ -217,7 +217,7 @@ def _replicas(found: Found) -> Iterator[_Replicas]:
             name = f"{found.name}-launcher"
             # Since v2beta1 the launcher is the pod of a Job.
             job = "" if found.value["apiVersion"] == "kubeflow.org/v1" else name
-            yield _Replicas("Launcher", [name], roles / "Launcher" / "template", job)
+            yield Replicas("Launcher", [name], roles / "Launcher" / "template", job)
             yield from _numbered("Worker", roles / "Worker", f"{found.name}-worker")
         case "Job", "batch.volcano.sh":
             for index, task in enumerate((spec / "tasks").items()):
@@ -235,17 +235,17 @@ def _replicas(found: Found) -> Iterator[_Replicas]:
             yield _of_job("pods", found.name, spec, "NonIndexed")
 
 
-def _numbered(title: str, spec: Field, prefix: str) -> Iterator[_Replicas]:
+def _numbered(title: str, spec: Field, prefix: str) -> Iterator[Replicas]:
     if spec:
         names = [f"{prefix}-{index}" for index in range(_count(spec / "replicas"))]
-        yield _Replicas(title, names, spec / "template")
+        yield Replicas(title, names, spec / "template")
 
 
-def _of_job(title: str, job: str, spec: Field, default: str) -> _Replicas:
+def _of_job(title: str, job: str, spec: Field, default: str) -> Replicas:
     """Return the pods of a Job; what it leaves out is `default`, its mode of completion."""
     alike = (spec / "completionMode").text(default) != "Indexed"
     names = [f"{job}-{index}" for index in range(_parallel(spec))]
-    return _Replicas(title, names, spec / "template", job, alike)
+    return Replicas(title, names, spec / "template", job, alike)
 
 
 def _count(field: Field) -> int:
@@ -261,7 +261,7 @@ def _parallel(spec: Field) -> int:
 # ------------------------------------------------------------------ resources
 
 
-def _needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
+def needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
     """Return what a pod needs: its containers together, or the neediest of those before them.
 
     What is limited and not requested counts as requested, as in Kubernetes.

@@ -1,0 +1,148 @@
+"""``metronome controller``: the loop in a cluster that places gated pods, gang by gang."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from metronome_opt.errors import InputError, show
+
+if TYPE_CHECKING:
+    from metronome_opt.kubernetes.cluster import Connection
+    from metronome_opt.kubernetes.controller.lease import Leadership
+
+_LOST = 1
+
+
+def controller(
+    state: Annotated[
+        Path, typer.Argument(metavar="STATE", help="Folder that holds the state of the cluster.")
+    ],
+    cluster: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Make STATE first if it is not there; see place."),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The kubeconfig.", show_default="KUBECONFIG, ~/.kube/config"
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Its context.", show_default="the current one"),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Place pods of this one only.", show_default="all"),
+    ] = None,
+    lease: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMESPACE/NAME",
+            help="Of several controllers only the one acts that holds this Lease.",
+            show_default="none: this is the only one",
+        ),
+    ] = None,
+    interval: Annotated[
+        float,
+        typer.Option(min=0.1, max=3600, metavar="S", help="Look at least every S seconds."),
+    ] = 5.0,
+    patience: Annotated[
+        float,
+        typer.Option(
+            min=1, metavar="S", help="A pod that is not bound after so long: its gang starts anew."
+        ),
+    ] = 60.0,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Answer scrapes of metrics here.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+) -> int:
+    """Give gated pods their nodes and slots, all pods of a job together.
+
+    Pods wait behind the scheduling gate metronome.x-k8s.io/place, or name metronome as their
+    scheduler. Whatever the controller is told or killed in the middle of, it goes on from STATE and
+    the pods' annotations.
+    """
+    from metronome_opt.cli.place import new_state
+    from metronome_opt.control.metrics import serve
+    from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, connect
+    from metronome_opt.kubernetes.controller import Controller
+    from metronome_opt.kubernetes.controller.live import LiveCluster
+    from metronome_opt.kubernetes.controller.loop import Metrics, run, watch
+    from metronome_opt.scheduling.store import Store
+
+    where = namespace or ALL_NAMESPACES
+    changed, stop = threading.Event(), threading.Event()
+    metrics = Metrics()
+    with ExitStack() as stack:
+        connection = stack.enter_context(connect(kubeconfig, context, namespace, timeout_s=10))
+        if listen is not None:
+            address = stack.enter_context(serve(listen, metrics.registry))
+            typer.echo(f"metrics: {address}", err=True)
+        _stop_on_signals(stop, changed)
+        leadership = None
+        if lease is not None:
+            leadership = _leadership(connection, lease)
+            if not leadership.wait(stop):
+                return 0
+            stack.callback(leadership.release)
+            typer.echo(f"leads as {leadership.holder}", err=True)
+        if cluster is not None and not state.exists():
+            store = Store.keep(
+                state, new_state(cluster, with_jobs=False, schedule=None, exclusive=False)
+            )
+        else:
+            store = Store(state)
+        stack.enter_context(store)
+        live = LiveCluster(connection, store.state)
+        loop = Controller(store.state, live, patience_s=patience)
+        if once:
+            waiting = loop.look(live.pods(where), live.nodes())
+            typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
+            return 0
+        watch(connection, where, changed, stop)
+        kept = run(
+            loop,
+            live,
+            leadership,
+            namespace=where,
+            interval_s=interval,
+            stop=stop,
+            changed=changed,
+            metrics=metrics,
+            tell=lambda line: typer.echo(line, err=True),
+        )
+        if not kept:
+            typer.echo("another controller has taken over", err=True)
+        return 0 if kept else _LOST
+
+
+def _leadership(connection: Connection, lease: str) -> Leadership:
+    from metronome_opt.kubernetes.controller.lease import Leadership
+    from metronome_opt.kubernetes.names import is_label
+
+    namespace, slash, name = lease.partition("/")
+    if not (slash and is_label(namespace) and is_label(name)):
+        raise InputError(f"--lease: must be NAMESPACE/NAME, got {show(lease)}")
+    holder = f"{socket.gethostname()}-{os.getpid()}"
+    return Leadership(connection, namespace, name, holder)
+
+
+def _stop_on_signals(stop: threading.Event, changed: threading.Event) -> None:
+    """End after the look that is under way."""
+
+    def end(*_: object) -> None:
+        stop.set()
+        changed.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)

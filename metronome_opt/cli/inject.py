@@ -1,0 +1,43 @@
+"""``metronome inject``: workloads that wait for their places and find their slots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from metronome_opt.documents import check_targets, write_text
+from metronome_opt.errors import InputError
+
+
+def inject(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Manifests, or folders of them.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write them here.", show_default="standard output"),
+    ] = None,
+) -> int:
+    """Let the workloads of FILE wait for their places, and find their slots.
+
+    Pods that hold GPUs get the scheduling gate of the controller, and their containers variables
+    and a file of slots, which a gate of a training loop reads. Each workload has to say what a task
+    sends: annotation traffic, or model and batch.
+    """
+    from metronome_opt.kubernetes.files import dump_objects, read_manifests
+    from metronome_opt.kubernetes.inject import inject as inject_into
+
+    check_targets(files, [output])
+    manifests, changed = inject_into(read_manifests(files))
+    if not changed:
+        raise InputError(f"{files[0]}: holds no workload with GPUs; name one")
+    text = dump_objects(manifests)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(output, text)
+        typer.echo(f"wrote {output}", err=True)
+    typer.echo("\n".join(f"injected {title}" for title in changed), err=True)
+    return 0

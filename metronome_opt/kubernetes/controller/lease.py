@@ -1,0 +1,138 @@
+"""Leadership by a Lease: of several controllers one acts, the others wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from metronome_opt.kubernetes.cluster import ClusterError, Connection, Kind
+
+LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases", namespaced=True)
+
+
+class Leadership:
+    """A Lease that one holder renews.
+
+    Clocks of two machines are never compared: a Lease has expired if it was not renewed for as long
+    as it lasts by the clock of whoever looks at it.
+
+    Parameters
+    ----------
+    connection
+        To the API server.
+    namespace, name
+        Of the Lease.
+    holder
+        Who this is; no two controllers may be called the same.
+    lasts_s
+        After how many seconds without renewal another one may take over.
+    clock
+        Seconds, for tests.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        namespace: str,
+        name: str,
+        holder: str,
+        *,
+        lasts_s: int = 15,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection, self._namespace, self._name = connection, namespace, name
+        self._holder, self._lasts_s, self._clock = holder, lasts_s, clock
+        self._seen: tuple[Any, float] = (None, 0.0)  # the last renewal of another one, and when
+        self._renewed: float | None = None
+
+    @property
+    def holder(self) -> str:
+        """Who this is."""
+        return self._holder
+
+    @property
+    def held(self) -> bool:
+        """Whether nobody else can have taken over yet."""
+        return self._renewed is not None and self._clock() - self._renewed < self._lasts_s
+
+    def renew(self) -> bool:
+        """Take or renew the Lease if that is due; return whether it is ours.
+
+        Raises
+        ------
+        ClusterError
+            If the API server gives no answer and the Lease may be another one's by now.
+        """
+        begun = self._clock()
+        if self._renewed is not None and begun - self._renewed < self._lasts_s / 3:
+            return True
+        try:
+            lease = self._connection.get(LEASES, self._name, self._namespace)
+            if lease is not None and not self._is_free(lease):
+                self._renewed = None
+                return False
+            self._write(lease)
+        except ClusterError:
+            if self.held:
+                return True
+            raise
+        self._renewed = begun
+        return True
+
+    def wait(self, stop: threading.Event, every_s: float = 2.0) -> bool:
+        """Wait until the Lease is ours; return whether it is, or `stop` was set before."""
+        while not stop.is_set():
+            try:
+                if self.renew():
+                    return True
+            except ClusterError:
+                pass  # asked again, like everything
+            stop.wait(every_s)
+        return False
+
+    def release(self) -> None:
+        """Let others take over at once."""
+        if self.held:
+            self._renewed = None
+            lease = self._connection.get(LEASES, self._name, self._namespace)
+            if lease is not None and lease["spec"].get("holderIdentity") == self._holder:
+                self._merge(lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
+
+    def _is_free(self, lease: Mapping[str, Any]) -> bool:
+        spec = lease.get("spec") or {}
+        holder = spec.get("holderIdentity")
+        if not holder or holder == self._holder:
+            return True
+        now, version = self._clock(), lease["metadata"]["resourceVersion"]
+        if self._seen[0] != version:
+            self._seen = version, now
+        return now - self._seen[1] > (spec.get("leaseDurationSeconds") or self._lasts_s)
+
+    def _write(self, lease: Mapping[str, Any] | None) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec: dict[str, Any] = {
+            "holderIdentity": self._holder,
+            "leaseDurationSeconds": self._lasts_s,
+            "renewTime": now,
+        }
+        if lease is None:
+            manifest = {
+                "apiVersion": LEASES.api_version,
+                "kind": LEASES.kind,
+                "metadata": {"name": self._name, "namespace": self._namespace},
+                "spec": {**spec, "acquireTime": now},
+            }
+            self._connection.create(LEASES, manifest)
+            return
+        if (lease.get("spec") or {}).get("holderIdentity") != self._holder:
+            spec["acquireTime"] = now
+        self._merge(lease, spec)
+
+    def _merge(self, lease: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
+        """Change the Lease as it was seen; whoever was quicker has it."""
+        seen = {"resourceVersion": lease["metadata"]["resourceVersion"]}
+        patch = {"metadata": seen, "spec": dict(spec)}
+        self._connection.merge(LEASES, self._name, self._namespace, patch)

@@ -1,0 +1,102 @@
+"""The loop: look whenever pods change, as long as this is the leader."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from metronome_opt.errors import MetronomeError
+from metronome_opt.kubernetes.cluster import ClusterError, Connection
+from metronome_opt.kubernetes.controller.lease import Leadership
+from metronome_opt.kubernetes.controller.live import PODS, LiveCluster
+from metronome_opt.kubernetes.controller.reconcile import Controller
+
+_TOGETHER_S = 0.05  # pods of one gang come one after the other
+_WATCH_S = 300.0
+
+
+class Metrics:
+    """What a controller tells Prometheus."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        more: dict[str, Any] = {"namespace": "metronome_controller", "registry": self.registry}
+        self.looks = Counter("looks", "Looks at the cluster", **more)
+        self.failures = Counter("failures", "Looks that an API server cut short", **more)
+        self.waiting = Gauge("waiting_gangs", "Gangs without a place", **more)
+        self.placed = Gauge("placed_gangs", "Gangs with a place", **more)
+
+
+def run(
+    controller: Controller,
+    live: LiveCluster,
+    leadership: Leadership | None,
+    *,
+    namespace: str,
+    interval_s: float,
+    stop: threading.Event,
+    changed: threading.Event,
+    metrics: Metrics,
+    tell: Callable[[str], None],
+) -> bool:
+    """Look until told to stop; return whether this was the leader until then.
+
+    Parameters
+    ----------
+    leadership
+        None for a controller that is alone.
+    namespace
+        Where pods are placed, or ``*``.
+    interval_s
+        Seconds between two looks if nothing changes.
+    stop, changed
+        Set to end the loop, and whenever pods have changed.
+    tell
+        Hears of API servers that do not answer, once for each time.
+    """
+    failed = False
+    while not stop.is_set():
+        changed.clear()
+        try:
+            if leadership is not None and not leadership.renew():
+                return False
+            waiting = controller.look(live.pods(namespace), live.nodes())
+        except MetronomeError as error:
+            metrics.failures.inc()
+            if not failed:
+                tell(str(error))
+            failed = True
+            if leadership is not None and not leadership.held:
+                return False
+        else:
+            failed = False
+            metrics.looks.inc()
+            metrics.waiting.set(waiting)
+            metrics.placed.set(len(controller.state.claims))
+        if changed.wait(interval_s):
+            stop.wait(_TOGETHER_S)
+    return True
+
+
+def watch(
+    connection: Connection, namespace: str, changed: threading.Event, stop: threading.Event
+) -> threading.Thread:
+    """Set `changed` whenever pods change, from a thread of its own."""
+
+    def follow() -> None:
+        while not stop.is_set():
+            try:
+                for _ in connection.watch(PODS, namespace, _WATCH_S):
+                    changed.set()
+                    if stop.is_set():
+                        return
+            except ClusterError:
+                pass
+            stop.wait(1.0)
+
+    thread = threading.Thread(target=follow, name="watch", daemon=True)
+    thread.start()
+    return thread

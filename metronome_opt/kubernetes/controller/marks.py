@@ -1,0 +1,58 @@
+"""The slots of a job as its pods carry them: annotations, which gates read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.scheduling.gang import Claim
+from metronome_opt.scheduling.state import ClusterState
+
+
+@dataclass(frozen=True)
+class Marks:
+    """When the bursts of a job begin, in whole microseconds."""
+
+    offset_us: int
+    period_us: int
+    starts_us: tuple[int, ...]
+
+    @classmethod
+    def of(cls, state: ClusterState, claim: Claim) -> Marks:
+        """Return the slots of a reservation."""
+        slot_us = 1000 * state.cluster.slot_ms
+        return cls(
+            slot_us * claim.offset,
+            slot_us * claim.period,
+            tuple(sorted(slot_us * phase.start for phase in claim.gang.phases)),
+        )
+
+    def annotations(self, job: str, name: str) -> dict[str, str]:
+        """Return them as annotations of the pod of a name, which its claim has too."""
+        offset, period = _milliseconds(self.offset_us), _milliseconds(self.period_us)
+        starts = [_milliseconds(start) for start in self.starts_us]
+        slots = {"offset_ms": offset, "period_ms": period, "starts_ms": starts, "job": job}
+        return {
+            f"{DEFAULT_GROUP}/offset-ms": f"{offset:g}",
+            f"{DEFAULT_GROUP}/period-ms": f"{period:g}",
+            f"{DEFAULT_GROUP}/starts-ms": ",".join(f"{start:g}" for start in starts),
+            f"{DEFAULT_GROUP}/claim": name,
+            f"{DEFAULT_GROUP}/slots": json.dumps(slots),
+        }
+
+
+def marks_of(pod: Pod) -> Marks | None:
+    """Return the slots that a pod carries; None if it carries none that can be read."""
+    try:
+        plain = json.loads(pod.annotations[f"{DEFAULT_GROUP}/slots"])
+        starts = tuple(round(1000 * start) for start in plain["starts_ms"])
+        return Marks(round(1000 * plain["offset_ms"]), round(1000 * plain["period_ms"]), starts)
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _milliseconds(microseconds: int) -> int | float:
+    whole, rest = divmod(microseconds, 1000)
+    return microseconds / 1000 if rest else whole

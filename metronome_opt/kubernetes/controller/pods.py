@@ -1,0 +1,221 @@
+"""Pods that ask for a place, and the gangs that they form."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from metronome_opt.documents import parse_yaml
+from metronome_opt.errors import InputError, show
+from metronome_opt.kubernetes.inject import GATE
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.reading.jobs import read_pattern
+from metronome_opt.kubernetes.reading.objects import Field
+from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES, needs_of
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scheduling.gang import JOB_FORMAT, Gang, request
+
+SCHEDULER = "metronome"
+"""The scheduler that pods name where scheduling gates are not known."""
+
+# What says which pods are of one job, the first that is there; each with what counts its tasks.
+_JOB_LABELS = (
+    "jobset.sigs.k8s.io/jobset-name",
+    "training.kubeflow.org/job-name",
+    "volcano.sh/job-name",
+    "scheduling.x-k8s.io/pod-group",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+)
+_RANKS = (  # where controllers number the pods of a job; annotations and labels
+    f"{DEFAULT_GROUP}/task",
+    "jobset.sigs.k8s.io/job-global-index",
+    "training.kubeflow.org/replica-index",
+    "batch.kubernetes.io/job-completion-index",
+)
+_OVER = ("Succeeded", "Failed")
+_LAST = 10**9
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod that asks for a place or has got one from us.
+
+    Attributes
+    ----------
+    value
+        The object as the API server gave it.
+    """
+
+    value: Mapping[str, Any]
+
+    @property
+    def _metadata(self) -> Mapping[str, Any]:
+        return self.value["metadata"]  # type: ignore[no-any-return]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self._metadata["name"])
+
+    @property
+    def namespace(self) -> str:
+        """Where it lives."""
+        return str(self._metadata["namespace"])
+
+    @property
+    def uid(self) -> str:
+        """What tells it from a later pod of this name."""
+        return str(self._metadata["uid"])
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Its annotations."""
+        return self._metadata.get("annotations") or {}
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        return self._metadata.get("labels") or {}
+
+    @property
+    def gated(self) -> bool:
+        """Whether it waits for us: behind our gate, or for us as its scheduler."""
+        spec = self.value["spec"]
+        gates = [gate["name"] for gate in spec.get("schedulingGates") or ()]
+        return GATE in gates or (self.binds and not spec.get("nodeName"))
+
+    @property
+    def binds(self) -> bool:
+        """Whether it is for us to bind it to a node."""
+        return bool(self.value["spec"].get("schedulerName") == SCHEDULER)
+
+    @property
+    def node(self) -> str | None:
+        """The node that it is bound to; None if it is not yet."""
+        return self.value["spec"].get("nodeName") or None
+
+    @property
+    def place(self) -> str | None:
+        """The node that we gave it; None if we did not yet."""
+        return self.annotations.get(f"{DEFAULT_GROUP}/node")
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return (self.value.get("status") or {}).get("phase") in _OVER
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is being deleted."""
+        return self._metadata.get("deletionTimestamp") is not None
+
+    @property
+    def created(self) -> str:
+        """When it was made, as text that sorts by time."""
+        return str(self._metadata.get("creationTimestamp") or "")
+
+    @property
+    def owner(self) -> Mapping[str, Any] | None:
+        """What controls it."""
+        references = self._metadata.get("ownerReferences") or ()
+        return next((each for each in references if each.get("controller")), None)
+
+    @property
+    def job(self) -> str:
+        """The job that it is a task of, as our annotation, a label or its owner has it."""
+        stated = self.annotations.get(f"{DEFAULT_GROUP}/job")
+        labels = (self.labels.get(label) for label in _JOB_LABELS)
+        owner = self.owner
+        name = stated or next(filter(None, labels), None) or (owner and owner["name"]) or self.name
+        return f"{self.namespace}/{name}"
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        """Where it stands among the tasks of its job."""
+        for key in _RANKS:
+            stated = self.annotations.get(key) or self.labels.get(key)
+            if stated is not None and stated.isascii() and stated.isdigit():
+                return int(stated[:9]), self.name
+        return _LAST, self.name
+
+
+def asks(pod: Pod) -> bool:
+    """Return whether a pod is any business of ours."""
+    return pod.gated or pod.place is not None
+
+
+def jobs_of(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    """Return the pods of each job that have not ended, in the order of their tasks."""
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if asks(pod) and not pod.over:
+            found[pod.job].append(pod)
+    return {job: sorted(pods, key=lambda pod: pod.rank) for job, pods in sorted(found.items())}
+
+
+def gang_of(job: str, pods: list[Pod], spec: ClusterSpec) -> Gang:
+    """Return what a job asks for.
+
+    Its first pod says so, in annotations: how many ``tasks`` it has, and its ``traffic`` or its
+    ``model`` and ``batch``; ``priority`` and ``most-racks`` if it likes.
+
+    Raises
+    ------
+    InputError
+        If annotations are missing or cannot be read: the line names pod, annotation and value.
+    """
+    first = _Stated(pods[0])
+    document: dict[str, Any] = {
+        "format": JOB_FORMAT,
+        "name": job,
+        "workers": first.number("tasks"),
+        "each": needs_of(first.spec, GPU_RESOURCES).model_dump(),
+    }
+    for field, name in (("priority", "priority"), ("most_racks", "most-racks")):
+        if first.text(name) is not None:
+            document[field] = first.number(name)
+    if first.text("traffic") is not None:
+        document["traffic"] = first.traffic()
+    elif first.text("model") is not None:
+        document |= {"model": first.text("model"), "batch": first.number("batch")}
+    else:
+        first.fail("traffic", "missing; say what a task sends: traffic, or model and batch")
+    try:
+        return request(document, spec, folder=Path())
+    except InputError as error:
+        raise InputError(f"{first.where}: annotations: {error}") from None
+
+
+class _Stated:
+    """What the annotations of a pod say."""
+
+    def __init__(self, pod: Pod) -> None:
+        self.where = f"Pod {pod.namespace}/{pod.name}"
+        self.spec = Field(pod.value["spec"], self.where, ("spec",))
+        self._annotations = pod.annotations
+
+    def text(self, name: str) -> str | None:
+        return self._annotations.get(f"{DEFAULT_GROUP}/{name}")
+
+    def number(self, name: str) -> int:
+        text = self.text(name)
+        if text is None:
+            self.fail(name, "missing; metronome inject writes it")
+        if not (text.isascii() and text.isdigit() and len(text) < 19):
+            self.fail(name, f"must be a whole number, got {show(text)}")
+        return int(text)
+
+    def traffic(self) -> Mapping[str, Any]:
+        try:
+            pattern = parse_yaml(self.text("traffic") or "")
+        except InputError as error:
+            self.fail("traffic", str(error))
+        where = f"{self.where}: annotation {DEFAULT_GROUP}/traffic"
+        return read_pattern(Field(pattern, where))
+
+    def fail(self, name: str, message: str) -> NoReturn:
+        raise InputError(f"{self.where}: annotation {DEFAULT_GROUP}/{name}: {message}")

@@ -1,0 +1,157 @@
+"""A cluster in memory: pods that a controller of jobs makes anew, claims, events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from metronome_opt.kubernetes.controller.marks import Marks
+from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.inject import GATE
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scheduling.gang import Claim
+
+GROUP = "metronome.x-k8s.io"
+GPUS = 4
+"""Of each pod; nodes have eight."""
+TRAFFIC = (
+    "{periodMicroseconds: 200000, "
+    "phases: [{startMicroseconds: 100000, lengthMicroseconds: 60000, rate: 6G}]}"
+)
+
+
+class Killed(BaseException):
+    """The controller was killed."""
+
+
+def spec_of(nodes: int, gpus: int = 8) -> ClusterSpec:
+    """Return a cluster of nodes in one rack."""
+    names = [f"n{index}" for index in range(nodes)]
+    return ClusterSpec.from_dict(
+        {
+            "format": "metronome-cluster/1",
+            "name": "c",
+            "slot_ms": 5,
+            "hyperperiod": 240,
+            "nodes": [{"name": n, "has": {"gpus": gpus}, "interface": f"if-{n}"} for n in names],
+            "links": [{"name": f"if-{n}", "capacity": 50000} for n in names],
+            "racks": [],
+        }
+    )
+
+
+class FakeCluster:
+    """Pods by name; after `left` actions whoever acts is killed."""
+
+    def __init__(self, nodes: int) -> None:
+        self.pods_by_name: dict[str, dict[str, Any]] = {}
+        self.claims: dict[str, str] = {}  # by pod: its uid
+        self.events: list[tuple[str, str, str]] = []
+        self.ready = {f"n{index}": True for index in range(nodes)}
+        self.left: int | None = None
+        self.bind = True
+        self._uids = 0
+
+    # ------------------------------------------------------------------ the cluster's own
+
+    def submit(self, job: str, pods: int, **annotations: str) -> None:
+        """Make the pods of a job."""
+        for index in range(pods):
+            self._make(f"{job}-{index}", job, pods, annotations)
+
+    def _make(self, name: str, job: str, tasks: int, annotations: Mapping[str, str]) -> None:
+        self._uids += 1
+        stated = {"tasks": str(tasks), "traffic": TRAFFIC, **annotations}
+        self.pods_by_name[name] = {
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": f"uid-{self._uids}",
+                "creationTimestamp": f"2026-01-01T00:00:{self._uids:04}Z",
+                "labels": {"job-name": job},
+                "annotations": {
+                    f"{GROUP}/{key.replace('_', '-')}": value for key, value in stated.items()
+                },
+            },
+            "spec": {
+                "schedulingGates": [{"name": GATE}],
+                "containers": [{"resources": {"limits": {"nvidia.com/gpu": str(GPUS)}}}],
+            },
+            "status": {"phase": "Pending"},
+            "again": (job, tasks, annotations),
+        }
+
+    def remove(self, job: str) -> None:
+        """Delete a job with its pods."""
+        for name in [name for name, pod in self.pods_by_name.items() if pod["again"][0] == job]:
+            del self.pods_by_name[name]
+
+    @property
+    def pods(self) -> list[Pod]:
+        """All pods."""
+        return [Pod(pod) for pod in self.pods_by_name.values()]
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """All nodes."""
+        return [
+            {
+                "metadata": {"name": name},
+                "spec": {},
+                "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+            }
+            for name, ready in self.ready.items()
+        ]
+
+    def used(self) -> Counter[str]:
+        """Return the GPUs that pods have on each node."""
+        used: Counter[str] = Counter()
+        for pod in self.pods_by_name.values():
+            if pod["spec"].get("nodeName"):
+                used[pod["spec"]["nodeName"]] += GPUS
+        return used
+
+    def _act(self) -> None:
+        if self.left is not None:
+            if self.left == 0:
+                raise Killed
+            self.left -= 1
+
+    # ------------------------------------------------------------------ what a controller does
+
+    def let_go(self, places: Sequence[tuple[Pod, str]], marks: Marks) -> None:
+        for pod, node in places:
+            self._act()
+            value = self.pods_by_name[pod.name]
+            assert value["metadata"]["uid"] == pod.uid
+            stated = marks.annotations(pod.job, pod.name)
+            value["metadata"]["annotations"] |= {f"{GROUP}/node": node, **stated}
+            value["spec"]["schedulingGates"] = []
+            if self.bind:
+                value["spec"]["nodeName"] = node
+
+    def mark(self, pod: Pod, marks: Marks) -> None:
+        self._act()
+        self.pods_by_name[pod.name]["metadata"]["annotations"] |= marks.annotations(
+            pod.job, pod.name
+        )
+
+    def claim(self, _: Claim, pods: Sequence[Pod], __: Marks) -> None:
+        for pod in pods:
+            self._act()
+            self.claims[pod.name] = pod.job
+
+    def unclaim(self, job: str) -> None:
+        for name in [name for name, of in self.claims.items() if of == job]:
+            self._act()
+            del self.claims[name]
+
+    def delete(self, pod: Pod) -> None:
+        self._act()
+        value = self.pods_by_name[pod.name]
+        assert value["metadata"]["uid"] == pod.uid
+        self._make(pod.name, *value["again"])
+
+    def tell(self, pods: Sequence[Pod], reason: str, message: str, **_: bool) -> None:
+        self.events.append((pods[0].job, reason, message))

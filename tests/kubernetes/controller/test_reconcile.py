@@ -1,0 +1,242 @@
+"""Gated pods get their places, gang by gang, whatever happens in between."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.kubernetes.controller import Controller
+from metronome_opt.scheduling import Store
+from tests.kubernetes.controller.fake import TRAFFIC, FakeCluster, Killed, spec_of
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.create(tmp_path / "state", spec_of(4)) as store:
+        yield store
+
+
+def look(controller: Controller, cluster: FakeCluster) -> int:
+    return controller.look(cluster.pods, cluster.nodes)
+
+
+def check(cluster: FakeCluster, store: Store) -> None:
+    """Check that no gang is half placed, no GPU counted twice, no claim without a pod."""
+    assert max(cluster.used().values(), default=0) <= 8
+    placed = Counter(pod.job for pod in cluster.pods if pod.place)
+    assert set(placed) == set(store.state.claims)
+    for job, claim in store.state.claims.items():
+        mine = [pod for pod in cluster.pods if pod.job == job]
+        assert Counter(pod.place for pod in mine) == Counter(claim.nodes)
+        claimed = {name for name, of in cluster.claims.items() if of == job}
+        assert claimed == {pod.name for pod in mine}
+        assert {pod.annotations["metronome.x-k8s.io/offset-ms"] for pod in mine} == {
+            f"{5 * claim.offset:g}"
+        }
+    assert set(cluster.claims.values()) == set(store.state.claims)
+
+
+def test_gangs_are_placed_whole_and_the_others_are_told_why(store: Store) -> None:
+    cluster = FakeCluster(4)
+    controller = Controller(store.state, cluster)
+    cluster.submit("a", 4)
+    cluster.submit("b", 2)
+    cluster.submit("c", 4)
+    assert look(controller, cluster) == 1
+    check(cluster, store)
+    assert set(store.state.claims) == {"default/a", "default/b"}
+    (line,) = [line for job, _, line in cluster.events if job == "default/c"]
+    assert "GPUs" in line
+    cluster.remove("b")
+    cluster.remove("a")
+    assert look(controller, cluster) == 0
+    check(cluster, store)
+    assert set(store.state.claims) == {"default/c"}
+
+
+def test_two_jobs_on_one_link_get_slots_apart(store: Store) -> None:
+    cluster = FakeCluster(4)
+    for node in ("n2", "n3"):
+        cluster.ready[node] = False
+    heavy = TRAFFIC.replace("6G", "30G")
+    cluster.submit("a", 2, traffic=heavy)
+    cluster.submit("b", 2, traffic=heavy)
+    assert look(Controller(store.state, cluster), cluster) == 0
+    check(cluster, store)
+    one, other = store.state.claims.values()
+    assert set(one.nodes) & set(other.nodes) <= {"n0", "n1"}
+    assert store.state.contention() == 0
+
+
+def test_nobody_is_placed_before_all_pods_are_there(store: Store) -> None:
+    cluster = FakeCluster(4)
+    controller = Controller(store.state, cluster)
+    cluster.submit("a", 4)
+    last = cluster.pods_by_name.pop("a-3")
+    assert look(controller, cluster) == 1
+    assert ("default/a", "Waiting", "3 of 4 pods are there") in cluster.events
+    cluster.pods_by_name["a-3"] = last
+    assert look(controller, cluster) == 0
+    check(cluster, store)
+
+
+def test_the_more_important_gang_goes_first_and_nobody_is_driven_out(store: Store) -> None:
+    cluster = FakeCluster(4)
+    controller = Controller(store.state, cluster)
+    cluster.submit("a", 6, priority="1")
+    cluster.submit("b", 6, priority="3")
+    assert look(controller, cluster) == 1
+    assert set(store.state.claims) == {"default/b"}
+    cluster.submit("c", 8, priority="9")
+    assert look(controller, cluster) == 2
+    assert set(store.state.claims) == {"default/b"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "told"),
+    [
+        ({"traffic": "{periodMicroseconds: 100}"}, "phases"),
+        ({"tasks": "four"}, "must be a whole number, got 'four'"),
+        ({"traffic": "nothing"}, "traffic"),
+        ({"priority": "-1"}, "priority"),
+        ({"tasks": "99"}, "4 of 99 pods are there"),
+    ],
+)
+def test_what_cannot_be_read_is_one_event(
+    store: Store, annotations: dict[str, str], told: str
+) -> None:
+    cluster = FakeCluster(4)
+    controller = Controller(store.state, cluster)
+    cluster.submit("a", 4, **annotations)
+    cluster.submit("b", 2)
+    for _ in range(3):
+        assert look(controller, cluster) == 1
+    (line,) = [line for job, _, line in cluster.events if job == "default/a"]
+    assert told in line
+    assert "\n" not in line
+    assert set(store.state.claims) == {"default/b"}
+
+
+def test_a_gang_larger_than_the_cluster_waits_with_a_reason(store: Store) -> None:
+    cluster = FakeCluster(4)
+    cluster.submit("a", 9)
+    assert look(Controller(store.state, cluster), cluster) == 1
+    (line,) = [line for _, _, line in cluster.events]
+    assert "8 of 9 tasks find room" in line
+
+
+def test_a_pod_that_is_not_bound_makes_its_gang_start_anew(store: Store) -> None:
+    cluster, clock = FakeCluster(4), Clock()
+    cluster.bind = False
+    controller = Controller(store.state, cluster, patience_s=60, clock=clock)
+    cluster.submit("a", 4)
+    look(controller, cluster)
+    before = {pod.uid for pod in cluster.pods}
+    clock.now = 59
+    look(controller, cluster)
+    assert {pod.uid for pod in cluster.pods} == before
+    clock.now = 121
+    look(controller, cluster)
+    assert not {pod.uid for pod in cluster.pods} & before
+    cluster.bind = True
+    look(controller, cluster)
+    check(cluster, store)
+    assert set(store.state.claims) == {"default/a"}
+
+
+def test_a_node_that_fails_makes_its_gang_start_anew_elsewhere(store: Store) -> None:
+    cluster = FakeCluster(4)
+    controller = Controller(store.state, cluster)
+    cluster.submit("a", 4)
+    look(controller, cluster)
+    (failed, *_) = store.state.claims["default/a"].nodes
+    cluster.ready[failed] = False
+    for _ in range(3):
+        look(controller, cluster)
+    check(cluster, store)
+    assert failed not in store.state.claims["default/a"].nodes
+
+
+def test_one_pod_that_is_made_anew_gets_the_place_of_the_old_one(store: Store) -> None:
+    cluster = FakeCluster(4)
+    controller = Controller(store.state, cluster)
+    cluster.submit("a", 4)
+    look(controller, cluster)
+    claim = store.state.claims["default/a"]
+    cluster.delete(cluster.pods[1])
+    look(controller, cluster)
+    check(cluster, store)
+    assert store.state.claims["default/a"] == claim
+
+
+def test_other_slots_reach_claims_and_pods(store: Store) -> None:
+    cluster = FakeCluster(4)
+    controller = Controller(store.state, cluster)
+    cluster.submit("a", 4)
+    look(controller, cluster)
+    claim = store.state.claims["default/a"]
+    store.state.revise([claim.model_copy(update={"offset": claim.offset + 1})])
+    look(controller, cluster)
+    check(cluster, store)
+
+
+def test_a_lost_state_is_recovered_from_the_pods(store: Store, tmp_path: Path) -> None:
+    cluster = FakeCluster(4)
+    cluster.submit("a", 4)
+    cluster.submit("b", 2)
+    look(Controller(store.state, cluster), cluster)
+    uids = {pod.uid for pod in cluster.pods}
+    with Store.create(tmp_path / "new", spec_of(4)) as new:
+        look(Controller(new.state, cluster), cluster)
+        check(cluster, new)
+        assert new.state.claims == store.state.claims
+    assert {pod.uid for pod in cluster.pods} == uids
+
+
+def _look_anew(cluster: FakeCluster, folder: Path) -> None:
+    with Store(folder) as store:
+        look(Controller(store.state, cluster), cluster)
+
+
+@pytest.mark.parametrize("moment", range(34))
+def test_a_controller_killed_at_any_moment_goes_on_where_it_was(
+    tmp_path: Path, moment: int
+) -> None:
+    folder = tmp_path / "state"
+    with Store.create(folder, spec_of(4)):
+        pass
+    cluster = FakeCluster(4)
+    for job, tasks in (("a", 4), ("b", 2), ("c", 4)):
+        cluster.submit(job, tasks)
+    cluster.left = moment
+    story: list[Callable[[], None]] = [
+        lambda: cluster.remove("b"),
+        lambda: cluster.ready.update(n0=False),
+        lambda: cluster.submit("d", 2),
+        lambda: cluster.remove("a"),
+    ]
+    for happens in story:
+        try:
+            _look_anew(cluster, folder)
+        except Killed:
+            cluster.left = None
+        happens()
+    assert cluster.left is None  # it was killed
+    for _ in range(4):
+        _look_anew(cluster, folder)
+    with Store(folder) as store:
+        check(cluster, store)
+        assert set(store.state.claims) == {"default/c", "default/d"}
+        assert all("n0" not in claim.nodes for claim in store.state.claims.values())
