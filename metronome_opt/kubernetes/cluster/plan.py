@@ -497,6 +497,3 @@ def _flat(node: Any, path: tuple[str | int, ...]) -> dict[tuple[str | int, ...],
     for step, inner in items:
         found |= _flat(inner, (*path, step))
     return found
-
-
-_LOOK_S = 0.1

@@ -31,6 +31,7 @@ _SAME_ZONE = 1  # the network cost between nodes of one zone, as Diktyo counts i
 
 _Link = tuple[str, int]  # name and Mbit/s
 _Ways = dict[tuple[str, str], int]  # by origin and destination
+_Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
 
 
 @dataclass(frozen=True)
@@ -275,9 +276,6 @@ def _racks(machines: Mapping[str, _Machine]) -> dict[str, str]:
 
 def _cost(ends: tuple[str, str], cost: int) -> dict[str, Any]:
     return {"origin": ends[0], "destination": ends[1], "cost": cost}
-
-
-_Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
 
 
 @dataclass(frozen=True)
