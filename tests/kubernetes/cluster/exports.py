@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.kubernetes import build_manifests, write_manifests
-from metronome_opt.kubernetes.cluster.objects import Desired, Kind, arrange
+from metronome_opt.kubernetes.cluster.objects import Desired, Kind
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.example import two_jobs
@@ -69,7 +69,7 @@ def capacity(node: str, rate: str = "50G") -> Manifest:
 
 def desired(*objects: Manifest) -> Desired:
     """Return an export of these objects."""
-    return arrange(copy.deepcopy(list(objects)), GROUP)
+    return Desired.of(copy.deepcopy(list(objects)), GROUP)
 
 
 def write(folder: Path, *objects: Manifest) -> str:
