@@ -1,13 +1,10 @@
 """Control: hold what jobs do against what they claim, and re-phase as few of them as need be."""
 
 from metronome_opt.control.claims import Claims
-from metronome_opt.control.detect import Finding, Kind, detect
-from metronome_opt.control.monitor import Contention, Decision, Memory, Monitor, Settings, Verdict
+from metronome_opt.control.detect import Kind, detect
+from metronome_opt.control.monitor import Decision, Memory, Monitor, Settings, Verdict
 from metronome_opt.control.observation import Observation, Tolerance, from_profile, undisturbed
 from metronome_opt.control.reconfigure import (
-    Plan,
-    Reconfiguration,
-    Step,
     make_plan,
     rephase_one,
     resolve,
@@ -17,17 +14,12 @@ from metronome_opt.profiles import Burst
 __all__ = [
     "Burst",
     "Claims",
-    "Contention",
     "Decision",
-    "Finding",
     "Kind",
     "Memory",
     "Monitor",
     "Observation",
-    "Plan",
-    "Reconfiguration",
     "Settings",
-    "Step",
     "Tolerance",
     "Verdict",
     "detect",

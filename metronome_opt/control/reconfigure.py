@@ -38,6 +38,7 @@ PRICE = Fraction(1, 50)
 within 50 iterations."""
 
 _MOST_TURNS = 64  # of a schedule, tried for each job that it may leave in its place
+_EXACT = 10  # moves: up to here the best order is found among all
 
 
 @dataclass(frozen=True)
@@ -241,9 +242,6 @@ class Pricing:
         best = min(map(int, records), key=price)
         gain = price((offset - self.current[job]) % period) - price(best)
         return (self.current[job] + best) % period, gain
-
-
-_EXACT = 10  # moves: up to here the best order is found among all
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ _WAITING_PERIODS = 2  # until a job that was told to wait has done so
 
 Read = Callable[[str, float, float], Mapping[Any, Samples]]
 """Samples of counters of bytes, by series: a selector, and the time from and to, in seconds."""
+MEMORY_FILE = "monitor.json"
 
 
 class Selector:
@@ -193,9 +194,6 @@ def _found_out(claims: Claims, name: str, samples: Samples, gone_s: float) -> Ob
         return found.reason
     due_ms = claims.next_due_ms(name, 1000 * end_s)
     return from_profile(found, job, slot_ms=slot_ms, due_ms=due_ms)
-
-
-MEMORY_FILE = "monitor.json"
 
 
 @dataclass(frozen=True)

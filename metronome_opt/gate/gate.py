@@ -53,7 +53,7 @@ class Gate:
     job, task
         Who this is. Of a file only claims of that job count.
     record
-        A file to which each burst is appended, as a line of JSON, see `metronome_opt.gate.record`.
+        A file to which each burst is appended, as a line of JSON, see `metronome_opt.gate.sinks`.
     metrics
         ``HOST:PORT`` where scrapes of Prometheus are answered, or a path that ends in ``.prom``,
         which is written anew once a second for the textfile collector of node_exporter.

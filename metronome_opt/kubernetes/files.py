@@ -27,6 +27,8 @@ _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
 
 # The first line of that file, by which an export is recognised.
 _SIGNATURE = f"# {_HEADERS[_KUSTOMIZATION].splitlines()[0]}"
+_WIDTH = 96
+_PLAIN = re.compile(r"\.?[A-Za-z].+", re.DOTALL)
 
 
 def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
@@ -203,10 +205,6 @@ def _sync(folder: int) -> None:
     """Bring the entries of a folder to disk, where the file system can."""
     with contextlib.suppress(OSError):
         os.fsync(folder)
-
-
-_WIDTH = 96
-_PLAIN = re.compile(r"\.?[A-Za-z].+", re.DOTALL)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -29,6 +29,12 @@ from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import check, evaluate
 
+APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
+NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology")
+ZONE_KEY = "topology.kubernetes.io/zone"
+REGION_KEY = "topology.kubernetes.io/region"
+_LARGEST_NETWORK_COST = 10_000
+
 
 class VerificationError(MetronomeError):
     """A schedule states what is not true, or nothing that could be claimed."""
@@ -227,14 +233,6 @@ def _claims(
             )
         )
     return objects
-
-
-APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
-NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology")
-
-ZONE_KEY = "topology.kubernetes.io/zone"
-REGION_KEY = "topology.kubernetes.io/region"
-_LARGEST_NETWORK_COST = 10_000
 
 
 def _app_groups(instance: Instance, naming: Naming) -> list[dict[str, Any]]:

@@ -24,6 +24,11 @@ Manifest = dict[str, Any]
 Manifests = Mapping[str, Sequence[Manifest]]
 
 _LONGEST = 200  # characters of what the validator says
+VERSION = "v1alpha1"
+CLAIM = "STBandwidthClaim"
+CAPACITY = "STBandwidthCapacity"
+CLAIMS = "stbandwidthclaims"
+CAPACITIES = "stbandwidthcapacities"
 
 
 def check_manifests(manifests: Manifests) -> None:
@@ -114,13 +119,6 @@ def _closed(node: Any) -> Any:
     if node.get("type") == "object" and isinstance(node.get("properties"), dict):
         closed.setdefault("additionalProperties", False)
     return closed
-
-
-VERSION = "v1alpha1"
-CLAIM = "STBandwidthClaim"
-CAPACITY = "STBandwidthCapacity"
-CLAIMS = "stbandwidthclaims"
-CAPACITIES = "stbandwidthcapacities"
 
 
 def custom_resource_definitions(group: str) -> list[dict[str, Any]]:

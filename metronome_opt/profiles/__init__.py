@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from metronome_opt.profiles.profile import Burst, Profile, profile
-from metronome_opt.profiles.samples import UNITS, Samples, from_series, read_csv, read_gate
+from metronome_opt.profiles.samples import Samples, from_series, read_csv, read_gate
 
 __all__ = [
-    "UNITS",
     "Burst",
     "Profile",
     "Samples",

@@ -20,7 +20,7 @@ from scipy.special import fdtrc
 from metronome_opt.profiles.samples import QUIET, Floats, Grid, Ints, Samples, regrid
 from metronome_opt.profiles.steps import Folded, align, fold
 
-CELLS = 64
+_CELLS = 64
 """Cells of a cycle that are enough to track it."""
 
 _TEMPLATES = 3
@@ -33,6 +33,20 @@ _CHANCE = 1e-5
 _TRIFLE = 0.012  # differences of means that do not matter, in periods and shares
 _NOTHING = 1e-6  # of the highest rate, of a period
 _POINT = 0.3  # cells: the spread of what was sent within one
+_LEAST_CYCLES = 4  # fewer repetitions could be chance
+_LEAST_SAMPLES_A_PERIOD = 8  # fewer do not show when bursts begin and end
+_LEAST_SAMPLES = 32
+_LEAST_MEASURED = 0.05
+_WANTED = 10  # samples a period to ask for
+_STEADY = 1e-4  # of the mean rate: less may be what a float of an epoch in seconds rounds off
+_PROMINENCE = 0.12
+_AS_HIGH = 0.8  # of the highest peak: an earlier one of this height is taken for the same pattern
+_LEAST_CORRELATION = 0.15
+_LEAST_EXPLAINED = 0.7
+_MOST_JITTER = 0.13
+_SURE = 16  # cycles; fewer may be alike by chance and have to be the more so
+_CLEARLY = 0.05  # more of the variance
+_ROUNDS = 2
 
 
 def _track(rates: Floats, lag: int, quiet: float) -> Ints | None:
@@ -224,22 +238,6 @@ def _above_silence(cells: Floats) -> Floats:
     return np.asarray(np.maximum(cells - np.quantile(cells, 0.05), 0.0) + least)
 
 
-_LEAST_CYCLES = 4  # fewer repetitions could be chance
-_LEAST_SAMPLES_A_PERIOD = 8  # fewer do not show when bursts begin and end
-_LEAST_SAMPLES = 32
-_LEAST_MEASURED = 0.05
-_WANTED = 10  # samples a period to ask for
-_STEADY = 1e-4  # of the mean rate: less may be what a float of an epoch in seconds rounds off
-_PROMINENCE = 0.12
-_AS_HIGH = 0.8  # of the highest peak: an earlier one of this height is taken for the same pattern
-_LEAST_CORRELATION = 0.15
-_LEAST_EXPLAINED = 0.7
-_MOST_JITTER = 0.13
-_SURE = 16  # cycles; fewer may be alike by chance and have to be the more so
-_CLEARLY = 0.05  # more of the variance
-_ROUNDS = 2
-
-
 class NoPeriodError(Exception):
     """Why there is no pattern, and the share of the variance that the best one explains."""
 
@@ -377,7 +375,7 @@ def _likely_lags(correlation: Floats) -> tuple[int, ...]:
 
 def _follow(samples: Samples, period: float, quiet: float) -> Cycles:
     """Return the cycles of a period, about, that can be followed through the samples."""
-    step = max(samples.step_s, period / CELLS)
+    step = max(samples.step_s, period / _CELLS)
     grid = regrid(samples, step)
     known = grid.rates[np.isfinite(grid.rates)]
     sparse = "too sparse: of cycles of about {:.4g} s too few were measured"
@@ -416,7 +414,7 @@ def _to_amid_silence(folded: Folded, quiet: float) -> float:
     """Return by how much cycles should begin later for the beginning to lie amid silence."""
     bins = folded.bins()
     inside = bins.middles_s < folded.period_s
-    count = max(CELLS, int(inside.sum()))
+    count = max(_CELLS, int(inside.sum()))
     even = (np.arange(count) + 0.5) / count * folded.period_s
     rates = np.interp(even, bins.middles_s[inside], bins.rates[inside], period=folded.period_s)
     begin, length = _longest_silence(rates, quiet)

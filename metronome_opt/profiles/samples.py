@@ -28,6 +28,11 @@ QUIET = 0.15
 
 _LATEST_S = 7_258_118_400.0  # the year 2200
 _LEAST_COVERED = 0.5  # of a cell, for its mean to count
+_FINE = 64  # samples between the beginnings of two bursts
+_STEP_S = 0.001  # at least
+_PAUSE = 10  # times the usual distance of bursts: no iteration is that long
+_MOST = 2_000_000  # samples, of which a profile takes half a minute
+_MBIT = 8e-6  # per byte
 
 
 @dataclass(frozen=True)
@@ -210,13 +215,6 @@ def _numbers(series: pd.Series) -> Floats:
     if np.isinf(values).any():
         raise InputError(f"series {show(series.name)}: holds an infinite value; use NaN")
     return values
-
-
-_FINE = 64  # samples between the beginnings of two bursts
-_STEP_S = 0.001  # at least
-_PAUSE = 10  # times the usual distance of bursts: no iteration is that long
-_MOST = 2_000_000  # samples, of which a profile takes half a minute
-_MBIT = 8e-6  # per byte
 
 
 def read_csv(

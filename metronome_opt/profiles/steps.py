@@ -22,6 +22,14 @@ _LONG = 1.5  # usual spans; what was averaged for longer says little
 _SEEN = 0.3  # of what a whole cycle says about its beginning, for it to count
 _IN_STEP = 0.8  # mean of unit vectors that turn once a span
 _ROUNDS = 4
+_LEAST_BLUR = 0.05  # in spans; edges that are sharper look alike
+_BEYOND = 0.25  # of the height of the mean cycle: how far beyond it a rate may be
+_ENOUGH = 1e-5
+_EVALUATIONS = 30
+_MOST_EDGES = 14
+_TRIFLE = 0.004  # of the variance of the mean cycle: steps that explain less are left out
+_NOISE = 16.0  # times the error of the fit per degree of freedom: what noise hardly explains
+_CELLS = 120
 
 
 @dataclass(frozen=True)
@@ -129,16 +137,6 @@ def _mean_and_slope(folded: Folded) -> tuple[Floats, Floats]:
         np.interp(since + shift, bins.middles_s, bins.rates) for shift in (0.0, half, -half)
     )
     return mean, (ahead - behind) / (2 * half)
-
-
-_LEAST_BLUR = 0.05  # in spans; edges that are sharper look alike
-_BEYOND = 0.25  # of the height of the mean cycle: how far beyond it a rate may be
-_ENOUGH = 1e-5
-_EVALUATIONS = 30
-_MOST_EDGES = 14
-_TRIFLE = 0.004  # of the variance of the mean cycle: steps that explain less are left out
-_NOISE = 16.0  # times the error of the fit per degree of freedom: what noise hardly explains
-_CELLS = 120
 
 
 @dataclass(frozen=True)

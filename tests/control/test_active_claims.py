@@ -133,15 +133,6 @@ def test_in_an_exclusive_cluster_no_job_gets_more_than_it_was_given(rate: int, k
     assert phase.rate == kept
 
 
-def test_a_job_that_is_gone_gives_everything_back() -> None:
-    state = two_apart()
-    assert carry_out(state, decide(state, {"b": Observation(gone=True)}))
-    assert list(state.claims) == ["a"]
-    assert carry_out(state, decide(state, {"a": Observation(gone=True)}))
-    assert not state.claims
-    assert state.free[:, 0].tolist() == [4, 4]
-
-
 def test_jobs_that_use_no_link_stay_when_all_others_are_gone() -> None:
     state = state_of(claim("a", 0), claim("alone", 0, nodes="n0 n0"))
     assert carry_out(state, decide(state, {"a": Observation(gone=True)}))

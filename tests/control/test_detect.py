@@ -70,20 +70,6 @@ def test_bursts_are_counted() -> None:
     assert (finding.what, finding.claimed, finding.measured) == ("number of bursts", 1, 2)
 
 
-def test_of_a_job_that_is_gone_nothing_else_is_found() -> None:
-    (finding,) = detect(three_apart(), {"b": Observation(period_ms=300.0, gone=True)})
-    assert finding.kind is Kind.GONE
-    assert str(finding) == "b: is gone"
-
-
-def test_capacities_are_compared() -> None:
-    claims = three_apart()
-    assert detect(claims, {}, {"link": 96.0}) == ()
-    (finding,) = detect(claims, {}, {"link": 90.0})
-    assert (finding.kind, finding.name) == (Kind.CAPACITY, "link")
-    assert finding.excess == pytest.approx(2)
-
-
 @given(st.sampled_from(["jobs", "links"]))
 def test_what_the_claims_do_not_name_is_refused(where: str) -> None:
     observations = {"z": Observation()} if where == "jobs" else {}

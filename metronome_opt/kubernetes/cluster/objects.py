@@ -129,6 +129,28 @@ class Desired:
     shared: tuple[Manifest, ...]  # capacities and network topologies
     jobs: Mapping[JobKey, tuple[Manifest, ...]]  # of each its AppGroup, if there is one, and claims
 
+    @classmethod
+    def of(cls, objects: Iterable[Manifest], group: str) -> Desired:
+        """Sort checked objects by what they belong to."""
+        definitions: list[Manifest] = []
+        shared: list[Manifest] = []
+        jobs: dict[JobKey, list[Manifest]] = {}
+        first = (APP_GROUPS, capacities_of(group))
+        for item in sorted(objects, key=lambda item: identity(item, group)[0] not in first):
+            job = job_of(item, group)
+            if identity(item, group)[0] == DEFINITIONS:
+                definitions.append(item)
+            elif job is None:
+                shared.append(item)
+            else:
+                jobs.setdefault(job, []).append(item)
+        return cls(
+            group=group,
+            definitions=tuple(definitions),
+            shared=tuple(shared),
+            jobs={job: tuple(items) for job, items in sorted(jobs.items())},
+        )
+
     @property
     def namespaces(self) -> list[str]:
         """The namespaces of the objects."""
@@ -168,29 +190,7 @@ def read_desired(paths: Iterable[str | Path], namespace: str | None = None) -> D
                 f"--namespace {namespace}: {title(item)} is in another namespace; write the "
                 "manifests for it, or leave the option out"
             )
-    return arrange(objects, groups[0])
-
-
-def arrange(objects: Iterable[Manifest], group: str) -> Desired:
-    """Sort checked objects by what they belong to."""
-    definitions: list[Manifest] = []
-    shared: list[Manifest] = []
-    jobs: dict[JobKey, list[Manifest]] = {}
-    first = (APP_GROUPS, capacities_of(group))
-    for item in sorted(objects, key=lambda item: identity(item, group)[0] not in first):
-        job = job_of(item, group)
-        if identity(item, group)[0] == DEFINITIONS:
-            definitions.append(item)
-        elif job is None:
-            shared.append(item)
-        else:
-            jobs.setdefault(job, []).append(item)
-    return Desired(
-        group=group,
-        definitions=tuple(definitions),
-        shared=tuple(shared),
-        jobs={job: tuple(items) for job, items in sorted(jobs.items())},
-    )
+    return Desired.of(objects, groups[0])
 
 
 def _key(manifest: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -165,21 +166,20 @@ def plan_apply(connection: Connection, desired: Desired, *, prune: bool = False)
     with_capacities = any(identity(item, group)[0] not in _OPTIONAL for item in desired.shared)
     live, unknown = survey(connection, _kinds(group, with_capacities), desired.namespaces)
     found = {identity(item, group): item for item in live}
-    left_out: dict[Kind, int] = {}
-    actions: dict[JobKey | None, list[Action]] = {}
+    left_out: Counter[Kind] = Counter()
+    actions: defaultdict[JobKey | None, list[Action]] = defaultdict(list)
     for job, items in ((None, desired.shared), *desired.jobs.items()):
         for item in items:
-            kind = identity(item, group)[0]
-            if kind in unknown:
-                left_out[kind] = left_out.get(kind, 0) + 1
+            key = identity(item, group)
+            if key[0] in unknown:
+                left_out[key[0]] += 1
             else:
-                present = found.pop(identity(item, group), None)
-                actions.setdefault(job, []).append(Action(kind, item, present))
+                actions[job].append(Action(key[0], item, found.pop(key, None)))
     rest = [(job_of(item, group), kind, item) for (kind, _, _), item in found.items()]
     stale = [one for one in rest if one[0] is not None and is_ours(one[2])]
     for job, kind, item in sorted(stale, key=lambda one: (one[0], one[1], title(one[2]))):
         if prune or job in desired.jobs:
-            actions.setdefault(job, []).append(Action(kind, None, item))
+            actions[job].append(Action(kind, None, item))
     return Plan(_parts(actions), left_out)
 
 
@@ -227,14 +227,14 @@ def plan_delete(
         else {job_of(item, group) for item in live if _is(item, names, group)}
     )
     shared = [identity(item, group) for item in (desired.shared if desired else live)]
-    actions: dict[JobKey, list[Action]] = {}
+    actions: defaultdict[JobKey, list[Action]] = defaultdict(list)
     last = []
     for item in filter(is_ours, live):
         job, key = job_of(item, group), identity(item, group)
         if job is None and capacities and key in shared:
             last.append(Action(key[0], None, item))
         elif job is not None and job in jobs:
-            actions.setdefault(job, []).append(Action(key[0], None, item))
+            actions[job].append(Action(key[0], None, item))
     if definitions:
         last += _definitions_to_delete(connection, group, here)
     return Plan(_parts({**dict(sorted(actions.items())), None: last}))
@@ -497,6 +497,3 @@ def _flat(node: Any, path: tuple[str | int, ...]) -> dict[tuple[str | int, ...],
     for step, inner in items:
         found |= _flat(inner, (*path, step))
     return found
-
-
-_LOOK_S = 0.1

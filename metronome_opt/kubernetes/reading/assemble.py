@@ -18,8 +18,8 @@ from metronome_opt.instance import HYPERPERIOD_LIMIT
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
 from metronome_opt.kubernetes.quantities import parse_positive
-from metronome_opt.kubernetes.reading.jobs import Choices, Job, read_jobs, weights_of
-from metronome_opt.kubernetes.reading.objects import Field, Found, Objects, first_few
+from metronome_opt.kubernetes.reading.jobs import Choices, Job, read_jobs
+from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
 from metronome_opt.kubernetes.reading.workloads import LeftOut, Pods, has_of
 from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.build import Problem, build_scenario
@@ -31,6 +31,7 @@ _SAME_ZONE = 1  # the network cost between nodes of one zone, as Diktyo counts i
 
 _Link = tuple[str, int]  # name and Mbit/s
 _Ways = dict[tuple[str, str], int]  # by origin and destination
+_Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
 
 
 @dataclass(frozen=True)
@@ -88,14 +89,14 @@ def _read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict
     if without:
         several = "node" if len(without) == 1 else "nodes"
         notes.append(
-            f"{len(without)} {several} ({first_few(without)}) left out, without an "
+            f"{len(without)} {several} ({_first_few(without)}) left out, without an "
             "STBandwidthCapacity; --nic-gbps gives them an interface"
         )
     unknown = sorted(set(links) - set(nodes))
     if unknown:
         several = "capacity" if len(unknown) == 1 else "capacities"
         notes.append(
-            f"{len(unknown)} {several} ({first_few(unknown)}) passed over: there is no such node "
+            f"{len(unknown)} {several} ({_first_few(unknown)}) passed over: there is no such node "
             "with GPUs"
         )
     return machines
@@ -277,9 +278,6 @@ def _cost(ends: tuple[str, str], cost: int) -> dict[str, Any]:
     return {"origin": ends[0], "destination": ends[1], "cost": cost}
 
 
-_Amounts = dict[str, Any]  # by node: GPUs, thousandths of a core and MiB, int64 of shape (3,)
-
-
 @dataclass(frozen=True)
 class Imported:
     """A scenario that was made of a cluster's objects."""
@@ -317,7 +315,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     fitting = _fitting(has, held, jobs, left_out)
     cluster = _cluster_document(objects, machines, has, choices.gpu_tflops, notes)
     for why, titles in sorted(left_out.items()):
-        notes.append(f"{len(titles)} left out, {why}: {first_few(titles)}")
+        notes.append(f"{len(titles)} left out, {why}: {_first_few(titles)}")
     passed = ", ".join(f"{count} {kind}" for kind, count in sorted(objects.passed.items()))
     if passed:
         notes.append(f"passed over, of kinds that say nothing here: {passed}")
@@ -381,7 +379,7 @@ def _has(
         notes.append(f"{unknown} nodes without a Node: their GPUs are taken to be those in use")
     closed = [name for name, each in machines.items() if each.has and not each.is_open]
     if closed:
-        notes.append(f"{len(closed)} nodes take no new pods: {first_few(closed)}")
+        notes.append(f"{len(closed)} nodes take no new pods: {_first_few(closed)}")
     tainted = sum(machine.is_tainted for machine in machines.values())
     if tainted:
         notes.append(f"{tainted} nodes are tainted, which is not looked at")
@@ -417,7 +415,9 @@ def _finish(
 ) -> Imported:
     """Build what was read twice: only with their periods known do offsets find their place."""
     slot_us = 1000 * choices.slot_ms
-    weights = weights_of(job.value for job in jobs if job.value is not None)
+    # 1 for the lowest class, then twice that of the one below: the order, not how much more.
+    values = sorted({job.value for job in jobs if job.value is not None})
+    weights = {value: 2**rank for rank, value in enumerate(values)}
     for job in jobs:
         if job.value is not None:
             job.entry["priority"] = weights[job.value]
@@ -483,3 +483,8 @@ def _note_rounding(problem: Problem, slot_ms: int, notes: list[str]) -> None:
             f"rounded to slots of {slot_ms} ms and to the hyperperiod: {len(errors)} jobs, the "
             f"iteration of {worst} by {float(100 * errors[worst]):+.2g} %"
         )
+
+
+def _first_few(names: Sequence[str]) -> str:
+    """Return names as notes have them: three of them."""
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

@@ -277,15 +277,6 @@ def _name_apart(jobs: Iterable[Job]) -> list[Job]:
     return jobs
 
 
-def weights_of(values: Iterable[int]) -> Mapping[int, int]:
-    """Return a weight for each value: 1 for the lowest, then twice that of the one below.
-
-    The weights keep the order and say that a class matters more than the one below, not how much
-    more: the values of classes do not say that either.
-    """
-    return {value: 2**rank for rank, value in enumerate(sorted(set(values)))}
-
-
 def _read_classes(found: Iterable[Found]) -> Mapping[str | None, int]:
     """Return the values of priority classes by name; None stands for the default."""
     classes: dict[str | None, int] = {**_BUILT_IN}  # type: ignore[dict-item]

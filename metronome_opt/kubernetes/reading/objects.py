@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -231,11 +231,6 @@ class Objects:
             raise InputError(
                 f"{found.where}: says another thing than {other.where}; keep one of them"
             )
-
-
-def first_few(names: Sequence[str]) -> str:
-    """Return names as notes have them: three of them."""
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def _said(found: Found) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from metronome_opt.kubernetes import build_manifests, write_manifests
-from metronome_opt.kubernetes.cluster.objects import Desired, Kind, arrange
+from metronome_opt.kubernetes.cluster.objects import Desired, Kind
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.example import two_jobs
@@ -16,10 +15,11 @@ from tests.kubernetes.example import two_jobs
 GROUP = "metronome.x-k8s.io"
 
 
-def two_jobs_export(folder: Path, namespace: str, offsets: Mapping[str, int] | None = None) -> Path:
-    """Write the example to a folder; `offsets` in slots of 5 ms."""
-    changes: dict[str, Any] = {} if offsets is None else {"offsets": dict(offsets)}
-    write_manifests(build_manifests(*two_jobs(**changes), namespace=namespace), folder)
+def two_jobs_export(folder: Path, namespace: str, **changes: Any) -> Path:
+    """Write the example to a folder, some fields of its schedule or its API group changed."""
+    group = changes.pop("group", GROUP)
+    files = build_manifests(*two_jobs(**changes), group=group, namespace=namespace)
+    write_manifests(files, folder)
     return folder
 
 
@@ -69,7 +69,7 @@ def capacity(node: str, rate: str = "50G") -> Manifest:
 
 def desired(*objects: Manifest) -> Desired:
     """Return an export of these objects."""
-    return arrange(copy.deepcopy(list(objects)), GROUP)
+    return Desired.of(copy.deepcopy(list(objects)), GROUP)
 
 
 def write(folder: Path, *objects: Manifest) -> str:

@@ -21,8 +21,7 @@ from metronome_opt.kubernetes.cluster import Connection, ForbiddenError, Kind
 
 ADMIN = "admin"
 ORDINARY = "ordinary"  # may do nothing but what a test grants
-OTHER = "other"
-USERS = (ADMIN, ORDINARY, OTHER)
+USERS = (ADMIN, ORDINARY)
 
 _READY_S = 120.0
 

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from metronome_opt.__main__ import main
-from metronome_opt.kubernetes import build_manifests, write_manifests
 from metronome_opt.kubernetes.cluster import (
     ALL_NAMESPACES,
     Connection,
@@ -29,8 +28,8 @@ from metronome_opt.kubernetes.cluster.objects import (
 from metronome_opt.kubernetes.cluster.plan import carry_out, plan_definitions, wait_served
 from metronome_opt.kubernetes.schemas import Manifest, custom_resource_definitions
 from tests.kubernetes.cluster.conftest import Grant, Run
+from tests.kubernetes.cluster.exports import two_jobs_export
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, may_list, wait_for
-from tests.kubernetes.example import two_jobs
 
 pytestmark = pytest.mark.cluster
 
@@ -87,12 +86,6 @@ def granted(
     return call
 
 
-def export(folder: Path, namespace: str, **changes: Any) -> Path:
-    files = build_manifests(*two_jobs(**changes), group=GROUP, namespace=namespace)
-    write_manifests(files, folder)
-    return folder
-
-
 def objects(folder: Path) -> dict[tuple[str, str], Any]:
     return {
         (item["kind"], item["metadata"]["name"]): item["spec"]
@@ -120,7 +113,7 @@ def test_a_whole_export_is_applied_changed_and_deleted_with_the_rights_that_are_
     tmp_path: Path,
 ) -> None:
     granted(seen=(CLAIMS, APP_GROUPS, TOPOLOGIES, CAPACITIES))
-    folder = export(tmp_path / "out", namespace)
+    folder = two_jobs_export(tmp_path / "out", namespace, group=GROUP)
     status, out, err = ordinary("apply", str(folder))
     assert (status, err) == (0, "")
     assert out.splitlines() == [
@@ -133,7 +126,8 @@ def test_a_whole_export_is_applied_changed_and_deleted_with_the_rights_that_are_
     assert ordinary("apply", str(folder))[:2] == (0, "nothing to do: 9 objects are so already\n")
     assert ordinary("status", str(folder))[0] == 0
 
-    export(folder, namespace, offsets={"VGG19_0": 0, "resnet50-0": 24})
+    turned = {"VGG19_0": 0, "resnet50-0": 24}
+    two_jobs_export(folder, namespace, group=GROUP, offsets=turned)
     status, out, _ = ordinary("apply", str(folder))
     # One job is turned; how far it is from the other, their cushion, changes in the claims of both.
     assert out.splitlines()[-1] == "in all 4 changed; 5 objects are so already"
@@ -155,7 +149,7 @@ def test_jobs_of_all_namespaces_are_shown_and_deleted(
 ) -> None:
     reach = ["--kubeconfig", str(kubeconfig), "--group", GROUP]
     for place in (namespace, "default"):
-        folder = export(tmp_path / place, place)
+        folder = two_jobs_export(tmp_path / place, place, group=GROUP)
         assert main(["claims", "apply", str(folder), *reach[:2]]) == 0
     capsys.readouterr()
     assert main(["claims", "status", "-A", "--json", *reach]) == 0
@@ -183,7 +177,7 @@ def test_definitions_are_applied_and_deleted_with_the_rights_that_are_printed(
     namespace: str,
     tmp_path: Path,
 ) -> None:
-    folder = str(export(tmp_path / "out", namespace))
+    folder = str(two_jobs_export(tmp_path / "out", namespace, group=GROUP))
     granted("--definitions", seen=(APP_GROUPS, TOPOLOGIES))
     wait_for(lambda: ordinary("apply", folder, "--definitions", "--dry-run")[0] == 0)
     assert not is_there(cluster, CLAIMS.resource)
