@@ -26,7 +26,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario.cluster import ONE_GPU, ClusterSpec, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import MAX_BATCH, in_folder
-from metronome_opt.scenario.traffic import Setting, iteration, round_to
+from metronome_opt.scenario.traffic import Setting, iteration
 from metronome_opt.scenario.workload import Workload, find_workloads, workload_named
 
 JOB_FORMAT = "metronome-job/1"
@@ -275,7 +275,7 @@ def _computed(job: _ModelJob, workload: Workload, cluster: ClusterSpec) -> Gang:
         raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
     exact = iteration(workload, Setting(job.workers, job.batch, cluster.gpu.flops, rate))
     place, remedy = f"batch: {job.batch}", "lower the batch or raise rate_mbps"
-    rounded = round_to(exact, cluster.slot_ms, cluster.hyperperiod, place, remedy)
+    rounded = exact.round_to(cluster.slot_ms, cluster.hyperperiod, place, remedy)
     return Gang(
         name=job.name,
         tasks=job.workers,

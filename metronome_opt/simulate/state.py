@@ -13,7 +13,7 @@ from functools import cached_property
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.model import Scenario, Work
-from metronome_opt.scenario.traffic import Iteration, Rounded, to_slots
+from metronome_opt.scenario.traffic import Iteration, Rounded
 from metronome_opt.scenario.workload import Workload
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Sharing
@@ -108,7 +108,7 @@ class TrainingJob:
     def claim(self, rate: int) -> Rounded:
         """Return what it claims in slots of `SLOT_MS`, without idle time at the end."""
         if rate not in self._claims:
-            self._claims[rate] = to_slots(self.claimed_iteration(rate), SLOT_MS)
+            self._claims[rate] = self.claimed_iteration(rate).to_slots(SLOT_MS)
         return self._claims[rate]
 
     def slots(self, rate: int) -> int:
