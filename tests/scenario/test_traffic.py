@@ -152,11 +152,6 @@ def test_an_iteration_longer_than_the_hyperperiod_does_not_fit() -> None:
         Iteration(Fraction(40), (burst(40, 100, 1000),)).to_slots(10, 13)
 
 
-def test_a_short_burst_gets_a_whole_slot_at_a_low_rate() -> None:
-    rounded = Iteration(Fraction(0), (burst(0, "0.5", 1000),)).to_slots(10)
-    assert rounded.phases == (Phase(start=0, length=1, rate=50),)
-
-
 bursts = st.builds(
     Burst,
     st.just("burst"),

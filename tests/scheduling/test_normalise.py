@@ -92,21 +92,6 @@ def test_a_way_costs_what_zones_and_regions_say(there: tuple[Label, Label], cost
     assert costs(labelled([("r", "a"), there], zones, regions), [1]) == [cost, 0]
 
 
-@pytest.mark.parametrize(
-    ("raw", "scores"),
-    [
-        ([0, 0], [0, 0]),
-        ([7, 7], [100, 100]),
-        ([7], [100]),
-        ([0, 1, 2, 3], [100, 67, 34, 0]),  # 33.3 and 66.7 are cut, not rounded
-        ([5, 105, 34], [100, 0, 71]),
-        ([], []),
-    ],
-)
-def test_scores_are_normalised_as_upstream_does_it(raw: list[int], scores: list[int]) -> None:
-    assert normalised(np.array(raw, dtype=np.int64)).tolist() == scores
-
-
 def test_ties_are_broken_by_network_score_and_then_by_name() -> None:
     names = ["d", "c", "b", "a"]
     order = normalise(names, np.array([90, 90, 100, 90]), np.array([50, 80, 0, 50]))

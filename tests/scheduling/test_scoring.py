@@ -53,18 +53,6 @@ def test_all_links_have_one_rotation() -> None:
     assert (both.cost[2], both.offset[2]) == (0, 6)
 
 
-def test_uplinks_count_only_when_the_gang_leaves_its_rack() -> None:
-    crowded = running("crowded", "n0 n3", (0, 12, 50))  # in racks 0 and 1
-    state = state_of(cluster([3, 3], gpus=1, uplink=100), crowded)
-    inside = scored(state, gang(2, (0, 3, 60)), "n1")
-    assert inside.cost[[0, 2]].tolist() == [2 * 3 * 10, 0]
-    # Both uplinks are over by 10, and so is the interface of node 3.
-    assert inside.cost[3:].tolist() == [2 * 3 * 30, 2 * 3 * 20, 2 * 3 * 20]
-    # Four tasks fit into no rack, so uplinks count from the first one on.
-    across = scored(state, gang(4, (0, 3, 60)))
-    assert across.cost.tolist() == [2 * 3 * 20, 2 * 3 * 10, 2 * 3 * 10] * 2
-
-
 def test_a_link_in_conflict_counts_more_than_what_is_late() -> None:
     state = state_of(ONE_RACK, running("many", "n0 n1", (0, 12, 41)), running("few", "n2 n3"))
     state.set_capacity("n3", 200)
