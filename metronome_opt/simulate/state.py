@@ -277,12 +277,9 @@ class State:
 
     def is_crowded(self, link: str) -> bool:
         """Whether the bursts of all jobs on a link together need more than it carries."""
-        peak = sum(self._peak(index, link) for index in self.users.get(link, ()))
+        there = [self.running[index] for index in self.users.get(link, ())]
+        peak = sum(placed.placement.links[link] * placed.peak for placed in there)
         return peak > self.machines.capacities[link]
-
-    def _peak(self, index: int, link: str) -> int:
-        placed = self.running[index]
-        return placed.placement.links[link] * placed.peak
 
     def next_start(self, index: int) -> tuple[float, Slot | None]:
         """Return when a job is going to begin its next iteration, in ms, and the slot it keeps."""
