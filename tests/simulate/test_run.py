@@ -14,44 +14,25 @@ from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.simulate import POLICIES, Conditions, Run, simulate
 from metronome_opt.simulate.state import training_jobs
-from tests.scenario.examples import scenario
 from tests.simulate.played import column, job_table, link_table
-from tests.simulate.scenes import racks, scene
-from tests.simulate.scenes import work as pinned_work
+from tests.simulate.scenes import racks, scene, switch, work
 
 EVERYBODY = pytest.mark.parametrize("policy", list(POLICIES))
 
 
-def cluster(**changes: Any) -> dict[str, Any]:
-    """Return four nodes of two GPUs behind one switch."""
-    whole = {**scenario()["cluster"], "topology": "single-switch", "nodes": 4, **changes}
-    return {name: whole[name] for name in whole if name not in {"racks", "oversubscription"}}
-
-
-def work(name: str, workers: int = 2, **changes: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "model": "VGG16",
-        "batch": 2,
-        "workers": workers,
-        "iterations": 20,
-        **changes,
-    }
-
-
-def case(*jobs: dict[str, Any], **changes: Any) -> Scenario:
-    return Scenario.from_dict(scenario(jobs=list(jobs), **{"cluster": cluster(), **changes}))
+def four(*jobs: dict[str, Any]) -> Scenario:
+    """Return jobs on four nodes of two GPUs."""
+    return scene(switch(4, 2), *jobs)
 
 
 def crowd() -> Scenario:
     """Return jobs of two tasks on the same two nodes, and others that come when they are there."""
-    both = ["node-00", "node-01"]
-    return case(
-        work("a", nodes=both, batch=1),
-        work("b", nodes=both, batch=2, model="ResNet50", iterations=50, priority=4),
-        work("c", 4, arrival_s=1, iterations=10),
-        work("d", arrival_s=2, batch=1),
-        work("e", 3, arrival_s=3, batch=1, priority=2),
+    return four(
+        work("a", 0, 1, batch=20),
+        work("b", 0, 1, batch=30, model="Short", priority=4),
+        work("c", workers=4, batch=40, arrival_s=1),
+        work("d", arrival_s=2),
+        work("e", workers=3, arrival_s=3, priority=2),
     )
 
 
@@ -75,20 +56,20 @@ def text(run: Run) -> str:
 
 @EVERYBODY
 def test_a_job_alone_takes_its_iterations_and_no_more(policy: str) -> None:
-    given = case(work("a", arrival_s=5, nodes=["node-00", "node-01"]))
+    given = four(work("a", 0, 1, arrival_s=5))
     row = job_table(simulate(given, policy))["a"]
     assert row["start_s"] == 5
     assert row["queueing_s"] == 0
-    assert row["iterations"] == 20
+    assert row["iterations"] == 50
     assert row["finished"]
-    assert row["completion_s"] == pytest.approx(20 * alone_s(given), rel=1e-12)
+    assert row["completion_s"] == pytest.approx(50 * alone_s(given), rel=1e-12)
     assert row["iteration_max_ms"] == pytest.approx(1000 * alone_s(given), rel=1e-12)
     assert row["nodes"] == 2
 
 
 @EVERYBODY
 def test_who_finds_no_gpus_waits_until_some_are_free(policy: str) -> None:
-    given = case(work("a", 8), work("b", 8, arrival_s=1))
+    given = four(work("a", workers=8), work("b", workers=8, arrival_s=1))
     run = simulate(given, policy)
     rows = job_table(run)
     assert rows["b"]["start_s"] == pytest.approx(rows["a"]["end_s"])
@@ -99,11 +80,11 @@ def test_who_finds_no_gpus_waits_until_some_are_free(policy: str) -> None:
 
 @EVERYBODY
 def test_of_those_that_wait_the_important_ones_come_first(policy: str) -> None:
-    given = case(
-        work("a", 8),
-        work("late", 8, arrival_s=0.2, priority=1),
-        work("heavy", 8, arrival_s=0.3, priority=9),
-        work("early", 8, arrival_s=0.1, priority=1),
+    given = four(
+        work("a", workers=8),
+        work("late", workers=8, arrival_s=0.2, priority=1),
+        work("heavy", workers=8, arrival_s=0.3, priority=9),
+        work("early", workers=8, arrival_s=0.1, priority=1),
     )
     starts = column(simulate(given, policy), "start_s")
     assert sorted(starts, key=lambda name: starts[name]) == ["a", "heavy", "early", "late"]
@@ -116,12 +97,11 @@ def test_of_those_that_wait_the_important_ones_come_first(policy: str) -> None:
 @pytest.mark.parametrize("jitter", [0.0, 0.1])
 def test_nobody_is_faster_than_in_a_network_of_their_own(policy: str, jitter: float) -> None:
     """The same placement, the same chance: contention can only add to each job's iterations."""
-    both = ["node-00", "node-01"]
-    given = case(
-        work("a", nodes=both, batch=1),
-        work("b", nodes=both, model="ResNet50", batch=4, iterations=50, priority=4),
-        work("c", 4, nodes=["node-00", "node-01", "node-02", "node-03"], arrival_s=1),
-        cluster=cluster(gpus=4),
+    given = scene(
+        switch(4, 4),
+        work("a", 0, 1, batch=1),
+        work("b", 0, 1, model="Short", batch=4, iterations=50, priority=4),
+        work("c", 0, 1, 2, 3, arrival_s=1),
     )
     conditions = Conditions(jitter=jitter)
     ideal = simulate(given, "ideal", seed=3, conditions=conditions).jobs
@@ -135,7 +115,7 @@ def test_nobody_is_faster_than_in_a_network_of_their_own(policy: str, jitter: fl
 @EVERYBODY
 def test_the_same_iteration_meets_the_same_chance_under_every_policy(policy: str) -> None:
     """On nodes of their own jobs cannot meet, so jitter is all there is: the same everywhere."""
-    given = case(work("a", nodes=["node-00", "node-01"]), work("b", nodes=["node-02", "node-03"]))
+    given = four(work("a", 0, 1), work("b", 2, 3))
     conditions = Conditions(jitter=0.1, stragglers=0.1)
     told = simulate(given, policy, seed=5, conditions=conditions)
     ideal = simulate(given, "ideal", seed=5, conditions=conditions)
@@ -210,7 +190,7 @@ def test_progress_goes_from_nothing_to_all() -> None:
 @pytest.mark.parametrize("policy", ["default", "exclusive"])
 def test_a_job_that_can_never_run_is_refused(policy: str, sample_s: float | None) -> None:
     with pytest.raises(InputError, match="big") as caught:
-        simulate(case(work("a"), work("big", 9)), policy, sample_s=sample_s)
+        simulate(four(work("a"), work("big", workers=9)), policy, sample_s=sample_s)
     assert "\n" not in str(caught.value)
 
 
@@ -226,12 +206,12 @@ def test_a_job_that_can_never_run_is_refused(policy: str, sample_s: float | None
 )
 def test_what_makes_no_sense_is_refused_in_a_line(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named) as caught:
-        simulate(case(work("a")), **{"policy": "default", **changes})
+        simulate(four(work("a")), **{"policy": "default", **changes})
     assert "\n" not in str(caught.value)
 
 
 def test_a_job_needs_a_number_of_iterations() -> None:
-    given = case({**work("a"), "iterations": None})
+    given = four({**work("a"), "iterations": None})
     with pytest.raises(InputError, match="iterations"):
         simulate(given, "default")
 
@@ -249,7 +229,7 @@ def busy() -> Scenario:
     pinned = {3: (0, 3), 7: (1, 1), 11: (0, 1, 4, 5)}
     jobs = []
     for index in range(16):
-        job = pinned_work(
+        job = work(
             f"job-{index:02}",
             *pinned.get(index, ()),
             model=draw.choice(MODELS),
