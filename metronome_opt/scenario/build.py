@@ -15,7 +15,7 @@ from metronome_opt.records import read_as
 from metronome_opt.scenario.cluster import ListedCluster, most_free
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work
-from metronome_opt.scenario.traffic import Iteration, Rounded, Setting, iteration, round_to
+from metronome_opt.scenario.traffic import Iteration, Rounded, Setting, iteration
 from metronome_opt.scenario.workload import Workload, data_folder
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _traffic_of(
     if job.traffic is not None:
         exact = job.traffic.iteration(job.traffic.fastest)
         place = f"traffic.period_ms: {float(job.traffic.period_ms):g}"
-        rounded = round_to(exact, *grid, place, "raise hyperperiod_ms")
+        rounded = exact.round_to(*grid, place, "raise hyperperiod_ms")
         return JobTraffic(job.name, job.workers, "stated", "stated", None, rounded)
     if workload is None:
         raise InputError("traffic: missing; state it, or name a model")
@@ -257,7 +257,7 @@ def _traffic_of(
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
     setting = job.setting(rate, workload, gpu)
     place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
-    rounded = round_to(iteration(workload, setting), *grid, place, remedy)
+    rounded = iteration(workload, setting).round_to(*grid, place, remedy)
     assumptions = list(workload.assumptions)
     if gpu is not None and gpu.sustained_tflops.assumed:
         speed = gpu.sustained_tflops

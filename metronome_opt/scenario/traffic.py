@@ -107,6 +107,41 @@ class Iteration:
         """What one worker sends in an iteration, in Mbit."""
         return sum((burst.volume for burst in self.bursts), Fraction(0))
 
+    def to_slots(self, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
+        """Round it to slots.
+
+        Pauses go to the nearest slot. A burst gets whole slots enough to carry it at its fastest,
+        and then the lowest whole rate that carries it in these: at most its fastest, and less than
+        1 Mbit/s * slot per slot too much. The period becomes the smallest divisor of the
+        hyperperiod, in slots, that is long enough; with None there is no idling.
+
+        Raises
+        ------
+        ValueError
+            If the iteration is longer than the hyperperiod.
+        """
+        phases = []
+        slot = 0
+        for burst in self.bursts:
+            slot += _nearest(burst.after, slot_ms)
+            length = math.ceil(burst.duration / slot_ms)
+            rate = math.ceil(1000 * burst.volume / (length * slot_ms))
+            phases.append(Phase(start=slot, length=length, rate=rate))
+            slot += length
+        slot += _nearest(self.rest, slot_ms)
+        period = slot if hyperperiod is None else _divisor(hyperperiod, slot)
+        return Rounded(tuple(phases), slot, period, slot_ms, self)
+
+    def round_to(self, slot_ms: int, hyperperiod: int | None, place: str, remedy: str) -> Rounded:
+        """Do as `to_slots`; what is too long is an `InputError` that names a place and a remedy."""
+        try:
+            return self.to_slots(slot_ms, hyperperiod)
+        except ValueError:
+            raise InputError(
+                f"{place}: an iteration takes {float(self.duration):.0f} ms, more than the "
+                f"hyperperiod of {(hyperperiod or 0) * slot_ms} ms; {remedy}"
+            ) from None
+
 
 def iteration(workload: Workload, setting: Setting) -> Iteration:
     """Return the iteration of a model under a setting.
@@ -353,45 +388,6 @@ class Rounded:
         return sent / self.exact.volume - 1
 
 
-def to_slots(exact: Iteration, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
-    """Round an iteration to slots.
-
-    Pauses go to the nearest slot. A burst gets whole slots enough to carry it at its fastest, and
-    then the lowest whole rate that carries it in these: at most its fastest, and less than
-    1 Mbit/s * slot per slot too much. The period becomes the smallest divisor of the hyperperiod,
-    in slots, that is long enough; with None there is no idling.
-
-    Raises
-    ------
-    ValueError
-        If the iteration is longer than the hyperperiod.
-    """
-    phases = []
-    slot = 0
-    for burst in exact.bursts:
-        slot += _nearest(burst.after, slot_ms)
-        length = math.ceil(burst.duration / slot_ms)
-        rate = math.ceil(1000 * burst.volume / (length * slot_ms))
-        phases.append(Phase(start=slot, length=length, rate=rate))
-        slot += length
-    slot += _nearest(exact.rest, slot_ms)
-    period = slot if hyperperiod is None else _divisor(hyperperiod, slot)
-    return Rounded(tuple(phases), slot, period, slot_ms, exact)
-
-
-def round_to(
-    exact: Iteration, slot_ms: int, hyperperiod: int | None, place: str, remedy: str
-) -> Rounded:
-    """Do as `to_slots`; what is too long is an `InputError` that names a place and a remedy."""
-    try:
-        return to_slots(exact, slot_ms, hyperperiod)
-    except ValueError:
-        raise InputError(
-            f"{place}: an iteration takes {float(exact.duration):.0f} ms, more than the "
-            f"hyperperiod of {(hyperperiod or 0) * slot_ms} ms; {remedy}"
-        ) from None
-
-
 def _nearest(pause: Fraction, slot_ms: int) -> int:
     return math.floor(pause / slot_ms + Fraction(1, 2))
 
@@ -435,7 +431,7 @@ def suitable_batches(
     for batch in batches:
         exact = iteration(workload, replace(setting, batch=batch))
         try:
-            fitted[batch] = to_slots(exact, slot_ms, hyperperiod)
+            fitted[batch] = exact.to_slots(slot_ms, hyperperiod)
         except ValueError:
             continue  # longer than the hyperperiod
     close = tuple(

@@ -26,7 +26,7 @@ from metronome_opt.records import (
 from metronome_opt.scenario.cluster import ONE_GPU, ClusterSpec, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import Work, in_folder
-from metronome_opt.scenario.traffic import Iteration, Setting, iteration, round_to
+from metronome_opt.scenario.traffic import Iteration, Setting, iteration
 from metronome_opt.scenario.workload import find_workloads, workload_named
 
 JOB_FORMAT = "metronome-job/1"
@@ -263,7 +263,7 @@ def _rounded(job: _DescribedJob, cluster: ClusterSpec) -> Gang:
     else:
         exact = _iteration(job, cluster)
         place, remedy = f"batch: {job.batch}", "lower the batch or raise rate_mbps"
-    rounded = round_to(exact, cluster.slot_ms, cluster.hyperperiod, place, remedy)
+    rounded = exact.round_to(cluster.slot_ms, cluster.hyperperiod, place, remedy)
     return Gang(
         name=job.name,
         tasks=job.workers,

@@ -27,6 +27,10 @@ from metronome_opt.scheduling.nodes import (
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.tree import place_on_tree
 
+_TIME_LIMIT = 60.0
+_WIDTH = 8  # partial places that a beam search keeps for each number of tasks
+_BRANCHING = 8  # nodes that it tries for the next task of each
+
 
 def place_greedily(cycle: Cycle) -> Decision | None:
     """Filter, score, normalise and take the best node for each task, as a scheduler of pods does.
@@ -52,19 +56,12 @@ def rank_nodes(cycle: Cycle, partial: Partial) -> list[int]:
     return [int(nodes[index]) for index in order]
 
 
-def place_by_beam(cycle: Cycle, *, width: int = 8, branching: int = 8) -> Decision | None:
+def place_by_beam(cycle: Cycle) -> Decision | None:
     """Return the best place that a beam search finds, None if there is no room.
 
     Tasks are alike, so that a partial place is how many are on which node. It is ranked by what its
     tasks cost at some offset at least. That of `place_greedily` is looked at too, so that it is
     never worse.
-
-    Parameters
-    ----------
-    width
-        How many partial places are kept for each number of tasks.
-    branching
-        How many nodes are tried for the next task of each.
     """
     greedy = place_greedily(cycle)
     if greedy is None:
@@ -73,15 +70,15 @@ def place_by_beam(cycle: Cycle, *, width: int = 8, branching: int = 8) -> Decisi
     for _ in range(cycle.gang.tasks):
         children = {}
         for partial in beam:
-            for node in _candidates(cycle, partial, branching):
+            for node in _candidates(cycle, partial):
                 child = cycle.add(partial, node)
                 children[frozenset(child.nodes.items())] = child
-        beam = sorted(children.values(), key=lambda place: _rank(cycle, place))[:width]
+        beam = sorted(children.values(), key=lambda place: _rank(cycle, place))[:_WIDTH]
     found = [greedy, *(decide(cycle, place) for place in beam)]
     return min(found, key=lambda decision: decision.price)
 
 
-def _candidates(cycle: Cycle, partial: Partial, branching: int) -> Iterator[int]:
+def _candidates(cycle: Cycle, partial: Partial) -> Iterator[int]:
     """Yield nodes for the next task, no more than half of them in one rack."""
     nodes = filter_nodes(cycle, partial)
     costs = score_nodes(cycle, partial, nodes).least
@@ -92,10 +89,10 @@ def _candidates(cycle: Cycle, partial: Partial, branching: int) -> Iterator[int]
     in_rack = Counter[int]()
     for node in nodes[ranking].tolist():
         index = int(cycle.state.rack[node])
-        if 2 * in_rack[index] < branching:
+        if 2 * in_rack[index] < _BRANCHING:
             in_rack[index] += 1
             yield node
-        if in_rack.total() == branching:
+        if in_rack.total() == _BRANCHING:
             return
 
 
@@ -112,8 +109,6 @@ def _rank(cycle: Cycle, partial: Partial) -> tuple[int, int, int, tuple[tuple[in
             costs += cycle.lift(partial.racks)
     return int(costs.min()), len(partial.racks), fragments, key
 
-
-_TIME_LIMIT = 60.0
 
 _SEARCHES: Mapping[str, tuple[str, Callable[[Cycle], Decision | None]]] = {
     "tree": (

@@ -32,7 +32,7 @@ _MOST_DEMAND = 2**30  # Mbit/s on one link: capacities and demand are kept in 32
 _MOST_ENTRIES = 2**29  # in all layers, 2 GiB; one more layer takes as much while it is made
 
 
-class Demand:
+class _Demand:
     """Layers of demand over one hyperperiod, for all links.
 
     Attributes
@@ -155,7 +155,7 @@ class ClusterState:
         self.interface = _ints(self._links[node.interface] for node in cluster.nodes)
         self.uplink = _ints(uplinks.get(rack or "", -1) for rack in racks)
         self.capacity = _ints(link.capacity for link in cluster.links)
-        self.demand = Demand(len(cluster.links), cluster.hyperperiod)
+        self.demand = _Demand(len(cluster.links), cluster.hyperperiod)
         self.crossed: dict[str, dict[int, int]] = {}
 
     # ------------------------------------------------------------------ names and numbers

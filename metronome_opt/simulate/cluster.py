@@ -100,26 +100,25 @@ class Machines:
         """Give the GPUs of a placement back."""
         self.free.update(placement.gpus_of)
 
+    def spread(self, workers: int, each: int = 1) -> Placement | None:
+        """Put every task of `each` GPUs where most are free, the first node by name among equals.
 
-def spread(machines: Machines, workers: int, each: int = 1) -> Placement | None:
-    """Put every task of `each` GPUs where most are free, the first node by name among equals.
+        This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
+        """
+        if workers > sum(free // each for free in self.free.values()):
+            return None
+        return self.placement(most_free(self.free, workers, each), each)
 
-    This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
-    """
-    if workers > sum(free // each for free in machines.free.values()):
-        return None
-    return machines.placement(most_free(machines.free, workers, each), each)
+    def candidates(self, workers: int, most: int, each: int = 1) -> list[Placement]:
+        """Return placements worth looking at, `most` of them, those that span few racks first.
 
-
-def candidates(machines: Machines, workers: int, most: int, each: int = 1) -> list[Placement]:
-    """Return placements worth looking at, `most` of them, those that span few racks first.
-
-    One rack each, then several: the fullest ones that have room, and the emptiest ones. In a rack
-    tasks are put on as few nodes as possible, or on as many; several racks get equal shares.
-    """
-    different = dict.fromkeys(tuple(sorted(nodes)) for nodes in _choices(machines, workers, each))
-    placements = [machines.placement(nodes, each) for nodes in islice(different, most)]
-    return sorted(placements, key=lambda placement: placement.racks)
+        One rack each, then several: the fullest ones that have room, and the emptiest ones. In a
+        rack tasks are put on as few nodes as possible, or on as many; several racks get equal
+        shares.
+        """
+        different = dict.fromkeys(tuple(sorted(nodes)) for nodes in _choices(self, workers, each))
+        placements = [self.placement(nodes, each) for nodes in islice(different, most)]
+        return sorted(placements, key=lambda placement: placement.racks)
 
 
 def _choices(machines: Machines, workers: int, each: int) -> Iterator[Sequence[str]]:

@@ -87,7 +87,16 @@ class _Simulation:
         sharing = conditions.sharing or self._policy.sharing
         self._engine = Engine(
             self._machines.capacities,
-            [self._runner(job) for job in self._jobs],
+            [
+                Runner(
+                    job.name,
+                    job.ideal,
+                    job.work.priority,
+                    job.iterations,
+                    job.work.workers + min(job.work.workers, len(self._machines.racks)),
+                )
+                for job in self._jobs
+            ],
             sharing=sharing,
             conditions=conditions,
             seed=seed,
@@ -142,9 +151,15 @@ class _Simulation:
                 self._change(left)
             left, changed = [], False
             arrival = arrivals[-1][0] if arrivals else math.inf
-            until = min(self._end_ms, arrival, self._next_look())
+            release = min(self._releases.values(), default=math.inf)
+            until = min(self._end_ms, arrival, self._next_sample, self._next_check, release)
             if self._queue and not arrivals and not self._state.running:
-                raise InputError(self._stuck())
+                job = self._jobs[self._queue[0]]
+                raise InputError(
+                    f"jobs[{job.index}]: {job.name} finds no room even in an empty cluster; "
+                    f"there are {self._machines.gpus} GPUs, its {job.work.workers} workers need "
+                    f"{job.work.gpus}"
+                )
             index = self._engine.run(until)
             if index is not None:
                 left, changed = [self._leave(index)], True
@@ -188,11 +203,6 @@ class _Simulation:
         for index, order in orders.items():
             if index not in came:
                 self._redirect(order)
-
-    def _next_look(self) -> float:
-        """Return when somebody looks next: for a sample, at the jobs, at who is to be let go."""
-        release = min(self._releases.values(), default=math.inf)
-        return min(self._next_sample, self._next_check, release)
 
     def _look(self) -> None:
         """Do what is due by now, if it was not a job that made the engine stop."""
@@ -297,19 +307,6 @@ class _Simulation:
             )
         )
         self._carried = carried
-
-    def _runner(self, job: TrainingJob) -> Runner:
-        workers = job.work.workers
-        racks = min(workers, len(self._machines.racks))
-        return Runner(job.name, job.ideal, job.work.priority, job.iterations, workers + racks)
-
-    def _stuck(self) -> str:
-        job = self._jobs[self._queue[0]]
-        return (
-            f"jobs[{job.index}]: {job.name} finds no room even in an empty cluster; "
-            f"there are {self._machines.gpus} GPUs, its {job.work.workers} workers need "
-            f"{job.work.gpus}"
-        )
 
 
 def play(

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.model import Scenario, Work
-from metronome_opt.scenario.traffic import Iteration, Rounded, to_slots
+from metronome_opt.scenario.traffic import Iteration, Rounded
 from metronome_opt.scenario.workload import Workload
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Sharing
@@ -108,7 +108,7 @@ class TrainingJob:
     def claim(self, rate: int) -> Rounded:
         """Return what it claims in slots of `SLOT_MS`, without idle time at the end."""
         if rate not in self._claims:
-            self._claims[rate] = to_slots(self.claimed_iteration(rate), SLOT_MS)
+            self._claims[rate] = self.claimed_iteration(rate).to_slots(SLOT_MS)
         return self._claims[rate]
 
     def slots(self, rate: int) -> int:
@@ -277,12 +277,9 @@ class State:
 
     def is_crowded(self, link: str) -> bool:
         """Whether the bursts of all jobs on a link together need more than it carries."""
-        peak = sum(self._peak(index, link) for index in self.users.get(link, ()))
+        there = [self.running[index] for index in self.users.get(link, ())]
+        peak = sum(placed.placement.links[link] * placed.peak for placed in there)
         return peak > self.machines.capacities[link]
-
-    def _peak(self, index: int, link: str) -> int:
-        placed = self.running[index]
-        return placed.placement.links[link] * placed.peak
 
     def next_start(self, index: int) -> tuple[float, Slot | None]:
         """Return when a job is going to begin its next iteration, in ms, and the slot it keeps."""

@@ -214,22 +214,6 @@ def test_load_tells_instances_from_scenarios(tmp_path: Path) -> None:
     assert problem.deployment == Deployment.of_instance(built.instance)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("format: nothing/1", "format: must be 'metronome-instance/1' or 'metronome-scenario/1',"),
-        ("name: x", "format: missing"),
-        ("format: metronome-scenario/1", "name: missing"),
-    ],
-)
-def test_load_refuses_other_files(text: str, message: str, tmp_path: Path) -> None:
-    file = tmp_path / "file.yaml"
-    file.write_text(text)
-    with pytest.raises(InputError) as caught:
-        load(file)
-    assert str(caught.value).startswith(f"{file}: {message}")
-
-
 def test_importing_is_light() -> None:
     code = "import sys, metronome_opt.scenario; print({'numpy', 'pandas'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

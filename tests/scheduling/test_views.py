@@ -1,16 +1,114 @@
-"""The claims in force in the words of instances, schedules and deployments."""
+"""States as documents, instances, schedules and deployments, and compared."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState
-from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
+from metronome_opt.scheduling.views import (
+    Snapshot,
+    deployment_of,
+    differences,
+    instance_of,
+    restore,
+    schedule_of,
+    snapshot_of,
+)
 from metronome_opt.verify import check
 from tests.scheduling.clusters import cluster, gang, running, state_of
-from tests.scheduling.states import A, B
+from tests.scheduling.states import A, B, usual
+
+# ------------------------------------------------------------------ documents
+
+
+def document() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(snapshot_of(usual()).model_dump_json())
+    return found
+
+
+def test_a_state_comes_back_from_its_document() -> None:
+    assert differences(restore(Snapshot.from_dict(document())), usual()) == []
+
+
+def test_what_is_in_force_stays_so_where_nothing_would_be_had_today() -> None:
+    state = state_of(cluster([2, 2]), A, mode="exclusive")
+    state.set_capacity("n0", 0)
+    state.set_node("n1", up=False)
+    other = restore(snapshot_of(state))
+    assert differences(state, other) == []
+    assert list(other.claims) == ["a"]
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    found = document()
+    *way, last = path.split(".")
+    inner: Any = found
+    for step in way:
+        inner = inner[int(step) if step.isdecimal() else step]
+    inner[int(last) if last.isdecimal() else last] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("format", "metronome-state/2", "format: must be 'metronome-state/1'"),
+        ("claims.1.gang.name", "a", "claims[1]: a: is there twice"),
+        ("claims.1.nodes", ["n0", "n9"], "claims[1]: b: nodes[1]: there is no node 'n9'"),
+        ("claims.1.offset", 8, "claims[1]: b: offset: 8 must be below the period of 8 slots"),
+        ("claims.1.gang.each.gpus", 2, "claims[1]: b: node n0: has less than its tasks take"),
+        ("claims.1.gang.phases.0.rate", 2**30 - 60, "claims[1]: n0: 1073741824 Mbit/s: must be"),
+        ("capacities", {"none": 1}, "capacities.none: there is no link 'none'"),
+        ("capacities", {"n0": 2**30}, "capacities.n0: n0: 1073741824 Mbit/s: must be below"),
+        ("down", ["n0", "none"], "down[1]: there is no node 'none'"),
+        ("cluster.hyperperiod", 10, "claims[0]: a: period: 12 slots do not divide"),
+        ("more", 1, "more: unknown field, got 1"),
+    ],
+)
+def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        restore(Snapshot.from_dict(changed(path, value)))
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (lambda s: s.free.__setitem__((3, 1), 1), "free[3, 1]: 0 and 1"),
+        (lambda s: s.demand.layers.__setitem__((0, 1, 5), 61), "layers[0, 1, 5]: 60 and 61"),
+        (lambda s: s.demand.highest.__setitem__(4, 29), "highest[4]: 30 and 29"),
+        (lambda s: s.capacity.__setitem__(5, 7), "capacity[5]: 40 and 7"),
+        (lambda s: s.crossed.update(gone={0: 1}), "crossed: "),
+        (lambda s: s.demand.users.update({7: 0}), "users: {2: 1, 1: 1} and {2: 1, 1: 1, 7: 0}"),
+        (lambda s: s.claims.update(a=s.claims.pop("a")), "claims: "),
+        (lambda s: setattr(s, "sequence", 9), "sequence: 4 and 9"),
+    ],
+)
+def test_what_differs_is_named(spoil: Callable[[ClusterState], object], line: str) -> None:
+    other = usual()
+    spoil(other)
+    (found,) = differences(usual(), other)
+    assert found.startswith(line)
+
+
+def test_the_clusters_and_all_layers_have_to_be_the_same() -> None:
+    one = state_of(cluster([2, 2]), A, B)
+    (line,) = differences(one, state_of(cluster([3, 1]), A, B))
+    assert line.startswith("cluster: ")
+    lines = differences(one, state_of(cluster([2, 2]), A))
+    assert "weights: [1, 2] and [2]" in lines
+    assert "layers: int32(6, 2, 24) and int32(6, 1, 24)" in lines
+
+
+# ------------------------------------------------------------------ in the words of others
+
 
 ALONE = running("alone", "n3 n3", (0, 2, 30))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.simulate.cluster import Machines, Placement, candidates, spread
+from metronome_opt.simulate.cluster import Machines, Placement
 from tests.simulate.scenes import racks, scene, switch, work
 
 
@@ -54,7 +54,7 @@ def test_tasks_of_a_rack_share_its_uplink() -> None:
 )
 def test_each_task_goes_where_most_gpus_are_free(workers: int, nodes: str) -> None:
     """Free are 1, 3, 2 and 1: 3 on node 1; 2 on 1 and 2, in the order of names; 1 on all four."""
-    placed = spread(machines(switch(4, 3), node_00=2, node_02=1, node_03=2), workers)
+    placed = machines(switch(4, 3), node_00=2, node_02=1, node_03=2).spread(workers)
     assert placed is not None
     assert placed.nodes == tuple(f"node-0{node}" for node in nodes)
 
@@ -64,7 +64,7 @@ def test_each_task_goes_where_most_gpus_are_free(workers: int, nodes: str) -> No
 
 @given(used(), st.integers(2, 12))
 def test_candidates_fit_and_are_told_once(made: Machines, workers: int) -> None:
-    found = list(candidates(made, workers, 100))
+    found = list(made.candidates(workers, 100))
     assert bool(found) == (workers <= made.free_gpus)
     assert len({placement.nodes for placement in found}) == len(found)
     for placement in found:
@@ -75,7 +75,7 @@ def test_candidates_fit_and_are_told_once(made: Machines, workers: int) -> None:
 
 @given(used(), st.integers(2, 12))
 def test_candidates_that_span_few_racks_come_first(made: Machines, workers: int) -> None:
-    spans = [placement.racks for placement in candidates(made, workers, 100)]
+    spans = [placement.racks for placement in made.candidates(workers, 100)]
     assert spans == sorted(spans)
     if any(sum(made.free[node] for node in rack) >= workers for rack in made.racks.values()):
         assert spans[0] == 1

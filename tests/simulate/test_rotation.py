@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance
 from metronome_opt.simulate.policies.metronome import forecast
 from metronome_opt.simulate.policies.rotation import (
-    Crowd,
-    best_rotation,
+    ContentionGroup,
     common_periods,
-    crowd_of,
-    newcomer,
 )
 from metronome_opt.simulate.runner import Manner, Slot
 from metronome_opt.verify import evaluate
@@ -33,9 +30,9 @@ def named(instance: Instance, offsets: Sequence[int]) -> dict[str, int]:
     return {job.name: offset for job, offset in zip(instance.jobs, offsets, strict=True)}
 
 
-def crowd(instance: Instance, ready: Sequence[float], origin: float) -> Crowd:
+def crowd(instance: Instance, ready: Sequence[float], origin: float) -> ContentionGroup:
     """Return a crowd of all jobs of an instance, members in the order of its jobs."""
-    return Crowd(instance, tuple(range(len(instance.jobs))), tuple(ready), origin)
+    return ContentionGroup(instance, tuple(range(len(instance.jobs))), tuple(ready), origin)
 
 
 # ------------------------------------------------------------------ beginnings
@@ -56,7 +53,7 @@ def test_the_best_rotation_adds_what_the_judge_says(
             for index, (job, offset) in enumerate(zip(instance.jobs, offsets, strict=True))
         )
     )
-    offset, stated = best_rotation(crowd(fixed, [0.0] * len(offsets), 0.0), moving)
+    offset, stated = crowd(fixed, [0.0] * len(offsets), 0.0).best_rotation(moving)
 
     def links(jobs: Instance, at: dict[str, int]) -> dict[str, Fraction]:
         return {link.name: link.contention for link in evaluate(jobs, at).links}
@@ -81,12 +78,12 @@ def test_the_best_rotation_adds_what_the_judge_says(
 def test_who_meets_nobody_is_in_no_crowd() -> None:
     given = scene(switch(4, 2), work("a", 0, 1), work("b", 2, 3), work("c", 0, 1))
     state = at(given, 0.0, {})
-    made = crowd_of(state, [0, 1, 2])
+    made = ContentionGroup.of(state, [0, 1, 2])
     assert made is not None
     assert made.members == (0, 2)
     assert [link.name for link in made.instance.links] == ["node-00", "node-01"]
-    assert crowd_of(state, [0, 1]) is None
-    assert newcomer(state, 1) is None
+    assert ContentionGroup.of(state, [0, 1]) is None
+    assert ContentionGroup.of_newcomer(state, 1) is None
 
 
 @pytest.mark.parametrize("start", [20.0, 20.3, 20.5, 20.7])
@@ -94,7 +91,7 @@ def test_who_stays_does_not_wait_whatever_the_grid(start: float) -> None:
     """Off the grid of slots by less than one, b may be moved by no more than that."""
     given = scene(switch(2, 3), *(work(name, 0, 1) for name in "abc"))
     state = at(given, 130.0, {0: 0.0, 1: start})
-    made = newcomer(state, 2)
+    made = ContentionGroup.of_newcomer(state, 2)
     assert made is not None
     offsets = [job.fixed_offset or 0 for job in made.instance.jobs]
     starts = dict(zip(made.members, made.starts(offsets, turn=False), strict=True))
@@ -108,7 +105,7 @@ def test_who_stays_in_a_slot_is_where_the_slot_is(now: float) -> None:
     given = scene(switch(2, 2), work("a", 0, 1, batch=9), work("b", 0, 1, batch=10))
     slot = Slot(120.0, manner=Manner.SLIDE)
     state = at(given, now, {0: 0.0}, {0: slot})
-    made = newcomer(state, 1)
+    made = ContentionGroup.of_newcomer(state, 1)
     assert made is not None
     held = made.instance.jobs[made.members.index(0)]
     assert held.period == 120
@@ -244,9 +241,9 @@ def test_a_newcomer_and_one_that_is_there_are_kept_apart(now: int, start: int) -
     given = scene(switch(2, 2), work("a", 0, 1), work("b", 0, 1))
     assume(start <= now)
     state = at(given, float(now), {0: float(start)})
-    made = newcomer(state, 1)
+    made = ContentionGroup.of_newcomer(state, 1)
     assert made is not None
-    offset, cost = best_rotation(made, 1)
+    offset, cost = made.best_rotation(1)
     assert cost == (0, Fraction(0))
     offsets = [job.fixed_offset or 0 for job in made.instance.jobs]
     offsets[made.members.index(1)] = offset

@@ -1,8 +1,11 @@
-"""Jobs come, queue, run and leave: what must come out under any policy."""
+"""Jobs come, queue, run and leave: what must come out under any policy, and who gets which GPUs."""
 
 from __future__ import annotations
 
 import math
+import random
+from collections import defaultdict
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,42 +13,26 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.simulate import POLICIES, Conditions, Run, simulate
-from tests.scenario.examples import scenario
+from metronome_opt.simulate.state import training_jobs
 from tests.simulate.played import column, job_table, link_table
+from tests.simulate.scenes import racks, scene, switch, work
 
 EVERYBODY = pytest.mark.parametrize("policy", list(POLICIES))
 
 
-def cluster(**changes: Any) -> dict[str, Any]:
-    """Return four nodes of two GPUs behind one switch."""
-    whole = {**scenario()["cluster"], "topology": "single-switch", "nodes": 4, **changes}
-    return {name: whole[name] for name in whole if name not in {"racks", "oversubscription"}}
-
-
-def work(name: str, workers: int = 2, **changes: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "model": "VGG16",
-        "batch": 2,
-        "workers": workers,
-        "iterations": 20,
-        **changes,
-    }
-
-
-def case(*jobs: dict[str, Any], **changes: Any) -> Scenario:
-    return Scenario.from_dict(scenario(jobs=list(jobs), **{"cluster": cluster(), **changes}))
+def four(*jobs: dict[str, Any]) -> Scenario:
+    """Return jobs on four nodes of two GPUs."""
+    return scene(switch(4, 2), *jobs)
 
 
 def crowd() -> Scenario:
     """Return jobs of two tasks on the same two nodes, and others that come when they are there."""
-    both = ["node-00", "node-01"]
-    return case(
-        work("a", nodes=both, batch=1),
-        work("b", nodes=both, batch=2, model="ResNet50", iterations=50, priority=4),
-        work("c", 4, arrival_s=1, iterations=10),
-        work("d", arrival_s=2, batch=1),
-        work("e", 3, arrival_s=3, batch=1, priority=2),
+    return four(
+        work("a", 0, 1, batch=20),
+        work("b", 0, 1, batch=30, model="Short", priority=4),
+        work("c", workers=4, batch=40, arrival_s=1),
+        work("d", arrival_s=2),
+        work("e", workers=3, arrival_s=3, priority=2),
     )
 
 
@@ -69,20 +56,20 @@ def text(run: Run) -> str:
 
 @EVERYBODY
 def test_a_job_alone_takes_its_iterations_and_no_more(policy: str) -> None:
-    given = case(work("a", arrival_s=5, nodes=["node-00", "node-01"]))
+    given = four(work("a", 0, 1, arrival_s=5))
     row = job_table(simulate(given, policy))["a"]
     assert row["start_s"] == 5
     assert row["queueing_s"] == 0
-    assert row["iterations"] == 20
+    assert row["iterations"] == 50
     assert row["finished"]
-    assert row["completion_s"] == pytest.approx(20 * alone_s(given), rel=1e-12)
+    assert row["completion_s"] == pytest.approx(50 * alone_s(given), rel=1e-12)
     assert row["iteration_max_ms"] == pytest.approx(1000 * alone_s(given), rel=1e-12)
     assert row["nodes"] == 2
 
 
 @EVERYBODY
 def test_who_finds_no_gpus_waits_until_some_are_free(policy: str) -> None:
-    given = case(work("a", 8), work("b", 8, arrival_s=1))
+    given = four(work("a", workers=8), work("b", workers=8, arrival_s=1))
     run = simulate(given, policy)
     rows = job_table(run)
     assert rows["b"]["start_s"] == pytest.approx(rows["a"]["end_s"])
@@ -93,11 +80,11 @@ def test_who_finds_no_gpus_waits_until_some_are_free(policy: str) -> None:
 
 @EVERYBODY
 def test_of_those_that_wait_the_important_ones_come_first(policy: str) -> None:
-    given = case(
-        work("a", 8),
-        work("late", 8, arrival_s=0.2, priority=1),
-        work("heavy", 8, arrival_s=0.3, priority=9),
-        work("early", 8, arrival_s=0.1, priority=1),
+    given = four(
+        work("a", workers=8),
+        work("late", workers=8, arrival_s=0.2, priority=1),
+        work("heavy", workers=8, arrival_s=0.3, priority=9),
+        work("early", workers=8, arrival_s=0.1, priority=1),
     )
     starts = column(simulate(given, policy), "start_s")
     assert sorted(starts, key=lambda name: starts[name]) == ["a", "heavy", "early", "late"]
@@ -110,12 +97,11 @@ def test_of_those_that_wait_the_important_ones_come_first(policy: str) -> None:
 @pytest.mark.parametrize("jitter", [0.0, 0.1])
 def test_nobody_is_faster_than_in_a_network_of_their_own(policy: str, jitter: float) -> None:
     """The same placement, the same chance: contention can only add to each job's iterations."""
-    both = ["node-00", "node-01"]
-    given = case(
-        work("a", nodes=both, batch=1),
-        work("b", nodes=both, model="ResNet50", batch=4, iterations=50, priority=4),
-        work("c", 4, nodes=["node-00", "node-01", "node-02", "node-03"], arrival_s=1),
-        cluster=cluster(gpus=4),
+    given = scene(
+        switch(4, 4),
+        work("a", 0, 1, batch=1),
+        work("b", 0, 1, model="Short", batch=4, iterations=50, priority=4),
+        work("c", 0, 1, 2, 3, arrival_s=1),
     )
     conditions = Conditions(jitter=jitter)
     ideal = simulate(given, "ideal", seed=3, conditions=conditions).jobs
@@ -129,7 +115,7 @@ def test_nobody_is_faster_than_in_a_network_of_their_own(policy: str, jitter: fl
 @EVERYBODY
 def test_the_same_iteration_meets_the_same_chance_under_every_policy(policy: str) -> None:
     """On nodes of their own jobs cannot meet, so jitter is all there is: the same everywhere."""
-    given = case(work("a", nodes=["node-00", "node-01"]), work("b", nodes=["node-02", "node-03"]))
+    given = four(work("a", 0, 1), work("b", 2, 3))
     conditions = Conditions(jitter=0.1, stragglers=0.1)
     told = simulate(given, policy, seed=5, conditions=conditions)
     ideal = simulate(given, "ideal", seed=5, conditions=conditions)
@@ -204,7 +190,7 @@ def test_progress_goes_from_nothing_to_all() -> None:
 @pytest.mark.parametrize("policy", ["default", "exclusive"])
 def test_a_job_that_can_never_run_is_refused(policy: str, sample_s: float | None) -> None:
     with pytest.raises(InputError, match="big") as caught:
-        simulate(case(work("a"), work("big", 9)), policy, sample_s=sample_s)
+        simulate(four(work("a"), work("big", workers=9)), policy, sample_s=sample_s)
     assert "\n" not in str(caught.value)
 
 
@@ -220,11 +206,106 @@ def test_a_job_that_can_never_run_is_refused(policy: str, sample_s: float | None
 )
 def test_what_makes_no_sense_is_refused_in_a_line(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named) as caught:
-        simulate(case(work("a")), **{"policy": "default", **changes})
+        simulate(four(work("a")), **{"policy": "default", **changes})
     assert "\n" not in str(caught.value)
 
 
 def test_a_job_needs_a_number_of_iterations() -> None:
-    given = case({**work("a"), "iterations": None})
+    given = four({**work("a"), "iterations": None})
     with pytest.raises(InputError, match="iterations"):
         simulate(given, "default")
+
+
+# ------------------------------------------------------------------ who gets which GPUs
+
+GPUS = 2
+MODELS = ("Short", "Middling", "Long")
+
+
+@cache
+def busy() -> Scenario:
+    """Return 16 jobs that come one after the other to a cluster which has room for some of them."""
+    draw = random.Random(5)
+    pinned = {3: (0, 3), 7: (1, 1), 11: (0, 1, 4, 5)}
+    jobs = []
+    for index in range(16):
+        job = work(
+            f"job-{index:02}",
+            *pinned.get(index, ()),
+            model=draw.choice(MODELS),
+            batch=draw.randint(2, 8),
+            priority=draw.choice((1, 2, 4)),
+            arrival_s=round(index * draw.uniform(0, 0.6), 3),
+            iterations=draw.randint(20, 60),
+        )
+        if index not in pinned:
+            job["workers"] = draw.choice((2, 2, 3, 4, 6))
+        jobs.append(job)
+    return scene(racks(2, 3, GPUS, "3:2"), *jobs)
+
+
+@cache
+def played(policy: str) -> Run:
+    """Return a run of these jobs, all links watched."""
+    given = busy()
+    links = [*given.cluster.node_names, "rack-0-uplink", "rack-1-uplink"]
+    return simulate(given, policy, watch=links)
+
+
+@cache
+def flows(policy: str) -> dict[str, dict[str, float]]:
+    """Return how many flows of each job crossed each link, from what they sent all in all."""
+    run = played(policy)
+    carried: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    before: dict[tuple[str, str], tuple[float, float]] = {}
+    names = ("time_ms", "link", "job", "rate_mbps")
+    for time, link, job, rate in zip(*(run.trace[name].tolist() for name in names), strict=True):
+        since, last = before.get((job, link), (0.0, 0.0))
+        carried[job][link] += last * (time - since)
+        before[job, link] = time, rate
+    assert {rate for _, rate in before.values()} <= {0.0}
+    sent = {
+        job.name: job.iterations * float(sum(job.ideal.volume))
+        for job in training_jobs(busy(), 0.0, 0)
+    }
+    return {
+        job: {link: volume / sent[job] for link, volume in links.items()}
+        for job, links in carried.items()
+    }
+
+
+@EVERYBODY
+def test_each_task_of_a_job_sends_all_its_volume_once(policy: str) -> None:
+    """Through the interface of its node, if the job has several; through the uplink, likewise."""
+    rows = job_table(played(policy))
+    for job in busy().jobs:
+        mine = flows(policy).get(job.name, {})
+        nodes = {link: count for link, count in mine.items() if link.startswith("node")}
+        uplinks = {link: count for link, count in mine.items() if link.startswith("rack")}
+        assert all(count == pytest.approx(round(count), rel=1e-6) for count in mine.values())
+        assert len(nodes) == (rows[job.name]["nodes"] if rows[job.name]["nodes"] > 1 else 0)
+        assert len(uplinks) == (rows[job.name]["racks"] if rows[job.name]["racks"] > 1 else 0)
+        for shares in (nodes, uplinks):
+            assert not shares or sum(shares.values()) == pytest.approx(job.workers)
+        for rack, first in (("rack-0-uplink", 0), ("rack-1-uplink", 3)):
+            if rack in uplinks:
+                there = sum(nodes.get(f"node-0{node}", 0) for node in range(first, first + 3))
+                assert uplinks[rack] == pytest.approx(there)
+
+
+@EVERYBODY
+def test_no_node_has_more_tasks_than_gpus(policy: str) -> None:
+    """Tasks of jobs on one node send nothing: they are counted in all, and need a node as well."""
+    rows = job_table(played(policy))
+    for moment in [row["start_s"] for row in rows.values()]:
+        running = [
+            name for name, row in rows.items() if row["start_s"] <= moment < row["end_s"] - 1e-9
+        ]
+        assert sum(rows[name]["workers"] for name in running) <= 6 * GPUS
+        taken = {
+            node: sum(flows(policy).get(name, {}).get(node, 0) for name in running)
+            for node in busy().cluster.node_names
+        }
+        assert max(taken.values()) <= GPUS + 1e-6
+        together = sum(rows[name]["nodes"] == 1 for name in running)
+        assert sum(count < 0.5 for count in taken.values()) >= together

@@ -6,17 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from metronome_opt.presolve.lengthen import lengthen
-from metronome_opt.simulate.cluster import Placement, candidates
+from metronome_opt.simulate.cluster import Placement
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.policies.plain import CANDIDATES, Default, network_cost
 from metronome_opt.simulate.policies.rotation import (
-    Crowd,
+    ContentionGroup,
     Prediction,
-    best_rotation,
-    crowd_of,
-    newcomer,
-    predictions,
 )
 from metronome_opt.simulate.runner import Manner, Runner, Slot
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
@@ -142,8 +138,8 @@ class Metronome(Default):
         length = _weight(job) * job.iterations * job.ideal.alone_ms
         waited = state.now - 1000 * job.work.arrival_s
         most = _weight(job) * max(_wait_ms(state), _AGEING * waited)
-        for placement in candidates(
-            state.machines, job.work.workers, CANDIDATES, job.work.each.gpus
+        for placement in state.machines.candidates(
+            job.work.workers, CANDIDATES, job.work.each.gpus
         ):
             own = _own(job, placement) + _EXPOSURE * _exposed(placement, state)
             price = own * length
@@ -204,23 +200,23 @@ class Metronome(Default):
         for stretch in _STRETCHES[: None if len(members) <= _SMALL else 1]:
             if (1 + stretch) * everybody >= least:
                 break  # slots alone would cost more
-            crowd = crowd_of(state, members, stretch=stretch)
+            crowd = ContentionGroup.of(state, members, stretch=stretch)
             if crowd is None:
                 break
             search, cushion = self._offsets(crowd, state)
             offsets = search.best or ()
             if not stretch:
-                told = predictions(crowd, offsets)
+                told = crowd.predictions(offsets)
             for plan in _plans(state, crowd, offsets, cushion):
                 price = self._price(state, members, plan)
                 if price < least * _WORTH:
                     best, least = {**best, **plan}, price
-                    told = predictions(crowd, offsets)
+                    told = crowd.predictions(offsets)
             if search.incumbent == 0:
                 break
         return [_with_prediction(order, told.get(order.index)) for order in best.values()]
 
-    def _offsets(self, crowd: Crowd, state: State) -> tuple[Search, float]:
+    def _offsets(self, crowd: ContentionGroup, state: State) -> tuple[Search, float]:
         """Return the search for the best offsets, and the cushion in ms that is reserved in them.
 
         If bursts can be kept apart, then longer ones by a cushion, if they can be kept apart too.
@@ -235,7 +231,7 @@ class Metronome(Default):
                     return roomy, float(slots * crowd.instance.slot_ms)
         return search, 0.0
 
-    def _search(self, crowd: Crowd, longer: int) -> Search:
+    def _search(self, crowd: ContentionGroup, longer: int) -> Search:
         instance = lengthen(crowd.instance, longer) if longer else crowd.instance
         search = Search(instance, time_limit=None, seed=self._seed, workers=1, rounds=_ROUNDS)
         self._run(search)
@@ -255,7 +251,7 @@ def _cushions(spread: int) -> list[int]:
 
 
 def _plans(
-    state: State, crowd: Crowd, offsets: Sequence[int], cushion: float
+    state: State, crowd: ContentionGroup, offsets: Sequence[int], cushion: float
 ) -> Iterator[dict[int, Order]]:
     """Yield what the members may do at their offsets if one of them is late.
 
@@ -310,8 +306,8 @@ def _exposed(placement: Placement, state: State) -> float:
 
 def _can_avoid_all(job: TrainingJob, near: Sequence[int], state: State) -> bool:
     """Whether all others keep slots, and some rotation of the job meets none of them."""
-    crowd = newcomer(state, job.index)
+    crowd = ContentionGroup.of_newcomer(state, job.index)
     if crowd is None or len(crowd.members) < len(near):
         return False
     keep = all(state.running[index].slot is not None for index in near if index != job.index)
-    return keep and best_rotation(crowd, job.index)[1][0] == 0
+    return keep and crowd.best_rotation(job.index)[1][0] == 0

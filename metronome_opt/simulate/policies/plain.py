@@ -6,14 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from metronome_opt.simulate.cluster import Placement, candidates, spread
+from metronome_opt.simulate.cluster import Placement
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.policies.rotation import (
-    Crowd,
-    best_rotation,
-    crowd_of,
-    newcomer,
-    predictions,
+    ContentionGroup,
 )
 from metronome_opt.simulate.runner import Manner
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
@@ -47,7 +43,7 @@ class Default:
 
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Return where a waiting job is to run, None to let it wait: where most GPUs are free."""
-        return spread(state.machines, job.work.workers, job.work.each.gpus)
+        return state.machines.spread(job.work.workers, job.work.each.gpus)
 
     def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:  # noqa: ARG002
         """Whether a waiting job may run where the scenario says; there are GPUs for it."""
@@ -77,7 +73,7 @@ class Exclusive(Default):
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Take the nearest placement whose bandwidth is free."""
         load, each = state.load(), job.work.each.gpus
-        places = candidates(state.machines, job.work.workers, _MANY, each)
+        places = state.machines.candidates(job.work.workers, _MANY, each)
         fitting = [place for place in places if _fits(job, place, state, load)]
         return min(fitting, key=network_cost, default=None)
 
@@ -116,21 +112,21 @@ class Cassini(Default):
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Return the most compatible candidate."""
         return min(
-            candidates(state.machines, job.work.workers, CANDIDATES, job.work.each.gpus),
+            state.machines.candidates(job.work.workers, CANDIDATES, job.work.each.gpus),
             key=lambda placement: (*_badness(job, placement, state), network_cost(placement)),
             default=None,
         )
 
     def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
         """Shift all jobs around those that came, and around those that left."""
-        crowds = (crowd_of(state, members) for members in state.changed(came, left))
+        crowds = (ContentionGroup.of(state, members) for members in state.changed(came, left))
         return [order for crowd in crowds if crowd is not None for order in _shift(state, crowd)]
 
 
-def _shift(state: State, crowd: Crowd) -> list[Order]:
+def _shift(state: State, crowd: ContentionGroup) -> list[Order]:
     shifts = shifts_of(crowd.instance, _EFFORT)
     offsets = [shifts.offsets[job.name] for job in crowd.instance.jobs]
-    told = predictions(crowd, offsets)
+    told = crowd.predictions(offsets)
     # Who is late goes back to its slot, but not where bursts cannot be kept apart: to be late is
     # the rule there, and to wait for the next slot each time would cost more than to meet.
     apart = all(score in (None, 1.0) for score, _ in told.values())
@@ -149,7 +145,7 @@ def _badness(job: TrainingJob, placement: Placement, state: State) -> tuple[bool
     if not placement.links:
         return False, Fraction(0)
     with state.trying(Placed(job, placement)):
-        crowd = crowd_of(state, state.around(job.index))
+        crowd = ContentionGroup.of(state, state.around(job.index))
         if crowd is None or job.index not in crowd.members:
             return False, Fraction(0)
         shifts = shifts_of(crowd.instance, _EFFORT)
@@ -175,7 +171,7 @@ class MetronomeGreedy(Default):
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Return the candidate of least price."""
         return min(
-            candidates(state.machines, job.work.workers, CANDIDATES, job.work.each.gpus),
+            state.machines.candidates(job.work.workers, CANDIDATES, job.work.each.gpus),
             key=lambda placement: (*_price(job, placement, state), network_cost(placement)),
             default=None,
         )
@@ -184,11 +180,11 @@ class MetronomeGreedy(Default):
         """Give each new job its best offset, and those without a slot theirs as it is."""
         orders = []
         for index in came:
-            crowd = newcomer(state, index)
+            crowd = ContentionGroup.of_newcomer(state, index)
             if crowd is None:
                 continue
             offsets = [job.fixed_offset or 0 for job in crowd.instance.jobs]
-            offsets[crowd.members.index(index)] = best_rotation(crowd, index)[0]
+            offsets[crowd.members.index(index)] = crowd.best_rotation(index)[0]
             group = state.engine.new_group()
             for member, start in zip(crowd.members, crowd.starts(offsets, turn=False), strict=True):
                 if member == index or state.running[member].slot is None:
@@ -206,8 +202,8 @@ def _price(job: TrainingJob, placement: Placement, state: State) -> tuple[int, F
     if not placement.links:
         return 0, own
     with state.trying(Placed(job, placement)):
-        crowd = newcomer(state, job.index)
+        crowd = ContentionGroup.of_newcomer(state, job.index)
         if crowd is None:
             return 0, own
-        conflicts, added = best_rotation(crowd, job.index)[1]
+        conflicts, added = crowd.best_rotation(job.index)[1]
         return conflicts, own + added / state.machines.network.nic

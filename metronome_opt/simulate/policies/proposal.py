@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import ClusterSpec, Resources
-from metronome_opt.scenario.traffic import to_slots
 from metronome_opt.scheduling.cycle import Cycle, decide
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.place import place_job
@@ -67,7 +66,7 @@ class Proposal(Default):
         """Return the slot of a job, None if it would have to idle for too long to keep it."""
         placed = state.running[index]
         claim = cluster.claim(placed.job.name)
-        alone = to_slots(placed.job.claimed_iteration(placed.placement.rate), _SLOT_MS)
+        alone = placed.job.claimed_iteration(placed.placement.rate).to_slots(_SLOT_MS)
         if claim.period > (1 + _MOST_IDLE) * alone.period:
             return None
         period_ms = float(claim.period * _SLOT_MS)
@@ -109,7 +108,7 @@ def _gang(job: TrainingJob, rate: int) -> Gang:
             f"{float(claimed.duration):.0f} ms, more than the hyperperiod of "
             f"{_SLOT_MS * _HYPERPERIOD} ms of policy 'proposal'; lower it"
         )
-    rounded = to_slots(claimed, _SLOT_MS, _HYPERPERIOD)
+    rounded = claimed.to_slots(_SLOT_MS, _HYPERPERIOD)
     return Gang(
         name=job.name,
         tasks=job.work.workers,

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
@@ -97,8 +98,12 @@ def _with_base(
     return found
 
 
+Prediction = tuple[float | None, float]
+"""The score, and by how many ms an iteration grows."""
+
+
 @dataclass(frozen=True)
-class Crowd:
+class ContentionGroup:
     """Jobs that share links, as an instance. Slot 0 is the moment `origin_ms`.
 
     Attributes
@@ -123,6 +128,77 @@ class Crowd:
     fixed_ms: Mapping[int, float] = field(default_factory=dict)
     paced: bool = False
     spreads: Mapping[int, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        state: State,
+        members: Sequence[int],
+        *,
+        fixed: Mapping[int, float] | None = None,
+        stretch: float = 0.0,
+    ) -> Self | None:
+        """Return the members that can keep in step, with the links that they crowd, if any can.
+
+        Parameters
+        ----------
+        members
+            Indices of running jobs.
+        fixed
+            Of jobs that stay where they are, a moment at which they begin an iteration, in ms.
+            Those of them that have slots keep their periods.
+        stretch
+            As in `common_periods`.
+        """
+        fixed = fixed or {}
+        crowded = _crowded_links(state, members)
+        meeting = [
+            index for index in members if not crowded.keys().isdisjoint(_links(state, index))
+        ]
+        kept = {
+            index: period
+            for index in meeting
+            if index in fixed and (period := _kept_period(state.running[index])) is not None
+        }
+        periods = common_periods(
+            {index: state.running[index].slots for index in meeting},
+            {index: max(1, state.running[index].job.work.priority) for index in meeting},
+            stretch=stretch,
+            fixed=kept,
+        )
+        chosen = [index for index in meeting if index in periods]
+        links = _crowded_links(state, chosen)
+        chosen = [index for index in chosen if not links.keys().isdisjoint(_links(state, index))]
+        if len(chosen) < 2:
+            return None
+        origin = min(
+            (moment for index, moment in fixed.items() if index in chosen), default=state.now
+        )
+        instance = Instance(
+            name="crowd",
+            slot_ms=SLOT_MS,
+            links=tuple(
+                Link(name=link, capacity=state.machines.capacities[link]) for link in links
+            ),
+            jobs=tuple(
+                _job(state.running[index], links, periods[index], fixed.get(index), origin)
+                for index in chosen
+            ),
+        )
+        ready = tuple(state.can_start(index) for index in chosen)
+        spreads = {index: state.spreads[index] for index in chosen if index in state.spreads}
+        return cls(instance, tuple(chosen), ready, origin, fixed, state.paced, spreads)
+
+    @classmethod
+    def of_newcomer(cls, state: State, index: int) -> Self | None:
+        """Return a job and those that it shares crowded links with, which stay where they are.
+
+        None if nobody is in its way, or it cannot keep in step with anybody.
+        """
+        near = state.near(index)
+        fixed = {other: state.next_start(other)[0] for other in near if other != index}
+        crowd = cls.of(state, near, fixed=fixed)
+        return crowd if crowd is not None and index in crowd.members else None
 
     def slot(self, index: int, *, manner: Manner, group: int, cushion_ms: float = 0.0) -> Slot:
         """Return the slot of a member.
@@ -177,58 +253,46 @@ class Crowd:
             for index, ready, wait in zip(self.members, self.ready_ms, waits, strict=True)
         ]
 
+    def best_rotation(self, index: int) -> tuple[int, tuple[int, Fraction]]:
+        """Return the best offset of the one job that may move, and what it costs there.
 
-def crowd_of(
-    state: State,
-    members: Sequence[int],
-    *,
-    fixed: Mapping[int, float] | None = None,
-    stretch: float = 0.0,
-) -> Crowd | None:
-    """Return the members that can keep in step, with the links that they crowd; None if none can.
+        Costs are the links to whose contention it adds, and what it adds to all; the fewest links
+        count first.
+        """
+        compiled = compile_instance(self.instance)
+        state = compiled.empty()
+        position = self.members.index(index)
+        for other, job in enumerate(self.instance.jobs):
+            if other != position:
+                put_job(state, other, job.fixed_offset or 0, 1)
+        period = self.instance.jobs[position].period
+        conflicts, cost, row = (np.zeros(period, dtype=np.int64) for _ in range(3))
+        record = compiled.tables.jobs[position]
+        for use in range(record["first_use"], record["end_use"]):
+            score_use(state, position, use, row)
+            conflicts += row > 0
+            cost += row
+        fewest = int(conflicts.min())
+        cost[conflicts > fewest] = np.iinfo(np.int64).max
+        least, ready = int(cost.min()), int(record["ready"])
+        offset = first_offset(cost, least, ready) if least else roomiest_offset(cost, ready)[0]
+        return int(offset), (fewest, compiled.fraction(least, position))
 
-    Parameters
-    ----------
-    members
-        Indices of running jobs.
-    fixed
-        Of jobs that stay where they are, a moment at which they begin an iteration, in ms. Those of
-        them that have slots keep their periods.
-    stretch
-        As in `common_periods`.
-    """
-    fixed = fixed or {}
-    crowded = _crowded_links(state, members)
-    meeting = [index for index in members if not crowded.keys().isdisjoint(_links(state, index))]
-    kept = {
-        index: period
-        for index in meeting
-        if index in fixed and (period := _kept_period(state.running[index])) is not None
-    }
-    periods = common_periods(
-        {index: state.running[index].slots for index in meeting},
-        {index: max(1, state.running[index].job.work.priority) for index in meeting},
-        stretch=stretch,
-        fixed=kept,
-    )
-    chosen = [index for index in meeting if index in periods]
-    links = _crowded_links(state, chosen)
-    chosen = [index for index in chosen if not links.keys().isdisjoint(_links(state, index))]
-    if len(chosen) < 2:
-        return None
-    origin = min((moment for index, moment in fixed.items() if index in chosen), default=state.now)
-    instance = Instance(
-        name="crowd",
-        slot_ms=SLOT_MS,
-        links=tuple(Link(name=link, capacity=state.machines.capacities[link]) for link in links),
-        jobs=tuple(
-            _job(state.running[index], links, periods[index], fixed.get(index), origin)
-            for index in chosen
-        ),
-    )
-    ready = tuple(state.can_start(index) for index in chosen)
-    spreads = {index: state.spreads[index] for index in chosen if index in state.spreads}
-    return Crowd(instance, tuple(chosen), ready, origin, fixed, state.paced, spreads)
+    def predictions(self, offsets: Sequence[int]) -> dict[int, Prediction]:
+        """Return the score and the elongation in ms that the judge predicts for each member.
+
+        The score is the least of the shared links that the job crosses, None where it shares none.
+        """
+        instance = self.instance
+        names = [job.name for job in instance.jobs]
+        evaluation = evaluate(instance, dict(zip(names, offsets, strict=True)))
+        scores = {link.name: link.score for link in evaluation.links if link.jobs > 1}
+        told = {}
+        for member, job in zip(self.members, instance.jobs, strict=True):
+            score = min((scores[link] for link in job.links if link in scores), default=None)
+            elongation = float(evaluation.elongation[job.name] * instance.slot_ms)
+            told[member] = (None if score is None else float(score), elongation)
+        return told
 
 
 def _kept_period(placed: Placed) -> int | None:
@@ -261,61 +325,3 @@ def _job(
         links={link: flows for link, flows in placed.placement.links.items() if link in links},
         fixed_offset=None if fixed is None else round((fixed - origin) / SLOT_MS) % period,
     )
-
-
-def newcomer(state: State, index: int) -> Crowd | None:
-    """Return a job and those that it shares crowded links with, which stay where they are.
-
-    None if nobody is in its way, or it cannot keep in step with anybody.
-    """
-    near = state.near(index)
-    fixed = {other: state.next_start(other)[0] for other in near if other != index}
-    crowd = crowd_of(state, near, fixed=fixed)
-    return crowd if crowd is not None and index in crowd.members else None
-
-
-def best_rotation(crowd: Crowd, index: int) -> tuple[int, tuple[int, Fraction]]:
-    """Return the best offset of the one job that may move, and what it costs there.
-
-    Costs are the links to whose contention it adds, and what it adds to all; the fewest links count
-    first.
-    """
-    compiled = compile_instance(crowd.instance)
-    state = compiled.empty()
-    position = crowd.members.index(index)
-    for other, job in enumerate(crowd.instance.jobs):
-        if other != position:
-            put_job(state, other, job.fixed_offset or 0, 1)
-    period = crowd.instance.jobs[position].period
-    conflicts, cost, row = (np.zeros(period, dtype=np.int64) for _ in range(3))
-    record = compiled.tables.jobs[position]
-    for use in range(record["first_use"], record["end_use"]):
-        score_use(state, position, use, row)
-        conflicts += row > 0
-        cost += row
-    fewest = int(conflicts.min())
-    cost[conflicts > fewest] = np.iinfo(np.int64).max
-    least, ready = int(cost.min()), int(record["ready"])
-    offset = first_offset(cost, least, ready) if least else roomiest_offset(cost, ready)[0]
-    return int(offset), (fewest, compiled.fraction(least, position))
-
-
-Prediction = tuple[float | None, float]
-"""The score, and by how many ms an iteration grows."""
-
-
-def predictions(crowd: Crowd, offsets: Sequence[int]) -> dict[int, Prediction]:
-    """Return the score and the elongation in ms that the judge predicts for each member.
-
-    The score is the least of the shared links that the job crosses, None where it shares none.
-    """
-    instance = crowd.instance
-    names = [job.name for job in instance.jobs]
-    evaluation = evaluate(instance, dict(zip(names, offsets, strict=True)))
-    scores = {link.name: link.score for link in evaluation.links if link.jobs > 1}
-    told = {}
-    for member, job in zip(crowd.members, instance.jobs, strict=True):
-        score = min((scores[link] for link in job.links if link in scores), default=None)
-        elongation = float(evaluation.elongation[job.name] * instance.slot_ms)
-        told[member] = (None if score is None else float(score), elongation)
-    return told
