@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_simulate import SCENARIO, write
+from tests.cli.simulating import SCENARIO
 
 TOY = '''
 from metronome_opt.simulate.policies import Registration
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     told.mkdir()
     (told / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1\n")
     (told / "entry_points.txt").write_text("[metronome_opt.policies]\nhesitant = toy:hesitant\n")
-    write(tmp_path / "pair.yaml", SCENARIO)
+    (tmp_path / "pair.yaml").write_text(json.dumps(SCENARIO), encoding="utf-8")
     return tmp_path
 
 
