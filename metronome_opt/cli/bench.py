@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -21,12 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(cls=Group, help="Compare solvers on stored instances.")
 
 
-class _Split(StrEnum):
-    TEST = "test"
-    TUNE = "tune"
-    ALL = "all"
-
-
+_Split = Literal["test", "tune", "all"]
 _Suites = Annotated[
     str,
     typer.Option(
@@ -66,7 +60,7 @@ def run(
         float | None,
         typer.Option(min=0, help="Seconds for each case.", show_default="that of the suite"),
     ] = None,
-    split: Annotated[_Split, typer.Option(help="Tune on tune, publish test.")] = _Split.TEST,
+    split: Annotated[_Split, typer.Option(help="Tune on tune, publish test.")] = "test",
     instances: Annotated[
         str | None, typer.Option(help="Only these, separated by commas.", show_default="all")
     ] = None,
@@ -189,7 +183,7 @@ def _names(text: str, option: str) -> list[str]:
 def _members(suite: str, split: _Split, names: list[str] | None) -> list[Member]:
     from metronome_opt.bench.suites import find_suites
 
-    part = None if split is _Split.ALL else split.value
+    part = None if split == "all" else split
     members = [member for each in find_suites(suite) for member in each.members(part, names)]
     found = {member.entry.name for member in members}
     for name in names or ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated, Any
 
 import typer
 
@@ -65,7 +65,7 @@ def fit(
     instance = load(file, hyperperiod_limit=hyperperiod_limit).instance
     check_targets([file], [output])
     limit = None if stretch_limit is None else exact("--stretch-limit", stretch_limit)
-    arguments: _Arguments = {
+    arguments: dict[str, Any] = {
         "solver": solver,
         "time_limit": time_limit,
         "seed": seed,
@@ -94,15 +94,7 @@ def fit(
     return 0 if kept is not None else 1
 
 
-class _Arguments(TypedDict):
-    solver: str
-    time_limit: float | None
-    seed: int
-    workers: int | None
-    cushion_slots: int
-
-
-def _decide(instance: Instance, arguments: _Arguments) -> Chosen:
+def _decide(instance: Instance, arguments: dict[str, Any]) -> Chosen:
     decision = decide(instance, **arguments)
     refutations = () if decision.refutation is None else (decision.refutation,)
     if decision.offsets is None:

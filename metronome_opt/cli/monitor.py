@@ -226,6 +226,8 @@ def _check(
 # ------------------------------------------------------------------ what a check came to
 
 _MOST_NAMED = 10
+_OF_FINDING = ("name", "what", "claimed", "measured")
+_OF_CONTENTION = ("claimed", "measured", "planned")
 
 
 class _Show:
@@ -273,13 +275,7 @@ def _document(check: Check) -> dict[str, Any]:
         "decision": str(decision.kind) if decision is not None else "nothing",
         "reason": decision.reason if decision is not None else "no job has claims on links",
         "findings": [
-            {
-                "kind": str(each.kind),
-                "name": each.name,
-                "what": each.what,
-                "claimed": each.claimed,
-                "measured": each.measured,
-            }
+            {"kind": str(each.kind), **{name: getattr(each, name) for name in _OF_FINDING}}
             for each in (decision.findings if decision is not None else ())
         ],
         "steps": [
@@ -293,11 +289,7 @@ def _document(check: Check) -> dict[str, Any]:
         ],
         "contention": None
         if contention is None
-        else {
-            "claimed": str(contention.claimed),
-            "measured": str(contention.measured),
-            "planned": str(contention.planned),
-        },
+        else {name: str(getattr(contention, name)) for name in _OF_CONTENTION},
         "kept": check.kept,
     }
 
@@ -318,11 +310,7 @@ def _tell(check: Check, *, dry_run: bool) -> None:
         for number, step in enumerate(decision.plan.steps, start=1):
             slot_ms = decision.plan.claims_before.instance.slot_ms
             typer.echo(f"  {number}. {step.job} waits {step.wait * slot_ms} ms, once")
-    _tell_unmeasured(check)
-
-
-def _tell_unmeasured(check: Check) -> None:
-    """Tell who was not measured, and why: a line for each reason."""
+    # Who was not measured, and why: a line for each reason.
     by_reason: dict[str, list[str]] = {}
     for job, reason in check.unmeasured.items():
         by_reason.setdefault(reason, []).append(job)

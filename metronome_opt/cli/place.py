@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -51,10 +51,11 @@ def place(
         typer.Option("--exclusive", help="Make STATE one where each burst's bandwidth is its own."),
     ] = False,
     search: Annotated[
-        str, typer.Option(help="One of tree, beam, greedy and cpsat; docs/cluster.md.")
+        Literal["tree", "beam", "greedy", "cpsat"],
+        typer.Option(help="How a place is looked for; docs/cluster.md."),
     ] = "tree",
     first: Annotated[
-        str,
+        Literal["compatibility", "contention"],
         typer.Option(
             help="What places are compared by first: compatibility, on how many links jobs get in "
             "each other's way, or contention, by how much."
@@ -92,7 +93,6 @@ def place(
     """
     from metronome_opt.scheduling.store import Store
 
-    order = _check_choices(search, first)
     if cluster is None and (with_jobs or exclusive or schedule is not None):
         raise InputError(
             "--cluster: missing; --with-jobs, --schedule and --exclusive are for a new STATE"
@@ -109,7 +109,7 @@ def place(
     new = None
     if cluster is not None:
         new = new_state(
-            cluster, with_jobs=with_jobs, schedule=schedule, exclusive=exclusive, first=order
+            cluster, with_jobs=with_jobs, schedule=schedule, exclusive=exclusive, first=first
         )
         _asked(new, state, job, remove, changes)  # what is wrong is found before STATE is made
     with Store(state) if new is None else Store.keep(state, new) as store:
@@ -126,7 +126,7 @@ def place(
                 store.state,
                 gang,
                 search,
-                order,
+                first,
                 remove=remove,
                 dry_run=dry_run,
                 as_json=as_json,
@@ -134,17 +134,6 @@ def place(
         if claims is not None:
             export_state(store.state, claims)
     return 0 if placed else 1
-
-
-def _check_choices(search: str, first: str) -> First:
-    from metronome_opt.scheduling.place import FIRST, SEARCHES
-
-    if search not in SEARCHES:
-        raise InputError(f"--search: must be one of {', '.join(SEARCHES)}, got {show(search)}")
-    for order in FIRST:
-        if order == first:
-            return order
-    raise InputError(f"--first: must be {' or '.join(FIRST)}, got {show(first)}")
 
 
 def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:

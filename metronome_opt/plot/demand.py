@@ -131,7 +131,7 @@ def busiest_link(instance: Instance, before: Mapping[str, int], after: Mapping[s
     return link.name
 
 
-def jobs_of(instance: Instance, link: Link) -> tuple[Job, ...]:
+def _jobs_of(instance: Instance, link: Link) -> tuple[Job, ...]:
     """Return the jobs of a link in the order in which it serves them: heaviest first."""
     jobs = (instance.jobs[index] for index in instance.jobs_on[link.name])
     return tuple(sorted(jobs, key=lambda job: -job.weight))
@@ -139,7 +139,7 @@ def jobs_of(instance: Instance, link: Link) -> tuple[Job, ...]:
 
 def drawn_slots(instance: Instance, link: Link) -> int:
     """Return how much of the hyperperiod of `link` a picture of it can show, in slots."""
-    limits = [_MOST_BURSTS * job.period // len(job.phases) for job in jobs_of(instance, link)]
+    limits = [_MOST_BURSTS * job.period // len(job.phases) for job in _jobs_of(instance, link)]
     return max(1, min(instance.hyperperiods[link.name], _MOST_SLOTS, *limits))
 
 
@@ -159,7 +159,7 @@ def link_title(instance: Instance, link: Link) -> str:
 def job_labels(instance: Instance, link: Link) -> list[str]:
     """Return what a legend says of the jobs of a link, numbered as in the picture."""
     labels = []
-    for number, job in enumerate(jobs_of(instance, link), start=1):
+    for number, job in enumerate(_jobs_of(instance, link), start=1):
         flows = job.links[link.name]
         many = f", {flows} flows" if flows > 1 else ""
         labels.append(f"{number}  {shorten(job.name)} (weight {job.weight}{many})")
@@ -213,7 +213,7 @@ def link_demand(
     InputError
         If the numbers are too large for 64-bit integers.
     """
-    jobs = jobs_of(instance, link)
+    jobs = _jobs_of(instance, link)
     slots = instance.hyperperiods[link.name] if slots is None else slots
     peak = sum(job.links[link.name] * job.peak for job in jobs)
     if max(peak, link.capacity) > _LARGEST:

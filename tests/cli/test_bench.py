@@ -37,8 +37,8 @@ def test_list_counts_instances_by_split(checkout: Path, capsys: Captured) -> Non
     assert main(["bench", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r" *suite +test +tune +limit +about *", lines[0])
-    assert re.fullmatch(r" *easy +1 +1 +2 s +for tests *", lines[1])
-    assert re.fullmatch(r" *hard +1 +0 +2 s +for tests *", lines[2])
+    assert re.fullmatch(r" *easy +1 +1 +2 s +for tests *", lines[2])
+    assert re.fullmatch(r" *hard +1 +0 +2 s +for tests *", lines[3])
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from metronome_opt.instance import read_instance, write_instance
 from metronome_opt.schedule import read_schedule
 from metronome_opt.verify import check
 from tests.builders import hard_instance, two_jobs
+from tests.cli import placing
 from tests.running import let_work
 
 COMMAND = [sys.executable, "-m", "metronome_opt"]
@@ -28,38 +29,29 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
-def test_a_full_pipe_is_one_line(small: Path) -> None:
+NO_SPACE = "metronome: error: standard output: cannot be written (No space left on device)"
+
+
+def told_to_nobody(*arguments: str) -> list[str]:
+    """Run a command whose output finds no space; return what is told on standard error."""
     with Path("/dev/full").open("w") as full:
         run = subprocess.run(
-            [*COMMAND, "solve", str(small), "--solver", "greedy"],
-            check=False,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
+            [*COMMAND, *arguments], check=False, stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert run.returncode == 2
-    assert run.stderr.splitlines() == [
-        "metronome: error: standard output: cannot be written (No space left on device)"
-    ]
+    return run.stderr.splitlines()
 
 
 @pytest.mark.slow
-def test_a_front_is_written_before_a_full_pipe_is_found_out(small: Path, tmp_path: Path) -> None:
+def test_a_full_pipe_is_one_line_after_what_is_kept_is_written(small: Path, tmp_path: Path) -> None:
+    assert told_to_nobody("solve", str(small), "--solver", "greedy") == [NO_SPACE]
     folder = tmp_path / "front"
-    with Path("/dev/full").open("w") as full:
-        run = subprocess.run(
-            [*COMMAND, "pareto", str(small), "--output", str(folder)],
-            check=False,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    assert run.returncode == 2
-    assert run.stderr.splitlines()[-1:] == [
-        "metronome: error: standard output: cannot be written (No space left on device)"
-    ]
+    assert told_to_nobody("pareto", str(small), "--output", str(folder))[-1:] == [NO_SPACE]
     assert check(read_instance(small), read_schedule(folder / "point-001.json")) == ()
+    state = placing.Folder(tmp_path)
+    state.make()
+    assert told_to_nobody("place", str(state.state), state.file(placing.job("a"))) == [NO_SPACE]
+    assert list(state.offsets()) == ["a"]
 
 
 @pytest.mark.slow

@@ -130,20 +130,3 @@ main(["place", {str(folder.state)!r}, {folder.file(job("a"))!r}])
     assert run.stdout == b""
     assert ("a" in folder.offsets()) is there
     assert folder.place(job("b", tasks=1)) == 0
-
-
-@pytest.mark.slow
-def test_a_job_that_was_reserved_is_told_even_if_nobody_reads_it(folder: Folder) -> None:
-    with Path("/dev/full").open("w") as full:
-        run = subprocess.run(
-            [*COMMAND, str(folder.state), folder.file(job("a"))],
-            check=False,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    assert run.returncode == 2
-    assert run.stderr.splitlines() == [
-        "metronome: error: standard output: cannot be written (No space left on device)"
-    ]
-    assert list(folder.offsets()) == ["a"]

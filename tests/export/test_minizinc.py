@@ -196,10 +196,6 @@ def test_a_common_divisor_makes_large_numbers_fit() -> None:
     assert "unit = [200000000];\nweight_unit = 10;" in to_minizinc(instance.replace(jobs=light))
 
 
-def test_the_text_is_the_same_each_time() -> None:
-    assert to_minizinc(random_instance(1)) == to_minizinc(random_instance(1))
-
-
 # ------------------------------------------------------------------ solved by Gecode
 
 

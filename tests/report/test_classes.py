@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from io import StringIO
-from typing import Any
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
-from rich.table import Table
 
 from metronome_opt.report.classes import (
     PriorityClass,
@@ -22,6 +18,7 @@ from metronome_opt.report.classes import (
 from metronome_opt.report.tables import classes_table
 from metronome_opt.verify import Evaluation, evaluate
 from tests.builders import job, network
+from tests.report.printed import lines
 from tests.strategies import instances, offsets_of
 from tests.tiers import examples
 
@@ -106,14 +103,6 @@ def test_what_is_not_known_before_is_missing() -> None:
     pd.testing.assert_series_equal(classes["unserved_after"], known["unserved_after"])
 
 
-def rows(table: Table) -> list[list[str]]:
-    """Return the words of each row of a table as it is printed, headings left out."""
-    console = Console(width=200, file=StringIO())
-    console.print(table)
-    printed: Any = console.file
-    return [line.split() for line in printed.getvalue().splitlines()][3:]
-
-
 @pytest.mark.parametrize(
     ("before", "expected"),
     [
@@ -138,7 +127,7 @@ def rows(table: Table) -> list[list[str]]:
 def test_the_table_shows_a_class_a_row(
     before: Evaluation | None, expected: list[list[str]]
 ) -> None:
-    assert rows(classes_table(PROBLEM, before, APART)) == expected
+    assert lines(classes_table(PROBLEM, before, APART))[3:] == expected
 
 
 @given(st.data())

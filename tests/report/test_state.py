@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from metronome_opt.report.state import state_tables
-from metronome_opt.report.tables import terminal
 from metronome_opt.scenario.cluster import Resources
 from metronome_opt.scheduling.state import ClusterState
+from tests.report.printed import lines
 from tests.scheduling.clusters import cluster, gang, running, state_of
 
 
 def shown(state: ClusterState) -> list[list[list[str]]]:
     """Return the words of each line of each table."""
-    console = terminal()
-    tables = []
-    for table in state_tables(state):
-        with console.capture() as capture:
-            console.print(table)
-        tables.append([line.split() for line in capture.get().splitlines()])
-    return tables
+    return [lines(table) for table in state_tables(state)]
 
 
 def test_an_empty_cluster_has_all_to_give() -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rich.console import Console
-from rich.table import Table
-
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import Front
 from metronome_opt.report.tables import front_table, jobs_table, objectives_table, stated
@@ -14,14 +11,7 @@ from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
-
-
-def lines(table: Table) -> list[list[str]]:
-    """Return the words of each line of a table."""
-    console = Console(width=200, record=True, force_terminal=False)
-    with console.capture() as capture:
-        console.print(table)
-    return [line.split() for line in capture.get().splitlines()]
+from tests.report.printed import lines
 
 
 def schedule(instance: Instance, offsets: dict[str, int], stretch: dict[str, int]) -> Schedule:

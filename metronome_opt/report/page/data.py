@@ -199,5 +199,5 @@ def _open_claims(
         spec = claim["spec"]
         kept = {key: value for key, value in spec["allocation"].items() if not key.endswith(_OPEN)}
         text = dump_objects([{**claim, "spec": {**spec, "allocation": kept}}])
-        claims.append((jobs[spec["job"]], links.get(kept.get("link")), text))
+        claims.append((jobs[spec["job"]], links.get(kept.get("link", "")), text))
     return claims, None if claims else "no job has a task on a node"

@@ -85,11 +85,8 @@ def find_problem(
     VerificationError
         If a schedule states what is not true, or has no offsets.
     """
-    if given is not None:
-        problem = load(given, hyperperiod_limit=hyperperiod_limit)
-        _refuse_false(points, problem)
-        return problem
-    candidates = [load(path, hyperperiod_limit=hyperperiod_limit) for path in _named(points)]
+    files = _named(points) if given is None else [given]
+    candidates = [load(path, hyperperiod_limit=hyperperiod_limit) for path in files]
     if not candidates:
         name = points[0].schedule.instance
         raise InputError(
@@ -98,14 +95,9 @@ def find_problem(
         )
     true = [problem for problem in candidates if not _falsehood(points, problem)]
     if not true:
-        _refuse_false(points, candidates[0])
-    return next((problem for problem in true if problem.placed is not None), true[0])
-
-
-def _refuse_false(points: Sequence[Point], problem: Problem) -> None:
-    falsehood = _falsehood(points, problem)
-    if falsehood:
+        falsehood = _falsehood(points, candidates[0])
         raise VerificationError(f"{falsehood}; a page is made of true schedules only")
+    return next((problem for problem in true if problem.placed is not None), true[0])
 
 
 def _falsehood(points: Sequence[Point], problem: Problem) -> str | None:
