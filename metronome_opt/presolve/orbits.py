@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import networkx as nx
 from immutabledict import immutabledict
@@ -26,17 +27,10 @@ from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve.reductions import Offsets
 
 
-@dataclass(frozen=True)
-class _Component:
-    """Free jobs that are rotated together.
+class _Component(NamedTuple):
+    """Free jobs that are rotated together, in the order that decides whose domains are small.
 
-    Attributes
-    ----------
-    held
-        The least common multiple of the periods of the fixed jobs on their links, in slots; 1 if
-        there are none.
-    jobs
-        In the order that decides whose domains are small.
+    `held` is the least common multiple of the periods of the fixed jobs on their links, in slots.
     """
 
     held: int

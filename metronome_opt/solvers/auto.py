@@ -38,13 +38,13 @@ def run_branch_bound(search: Search) -> None:
 def _solve_blocks(search: Search, *, only_branch: bool = False) -> None:
     if search.stopped:
         return
-    portfolio = Portfolio(search, only_branch=only_branch)
+    portfolio = _Portfolio(search, only_branch=only_branch)
     portfolio.start()
     portfolio.finish()
     portfolio.blocks.take_notes()
 
 
-class Portfolio:
+class _Portfolio:
     """The workers of a run: of the ways to prove a block, the one that has done least goes on.
 
     With `only_branch` the only way is branch and bound, and nobody looks for better schedules.

@@ -51,7 +51,7 @@ _CHUNK = 10_000_000  # slots to score between two looks at the clock, some 20 ms
 _CHUNKS = 200  # per link, at most: not a number of seconds, so that runs can be repeated
 
 
-class TimeShifts(NamedTuple):
+class _TimeShifts(NamedTuple):
     """Slots per job, and how many edges would close a cycle and are left out."""
 
     offsets: Mapping[str, int]
@@ -79,7 +79,7 @@ def run(search: Search) -> None:
         )
 
 
-def shifts_of(instance: Instance, chunks: int) -> TimeShifts:
+def shifts_of(instance: Instance, chunks: int) -> _TimeShifts:
     """Return the time shifts after so many chunks of search on each link, whatever the clock says.
 
     Raises
@@ -176,7 +176,7 @@ def _steps(period: int, hyperperiod: int) -> list[int]:
     return [k * hyperperiod // around for k in range(-(-around * period // hyperperiod))]
 
 
-def _time_shifts(instance: Instance, rotations: _Rotations) -> TimeShifts:
+def _time_shifts(instance: Instance, rotations: _Rotations) -> _TimeShifts:
     """Join the rotations that the links want.
 
     The fixed jobs are visited first, all of them from the start, so that no link rotates them. They
@@ -216,4 +216,4 @@ def _time_shifts(instance: Instance, rotations: _Rotations) -> TimeShifts:
                         waiting.append(other)
                     elif other != name and instance.job(other).fixed_offset is None:
                         closing += 1
-    return TimeShifts(offsets, closing)
+    return _TimeShifts(offsets, closing)

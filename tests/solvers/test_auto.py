@@ -19,7 +19,7 @@ from metronome_opt.instance import Instance, read_instance
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Status, read_schedule
 from metronome_opt.solvers import auto, elimination, local, solve
-from metronome_opt.solvers.auto import Portfolio
+from metronome_opt.solvers.auto import _Portfolio
 from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.local import Population
@@ -98,13 +98,13 @@ def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> 
             raise fault
         play(self, **rest)
 
-    def failing_improve(_: Portfolio) -> bool:
+    def failing_improve(_: _Portfolio) -> bool:
         raise fault
 
     if where == "proof":
         monkeypatch.setattr(LinkGroups, "step", failing_play)
     else:
-        monkeypatch.setattr(Portfolio, "_improve_one", failing_improve)
+        monkeypatch.setattr(_Portfolio, "_improve_one", failing_improve)
 
 
 @pytest.mark.slow
