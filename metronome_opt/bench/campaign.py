@@ -80,7 +80,7 @@ class CaseRecord:
     @property
     def went_well(self) -> bool:
         """Whether it brought what it was run for."""
-        raise NotImplementedError
+        return self.kind in ("schedule", "done")
 
     @property
     def outcome(self) -> str:
@@ -107,7 +107,7 @@ class Case(Protocol[R_co]):
         """Return what is recorded of the outcome."""
 
 
-class Watcher(Protocol[R_contra]):
+class _Watcher(Protocol[R_contra]):
     """Told how a campaign gets on."""
 
     def recorded(self, record: R_contra) -> None:
@@ -127,7 +127,7 @@ def missing(cases: Iterable[C], file: Journal[R]) -> list[C]:
 
 
 def run_campaign(
-    cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher: Watcher[R]
+    cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher: _Watcher[R]
 ) -> None:
     """Run `cases` and append their records to `file`.
 
@@ -161,7 +161,7 @@ def run_campaign(
             watcher.recorded(record)
 
 
-def _tasks(cases: Iterable[Case[R]], watcher: Watcher[R]) -> Iterator[tuple[Case[R], Task]]:
+def _tasks(cases: Iterable[Case[R]], watcher: _Watcher[R]) -> Iterator[tuple[Case[R], Task]]:
     for case in cases:
         try:
             yield case, case.task()

@@ -115,16 +115,13 @@ def distribution(values: Iterable[float], middle: float = 0.0) -> Curve:
 
 def plot_profile(section: Section, looks: Strokes) -> Picture:
     """Draw the Dolan-More performance profile of the times to a proof."""
-    solvers = proving_solvers(section)
-    profiles = performance_profile(section.proof_times[list(solvers)], FLOOR_S)
+    solvers = list(proving_solvers(section))
+    curves = performance_profile(section.proof_times[solvers], FLOOR_S)
     # Where all are as fast, there is still an axis.
-    right = 1.1 * max(2.0, *(ratios.max() for ratios, _ in profiles.values()))
+    right = 1.1 * max(2.0, *(ratios.max() for ratios, _ in curves.values()))
     figure, axes = single(f"Performance profile, {section.title}")
-    for solver, curve in profiles.items():
-        # From below the first step, so that a solver that never wins is seen to begin at 0.
-        _step(axes, 1.0, curve, right, solver, looks)
-    axes.set_xlim(1.0, right)
-    _logarithmic(axes.xaxis)
+    # From below the first step, so that a solver that never wins is seen to begin at 0.
+    _steps(axes, curves, (1.0, 1.0, right), looks)
     axes.set_ylim(-0.02, 1.02)
     axes.set_xlabel("ratio to the fastest solver's time", fontsize=style.TEXT)
     axes.set_ylabel(f"share of {_instances(section)} solved", fontsize=style.TEXT)
@@ -135,16 +132,14 @@ def plot_cactus(section: Section, looks: Strokes) -> Picture:
     """Draw how many instances are solved within a time."""
     from matplotlib.ticker import MaxNLocator
 
-    solvers = proving_solvers(section)
-    times = section.proof_times[list(solvers)].clip(lower=FLOOR_S)
-    limits = (problem.setting.time_limit_s for problem in section.problems)
-    longest = max(2 * FLOOR_S, *limits)
+    solvers = list(proving_solvers(section))
+    times = section.proof_times[solvers].clip(lower=FLOOR_S)
+    longest = max(2 * FLOOR_S, *(each.setting.time_limit_s for each in section.problems))
     figure, axes = single(f"Instances solved over time, {section.title}")
-    for solver in solvers:
-        seconds, shares = distribution(times[solver])
-        _step(axes, FLOOR_S, (seconds, shares * len(times)), longest, solver, looks)
-    axes.set_xlim(0.8 * min(longest, float(times.to_numpy().min())), longest)
-    _logarithmic(axes.xaxis)
+    found = {solver: distribution(times[solver]) for solver in solvers}
+    curves = {solver: (seconds, shares * len(times)) for solver, (seconds, shares) in found.items()}
+    shortest = 0.8 * min(longest, float(times.to_numpy().min()))
+    _steps(axes, curves, (FLOOR_S, shortest, longest), looks)
     axes.set_ylim(0, 1.03 * len(section.problems))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("seconds given to each instance", fontsize=style.TEXT)
@@ -210,18 +205,23 @@ def plot_growth(section: Section, growths: Sequence[Growth], looks: Strokes) -> 
 # ------------------------------------------------------------------ parts
 
 
-def _step(axes: Axes, left: float, curve: Curve, right: float, solver: str, looks: Strokes) -> None:
-    """Draw steps from 0 at the left to the last level at the right."""
-    values, levels = curve
-    # Some ten markers are enough to tell the lines; the first and the last point are no data.
-    axes.plot(
-        [left, *values, right],
-        [0.0, *levels, levels[-1]],
-        drawstyle="steps-post",
-        markevery=slice(1, len(values) + 1, max(1, len(values) // 10)),
-        **looks[solver],
-        gid=solver,
-    )
+def _steps(
+    axes: Axes, curves: Mapping[str, Curve], ends: tuple[float, float, float], looks: Strokes
+) -> None:
+    """Draw steps from 0 at the first end to the last level at the last; the second is the limit."""
+    left, low, right = ends
+    for solver, (values, levels) in curves.items():
+        # Some ten markers are enough to tell the lines; the first and the last point are no data.
+        axes.plot(
+            [left, *values, right],
+            [0.0, *levels, levels[-1]],
+            drawstyle="steps-post",
+            markevery=slice(1, len(values) + 1, max(1, len(values) // 10)),
+            **looks[solver],
+            gid=solver,
+        )
+    axes.set_xlim(low, right)
+    _logarithmic(axes.xaxis)
 
 
 def _logarithmic(axis: XAxis | YAxis) -> None:

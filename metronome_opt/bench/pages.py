@@ -68,8 +68,8 @@ def write_pages(
     figures: dict[str, Picture] = {}
 
     def table(name: str, caption: str, frame: pd.DataFrame) -> str:
-        tables[name] = to_latex(caption, frame)
-        return f"{_markdown_text(caption)}:\n\n{to_markdown(frame)}"
+        tables[name] = _to_latex(caption, frame)
+        return f"{_markdown_text(caption)}:\n\n{_to_markdown(frame)}"
 
     def figure(name: str, caption: str, picture: Picture) -> str:
         figures[name] = picture
@@ -150,7 +150,7 @@ def latex_text(text: str) -> str:
     return text.translate(_LATEX)
 
 
-def to_markdown(frame: pd.DataFrame) -> str:
+def _to_markdown(frame: pd.DataFrame) -> str:
     """Return a table as Markdown, without its caption."""
     words, rows = _rows(frame)
     rules = [":---" if column < words else "---:" for column in range(len(rows[0]))]
@@ -158,7 +158,7 @@ def to_markdown(frame: pd.DataFrame) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, rules, *body))
 
 
-def to_latex(caption: str, frame: pd.DataFrame) -> str:
+def _to_latex(caption: str, frame: pd.DataFrame) -> str:
     r"""Return a table as a ``tabular`` that needs ``\usepackage{booktabs}``.
 
     Caption and float are the paper's; the sentence that says what it is stands in a comment.

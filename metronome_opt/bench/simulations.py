@@ -85,11 +85,6 @@ class SimulationRecord(CaseRecord):
         return _title(self.study, self.cell, self.seed, self.policy)
 
     @property
-    def went_well(self) -> bool:
-        """Whether it was done."""
-        return self.kind == "done"
-
-    @property
     def outcome(self) -> str:
         """What came of it, in a few words."""
         if not self.went_well:

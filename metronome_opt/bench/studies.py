@@ -494,7 +494,7 @@ def _share(part: pd.Series[float], whole: pd.Series[float]) -> pd.Series[float]:
 # ------------------------------------------------------------------ files
 
 
-def tidy(records: Sequence[SimulationRecord], part: _Tables) -> pd.DataFrame:
+def _tidy(records: Sequence[SimulationRecord], part: _Tables) -> pd.DataFrame:
     """Return a table of all simulations that were done, one row per job, or link, and run.
 
     First come the study, the cell's settings, the policy and the seed, then the columns of the run.
@@ -522,5 +522,5 @@ def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> lis
     """Write ``jobs.csv`` and ``links.csv``, what is not known empty; return where."""
     paths = {part: Path(folder) / f"{part}.csv" for part in _FILES}
     for part, path in paths.items():
-        write_text(path, tidy(records, part).to_csv(index=False, lineterminator="\n"))
+        write_text(path, _tidy(records, part).to_csv(index=False, lineterminator="\n"))
     return list(paths.values())

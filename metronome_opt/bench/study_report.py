@@ -151,7 +151,7 @@ def _csv(frame: pd.DataFrame) -> str:
 # ------------------------------------------------------------------ summary
 
 
-class Summary(NamedTuple):
+class _Summary(NamedTuple):
     """What one policy brings.
 
     Attributes
@@ -169,7 +169,7 @@ class Summary(NamedTuple):
     means: dict[str, float | None]
 
 
-def summarise(records: Sequence[SimulationRecord]) -> list[Summary]:
+def summarise(records: Sequence[SimulationRecord]) -> list[_Summary]:
     """Return a summary for each policy, in the order of the report.
 
     Raises
@@ -185,7 +185,7 @@ def summarise(records: Sequence[SimulationRecord]) -> list[Summary]:
         runs = whole.of(policy)
         found = {measure.name: whole.mean(policy, measure.name) for measure in SHOWN}
         means = {name: None if mean is None else mean.mean for name, mean in found.items()}
-        summaries.append(Summary(policy, len(runs), int(runs["unfinished"].sum()), means))
+        summaries.append(_Summary(policy, len(runs), int(runs["unfinished"].sum()), means))
     return summaries
 
 

@@ -34,7 +34,7 @@ class Entry(Record):
     seed: NonNegative | None
 
 
-class Index(Record):
+class _Index(Record):
     """The index of a suite, a document of format ``metronome-suite/1``.
 
     Parameters
@@ -71,7 +71,7 @@ class Suite:
     """A folder and its index."""
 
     folder: Path
-    index: Index
+    index: _Index
 
     def members(
         self, split: str | None = None, names: Collection[str] | None = None
@@ -119,7 +119,7 @@ def read_suite(folder: str | Path) -> Suite:
         One line that names the file, the place in it and the value.
     """
     folder = Path(folder)
-    index = read_as(folder / INDEX, lambda document: build(Index, document, SUITE_FORMAT))
+    index = read_as(folder / INDEX, lambda document: build(_Index, document, SUITE_FORMAT))
     return Suite(folder, index)
 
 

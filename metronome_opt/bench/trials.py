@@ -96,11 +96,6 @@ class Record(CaseRecord):
         return f"{self.instance} {self.solver} seed {self.seed}"
 
     @property
-    def went_well(self) -> bool:
-        """Whether there is a schedule."""
-        return self.kind == "schedule"
-
-    @property
     def outcome(self) -> str:
         """What came of it, in a few words."""
         if self.went_well:

@@ -40,25 +40,7 @@ if TYPE_CHECKING:
 
 _WARM_UP_S = 1.0
 _LONGEST = 500  # characters of an error
-_WARM: dict[str, Any] = {
-    "format": "metronome-scenario/1",
-    "name": "warm",
-    "slot_ms": 5,
-    "hyperperiod_ms": 1500,
-    "cluster": {
-        "topology": "leaf-spine",
-        "nodes": 4,
-        "gpus": 1,
-        "nic_gbps": 50,
-        "racks": 2,
-        "oversubscription": 2,
-        "gpu": {"name": "any", "sustained_tflops": {"value": 20, "assumed": "nobody looks at it"}},
-    },
-    "jobs": [
-        {"name": name, "model": "VGG19", "batch": 64, "workers": 2, "iterations": 3}
-        for name in ("a", "b")
-    ],
-}
+_WARM = Path(__file__).parent / "templates" / "warm.yaml"
 
 
 class Tell(Protocol):
@@ -223,14 +205,14 @@ def _load_kernels() -> None:
 
 def _run_simulation(document: dict[str, Any], tell: Tell) -> None:
     """Simulate a scenario and say what it brings, or that it is refused."""
-    from metronome_opt.scenario import Scenario
+    from metronome_opt.scenario import Scenario, read_scenario
     from metronome_opt.simulate import Conditions, simulate
 
     try:
         scenario = Scenario.from_dict(document["scenario"])
         conditions = Conditions.model_validate(document["conditions"])
         policy = document["policy"]
-        simulate(Scenario.from_dict(_WARM), policy, conditions=conditions)
+        simulate(read_scenario(_WARM), policy, conditions=conditions)
         tell("ready")
         begin = time.perf_counter()
         seed, sample_s = document["seed"], document["sample_s"]
@@ -252,11 +234,11 @@ def _run_simulation(document: dict[str, Any], tell: Tell) -> None:
 
 def _load_policies() -> None:
     """Import everything, and compile or load what most policies need."""
-    from metronome_opt.scenario import Scenario
+    from metronome_opt.scenario import read_scenario
     from metronome_opt.simulate import simulate
 
     for policy in ("metronome", "cassini"):
-        simulate(Scenario.from_dict(_WARM), policy)
+        simulate(read_scenario(_WARM), policy)
 
 
 def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:

@@ -10,12 +10,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.lines import Line2D
 
 from metronome_opt.bench.figures import plot_cactus, plot_profile, strokes
-from metronome_opt.bench.pages import exact, three_digits, to_latex, to_markdown
+from metronome_opt.bench.pages import exact, three_digits
 from metronome_opt.bench.report import write_report
 from metronome_opt.bench.trials import Record
 from metronome_opt.errors import InputError
@@ -392,19 +391,17 @@ def test_exact_numbers() -> None:
     assert exact(None) == "-"
 
 
-def test_names_do_not_break_tables() -> None:
-    table = pd.DataFrame({"x_1": ["$5", "-"]}, pd.Index(["<a> & *b*", "-"], name="so|ver"))
-    assert to_markdown(table) == (
-        "| so\\|ver | x\\_1 |\n| :--- | ---: |\n| \\<a> & \\*b\\* | \\$5 |\n| - | - |\n"
-    )
-    assert to_latex("a % of b", table).splitlines() == [
-        "% a % of b",
-        r"\begin{tabular}{@{}lr@{}}",
+def test_names_do_not_break_tables(tmp_path: Path) -> None:
+    text = report(tmp_path, record("<a> & *b*|x_1", "$5", 5))
+    assert "\n| \\<a> & \\*b\\*\\|x\\_1 | \\$5 | - | 2 | 5 | - | - |\n" in text
+    table = (tmp_path / "tables" / "paper-10s-instances.tex").read_text().splitlines()
+    assert table == [
+        "% paper, 10 s: best known values and bounds, and which solvers reach them",
+        r"\begin{tabular}{@{}lllrrrr@{}}",
         r"  \toprule",
-        r"  so\textbar{}ver & x\_1 \\",
+        r"  instance & reached by & proved by & jobs & value & bound & gap \\",
         r"  \midrule",
-        r"  \textless{}a\textgreater{} \& *b* & \$5 \\",
-        r"  -- & -- \\",
+        r"  \textless{}a\textgreater{} \& *b*\textbar{}x\_1 & \$5 & -- & 2 & 5 & -- & -- \\",
         r"  \bottomrule",
         r"\end{tabular}",
     ]

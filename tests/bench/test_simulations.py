@@ -25,7 +25,7 @@ from metronome_opt.bench.simulations import (
     read_value,
     to_run,
 )
-from metronome_opt.bench.studies import tidy, write_tables
+from metronome_opt.bench.studies import write_tables
 from metronome_opt.errors import InputError
 from metronome_opt.journal import read_journal
 from metronome_opt.scenario import Scenario
@@ -264,16 +264,18 @@ def test_tables_are_the_same_whatever_the_order_of_the_records(tmp_path: Path) -
     assert table.job[:4].tolist() == ["b", "a", "b", "a"]
 
 
-def test_a_setting_called_like_a_column_is_kept_apart_and_failures_are_left_out() -> None:
+def test_a_setting_called_like_a_column_is_kept_apart_and_failures_are_left_out(
+    tmp_path: Path,
+) -> None:
     records = [
         simulation("default", [job("a", workers=4)], cell={"workers": 8}),
         simulation("default", kind="crash", seed=1, cell={"workers": 8}),
         simulation("default", [unfinished("a", workers=2)], cell={"workers": 2}),
     ]
-    table = tidy(records, "jobs")
+    table, links = map(pd.read_csv, write_tables(records, tmp_path))
     assert table[["cell_workers", "workers"]].to_numpy().tolist() == [[8, 4], [2, 2]]
     assert table.end_s.isna().tolist() == [False, True]
-    assert list(tidy(records, "links").workers) == [8, 2]
+    assert list(links.workers) == [8, 2]
 
 
 def test_the_key_is_that_of_the_case_and_leaves_limits_out() -> None:

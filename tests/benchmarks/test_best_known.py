@@ -30,6 +30,7 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.journal import dump_line
 from metronome_opt.schedule import Status, read_schedule
 from metronome_opt.verify import check
+from tests.bench.report_examples import record
 
 NOTHING = BestKnown(instances={})
 
@@ -95,35 +96,15 @@ def suite(tmp_path: Path) -> Suite:
 def run(suite: Suite, shift: int | None, value: str | None, **changes: Any) -> Record:
     """Return the record of a run that found the offsets 0 and `shift` and states `value`."""
     fields: dict[str, Any] = {
-        "kind": "no_schedule" if shift is None else "schedule",
-        "suite": "pair",
-        "split": "test",
         "instance": NAME,
-        "instance_sha256": suite.index.instances[0].sha256,
         "solver": "auto",
+        "suite": "pair",
+        "instance_sha256": suite.index.instances[0].sha256,
         "seed": 3,
-        "time_limit_s": 10.0,
-        "memory_limit_mb": None,
-        "workers": 2,
-        "status": "unknown" if shift is None else "feasible",
-        "objective": value,
-        "lower_bound": None,
-        "stop": "time limit",
-        "runtime_s": 10.0,
-        "build_s": None,
-        "wall_s": 11.0,
-        "peak_memory_mb": None,
-        "trajectory": (),
         "offsets": None if shift is None else {"a": 0, "b": shift},
-        "notes": (),
-        "error": None,
-        "faults": (),
-        "started": "2026-11-20T21:00:00Z",
         "machine": {"processor": "abacus", "cores": 2},
-        "versions": {"python": "3.11"},
-        "commit": "abc1234",
-    }
-    return Record(**{**fields, **changes})
+    } | changes
+    return record(fields.pop("instance"), fields.pop("solver"), value, **fields)
 
 
 def known(suite: Suite, *runs: Record) -> BestKnown:
