@@ -39,8 +39,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from metronome_opt.instance import Instance, Link
+from metronome_opt.kernels.few import is_done, start_rotations, try_offsets
 from metronome_opt.kernels.jobs import put_job
-from metronome_opt.kernels.rotations import is_done, rotate, start_rotations
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import simplify_links
 from metronome_opt.solvers.search import Search
@@ -175,7 +175,7 @@ class _Circle:
         self._search(self._nodes)
 
     def _search(self, nodes: int) -> None:
-        rotate(self._state, self._rotations, nodes)
+        try_offsets(self._state, self._rotations, nodes)
 
     @property
     def is_best(self) -> bool:
