@@ -216,7 +216,7 @@ def start_tree(
     for job in np.flatnonzero(free):
         for use in range(tables.jobs["first_use"][job], tables.jobs["end_use"][job]):
             tree.where[0, use] = use
-            score_use(state, job, use, tree.vector[use, : tables.jobs["period"][job]])
+            score_use(state, int(job), use, tree.vector[use, : tables.jobs["period"][job]])
     return Search(state, contacts, users, groups, tree)
 
 
