@@ -27,7 +27,7 @@ import numpy as np
 from metronome_opt.control.claims import Claims
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
-from metronome_opt.kernels.jobs import contention, put_job, score_placed, state_of
+from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import State, compile_instance
 from metronome_opt.multiobjective.objectives import normal
 from metronome_opt.solvers import auto
@@ -231,7 +231,9 @@ class Pricing:
         """
         period = self.instance.jobs[job].period
         cost = np.zeros(period, dtype=np.int64)
-        score_placed(state, job, offset, cost)
+        put_job(state, job, offset, -1)
+        score_job(state, job, cost)
+        put_job(state, job, offset, 1)
         ahead = np.roll(cost, -self.current[job])
 
         def price(waits: int) -> Fraction:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels import fitting
 from metronome_opt.kernels.conditional import contacts_of, users_of
-from metronome_opt.kernels.fluid import bursts, loop
+from metronome_opt.kernels.few import blames, end_release, room_for, start_release, try_offsets
+from metronome_opt.kernels.fluid import loop, sharing
 from metronome_opt.kernels.fluid.world import empty_world
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.jobs import (
@@ -21,7 +22,6 @@ from metronome_opt.kernels.jobs import (
     descend,
     put_use,
     score_job,
-    score_placed,
     score_two,
     score_use,
     state_of,
@@ -38,8 +38,6 @@ from metronome_opt.kernels.perturb import (
     take_steps,
 )
 from metronome_opt.kernels.placing import Burden, best_of_each, cost_rows, pack
-from metronome_opt.kernels.release import blames, end_release, room_for, start_release, try_offsets
-from metronome_opt.kernels.rotations import rotate, start_rotations
 from metronome_opt.kernels.tables import Compiled, compile_instance
 from metronome_opt.kernels.tree import Groups, Pseudocosts, start_tree
 
@@ -73,21 +71,19 @@ def _share() -> None:
     state, row = state_of(compiled, (0, 0)), np.zeros(4, dtype=np.int64)
     put_use(state, 1, 1, 0, -1)
     score_job(state, 1, row)
-    score_placed(state, 0, 0, row)
     score_use(state, 0, 0, row)
     best_offset(state, 1)
     contention(compiled, state)
 
 
 def _descend() -> None:
-    """Score and improve jobs one by one, and rotate those of a link."""
+    """Score and improve jobs one by one."""
     compiled = _compiled()
     state, offsets = state_of(compiled, (0, 0)), np.zeros(2, dtype=np.int64)
     score_two(state, 0, 1, offsets, offsets, np.zeros((2, 2), np.int64))
     descend(state, offsets, neighbours_of(compiled).free)
     anywhere = np.ones(2, dtype=np.int64)
     fitting.descend(fitting.start_descent(compiled, offsets, anywhere), 10)
-    rotate(compiled.empty(), start_rotations([[0], [0, 1]], [0, 0], 1), 10)
 
 
 def _search_locally() -> None:
@@ -138,7 +134,7 @@ def _let_flow() -> None:
         loop.wait_for(world, job, 1.0)
     loop.run(world, 3.0, 9, 0)
     loop.settle(world)
-    bursts.change_capacity(world, 0, 2.0)
+    sharing.change_capacity(world, 0, 2.0)
     loop.add_sent(world, np.zeros(2))
 
 

@@ -25,11 +25,8 @@ _MOST_OPEN = 3  # jobs to be placed on a link whose own optimum is worth computi
 def add_up(search: Search, at: Ints, least: Ints) -> int:
     """Return the supermodular bound; `NONE` if some job has nowhere to go.
 
-    Parameters
-    ----------
-    at, least
-        Out, per job that is not placed: its cheapest offset and what it adds there. They are
-        complete only if the bound is below the incumbent.
+    `at` and `least` become, per job that is not placed, its cheapest offset and what it adds there.
+    They are complete only if the bound is below the incumbent.
     """
     tree = search.tree
     total: int = tree.base[tree.counters[0]["depth"]].sum()
@@ -167,13 +164,8 @@ def bound_links(search: Search) -> None:
 def take_out(search: Search, at: Ints, total: int, least: Ints) -> int:
     """Return the bound with the links and groups taken out of which more is known; -1 if none is.
 
-    Parameters
-    ----------
-    at, total
-        What `add_up` found.
-    least
-        Out, per job that is not placed: the least it adds to the links that stay, where
-        ``tree.reduced`` is its cost.
+    `at` and `total` are what `add_up` found. `least` becomes what each job that is not placed adds
+    at least to the links that stay, where ``tree.reduced`` is its cost.
     """
     tree, groups = search.tree, search.groups
     if _hoped(search, at) <= total:

@@ -6,6 +6,9 @@ in each that calls it; the code of inner functions is optimised in the kernels t
 of, and nowhere else.
 """
 
+# mypy: allow-untyped-calls
+# (numba is not typed)
+
 from __future__ import annotations
 
 import shutil
@@ -53,12 +56,12 @@ def _compile(function: F, compiler: type, **options: bool) -> Any:
     return compiled
 
 
-class _InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
+class _InnerDispatcher(CPUDispatcher):
     def __call__(self, *_: object, **__: object) -> None:  # it would end the process
-        raise TypeError(f"{self.__name__}: nobody but kernels may call it")
+        raise TypeError(f"{self.py_func.__name__}: nobody but kernels may call it")
 
 
-class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
+class _InnerLibrary(JITCodeLibrary):
     """The code of an inner function, for others to link; there is nothing of it to be run."""
 
     codegen = property(lambda self: self)
@@ -76,7 +79,7 @@ class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
         """Forget what code that runs by itself would need."""
 
 
-class _KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+class _KernelLibrary(JITCodeLibrary):
     """The code of a kernel and of all inner functions that are called by it."""
 
     def finalize(self) -> None:
@@ -97,8 +100,8 @@ def _find_libraries(libraries: Iterable[Any], found: dict[Any, None]) -> None:
             found[library] = None
 
 
-class _KernelCompiler(Compiler):  # type: ignore[misc]
-    library = _KernelLibrary
+class _KernelCompiler(Compiler):
+    library: type[JITCodeLibrary] = _KernelLibrary
 
     def compile_extra(self, function: Callable[..., Any]) -> Any:
         """Compile a function into a library of the right kind."""
@@ -111,7 +114,7 @@ class _InnerCompiler(_KernelCompiler):
     library = _InnerLibrary
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
+class _Cache(FunctionCache):
     """Kernels on disk, in a folder for these very sources of all of them.
 
     numba would only look at the file of the kernel that it loads, not at those that this one calls.

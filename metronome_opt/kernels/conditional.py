@@ -141,15 +141,7 @@ def users_of(compiled: Compiled, contacts: Contacts) -> Users:
 
 @inner
 def least_addition(state: State, contacts: Contacts, users: Users, offset: Ints, link: int) -> int:
-    """Return the least that the jobs without an offset add to a link, scaled.
-
-    Parameters
-    ----------
-    state
-        With the jobs that have one; left as it was.
-    offset
-        Per job, its offset or -1.
-    """
+    """Return the least that the jobs whose `offset` is -1 add to a link, scaled."""
     jobs = state.tables.jobs
     key = _key(jobs, users, offset, link)
     entry = (key * np.int64(0x9E3779B97F4A7C1)) >> 20 & (users.key.shape[0] - 1)

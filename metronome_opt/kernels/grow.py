@@ -27,17 +27,13 @@ from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, TO_EXPAND, Search, T
 
 
 @inner
-def branch(
+def _branch(
     search: Search, total: int, least: Ints, reduced_total: int, reduced_least: Ints
 ) -> None:
     """Make the children of a node that its bound does not end.
 
-    Parameters
-    ----------
-    total, least
-        Lower bound of the node, and what each job adds to it.
-    reduced_total, reduced_least
-        The same without what is taken out; -1 if nothing is.
+    `least` is what each job adds to the bound of the node, `total`; the other two are the same
+    without what is taken out, -1 if nothing is.
     """
     tree, contacts = search.tree, search.contacts
     depth = tree.counters[0]["depth"]
@@ -210,7 +206,7 @@ def _expand(search: Search) -> int:
     reduced_least = np.zeros(jobs, np.int64)
     reduced_total = take_out(search, at, total, reduced_least)
     if reduced_total < tree.counters[0]["incumbent"]:
-        branch(search, total, least, reduced_total, reduced_least)
+        _branch(search, total, least, reduced_total, reduced_least)
     return max(total, reduced_total)
 
 

@@ -130,15 +130,6 @@ def score_two(
 
 
 @kernel
-def score_placed(state: State, job: int, offset: int, cost: Ints) -> int:
-    """Compute what a job that is placed at `offset` would add elsewhere, see `score_job`."""
-    put_job(state, job, offset, -1)
-    least = score_job(state, job, cost)
-    put_job(state, job, offset, 1)
-    return least
-
-
-@kernel
 def best_offset(state: State, job: int) -> tuple[int, int]:
     """Return the best offset of a job and its scaled cost.
 

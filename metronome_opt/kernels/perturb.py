@@ -25,7 +25,7 @@ All jobs must be scaled alike: compile with `common_scale`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -246,7 +246,7 @@ def _step(
     put_job(state, job, offsets[job], -1)
     cost, least = scored(state, job)
     before = cost[offsets[job]]
-    start = generator.integers(0, cost.shape[0])
+    start: Any = generator.integers(0, cost.shape[0])
     if walk.kicked[job]:
         walk.kicked[job] = 0
         offsets[job] = start

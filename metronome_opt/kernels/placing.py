@@ -23,36 +23,19 @@ from metronome_opt.kernels.tables import Ints
 
 
 class Burden(NamedTuple):
-    """What a job puts on a link, as the kernels read it.
+    """What a job puts on a link, as the kernels read it."""
 
-    Attributes
-    ----------
-    period, ready
-        In slots.
-    phases
-        Start, length and rate of each burst of one flow, shape (bursts, 3).
-    layers
-        Which layers of demand it competes with, from the lowest; -1 for one that is empty. Shape
-        (m,).
-    prices
-        What a unit of overload costs in each of them, shape (m,).
-    zeros
-        Shape (H,): demand of a layer that is empty.
-    conflict
-        What a link counts on top, at every offset at which the job costs something there.
-    """
-
-    period: int
+    period: int  # in slots
     ready: int
-    phases: Ints
-    layers: Ints
-    prices: Ints
-    zeros: Ints
-    conflict: int = 0
+    phases: Ints  # start, length and rate of each burst of one flow, shape (bursts, 3)
+    layers: Ints  # of demand that it competes with, from the lowest; -1 for an empty one
+    prices: Ints  # what a unit of overload costs in each of them
+    zeros: Ints  # shape (H,): demand of an empty layer
+    conflict: int = 0  # counts on top, at every offset at which the job costs something on a link
 
 
 @inner
-def add_cost(
+def _add_cost(
     demand: Ints,
     capacity: int,
     highest: int,
@@ -61,22 +44,10 @@ def add_cost(
     scratch: tuple[Ints, Ints, Ints],
     cost: Ints,
 ) -> None:
-    """Add what a job costs on one link to `cost`.
+    """Add H times the contention that a job brings to one link to `cost`, by offset.
 
-    Parameters
-    ----------
-    demand
-        Of the link, shape (layers, H).
-    capacity
-        Of the link.
-    highest
-        The largest entry of the lowest layer.
-    flows
-        How many times the job's rate is put on the link.
-    scratch
-        Arrays of the type of `cost`, of T, T and 2 T entries.
-    cost
-        In and out, shape (T,): H times the contention that is added, by offset.
+    `highest` is the largest entry of the lowest layer of demand; `scratch` are arrays of the type
+    of `cost`, of T, T and 2 T entries.
     """
     folded, priced, prefix = scratch
     for p in range(burden.phases.shape[0]):
@@ -113,12 +84,12 @@ def cost_rows(
     ----------
     demand
         Shape (all links, layers, H).
-    capacity, highest
-        Shape (all links,); see `add_cost`.
-    links
-        Shape (n,).
+    highest
+        The largest entry of the lowest layer of each link, shape (all links,).
+    flows
+        How many times the job's rate is put on a link.
     rows
-        Out, shape (n, T), int32 or int64.
+        Out, shape (links, T), int32 or int64: H times the contention that is added.
     """
     period = rows.shape[1]
     scratch = (
@@ -129,7 +100,7 @@ def cost_rows(
     rows[:] = 0
     for i in range(links.shape[0]):
         link = links[i]
-        add_cost(demand[link], capacity[link], highest[link], burden, flows, scratch, rows[i])
+        _add_cost(demand[link], capacity[link], highest[link], burden, flows, scratch, rows[i])
         if burden.conflict:
             for o in range(period):
                 if rows[i, o] > 0:
@@ -152,8 +123,6 @@ def best_of_each(
         Which row of `elsewhere` belongs to it, shape (n,).
     elsewhere
         What the job costs on its other links, by offset, shape (groups, T), of the type of `rows`.
-    ready
-        In slots.
 
     Returns
     -------
@@ -214,7 +183,7 @@ def merge(
     before, before_second
         The tables without the new place; may be the same arrays.
     item, item_second
-        What each number of tasks costs at the new place, shape (most there + 1, T).
+        Of each number of tasks at the new place, shape (most there + 1, T).
     """
     tasks, offsets = cost.shape
     for x in range(tasks - 1, 0, -1):

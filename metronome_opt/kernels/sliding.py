@@ -25,17 +25,7 @@ from metronome_opt.kernels.tables import Ints
 
 @inner
 def fold(row: Ints, capacity: int, rate: int, folded: Ints) -> None:
-    """Fold what a burst adds to the overload of one layer onto the period.
-
-    Parameters
-    ----------
-    row
-        Demand of the layer, shape (H,), H a multiple of the period T.
-    capacity, rate
-        Of the link, of the burst.
-    folded
-        Out, shape (T,): at u, the sum over the repetitions of slot u.
-    """
+    """Fold what a burst adds to the overload of a layer of demand, shape (H,), onto the period."""
     period = folded.shape[0]
     slack = rate - capacity
     for u in range(period):

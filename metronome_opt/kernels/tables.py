@@ -149,7 +149,9 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
     links = _shared_links(instance, unit)
     position = {link.name: index for index, link in enumerate(links)}
     common = math.lcm(*(link.hyperperiod for link in links)) if common_scale else 1
-    jobs, phases, uses = [], [], []
+    jobs: list[tuple[int, ...]] = []
+    phases: list[tuple[int, ...]] = []
+    uses: list[tuple[int, ...]] = []
     for index, job in enumerate(instance.jobs):
         mine = [position[name] for name in job.links if name in position]
         scale = math.lcm(common, *(links[link].hyperperiod for link in mine))

@@ -33,22 +33,12 @@ class TreeTooLargeError(InputError):
 
 
 class Groups(NamedTuple):
-    """Lower bounds of links and of nested groups of links; the first entries are the links.
+    """Lower bounds of links and of nested groups of links; the first entries are the links."""
 
-    Attributes
-    ----------
-    bound
-        Scaled; of a link or a group alone.
-    first, second
-        The two parts of a group, -1 for links. Parts come before what they are part of.
-    top
-        The groups and links that are no part of anything.
-    """
-
-    bound: Ints
-    first: Ints
+    bound: Ints  # of a link or a group alone, scaled
+    first: Ints  # part of a group, -1 for links; parts come before what they are part of
     second: Ints
-    top: Ints
+    top: Ints  # the groups and links that are no part of anything
 
 
 class Pseudocosts(NamedTuple):
@@ -226,7 +216,7 @@ def start_tree(
     for job in np.flatnonzero(free):
         for use in range(tables.jobs["first_use"][job], tables.jobs["end_use"][job]):
             tree.where[0, use] = use
-            score_use(state, job, use, tree.vector[use, : tables.jobs["period"][job]])
+            score_use(state, int(job), use, tree.vector[use, : tables.jobs["period"][job]])
     return Search(state, contacts, users, groups, tree)
 
 

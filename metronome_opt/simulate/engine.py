@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metronome_opt.errors import InputError, show
-from metronome_opt.kernels.fluid import bursts, loop, world
+from metronome_opt.kernels.fluid import loop, sharing, world
 from metronome_opt.kernels.fluid.world import Floats, Rows
 from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
 from metronome_opt.simulate.runner import Pattern, Runner, Slot
@@ -218,7 +218,7 @@ class Engine:
         if math.isinf(self._nominal[self._index[link]]):
             return  # nobody ever holds up anybody
         self._carry_off()  # the change writes a record for each job that sends
-        bursts.change_capacity(self._world, self._index[link], capacity)
+        sharing.change_capacity(self._world, self._index[link], capacity)
 
     # ------------------------------------------------------------------ time passes
 

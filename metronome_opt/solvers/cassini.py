@@ -39,8 +39,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from metronome_opt.instance import Instance, Link
+from metronome_opt.kernels.few import is_done, start_rotations, try_offsets
 from metronome_opt.kernels.jobs import put_job
-from metronome_opt.kernels.rotations import is_done, rotate, start_rotations
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.presolve import simplify_links
 from metronome_opt.solvers.search import Search
@@ -157,7 +157,7 @@ class _Circle:
 
     def go_on(self, nodes: int = 0) -> None:
         """Search for so many nodes, for a while if left out."""
-        rotate(self._state, self._rotations, nodes or self._nodes)
+        try_offsets(self._state, self._rotations, nodes or self._nodes)
 
     @property
     def is_best(self) -> bool:

@@ -17,6 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from metronome_opt.kernels.few import (
+    blames,
+    end_release,
+    is_done,
+    room_for,
+    start_release,
+    try_offsets,
+)
 from metronome_opt.kernels.jobs import state_of
 from metronome_opt.kernels.perturb import (
     BEST,
@@ -31,14 +39,6 @@ from metronome_opt.kernels.perturb import (
     spreads,
     start_walk,
     take_steps,
-)
-from metronome_opt.kernels.release import (
-    blames,
-    end_release,
-    is_done,
-    room_for,
-    start_release,
-    try_offsets,
 )
 from metronome_opt.kernels.tables import Compiled, CostTooLargeError, Ints, State, compile_instance
 from metronome_opt.solvers import greedy

@@ -12,8 +12,13 @@ import math
 import numpy as np
 
 from metronome_opt.kernels.compiling import inner, kernel
-from metronome_opt.kernels.fluid.bursts import begin_burst, end_burst
-from metronome_opt.kernels.fluid.sharing import is_over, own_rate, set_rate
+from metronome_opt.kernels.fluid.sharing import (
+    begin_burst,
+    end_burst,
+    is_over,
+    own_rate,
+    set_rate,
+)
 from metronome_opt.kernels.fluid.slots import burst_start, next_start, postponed
 from metronome_opt.kernels.fluid.world import (
     AWAY,

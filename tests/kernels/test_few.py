@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.kernels.release import (
-    Release,
+from metronome_opt.kernels.few import (
+    Few,
     blames,
     end_release,
     is_done,
@@ -22,7 +22,7 @@ from tests.kernels.schedules import Scheduled, scheduled, schedules
 from tests.tiers import examples
 
 
-def release(case: Scheduled, members: np.ndarray) -> Release:
+def release(case: Scheduled, members: np.ndarray) -> Few:
     room = room_for(4, len(case.offsets), int(case.periods.max()))
     start_release(case.state, case.offsets, members, room)
     return room

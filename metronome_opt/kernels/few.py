@@ -1,0 +1,259 @@
+"""The best offsets of a few jobs, given all the others: exact large neighbourhoods, rotations.
+
+Depth-first branch and bound. What a job adds to the contention never falls as others are placed
+(supermodularity), so what is placed plus, for every other job, the least it would add now is a
+lower bound. The job that costs most at its best offset is placed next, cheapest offsets first. For
+a handful of jobs this beats the machinery of `grow`, which pays off for whole blocks.
+
+A job may take all its offsets, or *rotations* that are given. Of those that lead to one another by
+rotating everything only one is tried: where everything can be rotated by so many slots that what is
+placed stays where it is, a job needs only rotations below the greatest common divisor of that
+number and its period.
+
+All jobs must be scaled alike: compile with `common_scale`, or a single link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.jobs import put_job, scored
+from metronome_opt.kernels.tables import Ints, State
+
+_DEPTH, _LEAST, _COUNT = range(3)
+_TO_EXPAND = -1
+_NOTHING_KNOWN = 2**62  # as what is added in the best way known, above all others
+
+
+class Few(NamedTuple):
+    """Where the search for the best offsets of some jobs stands."""
+
+    # How many jobs are placed, -1 when the search is done; what all the jobs add in the best way
+    # known, scaled; how many jobs there are.
+    counters: Ints
+    job: Ints  # those that are placed come first
+    best: Ints  # per job of the instance, its offset in the best way known
+    offset: Ints  # per placed job
+    base: Ints  # per depth, what is placed above adds
+    rest: Ints  # per depth, what those that wait add at least
+    choice: Ints  # per depth the offsets to try, cheapest first
+    added: Ints  # per depth, what each of them adds
+    choices: Ints  # per depth, how many there are
+    following: Ints  # per depth, which comes next; -1 before they are made
+    turn: Ints  # per depth, the least number of slots by which everything can be rotated
+    allowed: Ints  # rotations of each job of the instance, ascending, shape (jobs, most); or none
+    number: Ints  # how many each job has
+
+
+def room_for(size: int, jobs: int, longest: int) -> Few:
+    """Return memory for up to `size` of so many jobs at up to `longest` offsets each."""
+
+    def table(*shape: int) -> Ints:
+        return np.zeros(shape, dtype=np.int64)
+
+    return Few(
+        counters=table(3),
+        job=table(size),
+        best=table(jobs),
+        offset=table(size),
+        base=table(size + 1),
+        rest=table(size + 1),
+        choice=table(size + 1, longest),
+        added=table(size + 1, longest),
+        choices=table(size + 1),
+        following=table(size + 1),
+        turn=table(size + 1),
+        allowed=table(0, 0),
+        number=table(0),
+    )
+
+
+def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], turn: int) -> Few:
+    """Return a search for rotations; the first nodes find some, one node more than jobs.
+
+    Parameters
+    ----------
+    allowed
+        The rotations of each job, ascending; none for a job that is not to be placed.
+    offsets
+        Where the jobs that are not to be placed stand; the others' are not looked at.
+    turn
+        A number of slots by which all free jobs can be rotated such that the rotations stay those
+        that are allowed and nothing changes for the jobs that do not move.
+    """
+    free = [job for job, each in enumerate(allowed) if each]
+    most = max(1, *map(len, allowed))
+    few = room_for(len(free), len(allowed), most)._replace(
+        allowed=np.array([[*each, *[0] * (most - len(each))] for each in allowed], dtype=np.int64),
+        number=np.array([len(each) for each in allowed], dtype=np.int64),
+    )
+    few.counters[:] = (0, _NOTHING_KNOWN, len(free))
+    few.job[:], few.best[:] = free, offsets
+    few.turn[0], few.following[0] = turn, _TO_EXPAND
+    return few
+
+
+def is_done(few: Few) -> bool:
+    """Return whether the best way is known."""
+    return bool(few.counters[_DEPTH] < 0)
+
+
+@kernel
+def blames(state: State, offsets: Ints, jobs: Ints) -> Ints:
+    """Return what each job of a schedule adds to the contention, given all the others."""
+    found = np.empty(jobs.shape[0], np.int64)
+    for position in range(jobs.shape[0]):
+        job = jobs[position]
+        put_job(state, job, offsets[job], -1)
+        cost, _ = scored(state, job)
+        put_job(state, job, offsets[job], 1)
+        found[position] = cost[offsets[job]]
+    return found
+
+
+@kernel
+def start_release(state: State, offsets: Ints, members: Ints, few: Few) -> None:
+    """Take `members` out of a schedule; how they were is the best way known."""
+    total = np.int64(0)
+    for position in range(members.shape[0]):
+        job = members[position]
+        put_job(state, job, offsets[job], -1)
+        cost, _ = scored(state, job)
+        total += cost[offsets[job]]
+        few.job[position] = job
+        few.best[job] = offsets[job]
+    few.counters[_DEPTH] = 0
+    few.counters[_LEAST] = total
+    few.counters[_COUNT] = members.shape[0]
+    few.base[0] = 0
+    few.following[0] = _TO_EXPAND
+
+
+@kernel
+def end_release(state: State, offsets: Ints, few: Few) -> None:
+    """Put the jobs back, each where it is best."""
+    for position in range(max(0, few.counters[_DEPTH])):
+        put_job(state, few.job[position], few.offset[position], -1)
+    for position in range(few.counters[_COUNT]):
+        job = few.job[position]
+        offsets[job] = few.best[job]
+        put_job(state, job, offsets[job], 1)
+
+
+@kernel
+def try_offsets(state: State, few: Few, nodes: int) -> int:
+    """Go on with the search until it is done, by `nodes` nodes at most; return how many it took.
+
+    The state is that of all other jobs and of what is placed.
+    """
+    counters = few.counters
+    taken = 0
+    while counters[_DEPTH] >= 0 and taken < nodes:
+        depth = counters[_DEPTH]
+        entry = few.following[depth]
+        if entry == _TO_EXPAND:
+            taken += 1
+            _expand(state, few)
+            continue
+        if entry < few.choices[depth]:
+            value = few.base[depth] + few.added[depth, entry]
+            # Sorted by cost: where one cannot be better than the best, those after it cannot.
+            if value + few.rest[depth] < counters[_LEAST]:
+                few.following[depth] = entry + 1
+                _go_down(state, few, few.choice[depth, entry], value)
+                continue
+        _go_up(state, few)
+    return taken
+
+
+@inner
+def _go_down(state: State, few: Few, offset: int, value: int) -> None:
+    depth = few.counters[_DEPTH]
+    job = few.job[depth]
+    few.offset[depth] = offset
+    put_job(state, job, offset, 1)
+    few.counters[_DEPTH] = depth + 1
+    few.base[depth + 1] = value
+    few.following[depth + 1] = _TO_EXPAND
+    if few.number.shape[0] > 0:
+        few.turn[depth + 1] = np.lcm(few.turn[depth], state.tables.jobs[job]["period"])
+
+
+@inner
+def _go_up(state: State, few: Few) -> None:
+    depth = few.counters[_DEPTH]
+    if few.number.shape[0] > 0:
+        # Among equals the first job is chosen: so those that wait are in their order again.
+        for position in range(depth, few.counters[_COUNT] - 1):
+            one, other = few.job[position], few.job[position + 1]
+            few.job[position], few.job[position + 1] = min(one, other), max(one, other)
+    few.counters[_DEPTH] = depth - 1
+    if depth > 0:
+        put_job(state, few.job[depth - 1], few.offset[depth - 1], -1)
+
+
+@inner
+def _expand(state: State, few: Few) -> None:
+    """Bound a node; choose the job to place, or go back up if it cannot be better than the best."""
+    counters = few.counters
+    depth = counters[_DEPTH]
+    total = few.base[depth]
+    chosen, most = -1, np.int64(-1)
+    for position in range(depth, counters[_COUNT]):
+        job = few.job[position]
+        cost, least = scored(state, job)
+        if few.number.shape[0] > 0:
+            rotations = _different(few, depth, job, cost.shape[0])
+            least = cost[rotations[0]]
+            for offset in rotations:
+                least = min(least, cost[offset])
+        total += least
+        if total >= counters[_LEAST]:
+            _go_up(state, few)
+            return
+        if least > most:
+            chosen, most = position, np.int64(least)
+    if chosen < 0:
+        counters[_LEAST] = total
+        for position in range(depth):
+            few.best[few.job[position]] = few.offset[position]
+        _go_up(state, few)
+        return
+    _choose(few, depth, chosen)
+    cost, _ = scored(state, few.job[depth])
+    if few.number.shape[0] > 0:
+        rotations = _different(few, depth, few.job[depth], cost.shape[0])
+        cost = cost[rotations]
+        ranked = np.argsort(cost, kind="mergesort")
+        few.choice[depth, : ranked.shape[0]] = rotations[ranked]
+    else:
+        ranked = np.argsort(cost, kind="mergesort")
+        few.choice[depth, : ranked.shape[0]] = ranked
+    few.added[depth, : ranked.shape[0]] = cost[ranked]
+    few.choices[depth] = ranked.shape[0]
+    few.rest[depth] = total - few.base[depth] - most
+    few.following[depth] = 0
+
+
+@inner
+def _choose(few: Few, depth: int, chosen: int) -> None:
+    """Let the job that waits at a position be the next to be placed."""
+    job = few.job[chosen]
+    if few.number.shape[0] > 0:
+        for position in range(chosen, depth, -1):  # the others keep their order
+            few.job[position] = few.job[position - 1]
+    else:
+        few.job[chosen] = few.job[depth]
+    few.job[depth] = job
+
+
+@inner
+def _different(few: Few, depth: int, job: int, period: int) -> Ints:
+    """Return the rotations of a job of which none leads to another by rotating everything."""
+    domain = np.gcd(few.turn[depth], period)
+    count = np.searchsorted(few.allowed[job, : few.number[job]], domain)
+    return few.allowed[job, :count]
