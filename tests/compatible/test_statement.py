@@ -10,7 +10,7 @@ import pytest
 
 from metronome_opt.compatible import Choice, Choices, Reason, Refutation
 from metronome_opt.compatible.choices import Task
-from metronome_opt.compatible.choose import CpsatMaster, MilpMaster
+from metronome_opt.compatible.choose import CpsatMaster
 from metronome_opt.compatible.decider import Decider, Pairs, core
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.budget import Budget
@@ -100,20 +100,3 @@ def test_pairs_are_stated_as_long_as_there_is_time() -> None:
     assert next(answers, None) is None
     whole = CpsatMaster(Task(instance), choices, Pairs(instance)).rows
     assert len([row for row in whole if row.most == 1]) == 5
-
-
-@pytest.mark.parametrize("master", [CpsatMaster, MilpMaster])
-def test_proposals_get_dearer_until_none_is_allowed(master: type[CpsatMaster | MilpMaster]) -> None:
-    instance = network(job("a", 4, (0, 1, 60)))
-    choices = {"a": (Choice(4, Fraction(1, 2)), Choice(None, Fraction(2)), Choice(5, Fraction(3)))}
-    proposer = master(Task(instance), choices, Pairs(instance))
-    assert proposer.solve() == ({"a": 4}, Fraction(1, 2))
-    # A lone job has no divisors with others: what is refuted at one period is at all.
-    proposer.forbid(Refutation(Reason.HYPERPERIOD, {"a": 4}))
-    assert proposer.solve() == ({"a": None}, Fraction(2))
-    kept = {"a": tuple(choice for choice in choices["a"] if choice.period is not None)}
-    proposer = master(Task(instance), kept, Pairs(instance))
-    proposer.forbid(Refutation(Reason.SEARCH, {"a": 4}))
-    assert proposer.solve() == (None, None)
-    late = master(Task(instance, budget=Budget(0)), kept, Pairs(instance))
-    assert late.solve()[0] is None
