@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from metronome_opt.compatible import Choice, Choices, Reason, Refutation
+from metronome_opt.compatible import Choice, Choices, Reason, Refutation, largest_set
 from metronome_opt.compatible.choices import Task
-from metronome_opt.compatible.choose import CpsatMaster
+from metronome_opt.compatible.choose import CpsatMaster, MilpMaster, choose
 from metronome_opt.compatible.decider import Decider, Pairs, core
 from metronome_opt.instance import Instance
 from metronome_opt.solvers.budget import Budget
@@ -100,3 +100,31 @@ def test_pairs_are_stated_as_long_as_there_is_time() -> None:
     assert next(answers, None) is None
     whole = CpsatMaster(Task(instance), choices, Pairs(instance)).rows
     assert len([row for row in whole if row.most == 1]) == 5
+
+
+@pytest.mark.parametrize("master", [CpsatMaster, MilpMaster])
+def test_proposals_get_dearer_until_none_is_allowed(master: type[CpsatMaster | MilpMaster]) -> None:
+    instance = network(job("a", 4, (0, 1, 60)))
+    choices = {"a": (Choice(4, Fraction(1, 2)), Choice(None, Fraction(2)), Choice(5, Fraction(3)))}
+    proposer = master(Task(instance), choices, Pairs(instance))
+    assert proposer.solve() == ({"a": 4}, Fraction(1, 2))
+    # A lone job has no divisors with others: what is refuted at one period is at all.
+    proposer.forbid(Refutation(Reason.HYPERPERIOD, {"a": 4}))
+    assert proposer.solve() == ({"a": None}, Fraction(2))
+    kept = {"a": tuple(choice for choice in choices["a"] if choice.period is not None)}
+    proposer = master(Task(instance), kept, Pairs(instance))
+    proposer.forbid(Refutation(Reason.SEARCH, {"a": 4}))
+    assert proposer.solve() == (None, None)
+    late = master(Task(instance, budget=Budget(0)), kept, Pairs(instance))
+    assert late.solve()[0] is None
+
+
+def test_what_fits_at_its_cheapest_needs_no_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OR-Tools takes a third of a second to load."""
+    monkeypatch.setattr("metronome_opt.compatible.choose.import_cp_model", None)
+    instance = network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60)))
+    task = Task(instance)
+    found = choose(task, largest_set(instance), Decider(task))
+    assert found.kept is not None
+    assert found.kept.periods == {"a": 4, "b": 4}
+    assert (found.cost, found.proved) == (0, True)
