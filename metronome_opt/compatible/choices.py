@@ -6,7 +6,7 @@ for more than it carries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -241,55 +241,3 @@ def costs_of(choices: Choices) -> dict[str, dict[int | None, Fraction]]:
 def least_cost(choices: Choices) -> Fraction:
     """Return what the cheapest choices cost, whether they fit or not."""
     return sum((min(choice.cost for choice in each) for each in choices.values()), Fraction(0))
-
-
-def checked(instance: Instance, choices: Choices) -> Choices:
-    """Return the choices of every job of an instance, the cheapest first.
-
-    Raises
-    ------
-    InputError
-        If a job is unknown or has no choices, a cost is negative, or a period is not one that the
-        job can be stretched to within the hyperperiod limit.
-    """
-    refuse_unknown(instance, choices)
-    for job in instance.jobs:
-        if not choices.get(job.name):
-            raise InputError(f"choices.{job.name}: empty; every job needs a choice")
-        for choice in choices[job.name]:
-            if choice.cost < 0:
-                raise InputError(
-                    f"choices.{job.name}: costs must be at least 0, got {show(str(choice.cost))}"
-                )
-            if choice.period is not None:
-                check_period(instance, job, choice.period, "choices")
-    return {job.name: cheapest_first(choices[job.name]) for job in instance.jobs}
-
-
-def refuse_unknown(instance: Instance, named: Iterable[str]) -> None:
-    """Refuse names of no job.
-
-    Raises
-    ------
-    InputError
-        With the first of them.
-    """
-    known = {job.name for job in instance.jobs}
-    for name in named:
-        if name not in known:
-            raise InputError(f"jobs: there is no {show(name)} in {instance.name}")
-
-
-def check_period(instance: Instance, job: Job, period: int, field: str) -> None:
-    """Refuse a period that a job cannot keep.
-
-    Raises
-    ------
-    InputError
-        With the job and what its period may be.
-    """
-    if not job.period <= period <= instance.hyperperiod_limit:
-        raise InputError(
-            f"{field}.{job.name}: periods must be from {job.period} to "
-            f"{instance.hyperperiod_limit}, got {show(period)}"
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -16,15 +16,13 @@ from metronome_opt.compatible.choices import (
     Decision,
     Offer,
     Task,
-    check_period,
-    checked,
+    cheapest_first,
     largest_set,
-    refuse_unknown,
 )
 from metronome_opt.compatible.choose import CostsTooFineError, MilpMaster, branch, choose
 from metronome_opt.compatible.decider import Decider, core, search_offsets
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Job
 from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.solve import (
@@ -105,7 +103,7 @@ def solve_choices(
     """
     chosen = _loaded(solver)
     task = _task(instance, time_limit, seed, workers, cushion_slots, callback)
-    asked = checked(instance, choices)
+    asked = _checked(instance, choices)
     with interrupt_stops(task.budget):
         return chosen.choose(task, asked)
 
@@ -143,9 +141,9 @@ def decide(
     task = _task(instance, time_limit, seed, workers, cushion_slots)
     if periods is None:
         periods = {job.name: job.period for job in instance.jobs}
-    refuse_unknown(instance, periods)
+    _refuse_unknown(instance, periods)
     for name, period in periods.items():
-        check_period(instance, instance.job(name), period, "periods")
+        _check_period(instance, instance.job(name), period, "periods")
     with interrupt_stops(task.budget):
         found = chosen.decide(task, periods)
         if found.refutation is None:
@@ -185,6 +183,39 @@ def _task(
         raise InputError(f"cushion_slots: must be at least 0, got {show(cushion_slots)}")
     cores = workers or os.cpu_count() or 1
     return Task(instance, cushion_slots, Budget(time_limit), seed, cores, callback)
+
+
+def _checked(instance: Instance, choices: Choices) -> Choices:
+    """Return the choices of every job of an instance, the cheapest first."""
+    _refuse_unknown(instance, choices)
+    for job in instance.jobs:
+        if not choices.get(job.name):
+            raise InputError(f"choices.{job.name}: empty; every job needs a choice")
+        for choice in choices[job.name]:
+            if choice.cost < 0:
+                raise InputError(
+                    f"choices.{job.name}: costs must be at least 0, got {show(str(choice.cost))}"
+                )
+            if choice.period is not None:
+                _check_period(instance, job, choice.period, "choices")
+    return {job.name: cheapest_first(choices[job.name]) for job in instance.jobs}
+
+
+def _refuse_unknown(instance: Instance, named: Iterable[str]) -> None:
+    """Refuse names of no job."""
+    known = {job.name for job in instance.jobs}
+    for name in named:
+        if name not in known:
+            raise InputError(f"jobs: there is no {show(name)} in {instance.name}")
+
+
+def _check_period(instance: Instance, job: Job, period: int, field: str) -> None:
+    """Refuse a period that a job cannot keep."""
+    if not job.period <= period <= instance.hyperperiod_limit:
+        raise InputError(
+            f"{field}.{job.name}: periods must be from {job.period} to "
+            f"{instance.hyperperiod_limit}, got {show(period)}"
+        )
 
 
 def _auto(task: Task, choices: Choices) -> Chosen:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+
+import numpy as np
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.multiobjective.costs import Costs, Offsets
 from metronome_opt.multiobjective.nondominated import Archive, Nondominated
 from metronome_opt.multiobjective.objectives import (
+    CUSHION,
     can_rotate,
     is_layered,
     weigh,
@@ -24,6 +28,7 @@ from metronome_opt.solvers.registry import LAYERED
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
+_MAX_ROTATIONS = 100_000
 _PARTS = 3  # of the time that is left, for an end of a front: another end, and what is between
 
 
@@ -163,6 +168,53 @@ def without_contention(costs: Costs, slots: int) -> Offsets | None:
     search.limit_to(search.remaining, 4)
     auto.run(search)
     return search.best if search.incumbent == 0 else None
+
+
+def keeps(costs: Costs, offsets: Offsets, limits: Mapping[str, int], cushion: int = 0) -> bool:
+    """Return whether a schedule of a group keeps to limits, in units, and has a cushion."""
+    if any(costs.units(name, offsets) > limit for name, limit in limits.items()):
+        return False
+    reached = costs.value(CUSHION, offsets) if cushion else None
+    return reached is None or reached >= cushion
+
+
+def descend(
+    costs: Costs, name: str, start: Offsets, limits: Mapping[str, int], cushion: int
+) -> Offsets:
+    """Rotate the group, then move single jobs: while that is better and keeps what is held."""
+    offsets = start if is_layered(name) else _rotated(costs, name, start, limits)
+    better = True
+    while better and not costs.search.stopped:
+        better = False
+        for job, moved in enumerate(costs.group.jobs):
+            if moved.fixed_offset is not None:
+                continue
+            around = costs.around(offsets, job)
+            kept = np.flatnonzero(
+                np.all([around[held] <= limit for held, limit in limits.items()], axis=0)
+                & (around[name] < around[name][offsets[job]])
+            )
+            for offset in kept[np.argsort(around[name][kept], kind="stable")]:
+                tried = (*offsets[:job], int(offset), *offsets[job + 1 :])
+                if keeps(costs, tried, {}, cushion):
+                    offsets, better = tried, True
+                    break
+    return offsets
+
+
+def _rotated(costs: Costs, name: str, start: Offsets, limits: Mapping[str, int]) -> Offsets:
+    """Return the rotation of the whole group that is best for a sum over its jobs."""
+    jobs = costs.group.jobs
+    common = math.lcm(*(job.period for job in jobs))
+    if any(job.fixed_offset is not None for job in jobs) or common > _MAX_ROTATIONS:
+        return start
+    singles = {held: limit for held, limit in limits.items() if not is_layered(held)}
+    rotations = (
+        tuple((offset + by) % job.period for job, offset in zip(jobs, start, strict=True))
+        for by in range(common)
+    )
+    allowed = (each for each in rotations if keeps(costs, each, singles))
+    return min(allowed, key=lambda each: costs.units(name, each), default=start)
 
 
 def lexicographic(

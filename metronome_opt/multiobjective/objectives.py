@@ -163,7 +163,7 @@ class _Contention(LayeredObjective):
         return weight
 
     def natural_size(self, instance: Instance) -> Fraction:
-        return sum((job.weight * traffic_of(job) for job in instance.jobs), Fraction(0))
+        return sum((job.weight * _traffic_of(job) for job in instance.jobs), Fraction(0))
 
 
 class _Latency(LayeredObjective):
@@ -380,14 +380,14 @@ def weighted_sum(
     return total
 
 
-def traffic_of(job: Job) -> Fraction:
+def _traffic_of(job: Job) -> Fraction:
     """Return what a job puts on all its links on average if it is not stretched, Mbit/s."""
     return Fraction(sum(job.links.values()) * job.volume, job.period)
 
 
 def traffic(instance: Instance) -> Fraction:
     """Return what all jobs put on all links on average if none is stretched, Mbit/s."""
-    return sum(map(traffic_of, instance.jobs), Fraction(0))
+    return sum(map(_traffic_of, instance.jobs), Fraction(0))
 
 
 def weigh(instance: Instance, prices: Mapping[str, Fraction]) -> tuple[Instance, Fraction]:

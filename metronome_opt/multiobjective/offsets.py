@@ -14,14 +14,19 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.multiobjective.costs import Costs, Offsets
 from metronome_opt.multiobjective.goals import Found, Run
-from metronome_opt.multiobjective.groups import Answer, group, minimise, without_contention
+from metronome_opt.multiobjective.groups import (
+    Answer,
+    descend,
+    group,
+    keeps,
+    minimise,
+    without_contention,
+)
 from metronome_opt.multiobjective.objectives import (
     CUSHION,
     MIXTURE,
@@ -49,7 +54,6 @@ _APPROXIMATED = (
 )
 _SIMPLE = 100  # denominator of a ratio that is not too long to compute with
 _SHARE = 0.6  # of the time that is left, at most, for a level that others follow
-_MAX_ROTATIONS = 100_000
 
 
 def solve_offsets(instance: Instance, run: Run, original: Instance | None = None) -> Found:
@@ -393,13 +397,12 @@ class _AtPeriods:
     def _improved(self, costs: Costs, name: str, start: Offsets) -> tuple[Offsets, bool]:
         """Optimise an objective of a group; return the schedule and whether it is proved."""
         limits = self._limits(costs, start)
-        within = _keeps(costs, start, limits) and self._bears(costs, start)
-        answer = minimise(
-            costs, {name: 1}, limits, cushion=self._cushion, start=start if within else None
-        )
+        cushion = self._cushion
+        known = start if keeps(costs, start, limits, cushion) else None
+        answer = minimise(costs, {name: 1}, limits, cushion=cushion, start=known)
         offsets = answer.offsets or start
         if not answer.proved:
-            offsets = self._descended(costs, name, offsets)
+            offsets = descend(costs, name, offsets, self._limits(costs, offsets), cushion)
         return offsets, answer.proved
 
     def _limits(self, costs: Costs, start: Offsets) -> dict[str, int]:
@@ -425,35 +428,6 @@ class _AtPeriods:
     def _longest(self) -> int:
         """A growth of bursts that fills every period."""
         return max(job.period for job in self._instance.jobs)
-
-    def _bears(self, costs: Costs, offsets: Offsets) -> bool:
-        """Return whether a schedule of a group has the cushion that has to be kept."""
-        if not self._cushion:
-            return True
-        reached = costs.value(CUSHION, offsets)
-        return reached is None or reached >= self._cushion
-
-    def _descended(self, costs: Costs, name: str, start: Offsets) -> Offsets:
-        """Rotate the group, then move single jobs: while that is better and holds the rest."""
-        limits = self._limits(costs, start)
-        offsets = start if is_layered(name) else _rotated(costs, name, start, limits)
-        better = True
-        while better and not costs.search.stopped:
-            better = False
-            for job, moved in enumerate(costs.group.jobs):
-                if moved.fixed_offset is not None:
-                    continue
-                around = costs.around(offsets, job)
-                kept = np.flatnonzero(
-                    np.all([around[held] <= limit for held, limit in limits.items()], axis=0)
-                    & (around[name] < around[name][offsets[job]])
-                )
-                for offset in kept[np.argsort(around[name][kept], kind="stable")]:
-                    tried = (*offsets[:job], int(offset), *offsets[job + 1 :])
-                    if self._bears(costs, tried):
-                        offsets, better = tried, True
-                        break
-        return offsets
 
     # ---------------------------------------------------------------- cushions
 
@@ -493,28 +467,9 @@ class _AtPeriods:
         held = any(each.exact and is_layered(each.name) for each in self._held)
         if not held or not costs.units("latency", start):  # there may be no contention at all
             easy = without_contention(costs, slots)
-            if easy is not None and _keeps(costs, easy, limits):
+            if easy is not None and keeps(costs, easy, limits):
                 return Answer(easy, proved=True)
         return minimise(costs, {}, limits, cushion=slots)
-
-
-def _keeps(costs: Costs, offsets: Offsets, limits: Mapping[str, int]) -> bool:
-    return all(costs.units(name, offsets) <= limit for name, limit in limits.items())
-
-
-def _rotated(costs: Costs, name: str, start: Offsets, limits: Mapping[str, int]) -> Offsets:
-    """Return the rotation of the whole group that is best for a sum over its jobs."""
-    jobs = costs.group.jobs
-    common = math.lcm(*(job.period for job in jobs))
-    if any(job.fixed_offset is not None for job in jobs) or common > _MAX_ROTATIONS:
-        return start
-    singles = {held: limit for held, limit in limits.items() if not is_layered(held)}
-    rotations = (
-        tuple((offset + by) % job.period for job, offset in zip(jobs, start, strict=True))
-        for by in range(common)
-    )
-    allowed = (each for each in rotations if _keeps(costs, each, singles))
-    return min(allowed, key=lambda each: costs.units(name, each), default=start)
 
 
 def _simpler(prices: Mapping[str, Fraction]) -> dict[str, Fraction]:

@@ -71,7 +71,7 @@ def pareto(
     """Find the schedules of which none is as good as another in all of some objectives.
 
     The instance is taken apart as far as the objectives allow; the fronts of the parts are found
-    exactly by an epsilon-constraint search (`groupfront`), and the front of the whole is the
+    exactly (`partfronts`), and the front of the whole is the
     non-dominated part of their Minkowski sum.
 
     Parameters

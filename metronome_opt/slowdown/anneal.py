@@ -100,19 +100,24 @@ def _pace_each(judge: Judge, screen: Judge, moves: _Moves, plan: Plan, budget: B
     return plan
 
 
-def is_short(instance: Instance, links: Iterable[str], periods: Mapping[str, int]) -> bool:
+def is_short(
+    instance: Instance,
+    links: Iterable[str],
+    others: Mapping[str, int],
+    periods: Mapping[str, int],
+) -> bool:
     """Return whether links still have hyperperiods that the judge can walk through, and may.
 
     Parameters
     ----------
-    periods
+    others, periods
         Of the jobs that do not keep to their own.
     """
     for link in links:
         jobs = (instance.jobs[index] for index in instance.jobs_on[link])
-        together = math.lcm(*(periods.get(job.name, job.period) for job in jobs))
+        kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
         most = max(_LONGEST, instance.hyperperiods[link])
-        if together > min(most, instance.hyperperiod_limit):
+        if math.lcm(*kept) > min(most, instance.hyperperiod_limit):
             return False
     return True
 

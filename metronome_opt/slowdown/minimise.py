@@ -37,7 +37,7 @@ from metronome_opt.presolve import simplify_links
 from metronome_opt.presolve.components import components
 from metronome_opt.slowdown.anneal import anneal, is_short
 from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
-from metronome_opt.slowdown.player import HARM, PERIODS, SAFE, Judge, plays
+from metronome_opt.slowdown.player import PERIODS, SAFE, Judge, plays
 from metronome_opt.solvers.budget import Budget
 
 _WORTH = 2e-3  # less gain than this is none: so much do plays differ by chance
@@ -66,8 +66,6 @@ class Terms:
         says.
     cushion_slots
         By how many slots bursts of gated jobs are longer; 0 for 2 % of the shortest period.
-    harm
-        By what share a job may be slower than unshifted.
     seed, workers
         For what is random; threads.
     rounds
@@ -80,7 +78,6 @@ class Terms:
 
     stretch_limit: Fraction | None = None
     cushion_slots: int = 0
-    harm: float = HARM
     seed: int = 0
     workers: int = 1
     rounds: int = 150
@@ -92,7 +89,6 @@ class Terms:
         return Judge(
             instance,
             plays(first, seeds, self.sharings),
-            harm=self.harm,
             workers=self.workers,
             periods=long_periods(instance) if long else PERIODS,
         )
@@ -146,7 +142,9 @@ def minimise(
     parts = list(_parts(instance))
     left = sum(len(part.jobs) for part in parts)
     for part in parts:
-        short = partial(_is_short_beside, instance, part, dict(periods))
+        # It may share links that are never overloaded with others.
+        links = [link.name for link in part.links]
+        short = partial(is_short, instance, links, dict(periods))
         plan = _minimise_part(part, terms, short, budget.fraction(len(part.jobs) / left))
         left -= len(part.jobs)
         offsets |= plan.offsets
@@ -159,13 +157,6 @@ def minimise(
                 mean_slowdown(instance, expected_ms(instance, Plan(offsets, periods), slowdowns))
             )
     return Outcome(Plan(offsets, periods), slowdowns, unshifted, bool(parts))
-
-
-def _is_short_beside(
-    instance: Instance, part: Instance, others: Mapping[str, int], periods: Mapping[str, int]
-) -> bool:
-    """Return `is_short` of a part: it may share links that are never overloaded with others."""
-    return is_short(instance, (link.name for link in part.links), {**others, **periods})
 
 
 def _by_name(instance: Instance, values: Floats) -> dict[str, float]:
@@ -217,9 +208,7 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
     if terms.partly and not budget.stopped and search.value(best) > 1.0 + _CLOSE:
         found = anneal(
             search,
-            Judge(
-                part, plays(_SEARCHING, 1, terms.sharings)[-1:], harm=terms.harm, periods=_GLANCE
-            ),
+            Judge(part, plays(_SEARCHING, 1, terms.sharings)[-1:], periods=_GLANCE),
             best,
             longest,
             budget.fraction(_ANNEALING),

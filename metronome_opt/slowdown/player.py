@@ -50,7 +50,7 @@ def plays(first: int, seeds: int, sharings: Sequence[str] = SAFE) -> tuple[Play,
     )
 
 
-HARM = 0.01
+_HARM = 0.01
 """By what share a job may be slower than it would be otherwise; twice that on a single network."""
 
 _PENALTY = 10.0  # for each unit of slowdown beyond that
@@ -203,15 +203,13 @@ class Judge:
         instance: Instance,
         plays: Sequence[Play],
         *,
-        harm: float = HARM,
         workers: int = 1,
         periods: int = PERIODS,
     ) -> None:
         self.player = Player(instance, plays, workers=workers, periods=periods)
-        self._harm = harm
         self._unshifted = self.player.by_sharing(Plan(instance.unshifted))
         self.unshifted: Floats = self._unshifted.mean(axis=0)
-        self.most: Floats = self.unshifted * (1 + harm)
+        self.most: Floats = self.unshifted * (1 + _HARM)
 
     def slowdowns(self, plan: Plan) -> Floats:
         """Return the slowdown of each job."""
@@ -236,7 +234,7 @@ class Judge:
         """Return by how much the job that is harmed most is slower than it may be."""
         jobs = self.player.instance.jobs
         apart = [plan.periods.get(job.name, job.period) / job.period for job in jobs]
-        each = by_sharing - np.maximum(self._unshifted, apart) * (1 + 2 * self._harm)
+        each = by_sharing - np.maximum(self._unshifted, apart) * (1 + 2 * _HARM)
         return float(max((by_sharing.mean(axis=0) - self.most).max(), each.max()))
 
 

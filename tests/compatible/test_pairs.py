@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import gcd
 from random import Random
 
 import pytest
@@ -29,13 +28,6 @@ def test_pairs_fit_as_trying_all_offsets_says(seed: int) -> None:
         one, other = periods.values()
         assert pairs.fit(0, 1, one, other) == fits(instance, periods, cushion)
         assert pairs.fit_named(second, other, first, one) == pairs.fit(0, 1, one, other)
-
-
-def test_one_burst_each_fits_by_the_sum_of_lengths() -> None:
-    for one, other in ((6, 4), (6, 9), (10, 10), (7, 5)):
-        for length in range(1, 5):
-            pair = network(job("a", one, (0, length, 60)), job("b", other, (1, 2, 60)))
-            assert Pairs(pair).fit(0, 1, one, other) == (length + 2 <= gcd(one, other))
 
 
 @pytest.mark.parametrize(

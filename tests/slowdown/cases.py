@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from random import Random
 from typing import Any
 
 import numpy as np
 
 from metronome_opt import solve
-from metronome_opt.instance import Instance, Job, Link, Phase
+from metronome_opt.instance import Instance, Job, Phase
 from metronome_opt.result import Result
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import SAFE, Player, plays
@@ -81,33 +80,3 @@ def twice(instance: Instance) -> Instance:
         for document in moved
     )
     return network(*instance.jobs, *again, other=100)
-
-
-def any_instance(draw: Random) -> Instance:
-    """Make two to four jobs on one link or two, some of them stretchable or fixed."""
-    names = [f"link-{index}" for index in range(draw.randint(1, 2))]
-    return Instance(
-        name="tiny",
-        slot_ms=5,
-        links=tuple(Link(name=name, capacity=draw.choice((100, 120, 200))) for name in names),
-        jobs=tuple(_any_job(draw, f"job-{index}", names) for index in range(draw.randint(2, 4))),
-    )
-
-
-def _any_job(draw: Random, name: str, links: list[str]) -> Job:
-    period = draw.choice((12, 20, 20, 21, 24, 30, 40, 60))
-    parts = [(0, period)] if draw.random() < 0.6 else [(0, period // 2), (period // 2, period)]
-    phases = []
-    for begin, end in parts:
-        length = draw.randint(1, max(1, (end - begin) * 2 // 5))
-        start = draw.randint(begin, end - length)
-        phases.append(Phase(start=start, length=length, rate=draw.choice((60, 80, 100))))
-    return Job(
-        name=name,
-        period=period,
-        weight=draw.choice((0, 1, 1, 4)),
-        max_stretch=draw.choice((0, 0, 3)),
-        phases=tuple(phases),
-        links={link: draw.choice((1, 1, 2)) for link in draw.sample(links, 1)},
-        fixed_offset=draw.randint(0, period - 1) if draw.random() < 0.2 else None,
-    )

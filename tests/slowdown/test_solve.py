@@ -13,6 +13,7 @@ from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check
 from tests.builders import job, network
+from tests.compatible.cases import tiny_instance
 from tests.slowdown.cases import (
     ALTERNATING,
     APART,
@@ -20,7 +21,6 @@ from tests.slowdown.cases import (
     NESTED,
     ROOMY,
     TIGHT,
-    any_instance,
     assert_harmless,
     assert_sound,
     gated_jobs,
@@ -127,7 +127,7 @@ def test_some_of_the_jobs_that_meet_are_gated_if_sharing_is_known(sharing: str) 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_answer_is_true_of_its_instance(seed: int) -> None:
     draw = Random(seed)
-    instance = any_instance(draw)
+    instance = tiny_instance(draw)
     result = solve(
         instance,
         time_limit=0.7,
