@@ -26,6 +26,7 @@ DOCUMENTS = [
     "docs/model.md",
     "docs/cluster.md",
     "docs/comparison.md",
+    "docs/controller.md",
     "docs/howto.md",
     "docs/gate.md",
     "docs/kubernetes.md",
