@@ -33,7 +33,7 @@ _PARTS = 3  # of the time that is left, for an end of a front: another end, and 
 
 
 @dataclass(frozen=True)
-class Grouping:
+class _Grouping:
     """The groups of an instance that can be decided apart.
 
     Attributes
@@ -55,7 +55,7 @@ def group(
     mixture: Mapping[str, Fraction] | None = None,
     *,
     apart: bool = True,
-) -> Grouping:
+) -> _Grouping:
     """Return the smallest groups that can be decided apart.
 
     Blocks where rotating a group changes nothing that is asked for; components where it does; the
@@ -84,7 +84,7 @@ def group(
     else:
         groups = components(fewer)
     costs = (Costs(search.below(each), traffic, names, mixture) for each in groups)
-    return Grouping(tuple(costs), join)
+    return _Grouping(tuple(costs), join)
 
 
 @dataclass(frozen=True)
