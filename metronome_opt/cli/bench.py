@@ -118,7 +118,7 @@ def run(
     compiling are not timed. Every schedule is verified before it is recorded. A campaign that is
     killed loses at most the cases that were running.
     """
-    from metronome_opt.bench.campaign import missing, run_campaign
+    from metronome_opt.bench.campaign import run_campaign, to_run
     from metronome_opt.bench.trials import Record
     from metronome_opt.cli.campaign import watching
     from metronome_opt.journal import Journal
@@ -130,7 +130,7 @@ def run(
         workers = (os.cpu_count() or 1) if one_by_one else 1
     trials = _plan(members, chosen, seeds, time_limit, workers, memory_limit)
     with Journal(output, Record, resume=resume) as file:
-        left = missing(trials, file)
+        left = to_run(trials, file.records)
         if len(left) < len(trials):
             typer.echo(f"{output}: {len(trials) - len(left)} of {len(trials)} cases are there")
         try:
