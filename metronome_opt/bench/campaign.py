@@ -89,11 +89,9 @@ class CaseRecord:
 
 
 R = TypeVar("R", bound=CaseRecord)
-R_co = TypeVar("R_co", bound=CaseRecord, covariant=True)
-R_contra = TypeVar("R_contra", bound=CaseRecord, contravariant=True)
 
 
-class Case(Protocol[R_co]):
+class Case(Protocol[R]):
     """What a campaign runs."""
 
     @property
@@ -103,32 +101,33 @@ class Case(Protocol[R_co]):
     def task(self) -> Task:
         """Return what is to be run."""
 
-    def record(self, outcome: Outcome) -> R_co:
+    def record(self, outcome: Outcome) -> R:
         """Return what is recorded of the outcome."""
 
+    def may_end_better(self, record: R) -> bool:
+        """Return whether another attempt may bring more than a record of it."""
 
-class _Watcher(Protocol[R_contra]):
+
+C = TypeVar("C", bound=Case[Any])
+
+
+def to_run(cases: Iterable[C], records: Iterable[CaseRecord]) -> list[C]:
+    """Return the cases without a record, and those that another attempt may bring to an end."""
+    held = {record.key: record for record in records}
+    return [case for case in cases if case.key not in held or case.may_end_better(held[case.key])]
+
+
+class _Watcher(Protocol):
     """Told how a campaign gets on."""
 
-    def recorded(self, record: R_contra) -> None:
+    def recorded(self, record: Any) -> None:
         """Take note of a record that is in the file."""
 
-    def lost(self, case: Case[R_contra], error: Exception) -> None:
+    def lost(self, case: Any, error: Exception) -> None:
         """Take note of a case that could not be run; it is not in the file."""
 
 
-C = TypeVar("C", bound=Case[CaseRecord])
-
-
-def missing(cases: Iterable[C], file: Journal[R]) -> list[C]:
-    """Return the cases that `file` does not hold yet."""
-    held = {record.key for record in file.records}
-    return [case for case in cases if case.key not in held]
-
-
-def run_campaign(
-    cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher: _Watcher[R]
-) -> None:
+def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher: _Watcher) -> None:
     """Run `cases` and append their records to `file`.
 
     As many cases as the pool is wide run at once. The next one starts when a record is judged and
@@ -161,7 +160,7 @@ def run_campaign(
             watcher.recorded(record)
 
 
-def _tasks(cases: Iterable[Case[R]], watcher: _Watcher[R]) -> Iterator[tuple[Case[R], Task]]:
+def _tasks(cases: Iterable[Case[R]], watcher: _Watcher) -> Iterator[tuple[Case[R], Task]]:
     for case in cases:
         try:
             yield case, case.task()

@@ -175,6 +175,16 @@ class Simulation:
             **outcome.circumstances,
         )
 
+    def may_end_better(self, record: SimulationRecord) -> bool:
+        """Return whether it crashed, or was killed for limits that are wider now."""
+        memory, limited = self.limits.memory_mb or math.inf, record.memory_limit_mb or math.inf
+        wider = {
+            "crash": True,
+            "out_of_time": self.limits.time_s > record.time_limit_s,
+            "out_of_memory": memory > limited,
+        }
+        return wider.get(record.kind, False)
+
 
 def _plain(value: Any) -> Any:
     """Return a record as plain values that read back as the same record.
@@ -276,23 +286,6 @@ def _conditions_of(study: Study, cell: Cell, overrides: Mapping[str, Any]) -> Co
         return Conditions.model_validate(study.conditions_of(cell).model_dump() | dict(overrides))
     except ValidationError as error:
         raise InputError(explain(error)) from None
-
-
-def to_run(cases: Iterable[Simulation], records: Iterable[SimulationRecord]) -> list[Simulation]:
-    """Return the cases without a record, and those that another attempt may bring to an end."""
-    held = {record.key: record for record in records}
-    return [case for case in cases if case.key not in held or _may_end(case, held[case.key])]
-
-
-def _may_end(case: Simulation, record: SimulationRecord) -> bool:
-    """Return whether a case may go better than it did."""
-    memory, limited = case.limits.memory_mb or math.inf, record.memory_limit_mb or math.inf
-    wider = {
-        "crash": True,
-        "out_of_time": case.limits.time_s > record.time_limit_s,
-        "out_of_memory": memory > limited,
-    }
-    return wider.get(record.kind, False)
 
 
 def check_own(

@@ -201,6 +201,10 @@ class Trial:
             **outcome.circumstances,
         )
 
+    def may_end_better(self, _: Record) -> bool:
+        """Return False: how a solver fails is a result."""
+        return False
+
     def _ending(self, outcome: Outcome, offsets: object) -> tuple[Kind, Any]:
         """Return what became of it, and the status that the solver stated or left behind."""
         end = outcome.said("end")

@@ -102,7 +102,7 @@ def run(
     compiling are not timed. Every schedule is verified before it is recorded. A campaign that is
     killed loses at most the cases that were running.
     """
-    from metronome_opt.bench.campaign import dask_pool, local_pool, missing, run_campaign
+    from metronome_opt.bench.campaign import dask_pool, local_pool, run_campaign, to_run
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.trials import Record, plan
     from metronome_opt.cli.progress import watching
@@ -124,7 +124,7 @@ def run(
         workers=workers,
     )
     with Journal(output, Record, resume=resume) as file:
-        left = missing(trials, file)
+        left = to_run(trials, file.records)
         if len(left) < len(trials):
             typer.echo(f"{output}: {len(trials) - len(left)} of {len(trials)} cases are there")
         try:

@@ -88,6 +88,7 @@ def simulate(
     what was running. All policies meet the same jobs and the same chance. With nothing left to do,
     --resume writes the tables and the report anew.
     """
+    from metronome_opt.bench.campaign import to_run
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.simulations import (
         FILE,
@@ -98,7 +99,6 @@ def simulate(
         in_order,
         plan,
         read_value,
-        to_run,
     )
     from metronome_opt.documents import make_folder
     from metronome_opt.journal import Journal

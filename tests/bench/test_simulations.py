@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from metronome_opt.bench.campaign import to_run
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.simulations import (
     Simulation,
@@ -23,7 +24,6 @@ from metronome_opt.bench.simulations import (
     in_order,
     plan,
     read_value,
-    to_run,
 )
 from metronome_opt.bench.studies import write_tables
 from metronome_opt.errors import InputError
