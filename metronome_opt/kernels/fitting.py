@@ -69,7 +69,7 @@ def start_descent(compiled: Compiled, component: Ints, domain: Ints) -> Descent:
             put_job(descent.state, index, job.fixed_offset, 1)
     for index in range(count):
         free = descent.offsets[index] < 0
-        descent.room[0, index] = room_of(descent.state, index) if free else -1
+        descent.room[0, index] = _room_of(descent.state, index) if free else -1
     return descent
 
 
@@ -158,7 +158,7 @@ def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
             common = np.gcd(jobs[other]["period"], jobs[job]["period"])
             domain[other] = np.lcm(domain[other], common)
         if _meet(descent.state, job, other):
-            room[other] = room_of(descent.state, other)
+            room[other] = _room_of(descent.state, other)
             if room[other] == 0:
                 return False
     return True
@@ -175,7 +175,7 @@ def _meet(state: State, one: int, other: int) -> bool:
 
 
 @kernel
-def room_of(state: State, job: int) -> int:
+def _room_of(state: State, job: int) -> int:
     """Return at how many offsets a job adds no contention to what is placed."""
     cost, least = scored(state, job)
     if least > 0:

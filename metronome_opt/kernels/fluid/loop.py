@@ -56,32 +56,32 @@ def mix(state: np.uint64, step: int) -> np.uint64:
 
 
 @inner
-def uniform(state: np.uint64) -> float:
+def _uniform(state: np.uint64) -> float:
     """Return a number in (0, 1)."""
     return (float(state >> _S11) + 0.5) * _UNIT
 
 
 @inner
-def exponential(state: np.uint64) -> float:
+def _exponential(state: np.uint64) -> float:
     """Return an exponential number of mean 1."""
-    return -math.log(uniform(state))
+    return -math.log(_uniform(state))
 
 
 @inner
-def normal(state: np.uint64) -> float:
+def _normal(state: np.uint64) -> float:
     """Return a standard normal number, no further from 0 than three standard deviations."""
-    radius = math.sqrt(2.0 * exponential(mix(state, 0)))
-    number = radius * math.cos(2.0 * math.pi * uniform(mix(state, 1)))
+    radius = math.sqrt(2.0 * _exponential(mix(state, 0)))
+    number = radius * math.cos(2.0 * math.pi * _uniform(mix(state, 1)))
     return min(max(number, -_CUT), _CUT)
 
 
 @inner
-def slowness(state: np.uint64, jitter: float, stragglers: float, straggling: float) -> float:
+def _slowness(state: np.uint64, jitter: float, stragglers: float, straggling: float) -> float:
     """Return by what factor a computing time is longer than usual."""
     factor = 1.0
     if jitter > 0.0:
-        factor += jitter * normal(mix(state, 2))
-    if stragglers > 0.0 and uniform(mix(state, 3)) < stragglers:
+        factor += jitter * _normal(mix(state, 2))
+    if stragglers > 0.0 and _uniform(mix(state, 3)) < stragglers:
         factor *= straggling
     return factor
 
@@ -94,7 +94,7 @@ def share_of_burst(world: World, job: int, draw: np.uint64) -> float:
     that meets another burst, on any of its links, has a window that is still small, and so less.
     """
     clock, row = world.clock[0], world.jobs[job]
-    share = math.exp(clock.spread * normal(mix(draw, 5)))
+    share = math.exp(clock.spread * _normal(mix(draw, 5)))
     for use in range(row.first_use, row.first_use + row.uses):
         if world.links[world.uses[use].link].active > 0:
             return share * float(clock.newcomer)
@@ -202,7 +202,7 @@ def _go_on(world: World, job: int, stage: int) -> bool:
         row.done += 1
         if row.done == row.total:
             _time_iteration(world, job)
-            leave(world, job)
+            _leave(world, job)
             return True
         start = next_start(world, job)
         if start > now:
@@ -253,7 +253,7 @@ def _note_burst(world: World, job: int) -> None:
 
 
 @inner
-def leave(world: World, job: int) -> None:
+def _leave(world: World, job: int) -> None:
     """Take a job that sends nothing out of the simulation."""
     row = world.jobs[job]
     row.stage = AWAY
@@ -291,9 +291,9 @@ def _until(world: World, job: int, stage: int, time: float) -> None:
 def _factor(world: World, job: int) -> float:
     clock, row = world.clock[0], world.jobs[job]
     if row.random:
-        return exponential(_draw(row))
+        return _exponential(_draw(row))
     if clock.jitter > 0.0 or clock.stragglers > 0.0:
-        return slowness(_draw(row), clock.jitter, clock.stragglers, clock.straggling)
+        return _slowness(_draw(row), clock.jitter, clock.stragglers, clock.straggling)
     return 1.0
 
 
@@ -301,7 +301,7 @@ def _factor(world: World, job: int) -> float:
 def _volume(world: World, job: int) -> float:
     row = world.jobs[job]
     volume: float = world.segments[row.first_segment + row.segment].volume
-    return volume * exponential(mix(_draw(row), 1)) if row.random else volume
+    return volume * _exponential(mix(_draw(row), 1)) if row.random else volume
 
 
 @inner

@@ -51,11 +51,11 @@ def set_rate(world: World, job: int, rate: float) -> None:
     else:
         row.key = now + row.left / rate if rate > 0.0 else math.inf
     put_event(world.heap, world.clock, world.jobs, job)
-    note_rate(world, job, rate)
+    _note_rate(world, job, rate)
 
 
 @inner
-def note_rate(world: World, job: int, rate: float) -> None:
+def _note_rate(world: World, job: int, rate: float) -> None:
     """Write a new rate into the trace of the links that are watched."""
     clock = world.clock
     row = world.jobs[job]
@@ -69,7 +69,7 @@ def note_rate(world: World, job: int, rate: float) -> None:
 
 
 @inner
-def fill(world: World, begin: int, end: int) -> None:
+def _fill(world: World, begin: int, end: int) -> None:
     """Raise the offers of one class together until links or own rates stop them.
 
     References
@@ -211,7 +211,7 @@ _LOWEST, _NO_RANK = -(2**62), 2**62
 
 
 @inner
-def join(world: World, job: int, count: int) -> int:
+def _join(world: World, job: int, count: int) -> int:
     """Make a sending job a member, one of those whose rates are shared out anew.
 
     Parameters
@@ -233,19 +233,19 @@ def join(world: World, job: int, count: int) -> int:
 
 
 @inner
-def join_held(world: World, link: int, count: int) -> int:
+def _join_held(world: World, link: int, count: int) -> int:
     """Make members of all that a link holds back; return how many members there are."""
     use = world.links[link].head
     while use >= 0:
         job = world.uses[use].job
         if world.jobs[job].held_by == link:
-            count = join(world, job, count)
+            count = _join(world, job, count)
         use = world.uses[use].next
     return count
 
 
 @inner
-def share_out(world: World, count: int) -> None:
+def _share_out(world: World, count: int) -> None:
     """Give the first `count` members, and whoever that concerns, their rates.
 
     All others keep theirs, as long as that is what they would get if everything were shared out
@@ -259,7 +259,7 @@ def share_out(world: World, count: int) -> None:
         while done < count:
             begin = done
             done = _next_class(world, begin, count)
-            fill(world, begin, done)
+            _fill(world, begin, done)
         before = count
         count = _concerned(world, count)
         if count == before:
@@ -351,7 +351,7 @@ def _join_beyond(world: World, link: int, count: int, rank: int, lost: float, li
         if row.rank == rank and row.stamp != world.clock[0].stamp:
             rate = row.rate / row.share
             if rate > limit or (row.held_by == link and rate < lost):
-                count = join(world, job, count)
+                count = _join(world, job, count)
         use = uses[use].next
     return count
 
@@ -399,10 +399,10 @@ def begin_burst(world: World, job: int) -> None:
         set_rate(world, job, own)
         return
     clock[0].stamp += 1
-    count = join(world, job, 0)
+    count = _join(world, job, 0)
     for use in range(row.first_use, row.first_use + row.uses):
-        count = join_held(world, uses[use].link, count)
-    share_out(world, count)
+        count = _join_held(world, uses[use].link, count)
+    _share_out(world, count)
 
 
 @inner
@@ -414,7 +414,7 @@ def end_burst(world: World, job: int) -> None:
     now = clock[0].now
     row.rate = 0.0
     row.left = 0.0
-    note_rate(world, job, 0.0)
+    _note_rate(world, job, 0.0)
     clock[0].stamp += 1
     count = 0
     for use in range(row.first_use, row.first_use + row.uses):
@@ -435,9 +435,9 @@ def end_burst(world: World, job: int) -> None:
         if was_over and not is_over(world, link):
             links[link].over += now - links[link].over_since
     for use in range(row.first_use, row.first_use + row.uses):
-        count = join_held(world, uses[use].link, count)
+        count = _join_held(world, uses[use].link, count)
     if count:
-        share_out(world, count)
+        _share_out(world, count)
 
 
 @kernel
@@ -456,7 +456,7 @@ def change_capacity(world: World, link: int, capacity: float) -> None:
     count = 0
     use = links[link].head
     while use >= 0:
-        count = join(world, uses[use].job, count)
+        count = _join(world, uses[use].job, count)
         use = uses[use].next
     if count:
-        share_out(world, count)
+        _share_out(world, count)
