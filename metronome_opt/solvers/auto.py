@@ -62,10 +62,15 @@ class _Portfolio:
 
     def start(self) -> None:
         """Find first schedules and do the quick proofs."""
+        if self._only_branch:
+            for run in self.blocks.runs:
+                self.blocks.start(run)
+            self.blocks.join()
 
         def task(run: BlockRun) -> Callable[[], None]:
             def begin() -> None:
-                self.blocks.start(run)
+                if not self._only_branch:
+                    self.blocks.start(run)
                 if self._search.rounds != 0:
                     run.link_groups.step()
 
