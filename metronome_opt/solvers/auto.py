@@ -62,10 +62,15 @@ class _Portfolio:
 
     def start(self) -> None:
         """Find first schedules and do the quick proofs."""
+        if self._only_branch:
+            for run in self.blocks.runs:
+                self.blocks.start(run)
+            self.blocks.join()
 
         def task(run: BlockRun) -> Callable[[], None]:
             def begin() -> None:
-                self.blocks.start(run)
+                if not self._only_branch:
+                    self.blocks.start(run)
                 if self._search.rounds != 0:
                     run.link_groups.step()
 
@@ -78,10 +83,8 @@ class _Portfolio:
         for run in self.blocks.open:
             if not run.link_groups.exhausted:
                 self._provers.append(run.link_groups)
-            one_link = (
-                len(run.search.compiled.links) == 1
-            )  # its jobs all meet: nothing to eliminate
-            if not (one_link or self._only_branch):
+            several = len(run.search.compiled.links) > 1  # the jobs of one link all meet
+            if several and not self._only_branch:
                 self._provers.append(Elimination(run.search))
         workers = self._search.workers
         if workers > 1:
