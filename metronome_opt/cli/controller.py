@@ -66,7 +66,7 @@ def controller(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
 ) -> int:
-    """Give gated pods their nodes and slots, all pods of a job together.
+    """Give gated pods of a cluster their nodes and slots, all pods of a job together.
 
     Pods wait behind the scheduling gate metronome.x-k8s.io/place, or name metronome as their
     scheduler. Whatever the controller is told or killed in the middle of, it goes on from STATE and
