@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
+import uuid
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,7 +53,7 @@ def controller(
     ] = None,
     interval: Annotated[
         float,
-        typer.Option(min=0.1, max=3600, metavar="S", help="Look at least every S seconds."),
+        typer.Option(min=0.1, max=3600, metavar="S", help="Reconcile at least every S seconds."),
     ] = 5.0,
     patience: Annotated[
         float,
@@ -61,10 +61,14 @@ def controller(
             min=1, metavar="S", help="A pod that is not bound after so long: its gang starts anew."
         ),
     ] = 60.0,
+    node_patience: Annotated[
+        float,
+        typer.Option(min=1, metavar="S", help="The same for a node that is not ready for so long."),
+    ] = 300.0,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Answer scrapes of metrics here.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Reconcile once, and end.")] = False,
 ) -> int:
     """Give gated pods of a cluster their nodes and slots, all pods of a job together.
 
@@ -95,6 +99,7 @@ def controller(
             if not leadership.wait(stop):
                 return 0
             stack.callback(leadership.release)
+            leadership.keep(stop)
             typer.echo(f"leads as {leadership.holder}", err=True)
         if cluster is not None and not state.exists():
             store = Store.keep(
@@ -103,10 +108,20 @@ def controller(
         else:
             store = Store(state)
         stack.enter_context(store)
-        live = LiveCluster(connection, store.state)
-        loop = Controller(store.state, live, patience_s=patience)
+        live = LiveCluster(
+            connection,
+            store.state,
+            may_act=lambda: leadership is None or leadership.held,
+        )
+        loop = Controller(
+            store.state,
+            live,
+            namespace=namespace,
+            patience_s=patience,
+            node_patience_s=node_patience,
+        )
         if once:
-            waiting = loop.look(live.pods(where), live.nodes())
+            waiting = loop.reconcile(live.pods(where), live.nodes())
             typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
             return 0
         watch(connection, where, changed, stop)
@@ -122,7 +137,10 @@ def controller(
             tell=lambda line: typer.echo(line, err=True),
         )
         if not kept:
-            typer.echo("another controller has taken over", err=True)
+            typer.echo(
+                "the Lease was not renewed in time, another controller may have taken over",
+                err=True,
+            )
         return 0 if kept else _LOST
 
 
@@ -133,7 +151,7 @@ def _leadership(connection: Connection, lease: str) -> Leadership:
     namespace, slash, name = lease.partition("/")
     if not (slash and is_label(namespace) and is_label(name)):
         raise InputError(f"--lease: must be NAMESPACE/NAME, got {show(lease)}")
-    holder = f"{socket.gethostname()}-{os.getpid()}"
+    holder = f"{socket.gethostname()}-{uuid.uuid4()}"
     return Leadership(connection, namespace, name, holder)
 
 

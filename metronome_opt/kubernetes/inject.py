@@ -57,7 +57,8 @@ VOLUME: Mapping[str, Any] = {
 def inject(documents: Iterable[tuple[str, Any]]) -> tuple[list[Manifest], list[str]]:
     """Return workloads that wait for their place, and the titles of those that were changed.
 
-    What is no workload, or holds no GPUs, is returned as it is; so is what was injected before.
+    What is no workload, holds no GPUs, or is a single pod, which sends nothing, is returned as it
+    is. What was injected before is injected once more, which changes nothing.
 
     Parameters
     ----------
@@ -85,6 +86,8 @@ def _into_templates(found: Found, objects: Objects) -> bool:
     every = list(replicas(found))
     holding = [each for each in every if needs_of(each.template / "spec", GPU_RESOURCES).gpus]
     tasks = sum(len(each.names) for each in holding)
+    if tasks < 2:
+        return False
     for each in holding:
         template = each.template.value
         stated = (each.template / "metadata" / "annotations").texts()
@@ -98,7 +101,7 @@ def _into_templates(found: Found, objects: Objects) -> bool:
             _add(container, "volumeMounts", MOUNT)
             for variable in VARIABLES:
                 _add(container, "env", variable)
-    return bool(holding)
+    return True
 
 
 def _into_train_job(found: Found, objects: Objects) -> bool:

@@ -8,6 +8,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -196,17 +197,17 @@ class Connection:
         return True
 
     def watch(self, kind: Kind, namespace: str, timeout_s: float) -> Iterator[None]:
-        """Yield whenever objects of a kind change, until the server ends the watch."""
-        space = "" if namespace == ALL_NAMESPACES else f"namespaces/{namespace}/"
+        """Yield whenever objects of a kind change, until the watch ends or breaks."""
+        space = None if namespace == ALL_NAMESPACES else f"namespaces/{namespace}"
         root = "apis" if kind.group else "api"
-        path = f"{root}/{kind.api_version}/{space}{kind.plural}"
+        path = "/".join(filter(None, (root, kind.api_version, space, kind.plural)))
         params = {"watch": "true", "timeoutSeconds": str(math.ceil(timeout_s))}
-        try:
-            with self._client.stream("GET", path, params=params, timeout=None) as response:
-                for _ in response.iter_lines():
-                    yield
-        except httpx2.HTTPError:
-            return
+        with (
+            suppress(httpx2.HTTPError, OSError, ConfigError),
+            self._client.stream("GET", path, params=params, timeout=timeout_s) as response,
+        ):
+            for _ in response.iter_lines() if response.is_success else ():
+                yield
 
     def _ask(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,8 +56,20 @@ class Leadership:
 
     @property
     def held(self) -> bool:
-        """Whether nobody else can have taken over yet."""
-        return self._renewed is not None and self._clock() - self._renewed < self._lasts_s
+        """Whether nobody else can have taken over yet, nor will in the next third of the time."""
+        renewed = self._renewed
+        return renewed is not None and self._clock() - renewed < 2 * self._lasts_s / 3
+
+    def keep(self, stop: threading.Event) -> None:
+        """Renew the Lease from a thread of its own until told to stop."""
+
+        def renew() -> None:
+            while not stop.wait(self._lasts_s / 5):
+                with suppress(ClusterError):
+                    if not self.renew():
+                        return
+
+        threading.Thread(target=renew, name="lease", daemon=True).start()
 
     def renew(self) -> bool:
         """Take or renew the Lease if that is due; return whether it is ours.
@@ -94,9 +107,9 @@ class Leadership:
         return False
 
     def release(self) -> None:
-        """Let others take over at once."""
-        if self.held:
-            self._renewed = None
+        """Let others take over at once, if the API server can be told."""
+        self._renewed = None
+        with suppress(ClusterError):
             lease = self._connection.get(LEASES, self._name, self._namespace)
             if lease is not None and lease["spec"].get("holderIdentity") == self._holder:
                 self._merge(lease, {"holderIdentity": "", "leaseDurationSeconds": 1})

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection, Kind
 from metronome_opt.kubernetes.cluster.connect import each
 from metronome_opt.kubernetes.cluster.objects import claims_of
-from metronome_opt.kubernetes.controller.marks import Marks
 from metronome_opt.kubernetes.controller.pods import Pod
-from metronome_opt.kubernetes.inject import GATE
+from metronome_opt.kubernetes.controller.reconcile import Task
+from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
 from metronome_opt.kubernetes.quantities import quantity
 from metronome_opt.kubernetes.schemas import CLAIM, VERSION
@@ -27,6 +28,13 @@ CLAIMS = claims_of(DEFAULT_GROUP)
 _HOSTNAME = "kubernetes.io/hostname"
 
 
+class LostLeadershipError(MetronomeError):
+    """Another controller may have taken over."""
+
+    exit_status = 1
+    passing = True
+
+
 class LiveCluster:
     """A cluster behind an API server.
 
@@ -36,12 +44,25 @@ class LiveCluster:
         To the API server.
     state
         Of which nodes and links are known.
+    may_act
+        Whether this is still the one that acts; asked before anything is changed.
     """
 
-    def __init__(self, connection: Connection, state: ClusterState) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        state: ClusterState,
+        *,
+        may_act: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._connection = connection
         self._state = state
+        self._may_act = may_act
         self._hosts: dict[str, str] = {}
+
+    def _check(self) -> None:
+        if not self._may_act():
+            raise LostLeadershipError("the Lease was not renewed in time; nothing more is done")
 
     def pods(self, namespace: str = ALL_NAMESPACES) -> list[Pod]:
         """Return all pods."""
@@ -56,30 +77,35 @@ class LiveCluster:
         }
         return list(nodes)
 
-    def let_go(self, places: Sequence[tuple[Pod, str]], marks: Marks) -> None:
-        """Give waiting pods their nodes and their slots; see `Cluster`."""
-        each(lambda place: self._let_go(*place, marks), places)
+    def claim(self, claim: Claim, tasks: Sequence[Task], slots: Slots) -> None:
+        """Write the claims of tasks; each goes with its pod."""
+        self._check()
+        routes = self._state.cluster.routes(claim.nodes)
 
-    def _let_go(self, pod: Pod, node: str, marks: Marks) -> None:
-        annotations = {f"{DEFAULT_GROUP}/node": node, **marks.annotations(pod.job, pod.name)}
+        def write(task: Task) -> None:
+            manifest = self._manifest(claim, task, routes[task.number], slots)
+            self._connection.apply(CLAIMS, manifest, force=True)
+
+        each(write, tasks)
+
+    def ungate(self, tasks: Sequence[Task], slots: Slots) -> None:
+        """Give waiting pods their nodes and their slots; they wait no longer."""
+        self._check()
+        each(lambda task: self._ungate(task.pod, task.node, slots), tasks)
+
+    def _ungate(self, pod: Pod, node: str, slots: Slots) -> None:
+        annotations = {f"{DEFAULT_GROUP}/node": node, **slots.annotations(pod.job, pod.name)}
         if pod.binds:
             self._connection.bind(pod.value, node, annotations)
             return
-        gates = [gate for gate in pod.value["spec"]["schedulingGates"] if gate["name"] != GATE]
-        self._patch(
-            pod,
-            {
-                "metadata": {"annotations": annotations},
-                "spec": {
-                    "nodeSelector": {_HOSTNAME: self._hosts.get(node) or node},
-                    "schedulingGates": gates or None,
-                },
-            },
-        )
+        selector = {_HOSTNAME: self._hosts.get(node) or node}
+        spec = {"nodeSelector": selector, "schedulingGates": None}
+        self._patch(pod, {"metadata": {"annotations": annotations}, "spec": spec})
 
-    def mark(self, pod: Pod, marks: Marks) -> None:
+    def annotate(self, pod: Pod, slots: Slots) -> None:
         """Give a running pod other slots."""
-        self._patch(pod, {"metadata": {"annotations": marks.annotations(pod.job, pod.name)}})
+        self._check()
+        self._patch(pod, {"metadata": {"annotations": slots.annotations(pod.job, pod.name)}})
 
     def _patch(self, pod: Pod, patch: Mapping[str, Any]) -> None:
         """Change this very pod, as it was seen."""
@@ -89,24 +115,20 @@ class LiveCluster:
 
     def delete(self, pod: Pod) -> None:
         """Delete a pod, but no later one of its name."""
+        self._check()
         self._connection.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
 
     # ------------------------------------------------------------------ claims
 
-    def claim(self, claim: Claim, pods: Sequence[Pod], marks: Marks) -> None:
-        """Write a claim for each pod; each goes with its pod."""
-        manifests = [self._manifest(claim, index, pod, marks) for index, pod in enumerate(pods)]
-        each(lambda manifest: self._connection.apply(CLAIMS, manifest, force=True), manifests)
-
-    def _manifest(self, claim: Claim, index: int, pod: Pod, marks: Marks) -> dict[str, Any]:
+    def _manifest(
+        self, claim: Claim, task: Task, links: Sequence[str], slots: Slots
+    ) -> dict[str, Any]:
         slot_us = 1000 * self._state.cluster.slot_ms
-        node = pod.place or claim.nodes[index]
-        routes = self._state.cluster.routes(claim.nodes)
-        links = routes[index]
+        pod = task.pod
         allocation = {
-            "node": node,
+            "node": task.node,
             **({"link": links[0]} if links else {}),
-            "offsetMicroseconds": marks.offset_us,
+            "offsetMicroseconds": slots.offset_us,
             "stretchMicroseconds": slot_us * claim.stretch,
             "hyperperiodMicroseconds": slot_us * self._state.cluster.hyperperiod,
         }
@@ -131,7 +153,7 @@ class LiveCluster:
             },
             "spec": {
                 "job": claim.job,
-                "task": index,
+                "task": task.number,
                 "traffic": {
                     "periodMicroseconds": slot_us * claim.gang.period,
                     "phases": phases,
@@ -143,13 +165,14 @@ class LiveCluster:
 
     def unclaim(self, job: str) -> None:
         """Delete the claims of a job."""
+        self._check()
         namespace = job.partition("/")[0]
         for item in self._connection.list(CLAIMS, namespace, labels=_labels(job)):
             self._connection.delete(CLAIMS, item["metadata"]["name"], namespace)
 
     # ------------------------------------------------------------------ events
 
-    def tell(self, pods: Sequence[Pod], reason: str, message: str, *, warning: bool = True) -> None:
+    def event(self, pods: Sequence[Pod], reason: str, message: str, *, warning: bool) -> None:
         """Write an event on the first pod of a job, and on what controls it."""
         pod = pods[0]
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

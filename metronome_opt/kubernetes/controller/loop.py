@@ -1,4 +1,4 @@
-"""The loop: look whenever pods change, as long as this is the leader."""
+"""The loop: reconcile whenever pods change, as long as this is the leader."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from metronome_opt.errors import MetronomeError
-from metronome_opt.kubernetes.cluster import ClusterError, Connection
+from metronome_opt.kubernetes.cluster import Connection
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import PODS, LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
 
-_TOGETHER_S = 0.05  # pods of one gang come one after the other
+_PAUSE_S = 0.2
 _WATCH_S = 300.0
 
 
@@ -24,8 +24,8 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         more: dict[str, Any] = {"namespace": "metronome_controller", "registry": self.registry}
-        self.looks = Counter("looks", "Looks at the cluster", **more)
-        self.failures = Counter("failures", "Looks that an API server cut short", **more)
+        self.rounds = Counter("rounds", "Times that the cluster was reconciled", **more)
+        self.failures = Counter("failures", "Rounds that an API server cut short", **more)
         self.waiting = Gauge("waiting_gangs", "Gangs without a place", **more)
         self.placed = Gauge("placed_gangs", "Gangs with a place", **more)
 
@@ -42,7 +42,7 @@ def run(
     metrics: Metrics,
     tell: Callable[[str], None],
 ) -> bool:
-    """Look until told to stop; return whether this was the leader until then.
+    """Reconcile until told to stop; return whether this was the leader until then.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def run(
     namespace
         Where pods are placed, or ``*``.
     interval_s
-        Seconds between two looks if nothing changes.
+        Seconds between two rounds if nothing changes.
     stop, changed
         Set to end the loop, and whenever pods have changed.
     tell
@@ -59,25 +59,23 @@ def run(
     """
     failed = False
     while not stop.is_set():
+        if leadership is not None and not leadership.held:
+            return False
         changed.clear()
         try:
-            if leadership is not None and not leadership.renew():
-                return False
-            waiting = controller.look(live.pods(namespace), live.nodes())
+            waiting = controller.reconcile(live.pods(namespace), live.nodes())
         except MetronomeError as error:
             metrics.failures.inc()
             if not failed:
                 tell(str(error))
             failed = True
-            if leadership is not None and not leadership.held:
-                return False
         else:
             failed = False
-            metrics.looks.inc()
+            metrics.rounds.inc()
             metrics.waiting.set(waiting)
             metrics.placed.set(len(controller.state.claims))
-        if changed.wait(interval_s):
-            stop.wait(_TOGETHER_S)
+        stop.wait(_PAUSE_S)  # pods of one gang come one after the other
+        changed.wait(interval_s)
     return True
 
 
@@ -88,13 +86,8 @@ def watch(
 
     def follow() -> None:
         while not stop.is_set():
-            try:
-                for _ in connection.watch(PODS, namespace, _WATCH_S):
-                    changed.set()
-                    if stop.is_set():
-                        return
-            except ClusterError:
-                pass
+            for _ in connection.watch(PODS, namespace, _WATCH_S):
+                changed.set()
             stop.wait(1.0)
 
     thread = threading.Thread(target=follow, name="watch", daemon=True)

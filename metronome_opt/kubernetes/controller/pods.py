@@ -14,8 +14,8 @@ from metronome_opt.kubernetes.inject import GATE
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.jobs import read_pattern
 from metronome_opt.kubernetes.reading.objects import Field
-from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES, needs_of
-from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES, neediest, needs_of
+from metronome_opt.scenario.cluster import ClusterSpec, Resources
 from metronome_opt.scheduling.gang import JOB_FORMAT, Gang, request
 
 SCHEDULER = "metronome"
@@ -84,9 +84,26 @@ class Pod:
     @property
     def gated(self) -> bool:
         """Whether it waits for us: behind our gate, or for us as its scheduler."""
-        spec = self.value["spec"]
-        gates = [gate["name"] for gate in spec.get("schedulingGates") or ()]
-        return GATE in gates or (self.binds and not spec.get("nodeName"))
+        return self.has_gate or (self.binds and self.node is None)
+
+    @property
+    def has_gate(self) -> bool:
+        """Whether our scheduling gate holds it."""
+        return GATE in self._gates
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is any business of ours."""
+        return self.gated or self.place is not None
+
+    @property
+    def held_by_others(self) -> bool:
+        """Whether other scheduling gates than ours hold it."""
+        return any(gate != GATE for gate in self._gates)
+
+    @property
+    def _gates(self) -> list[str]:
+        return [gate["name"] for gate in self.value["spec"].get("schedulingGates") or ()]
 
     @property
     def binds(self) -> bool:
@@ -104,9 +121,9 @@ class Pod:
         return self.annotations.get(f"{DEFAULT_GROUP}/node")
 
     @property
-    def over(self) -> bool:
-        """Whether it has ended."""
-        return (self.value.get("status") or {}).get("phase") in _OVER
+    def phase(self) -> str:
+        """Pending, Running, Succeeded, Failed or Unknown."""
+        return (self.value.get("status") or {}).get("phase") or "Unknown"
 
     @property
     def leaving(self) -> bool:
@@ -143,37 +160,79 @@ class Pod:
         return _LAST, self.name
 
 
-def asks(pod: Pod) -> bool:
-    """Return whether a pod is any business of ours."""
-    return pod.gated or pod.place is not None
+@dataclass(frozen=True)
+class Members:
+    """The pods of a job, in the order of their tasks.
+
+    Attributes
+    ----------
+    pods
+        Those that have not ended.
+    done
+        Those that have ended well where we put them; their tasks are not made anew.
+    """
+
+    job: str
+    pods: tuple[Pod, ...] = ()
+    done: tuple[Pod, ...] = ()
+
+    @property
+    def placed(self) -> tuple[Pod, ...]:
+        """Those that have their place."""
+        return tuple(pod for pod in self.pods if pod.place is not None)
+
+    @property
+    def waits(self) -> tuple[Pod, ...]:
+        """Those that have none yet, and are to stay."""
+        return tuple(pod for pod in self.pods if pod.place is None and not pod.leaving)
+
+    @property
+    def created(self) -> str:
+        """When the first of them was made, as text that sorts by time."""
+        return min((pod.created for pod in self.pods), default="")
 
 
-def jobs_of(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    """Return the pods of each job that have not ended, in the order of their tasks."""
+def jobs_of(pods: Iterable[Pod]) -> dict[str, Members]:
+    """Return the jobs that have pods which ask for a place, or have one from us."""
     found: dict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        if asks(pod) and not pod.over:
-            found[pod.job].append(pod)
-    return {job: sorted(pods, key=lambda pod: pod.rank) for job, pods in sorted(found.items())}
+    for pod in sorted((pod for pod in pods if pod.asks), key=lambda pod: pod.rank):
+        found[pod.job].append(pod)
+    jobs = {}
+    for job, members in sorted(found.items()):
+        left = tuple(pod for pod in members if pod.phase not in _OVER)
+        done = tuple(pod for pod in members if pod.phase == "Succeeded" and pod.place is not None)
+        if left:
+            jobs[job] = Members(job, left, done)
+    return jobs
 
 
-def gang_of(job: str, pods: list[Pod], spec: ClusterSpec) -> Gang:
+def gang_of(members: Members, spec: ClusterSpec) -> Gang:
     """Return what a job asks for.
 
     Its first pod says so, in annotations: how many ``tasks`` it has, and its ``traffic`` or its
-    ``model`` and ``batch``; ``priority`` and ``most-racks`` if it likes.
+    ``model`` and ``batch``; ``priority`` and ``most-racks`` if it likes. Each task gets what the
+    neediest of them needs.
 
     Raises
     ------
     InputError
         If annotations are missing or cannot be read: the line names pod, annotation and value.
     """
-    first = _Stated(pods[0])
+    first = _Stated(members.pods[0])
+    pod = members.pods[0]
+    if pod.binds and pod.has_gate:
+        raise InputError(
+            f"{first.where}: has our scheduling gate and names {SCHEDULER} as its scheduler; "
+            "keep one of the two"
+        )
+    tasks = first.number("tasks")
+    if tasks < 2:
+        first.fail("tasks", f"{tasks}: a single pod sends nothing; make it without our gate")
     document: dict[str, Any] = {
         "format": JOB_FORMAT,
-        "name": job,
-        "workers": first.number("tasks"),
-        "each": needs_of(first.spec, GPU_RESOURCES).model_dump(),
+        "name": members.job,
+        "workers": tasks,
+        "each": _needs(members).model_dump(),
     }
     for field, name in (("priority", "priority"), ("most_racks", "most-racks")):
         if first.text(name) is not None:
@@ -188,6 +247,15 @@ def gang_of(job: str, pods: list[Pod], spec: ClusterSpec) -> Gang:
         return request(document, spec, folder=Path())
     except InputError as error:
         raise InputError(f"{first.where}: annotations: {error}") from None
+
+
+def _needs(members: Members) -> Resources:
+    every = [needs_of(_Stated(pod).spec, GPU_RESOURCES) for pod in members.pods]
+    unlike = sorted({needs.gpus for needs in every})
+    if len(unlike) > 1:
+        gpus = " and ".join(map(str, unlike))
+        raise InputError(f"{members.job}: its pods ask for {gpus} GPUs; all tasks have to be alike")
+    return neediest(every)
 
 
 class _Stated:

@@ -1,10 +1,10 @@
-"""One look at a cluster: what its pods, its nodes and the state disagree on is put right.
+"""Reconciliation: what the pods of a cluster, its nodes and the state disagree on is put right.
 
-Nothing is remembered between two looks but the state and its journal, so it does not matter where
+Nothing is remembered between two rounds but the state and its journal, so it does not matter where
 the last one was interrupted. A gang is reserved in the journal first, then its claims are written,
-then its pods are let go, each with its node and its slots. Whoever finds a reserved gang with pods
-that still wait goes on where it stopped. On the way back the pods go first, then the claims, and
-the reservation last, so that no GPU is given away that a pod may still hold.
+then its pods are let go, each with its node and its slots. Whoever finds a reserved gang some of
+whose pods still wait goes on where it stopped. On the way back the pods go first, then the claims,
+and the reservation last, so that no GPU is given away that a pod may still hold.
 """
 
 from __future__ import annotations
@@ -12,38 +12,50 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+from pydantic import ValidationError
 
 from metronome_opt.errors import InputError, MetronomeError
-from metronome_opt.kubernetes.controller.marks import Marks, marks_of
-from metronome_opt.kubernetes.controller.pods import Pod, gang_of, jobs_of
+from metronome_opt.kubernetes.controller.pods import Members, Pod, gang_of, jobs_of
+from metronome_opt.kubernetes.controller.slots import Slots, slots_of
 from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.nodes import why_not
 from metronome_opt.scheduling.place import place_job
 from metronome_opt.scheduling.state import ClusterState
 
+_LONGEST_PAUSE_S = 3600.0
+
+
+class Task(NamedTuple):
+    """A pod, and which task of its job it is, on which node."""
+
+    pod: Pod
+    number: int
+    node: str
+
 
 class Cluster(Protocol):
     """What a controller does to a cluster; each of it may raise a `MetronomeError`."""
 
-    def let_go(self, places: Sequence[tuple[Pod, str]], marks: Marks) -> None:
+    def claim(self, claim: Claim, tasks: Sequence[Task], slots: Slots) -> None:
+        """Write the claims of tasks."""
+
+    def ungate(self, tasks: Sequence[Task], slots: Slots) -> None:
         """Give waiting pods their nodes and their slots; they wait no longer."""
 
-    def mark(self, pod: Pod, marks: Marks) -> None:
+    def annotate(self, pod: Pod, slots: Slots) -> None:
         """Give a running pod other slots."""
-
-    def claim(self, claim: Claim, pods: Sequence[Pod], marks: Marks) -> None:
-        """Write the claims of a job, all or none."""
-
-    def unclaim(self, job: str) -> None:
-        """Delete the claims of a job."""
 
     def delete(self, pod: Pod) -> None:
         """Delete a pod."""
 
-    def tell(self, pods: Sequence[Pod], reason: str, message: str, *, warning: bool = True) -> None:
-        """Say what happens to a job, as an event on it."""
+    def unclaim(self, job: str) -> None:
+        """Delete the claims of a job."""
+
+    def event(self, pods: Sequence[Pod], reason: str, message: str, *, warning: bool) -> None:
+        """Record what happens to a job."""
 
 
 class Controller:
@@ -55,8 +67,14 @@ class Controller:
         The cluster as it is reserved; changes are kept by whoever opened it.
     cluster
         What is done to pods and claims.
+    namespace
+        Where jobs are looked after; None for everywhere. Reservations of others are left alone, as
+        are those of jobs that no pods ever asked for.
     patience_s
-        Seconds after which a pod that was let go and is not bound makes its gang start anew.
+        Seconds after which a pod that was let go and is not bound makes its gang start anew; each
+        time the gang waits twice as long for its next try, an hour at most.
+    node_patience_s
+        Seconds after which a node that is not ready makes the gangs on it start anew.
     clock
         Seconds, for tests.
     """
@@ -66,17 +84,23 @@ class Controller:
         state: ClusterState,
         cluster: Cluster,
         *,
+        namespace: str | None = None,
         patience_s: float = 60.0,
+        node_patience_s: float = 300.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.state = state
         self._cluster = cluster
-        self._patience_s = patience_s
+        self._namespace = namespace
+        self._patience_s, self._node_patience_s = patience_s, node_patience_s
         self._clock = clock
         self._unbound: dict[str, float] = {}  # by uid of the pod: since when it is seen so
-        self._said: dict[str, str] = {}
+        self._unready: dict[str, float] = {}  # by node: since when it is seen so
+        self._gone: set[str] = set()
+        self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
+        self._reported: dict[str, str] = {}
 
-    def look(self, pods: Iterable[Pod], nodes: Iterable[Mapping[str, Any]]) -> int:
+    def reconcile(self, pods: Iterable[Pod], nodes: Iterable[Mapping[str, Any]]) -> int:
         """Put right what can be put right now; return how many gangs still wait.
 
         Parameters
@@ -88,167 +112,212 @@ class Controller:
         """
         self._follow(nodes)
         jobs = jobs_of(pods)
-        for job in [job for job in self.state.claims if job not in jobs]:
-            self._attempt(job, (), self._release)
-        waiting: list[tuple[Gang, str]] = []
-        for job, members in jobs.items():
-            self._attempt(job, members, partial(self._settle, waiting))
+        self._forget(jobs)
+        for job in list(self.state.claims):
+            if self._looks_after(job) and job not in jobs:
+                self._attempt(Members(job), lambda of: self._release(of.job))
+        waiting: list[tuple[Gang, Members]] = []
+        for members in jobs.values():
+            self._attempt(members, lambda of: self._settle(of, waiting))
         # The most important first, then who came first; nobody makes way for another.
-        waiting.sort(key=lambda each: (-each[0].weight, jobs[each[1]][0].created, each[1]))
-        for gang, job in waiting:
-            self._attempt(job, jobs[job], partial(self._place, gang))
-        self._said = {job: said for job, said in self._said.items() if job in jobs}
+        waiting.sort(key=lambda each: (-each[0].weight, each[1].created, each[1].job))
+        for gang, members in waiting:
+            self._attempt(members, lambda of, gang=gang: self._place(gang, of))  # type: ignore[misc]
         return sum(job not in self.state.claims for job in jobs)
 
-    def _attempt(
-        self, job: str, members: Sequence[Pod], act: Callable[[str, Sequence[Pod]], None]
-    ) -> None:
+    def _looks_after(self, job: str) -> bool:
+        namespace, slash, _ = job.partition("/")
+        return bool(slash) and self._namespace in (None, namespace)
+
+    def _forget(self, jobs: Mapping[str, Members]) -> None:
+        """Keep nothing of jobs and pods that are gone."""
+        uids = {pod.uid for members in jobs.values() for pod in members.pods}
+        self._unbound = {uid: since for uid, since in self._unbound.items() if uid in uids}
+        self._pauses = {job: pause for job, pause in self._pauses.items() if job in jobs}
+        self._reported = {job: said for job, said in self._reported.items() if job in jobs}
+
+    def _follow(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Take over which nodes take tasks, and since when the others are not ready."""
+        now, found = self._clock(), {node["metadata"]["name"]: node for node in nodes}
+        for host in self.state.cluster.nodes:
+            node = found.get(host.name)
+            ready = node is not None and _is_ready(node)
+            if ready:
+                self._unready.pop(host.name, None)
+            else:
+                self._unready.setdefault(host.name, now)
+            cordoned = node is not None and bool(node["spec"].get("unschedulable"))
+            self.state.set_node(host.name, up=ready and not cordoned)
+        for name in found.keys() & self._unready.keys() - {
+            h.name for h in self.state.cluster.nodes
+        }:
+            del self._unready[name]
+        self._gone = {host.name for host in self.state.cluster.nodes} - found.keys()
+
+    def _attempt(self, members: Members, act: Callable[[Members], None]) -> None:
         """Let one job's trouble be its own."""
         try:
-            act(job, members)
+            act(members)
         except MetronomeError as error:
             if getattr(error, "passing", False):
                 raise  # of the API server, and not this job's
-            self._say(job, members, "Waiting", str(error))
+            self._report(members, "Waiting", str(error))
 
-    def _say(self, job: str, pods: Sequence[Pod], reason: str, message: str) -> None:
-        """Tell each thing once."""
-        if self._said.get(job) != message and pods:
-            self._said[job] = message
-            self._cluster.tell(pods, reason, message, warning=reason != "Placed")
-
-    def _follow(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Take over which nodes are ready."""
-        ready = {node["metadata"]["name"]: _is_ready(node) for node in nodes}
-        for host in self.state.cluster.nodes:
-            self.state.set_node(host.name, up=ready.get(host.name, False))
+    def _report(self, members: Members, reason: str, message: str) -> None:
+        """Record each thing once; a cluster that takes no events is told nothing."""
+        if self._reported.get(members.job) != message and members.pods:
+            with suppress(MetronomeError):
+                self._cluster.event(members.pods, reason, message, warning=reason != "Placed")
+                self._reported[members.job] = message
 
     # ------------------------------------------------------------------ a job with its pods
 
-    def _settle(self, waiting: list[tuple[Gang, str]], job: str, pods: Sequence[Pod]) -> None:
+    def _settle(self, members: Members, waiting: list[tuple[Gang, Members]]) -> None:
         """Bring a job's pods, claims and reservation together; it waits if it has none."""
-        placed = [pod for pod in pods if pod.place is not None]
-        claim = self.state.claims.get(job)
-        if claim is not None and not placed:
+        claim = self.state.claims.get(members.job)
+        if claim is not None and not members.placed and not members.done:
             # Interrupted before its first pod was let go, or all its pods are made anew.
-            self._release(job, pods)
+            self._release(members.job)
             claim = None
-        if claim is None and placed:
-            claim = self._recover(job, placed)
+        if claim is not None and _misplaced(claim, members):
+            self.state.unreserve(members.job)  # of an older state: pods know better
+            claim = None
+        if claim is None and members.placed:
+            claim = self._recover(members)
+            if claim is None:
+                self._restart(members, "its reservation is lost")
+                return
         if claim is None:
-            self._start(job, pods, placed, waiting)
+            self._wait(members, waiting)
             return
-        trouble = self._trouble(claim, placed)
+        trouble = self._trouble(members)
         if trouble:
-            self._give_up(job, pods, placed, trouble)
+            self._restart(members, trouble)
         else:
-            self._carry_out(claim, pods)
+            self._carry_out(claim, members)
 
-    def _start(
-        self, job: str, pods: Sequence[Pod], placed: Sequence[Pod], waiting: list[tuple[Gang, str]]
-    ) -> None:
+    def _wait(self, members: Members, waiting: list[tuple[Gang, Members]]) -> None:
         """Let a job wait for its place once all its pods are there."""
-        if placed:
-            self._give_up(job, pods, placed, "its reservation is lost")
-            return
-        gang = gang_of(job, list(pods), self.state.cluster)
-        waits = [pod for pod in pods if not pod.leaving]
-        if len(waits) < gang.tasks:
-            self._say(job, pods, "Waiting", f"{len(waits)} of {gang.tasks} pods are there")
-        else:
-            waiting.append((gang, job))
+        gang = gang_of(members, self.state.cluster)
+        there = [pod for pod in members.waits if not pod.held_by_others]
+        _, until = self._pauses.get(members.job, (0.0, 0.0))
+        if len(there) < gang.tasks:
+            held = len(members.waits) - len(there)
+            others = f"; {held} have other scheduling gates" if held else ""
+            self._report(members, "Waiting", f"{len(there)} of {gang.tasks} pods are there{others}")
+        elif self._clock() >= until:
+            waiting.append((gang, members))
 
-    def _recover(self, job: str, placed: Sequence[Pod]) -> Claim | None:
+    def _recover(self, members: Members) -> Claim | None:
         """Reserve again what pods say that they were given; None if that cannot be."""
-        try:
-            gang = gang_of(job, list(placed), self.state.cluster)
-            marks = marks_of(placed[0])
-        except InputError:
-            return None
-        if marks is None or len(placed) != gang.tasks:
-            return None
-        slot_us = 1000 * self.state.cluster.slot_ms
-        claim = Claim(
-            gang=gang,
-            nodes=tuple(pod.place or "" for pod in placed),
-            offset=marks.offset_us // slot_us,
-            stretch=marks.period_us // slot_us - gang.period,
-        )
-        try:
-            self.state.reserve(claim)
-        except InputError:
-            return None
-        return claim
-
-    def _trouble(self, claim: Claim, placed: Sequence[Pod]) -> str | None:
-        """Return why a job cannot stay where it is; None if it can."""
-        now = self._clock()
-        spare = Counter(claim.nodes)
-        spare.subtract(pod.place or "" for pod in placed if not pod.leaving)
-        if any(count < 0 for count in spare.values()):
-            return "its pods are not where its reservation says"
-        unbound = {pod.uid for pod in placed if pod.node is None and not pod.leaving}
-        for uid in unbound:
-            if now - self._unbound.setdefault(uid, now) > self._patience_s:
-                return f"a pod was not bound within {self._patience_s:g} s"
-        for pod in placed:
-            if pod.uid not in unbound:
-                self._unbound.pop(pod.uid, None)
-            if not self.state.up[self.state.node_index(pod.place or claim.nodes[0])]:
-                return f"node {pod.place} is gone or not ready"
+        told = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
+        slots, slot_us = slots_of(told[0]), 1000 * self.state.cluster.slot_ms
+        with suppress(InputError, ValidationError):
+            gang = gang_of(members, self.state.cluster)
+            if slots is not None and len(told) == gang.tasks:
+                claim = Claim(
+                    gang=gang,
+                    nodes=tuple(pod.place or "" for pod in told),
+                    offset=slots.offset_us // slot_us,
+                    stretch=slots.period_us // slot_us - gang.period,
+                )
+                self.state.reserve(claim)
+                return claim
         return None
 
-    def _give_up(self, job: str, pods: Sequence[Pod], placed: Sequence[Pod], reason: str) -> None:
+    def _trouble(self, members: Members) -> str | None:
+        """Return why a job cannot stay where it is; None if it can."""
+        now = self._clock()
+        for pod in members.placed:
+            if pod.node is not None or pod.leaving:
+                self._unbound.pop(pod.uid, None)
+            elif now - self._unbound.setdefault(pod.uid, now) > self._patience_s:
+                pause = min(
+                    2 * self._pauses.get(members.job, (self._patience_s / 2, 0.0))[0],
+                    _LONGEST_PAUSE_S,
+                )
+                self._pauses[members.job] = pause, now + pause
+                return f"a pod was not bound within {self._patience_s:g} s"
+            if pod.place in self._gone:
+                return f"node {pod.place} is gone"
+            if now - self._unready.get(pod.place or "", now) > self._node_patience_s:
+                return f"node {pod.place} was not ready for {self._node_patience_s:g} s"
+        return None
+
+    def _restart(self, members: Members, reason: str) -> None:
         """Delete all pods of a job that have a place, so that its controller makes them anew."""
-        self._say(job, pods, "StartingAnew", f"{reason}; all its pods are made anew")
-        for pod in placed:
+        self._report(members, "StartingAnew", f"{reason}; all its pods are made anew")
+        for pod in members.placed:
             if not pod.leaving:
                 self._cluster.delete(pod)
-            self._unbound.pop(pod.uid, None)
-        # What it holds is given back when its pods are gone.
+        # What the job holds is given back when its pods are gone.
 
-    def _release(self, job: str, _: Sequence[Pod]) -> None:
+    def _release(self, job: str) -> None:
         self._cluster.unclaim(job)
         self.state.unreserve(job)
 
     # ------------------------------------------------------------------ a place
 
-    def _place(self, gang: Gang, _: str, pods: Sequence[Pod]) -> None:
+    def _place(self, gang: Gang, members: Members) -> None:
         decision = place_job(self.state, gang)
         if decision is None:
-            self._say(gang.name, pods, "Waiting", why_not(self.state, gang))
+            self._report(members, "Waiting", why_not(self.state, gang))
             return
         self.state.reserve(decision.claim)
-        self._carry_out(decision.claim, pods)
+        self._carry_out(decision.claim, members)
 
-    def _carry_out(self, claim: Claim, pods: Sequence[Pod]) -> None:
+    def _carry_out(self, claim: Claim, members: Members) -> None:
         """Make pods and claims what the reservation says; nothing happens if they are."""
-        marks = Marks.of(self.state, claim)
-        here = [pod for pod in pods if not pod.leaving]
-        free = Counter(claim.nodes)
-        free.subtract(pod.place for pod in pods if pod.place is not None)
-        waits = [pod for pod in here if pod.place is None]
-        stale = [pod for pod in here if pod.place is not None and marks_of(pod) != marks]
-        if not waits and not stale:
-            return
-        self._cluster.claim(claim, here, marks)
-        for pod in stale:
-            self._cluster.mark(pod, marks)
-        # Nodes in the order of the claim, so that neighbours in rank are neighbours in racks.
-        nodes = []
-        for node in claim.nodes:
-            if free[node] > 0:
-                free[node] -= 1
-                nodes.append(node)
+        slots = Slots.of(self.state, claim)
+        tasks = _tasks(claim, members)
+        waits = [task for task in tasks if task.pod.place is None]
+        stale = [task for task in tasks if task.pod.place and slots_of(task.pod) != slots]
+        if waits or stale:
+            self._cluster.claim(claim, [*waits, *stale], slots)
+        for task in stale:
+            self._cluster.annotate(task.pod, slots)
         if waits:
-            self._cluster.let_go(list(zip(waits, nodes, strict=False)), marks)
+            self._cluster.ungate(waits, slots)
             where = ", ".join(dict.fromkeys(claim.nodes))
-            offset_ms = marks.offset_us / 1000
-            self._say(claim.job, pods, "Placed", f"on {where}, offset {offset_ms:g} ms")
+            offset_ms = slots.offset_us / 1000
+            self._report(members, "Placed", f"on {where}, offset {offset_ms:g} ms")
+        more = len(members.waits) - len(waits)
+        if more and len(tasks) == len(claim.nodes):
+            few = f"the job has {len(claim.nodes)} tasks and {more} pods more, which wait"
+            self._report(members, "Waiting", few)
+
+
+def _tasks(claim: Claim, members: Members) -> list[Task]:
+    """Return the tasks of pods that are not leaving, first those that have their place.
+
+    Nodes are given in the order of the claim, so that neighbours in rank are neighbours in racks.
+    """
+    left = dict(enumerate(claim.nodes))
+
+    def take(node: str) -> int | None:
+        index = next((index for index, other in left.items() if other == node), None)
+        if index is not None:
+            del left[index]
+        return index
+
+    tasks = []
+    for pod in sorted((*members.placed, *members.done), key=lambda pod: pod.rank):
+        index = take(pod.place or "")
+        if index is not None and not pod.leaving and pod not in members.done:
+            tasks.append(Task(pod, index, pod.place or ""))
+    free = (pod for pod in members.waits if not pod.held_by_others)
+    tasks += [
+        Task(pod, index, node) for pod, (index, node) in zip(free, left.items(), strict=False)
+    ]
+    return tasks
+
+
+def _misplaced(claim: Claim, members: Members) -> bool:
+    spare = Counter(claim.nodes)
+    spare.subtract(pod.place or "" for pod in members.placed if not pod.leaving)
+    return min(spare.values()) < 0
 
 
 def _is_ready(node: Mapping[str, Any]) -> bool:
-    if node["spec"].get("unschedulable"):
-        return False
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -176,7 +176,7 @@ def _read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Wo
         found,
         tuple(names),
         tuple(there),
-        _neediest(needs for _, needs in holding),
+        neediest(needs for _, needs in holding),
         {**annotations, **found.annotations},
         next((field.text() for field in classes if field), None),
     )
@@ -189,7 +189,7 @@ def _read_group(found: Found, pods: Pods) -> Workload:
     there = [pods.take(found.namespace, name) for name in names]
     known = [pod for pod in there if pod is not None]
     classes = [pod.found / "spec" / "priorityClassName" for pod in known]
-    each = _neediest([ONE_GPU, *(pod.needs for pod in known)])
+    each = neediest([ONE_GPU, *(pod.needs for pod in known)])
     priority_class = next((field.text() for field in classes if field), None)
     return Workload(found, tuple(names), tuple(there), each, found.annotations, priority_class)
 
@@ -304,7 +304,7 @@ def _resources(
     return Resources(gpus=gpus, cpu_millicores=millicores, memory_mib=mebibytes)
 
 
-def _neediest(needs: Iterable[Resources]) -> Resources:
+def neediest(needs: Iterable[Resources]) -> Resources:
     """Return the most of each."""
     gpus, cores, memory = map(max, zip(*(each.vector for each in needs), strict=True))
     return Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)

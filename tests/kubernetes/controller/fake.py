@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metronome_opt.kubernetes.controller.marks import Marks
 from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.controller.reconcile import Task
+from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.inject import GATE
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scheduling.gang import Claim
@@ -49,6 +50,7 @@ class FakeCluster:
         self.claims: dict[str, str] = {}  # by pod: its uid
         self.events: list[tuple[str, str, str]] = []
         self.ready = {f"n{index}": True for index in range(nodes)}
+        self.cordoned: set[str] = set()
         self.left: int | None = None
         self.bind = True
         self._uids = 0
@@ -98,7 +100,7 @@ class FakeCluster:
         return [
             {
                 "metadata": {"name": name},
-                "spec": {},
+                "spec": {"unschedulable": name in self.cordoned},
                 "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
             }
             for name, ready in self.ready.items()
@@ -120,26 +122,26 @@ class FakeCluster:
 
     # ------------------------------------------------------------------ what a controller does
 
-    def let_go(self, places: Sequence[tuple[Pod, str]], marks: Marks) -> None:
-        for pod, node in places:
+    def ungate(self, tasks: Sequence[Task], slots: Slots) -> None:
+        for pod, _, node in tasks:
             self._act()
             value = self.pods_by_name[pod.name]
             assert value["metadata"]["uid"] == pod.uid
-            stated = marks.annotations(pod.job, pod.name)
+            stated = slots.annotations(pod.job, pod.name)
             value["metadata"]["annotations"] |= {f"{GROUP}/node": node, **stated}
             value["spec"]["schedulingGates"] = []
             if self.bind:
                 value["spec"]["nodeName"] = node
 
-    def mark(self, pod: Pod, marks: Marks) -> None:
+    def annotate(self, pod: Pod, slots: Slots) -> None:
         self._act()
-        self.pods_by_name[pod.name]["metadata"]["annotations"] |= marks.annotations(
-            pod.job, pod.name
-        )
+        annotations = self.pods_by_name[pod.name]["metadata"]["annotations"]
+        annotations |= slots.annotations(pod.job, pod.name)
 
-    def claim(self, _: Claim, pods: Sequence[Pod], __: Marks) -> None:
-        for pod in pods:
+    def claim(self, claim: Claim, tasks: Sequence[Task], _: Slots) -> None:
+        for pod, index, node in tasks:
             self._act()
+            assert claim.nodes[index] == node
             self.claims[pod.name] = pod.job
 
     def unclaim(self, job: str) -> None:
@@ -153,5 +155,5 @@ class FakeCluster:
         assert value["metadata"]["uid"] == pod.uid
         self._make(pod.name, *value["again"])
 
-    def tell(self, pods: Sequence[Pod], reason: str, message: str, **_: bool) -> None:
+    def event(self, pods: Sequence[Pod], reason: str, message: str, **_: bool) -> None:
         self.events.append((pods[0].job, reason, message))

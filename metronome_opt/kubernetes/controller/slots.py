@@ -12,7 +12,7 @@ from metronome_opt.scheduling.state import ClusterState
 
 
 @dataclass(frozen=True)
-class Marks:
+class Slots:
     """When the bursts of a job begin, in whole microseconds."""
 
     offset_us: int
@@ -20,7 +20,7 @@ class Marks:
     starts_us: tuple[int, ...]
 
     @classmethod
-    def of(cls, state: ClusterState, claim: Claim) -> Marks:
+    def of(cls, state: ClusterState, claim: Claim) -> Slots:
         """Return the slots of a reservation."""
         slot_us = 1000 * state.cluster.slot_ms
         return cls(
@@ -35,21 +35,21 @@ class Marks:
         starts = [_milliseconds(start) for start in self.starts_us]
         slots = {"offset_ms": offset, "period_ms": period, "starts_ms": starts, "job": job}
         return {
-            f"{DEFAULT_GROUP}/offset-ms": f"{offset:g}",
-            f"{DEFAULT_GROUP}/period-ms": f"{period:g}",
-            f"{DEFAULT_GROUP}/starts-ms": ",".join(f"{start:g}" for start in starts),
+            f"{DEFAULT_GROUP}/offset-ms": str(offset),
+            f"{DEFAULT_GROUP}/period-ms": str(period),
+            f"{DEFAULT_GROUP}/starts-ms": ",".join(map(str, starts)),
             f"{DEFAULT_GROUP}/claim": name,
             f"{DEFAULT_GROUP}/slots": json.dumps(slots),
         }
 
 
-def marks_of(pod: Pod) -> Marks | None:
+def slots_of(pod: Pod) -> Slots | None:
     """Return the slots that a pod carries; None if it carries none that can be read."""
     try:
         plain = json.loads(pod.annotations[f"{DEFAULT_GROUP}/slots"])
         starts = tuple(round(1000 * start) for start in plain["starts_ms"])
-        return Marks(round(1000 * plain["offset_ms"]), round(1000 * plain["period_ms"]), starts)
-    except (ValueError, LookupError, TypeError):
+        return Slots(round(1000 * plain["offset_ms"]), round(1000 * plain["period_ms"]), starts)
+    except (ValueError, LookupError, TypeError, OverflowError):
         return None
 
 
