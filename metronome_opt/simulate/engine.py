@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.fluid import loop, sharing, world
@@ -329,18 +330,20 @@ class Engine:
         """Return the rates on the watched links: time_ms, link, job, rate_mbps."""
         import pandas as pd
 
+        return pd.DataFrame(self.traced())
+
+    def traced(self) -> dict[str, NDArray[Any]]:
+        """Return the columns of `trace`."""
         self._carry_off()
         records = np.concatenate(self._traces) if self._traces else np.empty(0, world.TRACE)
         uses = self._world.uses[records["use"]]
         names = np.array([*(runner.name for runner in self.runners), "background"], dtype=object)
-        return pd.DataFrame(
-            {
-                "time_ms": records["time"],
-                "link": np.array(self.links, dtype=object)[uses["link"]],
-                "job": names[np.minimum(uses["job"], len(self.runners))],
-                "rate_mbps": records["rate"] * uses["flows"],
-            }
-        )
+        return {
+            "time_ms": records["time"],
+            "link": np.array(self.links, dtype=object)[uses["link"]],
+            "job": names[np.minimum(uses["job"], len(self.runners))],
+            "rate_mbps": records["rate"] * uses["flows"],
+        }
 
     # ------------------------------------------------------------------ making
 

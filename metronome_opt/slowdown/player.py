@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
@@ -17,9 +18,6 @@ from metronome_opt.simulate.conditions import Conditions, Sharing
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Manner, Runner, Slot
 from metronome_opt.slowdown.plan import Plan
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _WARM_UP = (
     10  # periods of the longest job before anything counts: free jobs forget where they began
@@ -140,11 +138,11 @@ class Player:
         """Return the weighted mean of slowdowns; unweighted if all weights are 0."""
         return float(self.weights @ slowdowns)
 
-    def trace(self, plan: Plan) -> pd.DataFrame:
-        """Return the rates on all links, as `Engine.trace` has them, in the first play."""
+    def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
+        """Return the rates on all links, as `Engine.traced` has them, in the first play."""
         engine = self._start(plan, self._plays[0], watched=list(self._capacities))
         engine.run(self._horizon)
-        return engine.trace()
+        return engine.traced()
 
     def _times(self, plan: Plan, play: Play) -> Floats:
         engine = self._start(plan, play)
@@ -244,7 +242,7 @@ def waits(instance: Instance, plan: Plan) -> Mapping[str, Mapping[str, float]]:
     While a link is full, whoever sends on it more slowly than it could loses time, and the others
     there make it so, each by what it sends. Fair sharing, without jitter.
     """
-    trace = Player(instance, (Play("fair", 0),), jitter=0.0).trace(plan)
+    trace = Player(instance, (Play("fair", 0),), jitter=0.0).traced(plan)
     capacities = {link.name: link.capacity for link in instance.links}
     own = {
         job.name: min([job.peak, *(capacities[name] / n for name, n in job.links.items())])
@@ -252,10 +250,16 @@ def waits(instance: Instance, plan: Plan) -> Mapping[str, Mapping[str, float]]:
     }
     lost: dict[str, dict[str, float]] = {job.name: defaultdict(float) for job in instance.jobs}
     for link in instance.links:
-        rows = trace[trace["link"] == link.name]
+        here = trace["link"] == link.name
+        rows = zip(
+            trace["time_ms"][here].tolist(),
+            trace["job"][here],
+            trace["rate_mbps"][here].tolist(),
+            strict=True,
+        )
         rates: dict[str, float] = {}
         before = 0.0
-        for now, name, rate in zip(rows.time_ms, rows.job, rows.rate_mbps, strict=True):
+        for now, name, rate in rows:
             if now > before and sum(rates.values()) >= _FULL * link.capacity:
                 _share_out(instance, link.name, rates, own, now - before, lost)
             before = now
