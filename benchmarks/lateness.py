@@ -12,7 +12,7 @@ from benchmarks.testbed.cases import STORED, read_cases
 from metronome_opt.compatible import solve_choices
 from metronome_opt.compatible.choices import Choice
 from metronome_opt.instance import Instance
-from metronome_opt.simulate.runner import Manner
+from metronome_opt.simulate.runner import Lateness
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import SAFE, Player, plays
 
@@ -31,11 +31,11 @@ def lateness(small: bool) -> Iterator[Figure]:
     for sharing in SAFE:
         free = [_slowdowns(instance, Plan(instance.unshifted), sharing) for instance, _ in plans]
         yield Figure(f"{sharing}, nobody gated", mean(mean(each.values()) for each in free), "")
-        for manner in (Manner.YIELD, Manner.SLIDE, Manner.HOLD):
-            what = f"{sharing}, {manner.name.lower()}"
-            ran = [_slowdowns(instance, plan, sharing, manner) for instance, plan in plans]
+        for policy in (Lateness.YIELD, Lateness.SLIDE, Lateness.HOLD):
+            what = f"{sharing}, {policy.name.lower()}"
+            ran = [_slowdowns(instance, plan, sharing, policy) for instance, plan in plans]
             yield Figure(f"{what}, all gated", mean(mean(each.values()) for each in ran), "")
-            ran = [_slowdowns(instance, _but(plan), sharing, manner) for instance, plan in plans]
+            ran = [_slowdowns(instance, _but(plan), sharing, policy) for instance, plan in plans]
             gated = [mean(v for name, v in each.items() if name != _FREE) for each in ran]
             yield Figure(f"{what}, beside a free one", mean(gated), "")
             yield Figure(f"{what}, the free one", mean(each[_FREE] for each in ran), "")
@@ -67,14 +67,14 @@ def _but(plan: Plan) -> Plan:
 
 
 def _slowdowns(
-    instance: Instance, plan: Plan, sharing: str, manner: Manner = Manner.YIELD
+    instance: Instance, plan: Plan, sharing: str, lateness: Lateness = Lateness.YIELD
 ) -> dict[str, float]:
     """Return the slowdown of each job."""
     player = Player(
         instance,
         plays(1000, 4, (sharing,)),
         periods=_PERIODS,
-        manner=manner,
+        lateness=lateness,
         cushion_ms=_CUSHION_MS,
     )
     names = (job.name for job in instance.jobs)

@@ -11,7 +11,7 @@ from benchmarks.testbed.modes import STRETCH, Mode, begins_at, service, slots_of
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.simulate.conditions import TCP, Sharing, TcpShares
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Lateness, Pattern, Runner, Slot
 from metronome_opt.slowdown.plan import Plan
 
 
@@ -90,7 +90,7 @@ def play_case(
             slot = Slot(
                 period_ms=float(slots.periods[job.name]),
                 cushion_ms=float(CUSHION_MS),
-                manner=Manner.YIELD,
+                lateness=Lateness.YIELD,
                 bursts_ms=tuple(float(start) for start, _ in stated.bursts),
             )
             first = _first_slot(stated.begin, slots.offsets[job.name], slot)

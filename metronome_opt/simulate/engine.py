@@ -145,7 +145,7 @@ class Engine:
         first = int(row["first_segment"])
         for segment, due in enumerate(slot.bursts_ms, start=first):
             self._world.segments[segment]["due"] = due
-        row["manner"] = slot.manner
+        row["lateness"] = slot.lateness
         row["group"] = slot.group
         row["seen"] = self._world.shifts[slot.group]
         if waits:

@@ -75,7 +75,7 @@ class Pattern:
         )
 
 
-class Manner(IntEnum):
+class Lateness(IntEnum):
     """What a job does that is late, mostly beyond its cushion; `kernels.fluid.slots` says how."""
 
     SLIDE = world.SLIDE
@@ -132,7 +132,7 @@ class Slot:
     bursts_ms
         When each burst is due, from the beginning of the iteration: then bursts wait for their
         times, and iterations begin at once. Empty for iterations that wait, and bursts that do not.
-    manner
+    lateness
         What it does if it is late by more.
     group
         Jobs of one group wait for one another where one of them holds the others.
@@ -140,6 +140,6 @@ class Slot:
 
     period_ms: float
     cushion_ms: float = 0.0
-    manner: Manner = Manner.HOLD
+    lateness: Lateness = Lateness.HOLD
     group: int = 0
     bursts_ms: tuple[float, ...] = ()

@@ -16,7 +16,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.simulate.conditions import Conditions, Sharing
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Manner, Runner, Slot
+from metronome_opt.simulate.runner import Lateness, Runner, Slot
 from metronome_opt.slowdown.plan import Plan
 
 _WARM_UP = (
@@ -71,7 +71,7 @@ class Player:
         See `JITTER`.
     periods
         For how many periods of the longest job a play lasts once it counts.
-    manner, cushion_ms
+    lateness, cushion_ms
         What gated jobs do that are late, by more than a cushion; to yield is what real ones do, and
         needs none.
     workers
@@ -90,12 +90,12 @@ class Player:
         *,
         jitter: float = JITTER,
         periods: int = PERIODS,
-        manner: Manner = Manner.YIELD,
+        lateness: Lateness = Lateness.YIELD,
         cushion_ms: float = 0.0,
         workers: int = 1,
     ) -> None:
         self.instance = instance
-        self._manner, self._cushion_ms = manner, cushion_ms
+        self._manner, self._cushion_ms = lateness, cushion_ms
         self._workers = workers
         self._plays = tuple(plays)
         self._conditions = Conditions(jitter=jitter)
@@ -175,7 +175,7 @@ class Player:
                 slot = Slot(
                     period_ms=float(plan.periods[job.name] * slot_ms),
                     cushion_ms=self._cushion_ms,
-                    manner=self._manner,
+                    lateness=self._manner,
                     bursts_ms=tuple(bursts),
                 )
             engine.enter(index, job.links, at=float(plan.offsets[job.name] * slot_ms), slot=slot)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metronome_opt.gate.plan import Claim, Plan
 from metronome_opt.instance import Instance
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Lateness, Pattern, Runner, Slot
 from tests.simulate.whole import SLOT, meeting
 from tests.slots import CASES, Case
 from tests.tiers import examples
@@ -30,7 +30,7 @@ def begun(case: Case) -> list[float]:
     engine.run(0.0)
     planned = case.taken[0] - case.starts[0]
     starts = tuple(float(start) for start in case.starts)
-    slot = Slot(case.period, case.cushion, Manner.YIELD, 0, starts)
+    slot = Slot(case.period, case.cushion, Lateness.YIELD, 0, starts)
     engine.assign(0, slot, float(planned + case.period))
     now = 0.5  # between any two whole moments
     for count, length in enumerate(case.lengths, start=1):
@@ -94,7 +94,7 @@ def test_bursts_take_the_slots_of_the_gate(
     )
     for index, claim in enumerate(claims):
         starts = tuple(float(start * unit) for start in claim.starts_ns)
-        slot = Slot(claim.period_ns * unit, claim.cushion_ns * unit, Manner.YIELD, 0, starts)
+        slot = Slot(claim.period_ns * unit, claim.cushion_ns * unit, Lateness.YIELD, 0, starts)
         engine.enter(index, {"link": 1}, at=float(claim.offset_ns * unit), slot=slot)
     for _ in claims:
         engine.run(math.inf)

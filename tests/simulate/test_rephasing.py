@@ -8,11 +8,11 @@ import pytest
 
 from metronome_opt.simulate import Conditions
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Lateness, Pattern, Runner, Slot
 from tests.builders import job
 
 PATTERN = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)  # 60 ms of computing, 40 of bursting
-ALL = pytest.mark.parametrize("manner", list(Manner))
+ALL = pytest.mark.parametrize("lateness", list(Lateness))
 
 
 def lonely(iterations: int, conditions: Conditions | None = None, seed: int = 0) -> Engine:
@@ -32,12 +32,12 @@ def finish(engine: Engine) -> list[float]:
 
 @ALL
 @pytest.mark.parametrize("start", [110.0, 120.0, 150.0])
-def test_who_waits_for_a_slot_can_be_given_another(manner: Manner, start: float) -> None:
+def test_who_waits_for_a_slot_can_be_given_another(lateness: Lateness, start: float) -> None:
     """From 100 to 130 it waits; at 110 it is told to begin at another time than 130."""
     engine = lonely(4)
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, manner))
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 0.0, lateness))
     assert engine.run(110.0) is None
-    engine.assign(0, Slot(130.0, 0.0, manner), start)
+    engine.assign(0, Slot(130.0, 0.0, lateness), start)
     assert finish(engine) == [start, 130, 130, 100]
     assert engine.waited(0) == pytest.approx(start - 100 + 60)
     assert engine.rephasings(0) == 0
@@ -53,7 +53,7 @@ def drifted(seed: int, cushion: float) -> tuple[float, int, list[float]]:
     free.enter(0, {"link": 1}, at=0.0, slot=Slot(120.0, math.inf))
     ppm = 1e6 * (120 / finish(free)[0] - 1)
     engine = lonely(200, conditions, seed)
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(120.0, cushion, Manner.YIELD))
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(120.0, cushion, Lateness.YIELD))
     times = finish(engine)
     return ppm, engine.rephasings(0), times
 
@@ -103,7 +103,7 @@ def test_each_member_of_a_group_that_is_held_is_counted_once() -> None:
             for index, pattern in enumerate(patterns)
         ],
     )
-    held = Slot(100.0, 1.0, Manner.HOLD, group=1)
+    held = Slot(100.0, 1.0, Lateness.HOLD, group=1)
     for index, start in enumerate((0.0, 0.0, 30.0, 70.0)):
         engine.enter(index, links[index], at=start, slot=None if index == 1 else held)
     for _ in patterns:
@@ -140,12 +140,12 @@ def test_a_job_leaves_with_the_end_of_the_iteration_that_it_is_in(moment: int, e
 
 
 def test_slots_as_long_as_the_iteration_never_make_a_job_late() -> None:
-    """Sums of thirds are rounded; what comes of that is no lateness, under any manner."""
+    """Sums of thirds are rounded; what comes of that is no lateness, whatever the policy."""
     pattern = Pattern.of_job(job("a", 7, (3, 4, 70)), 1)
-    for manner in Manner:
+    for lateness in Lateness:
         engine = Engine({"link": 30}, [Runner("a", pattern, 1, 300, 1)])
         alone = 3 + 4 * 70 / 30
-        engine.enter(0, {"link": 1}, at=1 / 3, slot=Slot(alone, 1e-6, manner))
+        engine.enter(0, {"link": 1}, at=1 / 3, slot=Slot(alone, 1e-6, lateness))
         assert engine.run(math.inf) == 0
         assert engine.now == pytest.approx(1 / 3 + 300 * alone)
         assert engine.rephasings(0) == 0
@@ -163,8 +163,8 @@ def pair(slots: tuple[Slot, Slot], iterations: int = 5) -> Engine:
     return engine
 
 
-def paced(due: float, manner: Manner, cushion: float = 0.0, period: float = 130.0) -> Slot:
-    return Slot(period, cushion, manner, 1, (due,))
+def paced(due: float, lateness: Lateness, cushion: float = 0.0, period: float = 130.0) -> Slot:
+    return Slot(period, cushion, lateness, 1, (due,))
 
 
 def finish_both(engine: Engine, index: int) -> list[float]:
@@ -176,7 +176,7 @@ def finish_both(engine: Engine, index: int) -> list[float]:
 
 def test_who_is_late_beyond_its_cushion_pushes_its_group_by_the_rest() -> None:
     """a is ready at 60, 10 after its slot; of that 4 are allowed, so b, ready as well, waits 6."""
-    engine = pair((paced(50, Manner.HOLD, 4), paced(60, Manner.HOLD, 4)))
+    engine = pair((paced(50, Lateness.HOLD, 4), paced(60, Lateness.HOLD, 4)))
     assert finish_both(engine, 1) == [106, 130, 130, 130, 130]
     assert engine.rephasings(1) == 1
 
@@ -185,7 +185,7 @@ def test_who_is_late_beyond_its_cushion_pushes_its_group_by_the_rest() -> None:
 
 
 def test_a_look_tells_what_happened_since_the_last_one() -> None:
-    engine = pair((paced(60, Manner.HOLD), paced(60, Manner.HOLD)))
+    engine = pair((paced(60, Lateness.HOLD), paced(60, Lateness.HOLD)))
     engine.run(95.0)
     seen = engine.look(0)
     assert (seen["computed"].tolist(), seen["computing"].tolist()) == ([1, 0], [60, 0])
@@ -198,25 +198,25 @@ def test_a_look_tells_what_happened_since_the_last_one() -> None:
     assert engine.look(0)["computed"][0] == 0
 
 
-@pytest.mark.parametrize("manner", list(Manner))
-def test_bursts_wait_and_iterations_do_not(manner: Manner) -> None:
+@pytest.mark.parametrize("lateness", list(Lateness))
+def test_bursts_wait_and_iterations_do_not(lateness: Lateness) -> None:
     """Bursts end at 100, 230, ...; the next iteration begins at once, its burst 130 later."""
-    engine = pair((paced(60, manner), paced(60, manner)))
+    engine = pair((paced(60, lateness), paced(60, lateness)))
     assert finish_both(engine, 0) == [100, 130, 130, 130, 130]
     assert engine.waited(0) == 4 * 30
     assert engine.rephasings(0) == 0
 
 
 @pytest.mark.parametrize(
-    ("manner", "times"),
+    ("lateness", "times"),
     [
-        (Manner.SLIDE, [100, 126, 130, 130, 130]),  # 6 of 10 ms for good, 4 made up for
-        (Manner.YIELD, [100, 120, 130, 130, 130]),  # all made up for
-        (Manner.HOLD, [100, 126, 130, 130, 130]),
+        (Lateness.SLIDE, [100, 126, 130, 130, 130]),  # 6 of 10 ms for good, 4 made up for
+        (Lateness.YIELD, [100, 120, 130, 130, 130]),  # all made up for
+        (Lateness.HOLD, [100, 126, 130, 130, 130]),
     ],
 )
-def test_idle_time_lets_the_late_one_catch_up(manner: Manner, times: list[float]) -> None:
-    engine = pair((paced(50, manner, 4), paced(60, manner, 4)))
+def test_idle_time_lets_the_late_one_catch_up(lateness: Lateness, times: list[float]) -> None:
+    engine = pair((paced(50, lateness, 4), paced(60, lateness, 4)))
     assert finish_both(engine, 0) == times
 
 
@@ -224,6 +224,6 @@ def test_a_clock_that_is_off_is_set_when_it_is_off_by_more_than_the_cushion() ->
     """Without that a clock off by up to 1 % would be off by up to 260 ms at the end."""
     runner = Runner("a", PATTERN, 1, 200, 1)
     engine = Engine({"link": 100}, [runner], conditions=Conditions(drift_ppm=10_000), seed=5)
-    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 3.0, Manner.HOLD, 0, (60.0,)))
+    engine.enter(0, {"link": 1}, at=0.0, slot=Slot(130.0, 3.0, Lateness.HOLD, 0, (60.0,)))
     engine.run(math.inf)
     assert engine.now == pytest.approx(199 * 130 + 100, abs=3 + 1.3)

@@ -16,7 +16,7 @@ from metronome_opt.simulate.policies.rotation import (
     ContentionGroup,
     common_periods,
 )
-from metronome_opt.simulate.runner import Manner, Slot
+from metronome_opt.simulate.runner import Lateness, Slot
 from metronome_opt.verify import evaluate
 from tests.simulate.moments import at
 from tests.simulate.scenes import scene, switch, work
@@ -103,7 +103,7 @@ def test_who_stays_does_not_wait_whatever_the_grid(start: float) -> None:
 def test_who_stays_in_a_slot_is_where_the_slot_is(now: float) -> None:
     """a takes 110 and keeps slots of 120: its next begins at 120, not when it could, at 110."""
     given = scene(switch(2, 2), work("a", 0, 1, batch=9), work("b", 0, 1, batch=10))
-    slot = Slot(120.0, manner=Manner.SLIDE)
+    slot = Slot(120.0, lateness=Lateness.SLIDE)
     state = at(given, now, {0: 0.0}, {0: slot})
     made = ContentionGroup.of_newcomer(state, 1)
     assert made is not None
@@ -199,15 +199,15 @@ def test_a_plan_that_keeps_them_apart_is_worth_it() -> None:
     assert apart == {0: pytest.approx(1), 1: pytest.approx(1)}
 
 
-@pytest.mark.parametrize("manner", list(Manner))
+@pytest.mark.parametrize("lateness", list(Lateness))
 @pytest.mark.parametrize("now", [10.0, 85.0, 115.0])
-def test_slots_that_are_kept_go_on_as_they_are(manner: Manner, now: float) -> None:
+def test_slots_that_are_kept_go_on_as_they_are(lateness: Lateness, now: float) -> None:
     """a begins at 0 and 120, b at 90 and 210: bursts at 90 to 110 of 120, and at 70 to 90.
 
     So they never meet, and a idles for 10 ms each time. If a began when it could, 10 ms earlier,
     they would.
     """
-    slot = Slot(120.0, manner=manner)
+    slot = Slot(120.0, lateness=lateness)
     starts = {0: 0.0, 1: 90.0}
     state = at(PAIR, now, starts, dict.fromkeys(starts, slot))
     told = forecast(state, [0, 1], bursts=1000)

@@ -15,7 +15,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.simulate import Conditions, play
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Manner, Runner, Slot
+from metronome_opt.simulate.runner import Lateness, Runner, Slot
 from tests.builders import job
 from tests.simulate.cases import links
 from tests.simulate.played import column, link_table
@@ -109,13 +109,13 @@ def times(slot: Slot, *, iterations: int = 5, instance: Instance = LATE) -> dict
     ("slot", "of_a", "of_c"),
     [
         # In slots of 110: late by 10 for the second, on time for the third, at 220.
-        (Slot(110, 30, Manner.YIELD), [120, 100, 110, 110, 100], [110] * 4 + [100]),
+        (Slot(110, 30, Lateness.YIELD), [120, 100, 110, 110, 100], [110] * 4 + [100]),
         # Ends at 120, 20 after its slot: the next begins at 200.
-        (Slot(100, 10, Manner.YIELD), [200, 100, 100, 100, 100], [100] * 5),
+        (Slot(100, 10, Lateness.YIELD), [200, 100, 100, 100, 100], [100] * 5),
         # From 120 on every 110 ms, rather than catching up.
-        (Slot(110, 5, Manner.SLIDE), [120, 110, 110, 110, 100], [110] * 4 + [100]),
+        (Slot(110, 5, Lateness.SLIDE), [120, 110, 110, 110, 100], [110] * 4 + [100]),
         # a begins at 120, 20 late; c, which began at 50, begins its next at 170 instead of 150.
-        (Slot(100, 10, Manner.HOLD), [120, 100, 100, 100, 100], [120, 100, 100, 100, 100]),
+        (Slot(100, 10, Lateness.HOLD), [120, 100, 100, 100, 100], [120, 100, 100, 100, 100]),
     ],
 )
 def test_who_is_late_does_as_its_manner_says(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.instance import Instance
 from metronome_opt.simulate.engine import Engine
-from metronome_opt.simulate.runner import Manner, Pattern, Runner, Slot
+from metronome_opt.simulate.runner import Lateness, Pattern, Runner, Slot
 from tests.builders import job
 from tests.simulate.exact import exact_times, system
 from tests.simulate.played import free_run
@@ -46,7 +46,7 @@ def held(*members: Member, cushion: float = 0.0) -> list[Told]:
     ]
     engine = Engine({runner.name: 100 for runner in runners}, runners)
     for index, member in enumerate(members):
-        slot = Slot(10.0 * member.period, cushion, Manner.HOLD, 1)
+        slot = Slot(10.0 * member.period, cushion, Lateness.HOLD, 1)
         engine.enter(index, {str(index): 1}, at=10.0 * member.start, slot=slot)
     ends = {engine.run(math.inf): engine.now for _ in members}
     return [
@@ -100,7 +100,7 @@ def test_bursts_that_are_ready_together_have_their_turns_too(
     order: Sequence[int], times: Sequence[float]
 ) -> None:
     """Both are ready at 60, one of them 10 after its slot, of which 4 are allowed."""
-    late, due = (Slot(130.0, 4.0, Manner.HOLD, 1, (at,)) for at in (50.0, 60.0))
+    late, due = (Slot(130.0, 4.0, Lateness.HOLD, 1, (at,)) for at in (50.0, 60.0))
     pattern = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)
     runners = [Runner(name, pattern, 1, 1, 1) for name in "ab"]
     engine = Engine({"a": 100, "b": 100}, runners)

@@ -3,7 +3,7 @@
 A job with a slot begins its iterations at planned times, one period apart. One that is early waits.
 It goes by its own clock, which may be fast or slow; the controller sees by the true one when it
 really begins. Off by no more than its cushion, it is left alone. If it is early by more, its clock
-is set, and it waits. If it is late by more, it is re-phased in one of three manners:
+is set, and it waits. If it is late by more, it is re-phased in one of three latenesses:
 
 - ``SLIDE``: it begins at once, and its plan moves with it, away from those of the others;
 - ``HOLD``: it begins at once, and its whole group's plan moves with it: the others wait once, so
@@ -44,13 +44,13 @@ def next_start(world: World, job: int) -> float:
     off = start - row.planned
     if abs(off) <= row.cushion:
         return start
-    if off < 0.0 or row.manner == YIELD:
+    if off < 0.0 or row.lateness == YIELD:
         row.rephasings += 1
         row.planned += max(0.0, math.ceil(off / row.period)) * row.period
         row.due = row.planned
         start = max(now, row.planned)
     else:
-        if row.manner == HOLD:
+        if row.lateness == HOLD:
             world.shifts[row.group] += off
             row.seen = world.shifts[row.group]
         row.planned = start
@@ -74,13 +74,13 @@ def burst_start(world: World, job: int, at: float) -> float:
     _take_part(world, job, at)
     if abs(row.due - row.planned) > row.cushion:
         row.due = row.planned
-    if row.manner == YIELD:
+    if row.lateness == YIELD:
         _take_near_slot(world, job, at)
     start: float = max(now, row.due + at)
     late = start - (row.planned + at) - row.cushion
-    if late <= 0.0 or row.manner == YIELD:
+    if late <= 0.0 or row.lateness == YIELD:
         return start
-    if row.manner == HOLD:
+    if row.lateness == HOLD:
         world.shifts[row.group] += late
         row.seen = world.shifts[row.group]
     row.planned += late

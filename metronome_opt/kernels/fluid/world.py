@@ -98,7 +98,7 @@ JOB = np.dtype(
         ("planned", _F),  # the same by the controller's
         ("cushion", _F),
         ("paced", _I),  # whether its bursts keep slots, and not its iterations
-        ("manner", _I),
+        ("lateness", _I),
         ("group", _I),
         ("seen", _F),  # how much of its group's shift it has taken part in
         # What came of it.

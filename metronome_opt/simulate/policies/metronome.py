@@ -14,7 +14,7 @@ from metronome_opt.simulate.policies.rotation import (
     ContentionGroup,
     Prediction,
 )
-from metronome_opt.simulate.runner import Manner, Runner, Slot
+from metronome_opt.simulate.runner import Lateness, Runner, Slot
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
 from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
@@ -261,15 +261,15 @@ def _plans(
     starts = crowd.starts(offsets, turn=True)
     group = state.engine.new_group()
     weights = [job.weight for job in crowd.instance.jobs]
-    together = [Manner.HOLD] * len(weights)
-    low_first = [Manner.HOLD if weight == max(weights) else Manner.YIELD for weight in weights]
-    apart = [Manner.SLIDE] * len(weights)
-    for manners in dict.fromkeys(map(tuple, (together, low_first, apart))):
+    together = [Lateness.HOLD] * len(weights)
+    low_first = [Lateness.HOLD if weight == max(weights) else Lateness.YIELD for weight in weights]
+    apart = [Lateness.SLIDE] * len(weights)
+    for latenesses in dict.fromkeys(map(tuple, (together, low_first, apart))):
         yield {
             index: Order(
-                index, crowd.slot(index, manner=manner, group=group, cushion_ms=cushion), start
+                index, crowd.slot(index, lateness=lateness, group=group, cushion_ms=cushion), start
             )
-            for index, start, manner in zip(crowd.members, starts, manners, strict=True)
+            for index, start, lateness in zip(crowd.members, starts, latenesses, strict=True)
         }
 
 

@@ -11,7 +11,7 @@ from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.policies.rotation import (
     ContentionGroup,
 )
-from metronome_opt.simulate.runner import Manner
+from metronome_opt.simulate.runner import Lateness
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate
@@ -130,11 +130,11 @@ def _shift(state: State, crowd: ContentionGroup) -> list[Order]:
     # Who is late goes back to its slot, but not where bursts cannot be kept apart: to be late is
     # the rule there, and to wait for the next slot each time would cost more than to meet.
     apart = all(score in (None, 1.0) for score, _ in told.values())
-    manner = Manner.YIELD if apart else Manner.SLIDE
+    lateness = Lateness.YIELD if apart else Lateness.SLIDE
     group = state.engine.new_group()
     orders = []
     for member, start in zip(crowd.members, crowd.starts(offsets, turn=True), strict=True):
-        slot = crowd.slot(member, manner=manner, group=group)
+        slot = crowd.slot(member, lateness=lateness, group=group)
         slot = replace(slot, cushion_ms=_DRIFT * slot.period_ms)
         orders.append(Order(member, slot, start, *told[member]))
     return orders
@@ -188,7 +188,7 @@ class MetronomeGreedy(Default):
             group = state.engine.new_group()
             for member, start in zip(crowd.members, crowd.starts(offsets, turn=False), strict=True):
                 if member == index or state.running[member].slot is None:
-                    slot = crowd.slot(member, manner=Manner.SLIDE, group=group)
+                    slot = crowd.slot(member, lateness=Lateness.SLIDE, group=group)
                     orders.append(Order(member, slot, start))
         return orders
 

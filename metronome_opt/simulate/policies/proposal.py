@@ -12,7 +12,7 @@ from metronome_opt.scheduling.place import place_job
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.simulate.cluster import Placement
 from metronome_opt.simulate.policies.plain import Default
-from metronome_opt.simulate.runner import Manner, Slot
+from metronome_opt.simulate.runner import Lateness, Slot
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
 
 _SLOT_MS = 5
@@ -72,7 +72,7 @@ class Proposal(Default):
         period_ms = float(claim.period * _SLOT_MS)
         start = state.can_start(index)
         wait = (claim.offset * _SLOT_MS - start) % period_ms
-        slot = Slot(period_ms, 0.0, Manner.SLIDE, state.engine.new_group())
+        slot = Slot(period_ms, 0.0, Lateness.SLIDE, state.engine.new_group())
         return Order(index, slot, start + wait)
 
     def _claims(self, state: State) -> ClusterState:

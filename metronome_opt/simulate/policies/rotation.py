@@ -19,7 +19,7 @@ from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.kernels.jobs import put_job, score_use
 from metronome_opt.kernels.sliding import first_offset, roomiest_offset
 from metronome_opt.kernels.tables import compile_instance
-from metronome_opt.simulate.runner import Manner, Slot
+from metronome_opt.simulate.runner import Lateness, Slot
 from metronome_opt.simulate.state import SLOT_MS, Placed, State
 from metronome_opt.verify import evaluate
 
@@ -200,7 +200,7 @@ class ContentionGroup:
         crowd = cls.of(state, near, fixed=fixed)
         return crowd if crowd is not None and index in crowd.members else None
 
-    def slot(self, index: int, *, manner: Manner, group: int, cushion_ms: float = 0.0) -> Slot:
+    def slot(self, index: int, *, lateness: Lateness, group: int, cushion_ms: float = 0.0) -> Slot:
         """Return the slot of a member.
 
         Bursts that keep slots may be late by half of the deviation that was measured, if that is
@@ -209,12 +209,12 @@ class ContentionGroup:
         job = self.instance.jobs[self.members.index(index)]
         slot_ms = self.instance.slot_ms
         if not self.paced:
-            return Slot(float(job.period * slot_ms), cushion_ms, manner, group)
+            return Slot(float(job.period * slot_ms), cushion_ms, lateness, group)
         starts = sorted(phase.start for phase in job.phases)
         return Slot(
             float(job.period * slot_ms),
             max(cushion_ms, self.spreads.get(index, 0.0) / 2),
-            manner,
+            lateness,
             group,
             tuple(float(start * slot_ms) for start in starts),
         )
