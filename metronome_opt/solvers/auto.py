@@ -1,6 +1,13 @@
 """The default: presolve and blocks, then proofs and better schedules side by side.
 
 And branch and bound by itself, which goes the same way with one kind of proof and no improvement.
+
+How time is split: first schedules take `local.SHARE` of it at most, each block an equal part. After
+that there are rounds. A round of proof goes to the prover, of all those of all open blocks, that
+has done least so far; its rounds grow threefold, in nodes (`link_groups`) or in tables
+(`elimination`). A round of improvement goes to the block that had fewest. With one worker the two
+take turns, and improvement has `_ALONE_SHARE` of what is left at most; with several, one worker
+improves for as long as that is promising, and the others prove.
 """
 
 from __future__ import annotations
@@ -45,7 +52,7 @@ def _solve_blocks(search: Search, *, only_branch: bool = False) -> None:
 
 
 class _Portfolio:
-    """The workers of a run: of the ways to prove a block, the one that has done least goes on.
+    """The workers of a run: of all provers of open blocks, the one that has done least goes on.
 
     With `only_branch` the only way is branch and bound, and nobody looks for better schedules.
     """
