@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.kubernetes.cluster import Connection, Kind, connect
 from metronome_opt.kubernetes.cluster.connect import each
-from metronome_opt.kubernetes.controller.live import NODES, PODS
+from metronome_opt.kubernetes.cluster.objects import NODES, PODS
 from metronome_opt.kubernetes.inject import GATE
 
 _GROUP = "metronome.x-k8s.io"

@@ -87,3 +87,8 @@ def told(text: str, most: int) -> str:
     clean = " ".join(text.encode("ascii", "backslashreplace").decode().split())
     printable = "".join(letter if letter.isprintable() else "?" for letter in clean)
     return printable if len(printable) <= most else printable[: most - 3] + "..."
+
+
+def counted(count: int, what: str) -> str:
+    """Return ``1 link`` or ``2 links``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -16,9 +16,8 @@ from metronome_opt.bench.simulations import SimulationRecord, latest
 from metronome_opt.bench.trials import Record as SolverRecord
 from metronome_opt.bench.trials import read_records
 from metronome_opt.documents import make_folder, read_document, staged, write_text
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, counted
 from metronome_opt.journal import dump_line, read_journal
-from metronome_opt.plot.style import counted
 from metronome_opt.records import Record, build, dump_document, read_as
 from paper.thin import CASES_KEEP, FIGURES_KEEP, SIMULATIONS_KEEP, thin_case, thin_simulation
 

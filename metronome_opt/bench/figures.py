@@ -17,6 +17,7 @@ from metronome_opt.bench.cases import (
     Section,
     TargetRuns,
 )
+from metronome_opt.errors import counted
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import WIDTH, Picture, add_legend, dress, single
 
@@ -236,7 +237,7 @@ def _logarithmic(axis: XAxis | YAxis) -> None:
 
 
 def _instances(section: Section) -> str:
-    return style.counted(len(section.problems), "instance")
+    return counted(len(section.problems), "instance")
 
 
 def _finished(

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from metronome_opt.documents import make_folder, write_text
+from metronome_opt.errors import counted
 from metronome_opt.plot.picture import save_figure
-from metronome_opt.plot.style import counted
 
 if TYPE_CHECKING:
     from metronome_opt.plot.picture import Picture

@@ -41,6 +41,7 @@ from metronome_opt.bench.studies import (
 )
 from metronome_opt.bench.timeline import LinkPicture
 from metronome_opt.documents import parse_yaml
+from metronome_opt.errors import counted
 from metronome_opt.plot.simulation import (
     plot_completion,
     plot_gain,
@@ -48,7 +49,6 @@ from metronome_opt.plot.simulation import (
     plot_prediction,
     plot_utilisation,
 )
-from metronome_opt.plot.style import counted
 from metronome_opt.simulate.conditions import Conditions
 
 if TYPE_CHECKING:

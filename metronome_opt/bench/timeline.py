@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.plot.style import counted, in_order
+from metronome_opt.errors import counted
+from metronome_opt.plot.style import in_order
 from metronome_opt.plot.timeline import LinkTrace, plot_link
 from metronome_opt.simulate import Run, simulate
 from metronome_opt.simulate.study import Cell, Study

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from metronome_opt.cli import options
 from metronome_opt.errors import InputError, show
 
 if TYPE_CHECKING:
@@ -29,16 +30,8 @@ def controller(
         Path | None,
         typer.Option(metavar="FILE", help="Make STATE first if it is not there; see place."),
     ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The kubeconfig.", show_default="KUBECONFIG, ~/.kube/config"
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Its context.", show_default="the current one"),
-    ] = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
     namespace: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Place pods of this one only.", show_default="all"),
@@ -156,7 +149,7 @@ def _leadership(connection: Connection, lease: str) -> Leadership:
 
 
 def _stop_on_signals(stop: threading.Event, changed: threading.Event) -> None:
-    """End after the look that is under way."""
+    """End after the round that is under way."""
 
     def end(*_: object) -> None:
         stop.set()

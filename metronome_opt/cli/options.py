@@ -39,6 +39,14 @@ CushionSlots = Annotated[
     int,
     typer.Option(min=0, metavar="G", help="Reserve: solve with every burst longer by G slots."),
 ]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The kubeconfig.", show_default="KUBECONFIG, ~/.kube/config"),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Its context.", show_default="the current one"),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print for programs.")]
 Group = Annotated[str, typer.Option(help="API group of the claims.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]

@@ -17,7 +17,7 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs
 from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
-from metronome_opt.errors import InputError, MetronomeError, MissingBackendError
+from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, counted
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import Front, FrontEvent, solve
 from metronome_opt.multiobjective import pareto as find_front
@@ -25,7 +25,7 @@ from metronome_opt.multiobjective.front import FrontMemory
 from metronome_opt.multiobjective.goals import exact
 from metronome_opt.multiobjective.objectives import BY_NAME, check_names
 from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
-from metronome_opt.report.tables import counted, front_table, stated, terminal
+from metronome_opt.report.tables import front_table, stated, terminal
 from metronome_opt.result import Stop
 from metronome_opt.scenario import load
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule

@@ -258,8 +258,9 @@ def _document(state: ClusterState, decision: Decision, *, reserved: bool) -> dic
 
 
 def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
+    from metronome_opt.errors import counted
     from metronome_opt.report.state import on_nodes
-    from metronome_opt.report.tables import counted, number
+    from metronome_opt.report.tables import number
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     typer.echo(

@@ -152,12 +152,12 @@ def solve(
 
 
 def _print_result(result: Result, written: list[Path]) -> None:
+    from metronome_opt.errors import counted
     from metronome_opt.report.tables import (
         CLASSES_LEGEND,
         JOBS_LEGEND,
         SLOWDOWN_LEGEND,
         classes_table,
-        counted,
         gated_text,
         jobs_table,
         objectives_table,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from metronome_opt.errors import InputError, MetronomeError, place, show
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, Job
 from metronome_opt.kubernetes.files import OBJECT_FILES, write_manifests
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
 from metronome_opt.kubernetes.quantities import quantity
@@ -27,6 +27,7 @@ from metronome_opt.kubernetes.schemas import (
 )
 from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.schedule import Schedule, Status
+from metronome_opt.scheduling.gang import Gang
 from metronome_opt.verify import check, evaluate
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
@@ -177,6 +178,23 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
     return objects
 
 
+def claimed_traffic(job: Job | Gang, slot_us: int) -> dict[str, Any]:
+    """Return ``spec.traffic`` of a claim, with slots of so many microseconds."""
+    phases = [
+        {
+            "startMicroseconds": slot_us * phase.start,
+            "lengthMicroseconds": slot_us * phase.length,
+            "rate": quantity(phase.rate),
+        }
+        for phase in sorted(job.phases, key=lambda phase: phase.start)
+    ]
+    return {
+        "periodMicroseconds": slot_us * job.period,
+        "phases": phases,
+        "priority": job.weight,
+    }
+
+
 def _claims(
     instance: Instance, schedule: Schedule, deployment: Deployment, naming: Naming
 ) -> list[Manifest]:
@@ -196,14 +214,6 @@ def _claims(
         node = naming.nodes[task.node]
         stretch = schedule.stretch.get(job.name, 0)
         report = reports[task.links[0]] if task.links else None
-        phases = [
-            {
-                "startMicroseconds": slot_us * phase.start,
-                "lengthMicroseconds": slot_us * phase.length,
-                "rate": quantity(phase.rate),
-            }
-            for phase in sorted(job.phases, key=lambda phase: phase.start)
-        ]
         allocation: dict[str, Any] = {"node": node}
         if report is not None:
             allocation["link"] = report.name
@@ -217,11 +227,7 @@ def _claims(
         allocation["hyperperiodMicroseconds"] = slot_us * hyperperiod
         if not (schedule.gated or {}).get(job.name, True):
             allocation["gated"] = False
-        traffic = {
-            "periodMicroseconds": slot_us * job.period,
-            "phases": phases,
-            "priority": job.weight,
-        }
+        traffic = claimed_traffic(job, slot_us)
         objects.append(
             naming.manifest(
                 f"{naming.group}/{VERSION}",

@@ -76,3 +76,9 @@ def quantity(mbit_per_s: int) -> str:
         )
     steps = max(step for step in range(5) if mbit_per_s % 1000**step == 0)
     return f"{mbit_per_s // 1000**steps}{'MGTPE'[steps]}" if mbit_per_s else "0"
+
+
+def milliseconds(microseconds: int) -> int | float:
+    """Return a time in ms, as a decimal that reads back exactly."""
+    whole, rest = divmod(microseconds, 1000)
+    return microseconds / 1000 if rest else whole

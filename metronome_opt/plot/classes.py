@@ -13,6 +13,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from metronome_opt.errors import counted
 from metronome_opt.instance import Instance
 from metronome_opt.plot import style
 from metronome_opt.plot.demand import judge
@@ -128,7 +129,7 @@ def _write_heading(axes: Axes, weight: object, members: pd.DataFrame, row: float
     axes.text(
         0.01,
         bottom - _HEADING / 2,
-        f"weight {weight}: {style.counted(len(members), 'job')}, mean {means}",
+        f"weight {weight}: {counted(len(members), 'job')}, mean {means}",
         transform=axes.get_yaxis_transform(),
         verticalalignment="center",
         fontweight="bold",

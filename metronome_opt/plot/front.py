@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.ticker import MaxNLocator
 
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, counted
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.multiobjective.goals import Exact, exact
 from metronome_opt.multiobjective.objectives import BY_NAME
@@ -73,7 +73,7 @@ def plot_front(
     extents = (np.ptp(points, axis=0), np.ptp(everything, axis=0))
     close = len(points) > 1 and bool((extents[0] < _SMALL * extents[1])[:2].any())
     names = " and ".join((", ".join(front.objectives[:-1]), front.objectives[-1]))
-    count = style.counted(len(points), "point")
+    count = counted(len(points), "point")
     title = f"{style.shorten(front.instance.name, 40)}: front of {names}, {count}"
     figure = Picture(_WIDTH * (1 + close), _HEIGHT, title)
     panels = list(figure.subplots(1, 1 + close, squeeze=False)[0])

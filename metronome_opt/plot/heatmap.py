@@ -15,7 +15,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.image import AxesImage
 
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, counted
 from metronome_opt.instance import Instance, Link
 from metronome_opt.multiobjective.periods import stretched
 from metronome_opt.plot import style
@@ -107,7 +107,7 @@ def plot_heatmap(
     rows = select_rows(instance, links)
     sides = compare(instance, before, after)
     height = rows.height(11.0)
-    many = style.counted(len(rows.links), "link")
+    many = counted(len(rows.links), "link")
     title = f"{style.shorten(instance.name, 60)}: demand on {many}"
     figure = Picture(_WIDTH, height + _MARGINS, title)
     _draw_heatmaps(figure, sides, rows, height)
@@ -159,7 +159,7 @@ def plot_overview(
     if link is not None:
         entries = timeline_entries(instance, link)
         heights.append(_CLOSE_UP + legend_height(entries, _WIDE))
-    counts = (style.counted(len(instance.jobs), "job"), style.counted(len(rows.links), "link"))
+    counts = (counted(len(instance.jobs), "job"), counted(len(rows.links), "link"))
     figure = Picture(_WIDE, sum(heights))
     figure.suptitle(
         f"{style.shorten(instance.name, 60)}: {' on '.join(counts)}{at_periods}",
@@ -193,7 +193,7 @@ def select_rows(instance: Instance, links: Iterable[str] | None = None) -> Rows:
     notes = []
     unused = len(instance.links) - len(chosen)
     if links is None and unused:
-        notes.append(f"{style.counted(unused, 'unused link')} left out")
+        notes.append(f"{counted(unused, 'unused link')} left out")
     if slots < common:
         shown = milliseconds(instance, slots)
         notes.append(f"the first {shown} of a longer common hyperperiod")

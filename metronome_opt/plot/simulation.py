@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import ArrayLike, NDArray
 
+from metronome_opt.errors import counted
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import WIDTH, Picture, add_legend, dress, note_entry, single
 
@@ -146,7 +147,7 @@ def plot_utilisation(runs: Mapping[str, Sequence[Utilisation]], *, title: str) -
         axes.plot(middles, shares.mean(axis=0), color=colour, gid=f"utilisation-{policy}")
     panels[0].set_xlim(0, edges[-1])
     panels[0].set_ylim(bottom=0)
-    many = style.counted(max(map(len, runs.values())), "run")
+    many = counted(max(map(len, runs.values())), "run")
     entries = [
         Line2D([], [], color=style.INK, label=f"mean over {many}"),
         Patch(color=style.INK, alpha=0.25, linewidth=0, label="10th to 90th percentile of runs"),
@@ -222,7 +223,7 @@ def plot_gain(
     for middle, mean, count in zip(middles, means["mean"], means["size"], strict=True):
         at = (middle, mean)
         axes.annotate(f"{count:,}", at, (0, 7), textcoords="offset points", ha="center")
-    note = style.counted(len(jobs), "job")
+    note = counted(len(jobs), "job")
     if len(known) < len(jobs):
         note = f"{len(known):,} of {note}; the others share no link or were not compared"
     add_legend(figure, [*axes.get_legend_handles_labels()[0], note_entry(note)], WIDTH)
@@ -317,7 +318,7 @@ class Correlation(NamedTuple):
         """Return it in words."""
         both = (("Pearson", self.pearson), ("Spearman", self.spearman))
         told = (f"{name} {'-' if value is None else f'{value:.2f}'}" for name, value in both)
-        return f"{', '.join(told)} ({style.counted(self.jobs, 'job')})"
+        return f"{', '.join(told)} ({counted(self.jobs, 'job')})"
 
 
 def correlation(predicted: ArrayLike, simulated: ArrayLike) -> Correlation:
@@ -419,7 +420,7 @@ def plot_profile(samples: Samples, profile: Profile) -> Picture:
         period = profile.period_ms
         title = (
             f"period {period:,.4g} ± {profile.period_error_ms:,.2g} ms, "
-            f"{style.counted(len(profile.bursts), 'burst')}, duty {profile.duty:.1%}"
+            f"{counted(len(profile.bursts), 'burst')}, duty {profile.duty:.1%}"
         )
         figure, axes = single(title, "ms since the first burst of the cycle", "Gbit/s")
         _draw_samples(axes, *_folded(samples, profile.origin_s, period))

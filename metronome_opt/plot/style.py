@@ -144,11 +144,6 @@ def gigabits(megabits: float) -> str:
     return f"{megabits / 1000:,.10g} Gbit/s"
 
 
-def counted(count: int, what: str) -> str:
-    """Return ``1 link`` or ``2 links``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def contention_title(side: str, contention: Fraction, separator: str = " ") -> str:
     """Return what stands above one half of a picture: three digits or more, 0 only if it is 0."""
     large = abs(contention) >= 1000

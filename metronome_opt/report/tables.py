@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from metronome_opt.compatible import Kept
+from metronome_opt.errors import counted
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.classes import priority_classes
@@ -59,11 +60,6 @@ def number(value: Fraction | None, digits: int = 1) -> str:
 def percent(value: Fraction | None, digits: int = 1) -> str:
     """Return a share in percent; a dash for None."""
     return "-" if value is None else f"{float(value):.{digits}%}"
-
-
-def counted(count: int, what: str) -> str:
-    """Return ``1 slot`` or ``2 slots``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def stated(name: str, value: Fraction | None, digits: int = 1) -> str:

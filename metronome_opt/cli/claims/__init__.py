@@ -47,14 +47,6 @@ _Folders = Annotated[
     list[Path],
     typer.Argument(metavar="DIR", help="Folders that an export wrote, or files of one."),
 ]
-_Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="The kubeconfig.", show_default="KUBECONFIG, ~/.kube/config"),
-]
-_Context = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Its context.", show_default="the current one"),
-]
 _InNamespace = Annotated[
     str | None,
     typer.Option(
@@ -130,8 +122,8 @@ def note_missing_nodes(problem: Problem) -> None:
 @app.command()
 def apply(
     directory: _Folders,
-    kubeconfig: _Kubeconfig = None,
-    context: _Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
     namespace: _InNamespace = None,
     timeout: _Timeout = 30.0,
     definitions: Annotated[
@@ -163,8 +155,8 @@ def apply(
 @app.command()
 def diff(
     directory: _Folders,
-    kubeconfig: _Kubeconfig = None,
-    context: _Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
     namespace: _InNamespace = None,
     timeout: _Timeout = 30.0,
     prune: _Prune = False,
@@ -188,8 +180,8 @@ def status(
         list[Path] | None,
         typer.Argument(metavar="[DIR]", help="Compare with this export."),
     ] = None,
-    kubeconfig: _Kubeconfig = None,
-    context: _Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
     namespace: _LookIn = None,
     everywhere: _Everywhere = False,
     timeout: _Timeout = 30.0,
@@ -232,8 +224,8 @@ def delete(
         bool,
         typer.Option("--definitions", help="With --all: the definitions, too; for administrators."),
     ] = False,
-    kubeconfig: _Kubeconfig = None,
-    context: _Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
     namespace: _LookIn = None,
     everywhere: _Everywhere = False,
     timeout: _Timeout = 30.0,

@@ -19,7 +19,7 @@ from lightkube.core.exceptions import ConfigError
 
 from metronome_opt.errors import InputError, RemoteError, show, told
 from metronome_opt.kubernetes.cluster.kubeconfig import PluginAuth, read_kubeconfig
-from metronome_opt.kubernetes.cluster.objects import Kind
+from metronome_opt.kubernetes.cluster.objects import PODS, Kind
 from metronome_opt.kubernetes.names import LABEL_LENGTH, MANAGER, is_label
 from metronome_opt.kubernetes.schemas import Manifest
 
@@ -169,9 +169,8 @@ class Connection:
             "metadata": {**metadata, "annotations": dict(annotations)},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        what = Kind("v1", "Pod", "pods", namespaced=True)
         where = f"{metadata['name']}/binding"
-        self._ask("create", what, where, metadata["namespace"], body=binding)
+        self._ask("create", PODS, where, metadata["namespace"], body=binding)
 
     def delete(
         self,

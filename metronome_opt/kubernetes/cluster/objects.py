@@ -50,6 +50,8 @@ class Kind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+NODES = Kind("v1", "Node", "nodes", namespaced=False)
+PODS = Kind("v1", "Pod", "pods", namespaced=True)
 APP_GROUPS = Kind(*APPGROUP, "appgroups", namespaced=True)
 TOPOLOGIES = Kind(*NETWORK_TOPOLOGY, "networktopologies", namespaced=True)
 DEFINITIONS = Kind(*DEFINITION, "customresourcedefinitions", namespaced=False)

@@ -10,18 +10,16 @@ from typing import Any
 from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection, Kind
 from metronome_opt.kubernetes.cluster.connect import each
-from metronome_opt.kubernetes.cluster.objects import claims_of
+from metronome_opt.kubernetes.cluster.objects import NODES, PODS, claims_of
 from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.kubernetes.controller.reconcile import Task
 from metronome_opt.kubernetes.controller.slots import Slots
+from metronome_opt.kubernetes.manifests import claimed_traffic
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
-from metronome_opt.kubernetes.quantities import quantity
 from metronome_opt.kubernetes.schemas import CLAIM, VERSION
 from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState
 
-NODES = Kind("v1", "Node", "nodes", namespaced=False)
-PODS = Kind("v1", "Pod", "pods", namespaced=True)
 EVENTS = Kind("v1", "Event", "events", namespaced=True)
 CLAIMS = claims_of(DEFAULT_GROUP)
 
@@ -132,14 +130,6 @@ class LiveCluster:
             "stretchMicroseconds": slot_us * claim.stretch,
             "hyperperiodMicroseconds": slot_us * self._state.cluster.hyperperiod,
         }
-        phases = [
-            {
-                "startMicroseconds": slot_us * phase.start,
-                "lengthMicroseconds": slot_us * phase.length,
-                "rate": quantity(phase.rate),
-            }
-            for phase in sorted(claim.gang.phases, key=lambda phase: phase.start)
-        ]
         return {
             "apiVersion": f"{DEFAULT_GROUP}/{VERSION}",
             "kind": CLAIM,
@@ -154,11 +144,7 @@ class LiveCluster:
             "spec": {
                 "job": claim.job,
                 "task": task.number,
-                "traffic": {
-                    "periodMicroseconds": slot_us * claim.gang.period,
-                    "phases": phases,
-                    "priority": claim.gang.weight,
-                },
+                "traffic": claimed_traffic(claim.gang, slot_us),
                 "allocation": allocation,
             },
         }

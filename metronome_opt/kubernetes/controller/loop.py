@@ -10,8 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.cluster import Connection
+from metronome_opt.kubernetes.cluster.objects import PODS
 from metronome_opt.kubernetes.controller.lease import Leadership
-from metronome_opt.kubernetes.controller.live import PODS, LiveCluster
+from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
 
 _PAUSE_S = 0.2

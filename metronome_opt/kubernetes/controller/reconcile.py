@@ -98,6 +98,7 @@ class Controller:
         self._unready: dict[str, float] = {}  # by node: since when it is seen so
         self._gone: set[str] = set()
         self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
+        self._refused: dict[str, tuple[Gang, int]] = {}  # by job: what found no place, and when
         self._reported: dict[str, str] = {}
 
     def reconcile(self, pods: Iterable[Pod], nodes: Iterable[Mapping[str, Any]]) -> int:
@@ -134,6 +135,7 @@ class Controller:
         uids = {pod.uid for members in jobs.values() for pod in members.pods}
         self._unbound = {uid: since for uid, since in self._unbound.items() if uid in uids}
         self._pauses = {job: pause for job, pause in self._pauses.items() if job in jobs}
+        self._refused = {job: asked for job, asked in self._refused.items() if job in jobs}
         self._reported = {job: said for job, said in self._reported.items() if job in jobs}
 
     def _follow(self, nodes: Iterable[Mapping[str, Any]]) -> None:
@@ -259,8 +261,12 @@ class Controller:
     # ------------------------------------------------------------------ a place
 
     def _place(self, gang: Gang, members: Members) -> None:
+        asked = gang, self.state.sequence
+        if self._refused.get(members.job) == asked:
+            return  # nothing has changed since
         decision = place_job(self.state, gang)
         if decision is None:
+            self._refused[members.job] = asked
             self._report(members, "Waiting", why_not(self.state, gang))
             return
         self.state.reserve(decision.claim)

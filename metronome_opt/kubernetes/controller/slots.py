@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.quantities import milliseconds
 from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState
 
@@ -31,8 +32,8 @@ class Slots:
 
     def annotations(self, job: str, name: str) -> dict[str, str]:
         """Return them as annotations of the pod of a name, which its claim has too."""
-        offset, period = _milliseconds(self.offset_us), _milliseconds(self.period_us)
-        starts = [_milliseconds(start) for start in self.starts_us]
+        offset, period = milliseconds(self.offset_us), milliseconds(self.period_us)
+        starts = [milliseconds(start) for start in self.starts_us]
         slots = {"offset_ms": offset, "period_ms": period, "starts_ms": starts, "job": job}
         return {
             f"{DEFAULT_GROUP}/offset-ms": str(offset),
@@ -51,8 +52,3 @@ def slots_of(pod: Pod) -> Slots | None:
         return Slots(round(1000 * plain["offset_ms"]), round(1000 * plain["period_ms"]), starts)
     except (ValueError, LookupError, TypeError, OverflowError):
         return None
-
-
-def _milliseconds(microseconds: int) -> int | float:
-    whole, rest = divmod(microseconds, 1000)
-    return microseconds / 1000 if rest else whole

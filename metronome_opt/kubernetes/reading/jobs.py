@@ -13,6 +13,7 @@ from typing import Any
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
+from metronome_opt.kubernetes.quantities import milliseconds
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
 from metronome_opt.kubernetes.reading.workloads import (
     GPU_RESOURCES,
@@ -240,20 +241,14 @@ def read_pattern(traffic: Field) -> dict[str, Any]:
             length.fail(f"the burst ends at {end}, after the period of {period}")
         phases.append(
             {
-                "start_ms": _milliseconds(start_us),
-                "length_ms": _milliseconds(length_us),
+                "start_ms": milliseconds(start_us),
+                "length_ms": milliseconds(length_us),
                 "rate_mbps": math.ceil(rate / 10**6),
             }
         )
     if not phases:
         (traffic / "phases").fail("missing; a pattern has at least one burst")
-    return {"period_ms": _milliseconds(period), "phases": phases}
-
-
-def _milliseconds(microseconds: int) -> int | float:
-    """Return a time in ms, as a decimal that reads back exactly."""
-    whole, rest = divmod(microseconds, 1000)
-    return microseconds / 1000 if rest else whole
+    return {"period_ms": milliseconds(period), "phases": phases}
 
 
 def _name_apart(jobs: Iterable[Job]) -> list[Job]:

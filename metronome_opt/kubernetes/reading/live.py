@@ -13,14 +13,14 @@ from metronome_opt.kubernetes.cluster import (
 )
 from metronome_opt.kubernetes.cluster.objects import (
     APP_GROUPS,
+    NODES,
+    PODS,
     TOPOLOGIES,
     capacities_of,
     claims_of,
 )
 from metronome_opt.kubernetes.reading.objects import WORKLOADS, Objects
 
-NODES = Kind("v1", "Node", "nodes", namespaced=False)
-PODS = Kind("v1", "Pod", "pods", namespaced=True)
 _CLASSES = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 
 

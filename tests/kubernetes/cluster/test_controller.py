@@ -13,8 +13,9 @@ import yaml
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.cluster import Connection, connect
+from metronome_opt.kubernetes.cluster.objects import NODES, PODS
 from metronome_opt.kubernetes.controller.lease import Leadership
-from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS, NODES, PODS
+from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
 from metronome_opt.kubernetes.controller.pods import SCHEDULER
 from metronome_opt.kubernetes.inject import GATE
 from tests.kubernetes.cluster.conftest import Grant

@@ -10,7 +10,7 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.cluster import Connection, Kind, connect
-from metronome_opt.kubernetes.cluster.objects import DEFINITIONS, TOPOLOGIES
+from metronome_opt.kubernetes.cluster.objects import DEFINITIONS, NODES, PODS, TOPOLOGIES
 from metronome_opt.kubernetes.cluster.plan import wait_served
 from metronome_opt.kubernetes.reading import (
     Choices,
@@ -18,7 +18,7 @@ from metronome_opt.kubernetes.reading import (
     make_scenario,
     read_manifests,
 )
-from metronome_opt.kubernetes.reading.live import NODES, PODS, read_live
+from metronome_opt.kubernetes.reading.live import read_live
 from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.cluster.conftest import NAMESPACES
 from tests.kubernetes.cluster.exports import GROUP

@@ -10,6 +10,9 @@ import pytest
 
 from metronome_opt.kubernetes.controller import Controller
 from metronome_opt.scheduling import Store, place_job
+from metronome_opt.scheduling.cycle import Decision
+from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.state import ClusterState
 from tests.kubernetes.controller.fake import TRAFFIC, FakeCluster, Killed, spec_of
 
 
@@ -64,6 +67,27 @@ def test_gangs_are_placed_whole_and_the_others_are_told_why(store: Store) -> Non
     assert look(controller, cluster) == 0
     check(cluster, store)
     assert set(store.state.claims) == {"default/c"}
+
+
+def test_what_found_no_place_is_searched_for_again_when_something_has_changed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[str] = []
+
+    def place(state: ClusterState, gang: Gang) -> Decision | None:
+        searched.append(gang.name)
+        return place_job(state, gang)
+
+    monkeypatch.setattr("metronome_opt.kubernetes.controller.reconcile.place_job", place)
+    cluster = FakeCluster(4)
+    controller = Controller(store.state, cluster)
+    cluster.submit("a", 9)
+    for _ in range(3):
+        look(controller, cluster)
+    assert searched == ["default/a"]
+    cluster.cordoned.add("n0")
+    look(controller, cluster)
+    assert searched == ["default/a"] * 2
 
 
 def test_two_jobs_on_one_link_get_slots_apart(store: Store) -> None:
