@@ -1,4 +1,4 @@
-"""What can go wrong, as the user is told of it: one line that names place, value and remedy."""
+"""Errors as the user is told of them: one line that names place, value and remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a solver hands back: the schedule, what is proved of it, and how it was found."""
+"""The result of a solver: the schedule, what is proved of it, and how it was found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far something has come: a live line or a bar on a terminal, quiet or plain where none is."""
+"""Progress of what runs: a live line or a bar on a terminal, quiet or plain where none is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was decided and handed out: which slot each job is to keep, from which moment on."""
+"""Claims that were handed out: which slot each job is to keep, from which moment on."""
 
 from __future__ import annotations
 

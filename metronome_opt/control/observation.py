@@ -1,4 +1,4 @@
-"""What was measured of a job, laid over what it claims, and what others did taken out of it."""
+"""Measurements of a job laid over its claim, without what others did."""
 
 from __future__ import annotations
 

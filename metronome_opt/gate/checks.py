@@ -1,4 +1,4 @@
-"""What a claim has to be for a training loop to obey it."""
+"""Checks of a claim that a training loop is to obey."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of bursts: counters, and the text in which Prometheus reads them."""
+"""Counters of what became of bursts, and the text in which Prometheus reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where what was measured goes: lines of a file, a file of metrics, answers to scrapes.
+"""Sinks of measurements: lines of a file, a file of metrics, answers to scrapes.
 
 None of them ever fails its gate: what cannot be written or opened is one warning, and the gate goes
 on without it.

@@ -1,4 +1,4 @@
-"""What a job costs on many links of a cluster at once: the inner loops of placement.
+"""Costs of a job on many links of a cluster at once: the inner loops of placement.
 
 Links share one hyperperiod, so that their demand is one array of shape (links, layers, H). What a
 job adds to a link is a row of T numbers, one for each of its offsets; rows of the links that a job

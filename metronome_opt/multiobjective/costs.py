@@ -1,4 +1,4 @@
-"""What the schedules of a group of jobs cost, and these costs as networks.
+"""Costs of the schedules of a group of jobs, also as networks.
 
 Every objective but the cushion is counted in whole units, so that costs can be compared, added up
 and held without rounding.

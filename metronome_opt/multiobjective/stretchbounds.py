@@ -1,4 +1,4 @@
-"""What stretches promise before anything is solved: a lower bound of the contention, an estimate.
+"""Bounds of stretches before anything is solved: a lower bound of the contention, an estimate.
 
 By itself a job costs what it alone is too much for its links. Of two jobs, bursts p and q that meet
 on a link cost more in each slot in which they meet. Let g be the greatest common divisor of the two

@@ -1,4 +1,4 @@
-"""Who pays and who gains: each job's predicted iteration before and after, by priority class."""
+"""Costs and gains: each job's predicted iteration before and after, by priority class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What links are asked to carry before and after, slot by slot: numbers for pictures."""
+"""Demand on links before and after, slot by slot: numbers for pictures."""
 
 from __future__ import annotations
 

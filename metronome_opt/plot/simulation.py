@@ -1,4 +1,4 @@
-"""What was measured: distributions, gains and predictions of simulations, profiles of jobs."""
+"""Measurements: distributions, gains and predictions of simulations, profiles of jobs."""
 
 from __future__ import annotations
 

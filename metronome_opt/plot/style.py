@@ -1,4 +1,4 @@
-"""How things look: colours, hatches, sizes and words, the same in all pictures.
+"""The look of pictures: colours, hatches, sizes and words, the same in all pictures.
 
 The colours are those of Okabe and Ito, "Color Universal Design" (2008), which colour-blind readers
 tell apart; black is left to overload and replaced by grey. Each job has a hatch besides, so that

@@ -1,1 +1,1 @@
-"""What a person reads: tables for the terminal, frames to work on, and a page for the browser."""
+"""Output for people: tables for the terminal, frames to work on, and a page for the browser."""

@@ -1,4 +1,4 @@
-"""Who pays and who gains: iterations and unserved bandwidth, by job and by priority class.
+"""Costs and gains of a schedule: iterations and unserved bandwidth, by job and by priority class.
 
 An iteration is predicted to take the period of its job and the elongation that the judge computes;
 what was there before is not always known, since jobs that must be stretched to share a link at all

@@ -1,4 +1,4 @@
-"""What a cluster's state is, for the terminal: its jobs, and its busiest links."""
+"""A cluster's state for the terminal: its jobs, and its busiest links."""
 
 from __future__ import annotations
 

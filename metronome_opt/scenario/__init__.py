@@ -1,4 +1,4 @@
-"""What a person describes, a cluster and training jobs, turned into an instance."""
+"""Scenarios: a cluster and training jobs as people describe them, turned into an instance."""
 
 from __future__ import annotations
 

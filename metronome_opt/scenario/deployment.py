@@ -1,4 +1,4 @@
-"""Where the tasks of the jobs run: what an instance forgets and a cluster needs to know."""
+"""Places of the tasks of jobs: what an instance forgets and a cluster needs to know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What asks for a place, what has one, and what may happen to a cluster: a record each.
+"""Gangs, claims and events of a cluster: a record each.
 
 The tasks of a gang are all alike, and so is the traffic of each.
 """

@@ -1,4 +1,4 @@
-"""What disturbs a run: nothing, unless somebody says so."""
+"""Conditions that disturb a run: none, unless somebody says so."""
 
 from __future__ import annotations
 

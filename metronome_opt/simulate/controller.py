@@ -1,4 +1,4 @@
-"""What can be seen of a running job from outside, gathered from look to look."""
+"""Measurements of a running job from outside, gathered from look to look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a run, as tidy tables: jobs, links, samples over time."""
+"""The measures of a run, as tidy tables: jobs, links, samples over time."""
 
 from __future__ import annotations
 

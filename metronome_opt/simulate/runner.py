@@ -1,4 +1,4 @@
-"""What a job does in an iteration, and the slots that are given to it."""
+"""A job that runs: its iteration, and the slots that are given to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy sees: the jobs, who runs where, and when each begins its next iteration."""
+"""A policy's view: the jobs, who runs where, and when each begins its next iteration."""
 
 from __future__ import annotations
 

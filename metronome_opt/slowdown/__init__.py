@@ -1,4 +1,4 @@
-"""Who is gated, and when: schedules that make jobs faster, judged by letting the jobs run."""
+"""Gated jobs and their slots: schedules that make jobs faster, judged by letting the jobs run."""
 
 from metronome_opt.slowdown.solve import solve
 

@@ -1,4 +1,4 @@
-"""What jobs are told: where each begins, who keeps slots, and how far these lie apart."""
+"""The plan that jobs are told: where each begins, who keeps slots, and how far these lie apart."""
 
 from __future__ import annotations
 

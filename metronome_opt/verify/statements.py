@@ -1,4 +1,4 @@
-"""What a schedule states, held against what is true."""
+"""Statements of a schedule, held against what is true."""
 
 from __future__ import annotations
 

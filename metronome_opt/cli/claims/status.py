@@ -1,4 +1,4 @@
-"""What a cluster holds of each job, as a table for people and programs."""
+"""The objects that a cluster holds of each job, as a table for people and programs."""
 
 from __future__ import annotations
 

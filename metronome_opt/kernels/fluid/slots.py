@@ -1,4 +1,4 @@
-"""How a job keeps its slot, and what happens to one that has lost it.
+"""Rules by which a job keeps its slot, or finds another if it has lost it.
 
 A job with a slot begins its iterations at planned times, one period apart. One that is early waits.
 It goes by its own clock, which may be fast or slow; the controller sees by the true one when it

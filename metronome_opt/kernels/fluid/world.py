@@ -1,4 +1,4 @@
-"""What the event loop works on: one row for each job, link, use and segment.
+"""Arrays that the event loop works on: one row for each job, link, use and segment.
 
 Rows are records, so that all that an event needs of a job lies together in memory. Times are in ms,
 bandwidths in Mbit/s, volumes in Mbit/s * ms, all of them floating point: an event time is exact up

@@ -1,4 +1,4 @@
-"""What has to be done so that a cluster holds what is desired: planned, tried, done or taken back.
+"""Steps by which a cluster comes to hold what is desired: planned, tried, done or taken back.
 
 Objects are done with in parts, each all or nothing: what all jobs share is one, then each job is.
 """

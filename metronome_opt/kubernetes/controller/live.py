@@ -1,4 +1,4 @@
-"""What a controller does to a running cluster."""
+"""Actions of a controller in a running cluster."""
 
 from __future__ import annotations
 

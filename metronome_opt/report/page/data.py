@@ -1,4 +1,4 @@
-"""What a page knows: the instance, the judged schedules, the claims, as JSON without loss.
+"""The data of a page: the instance, the judged schedules, the claims, as JSON without loss.
 
 A browser's numbers are exact up to 2**53. What the page counts with stays below; what may be
 larger, weights, say, is text. Turning a job changes four numbers of its claims and nothing else, so

@@ -1,4 +1,4 @@
-"""What a page is made of: one schedule or a folder of them, and the problem that they solve."""
+"""Sources of a page: one schedule or a folder of them, and the problem that they solve."""
 
 from __future__ import annotations
 
