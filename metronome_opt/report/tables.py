@@ -203,10 +203,12 @@ def jobs_table(
 
 def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     """Return a line: how many jobs are gated, and the mean slowdown with that and without."""
-    before, after = (float(mean_slowdown(instance, each)) for each in times)
+    alone = {job.name: alone_ms(instance, job) for job in instance.jobs}
+    each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))
     return (
         f"{len(Plan.of(instance, schedule).periods)} of {counted(len(instance.jobs), 'job')} "
-        f"gated: slowdown {after:.4f}; if nobody were shifted or gated, {before:.4f}"
+        f"gated: slowdown {after:.4f}; if nobody were shifted or gated, {before:.4f}; "
+        f"if each were alone, {each:.4f}"
     )
 
 

@@ -94,7 +94,9 @@ def test_what_solve_prints_is_what_was_played(
         shown = re.search(rf"^{each.name} .*?([\d.]+) +([\d.]+) +[+-][\d.]+%$", printed, re.M)
         assert shown is not None
         assert shown.groups() == tuple(f"{float(by[each.name]):.1f}" for by in times)
-    assert re.search(r"^3 of 3 jobs gated: slowdown [\d.]+; if nobody .* [\d.]+$", printed, re.M)
+    assert re.search(
+        r"^3 of 3 jobs gated: slowdown [\d.]+; if nobody .* alone, 1.0000$", printed, re.M
+    )
     assert "predicted" not in printed
 
 
