@@ -71,7 +71,7 @@ def plot_classes(instance: Instance, times: Times) -> Picture:
     axes = figure.subplots()
     axes.set_ylim(height, 0)
     # No iteration is shorter than its period.
-    span = max(0.02, float(jobs[["before", "after"]].max(axis=None)) - 1)
+    span = max(0.02, jobs[["before", "after"]].to_numpy().max() - 1)
     axes.set_xlim(1 - 0.04 * span, 1 + 1.06 * span)
     for weight, members in jobs.groupby("weight", sort=False):
         _write_heading(axes, weight, members, row)
