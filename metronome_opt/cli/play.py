@@ -24,8 +24,6 @@ from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from metronome_opt.plot.picture import Picture
 
 _TABLE, _PICTURE = "jobs.csv", "link.svg"
@@ -49,13 +47,23 @@ def play(problem: str, path: Path, output: Path, *, as_json: bool) -> int:
     with live_line("letting the jobs run", str):
         times = Times.played(instance, schedule)
         picture = _picture(instance, schedule)
-    write_text(targets[0], _frame(instance, schedule, times).to_csv(float_format="%.6g"))
+    frame = jobs_frame(instance, times, schedule.stretch)
+    frame = frame.rename(columns={"before_ms": "unshifted_ms", "after_ms": "expected_ms"})
+    frame.insert(2, "alone_ms", [float(alone_ms(instance, job)) for job in instance.jobs])
+    write_text(targets[0], frame.to_csv(float_format="%.6g"))
     if picture is None:
         targets.pop()
     else:
         save_figure(picture, targets[1])
     if as_json:
-        _print_json(instance, times, targets)
+        before, after = (float(mean_slowdown(instance, each)) for each in times)
+        document = {
+            "instance": instance.name,
+            "slowdown": {"unshifted": before, "expected": after},
+            "jobs": frame.reset_index().to_dict("records"),
+            "written": list(map(str, targets)),
+        }
+        print_json(document)
         return 0
     typer.echo(gated_text(instance, schedule, times))
     terminal().print(jobs_table(instance, schedule, times))
@@ -63,14 +71,6 @@ def play(problem: str, path: Path, output: Path, *, as_json: bool) -> int:
     for target in targets:
         typer.echo(f"wrote {target}")
     return 0
-
-
-def _frame(instance: Instance, schedule: Schedule, times: Times) -> pd.DataFrame:
-    frame = jobs_frame(instance, times, schedule.stretch)
-    frame = frame.rename(columns={"before_ms": "unshifted_ms", "after_ms": "expected_ms"})
-    alone = [float(alone_ms(instance, job)) for job in instance.jobs]
-    frame.insert(frame.columns.get_loc("unshifted_ms"), "alone_ms", alone)
-    return frame
 
 
 def _picture(instance: Instance, schedule: Schedule) -> Picture | None:
@@ -82,12 +82,12 @@ def _picture(instance: Instance, schedule: Schedule) -> Picture | None:
 
     from metronome_opt.plot.timeline import LinkTrace, plot_link
 
-    given = instance.unshifted, {}, None
-    if instance.needs_stretch:
-        given = schedule.offsets, schedule.stretch, schedule.stretch_limit
-    offsets, stretch, limit = given
-    reports = evaluate(instance, offsets, stretch, stretch_limit=limit).links
-    link = max(reports, key=lambda each: (each.late, each.jobs), default=None)
+    judged = evaluate(
+        instance, schedule.offsets, schedule.stretch, stretch_limit=schedule.stretch_limit
+    )
+    if not instance.needs_stretch:
+        judged = evaluate(instance, instance.unshifted)
+    link = max(judged.links, key=lambda each: (each.late, each.jobs), default=None)
     if link is None or link.jobs < 2:
         return None
     player = Player(instance, (Play("fair", 0),))
@@ -98,18 +98,3 @@ def _picture(instance: Instance, schedule: Schedule) -> Picture | None:
     traces = {name: pd.DataFrame(player.traced(plan)) for name, plan in plans.items()}
     end = begin + _SHOWN * max(crossing) * instance.slot_ms
     return plot_link(LinkTrace(link.name, capacity, traces, begin, end))
-
-
-def _print_json(instance: Instance, times: Times, written: list[Path]) -> None:
-    alone = {job.name: alone_ms(instance, job) for job in instance.jobs}
-    cases = {"alone": alone, "unshifted": times.before, "expected": times.after}
-    document = {
-        "instance": instance.name,
-        "slowdown": {name: float(mean_slowdown(instance, by)) for name, by in cases.items()},
-        "jobs": [
-            {"job": job.name, **{f"{name}_ms": float(by[job.name]) for name, by in cases.items()}}
-            for job in instance.jobs
-        ],
-        "written": list(map(str, written)),
-    }
-    print_json(document)

@@ -1,4 +1,4 @@
-"""``metronome simulate``: what policies bring to training jobs; a campaign that can be resumed."""
+"""``metronome simulate``: what policies, or a schedule, bring to training jobs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def simulate(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Simulate the jobs of SCENARIO under several policies, or a schedule; report what that brings.
+    """Simulate the jobs of SCENARIO under several policies, or under a schedule.
 
     Each simulation is a process of its own, forked from one that is warm. Its outcome is a line of
     DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
