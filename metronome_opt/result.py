@@ -112,7 +112,7 @@ class Result:
     stop
         Why the solver stopped; what is known of the schedule is its `status`.
     evaluation
-        The judge's report: objectives, links, elongation of the jobs.
+        The judge's report: objectives and links.
     build_s, solve_s
         Seconds spent on making the model, and on the rest.
     trajectory
@@ -179,7 +179,7 @@ class Result:
         return (self.objective - self.lower_bound) / self.objective
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per job; period, offset, stretch, wait and elongation are in slots.
+        """Return one row per job; period, offset, stretch and wait are in slots.
 
         Where slowdown was minimised it says also who is gated, and iteration times in ms.
         """
@@ -196,7 +196,6 @@ class Result:
                 "offset": offset,
                 "stretch": stretch,
                 "wait": (offset - job.ready) % (job.period + stretch),
-                "elongation": float(self.evaluation.elongation[job.name]),
             }
             if self.schedule.gated is not None:
                 row["gated"] = self.schedule.gated[job.name]

@@ -15,8 +15,7 @@ COMMANDS = {
     "import": "Read nodes, links, workloads and claims of a cluster into one scenario.",
     "fit": "Say whether the jobs of FILE can keep slots without ever asking a link for too much.",
     "pareto": "Find the schedules of FILE of which none is as good as another in every objective.",
-    "simulate": "Simulate the jobs of SCENARIO under several policies, and report what each "
-    "brings.",
+    "simulate": "Simulate the jobs of SCENARIO under several policies, or under a schedule.",
     "place": "Place all tasks of JOB together, in their best rotation; prints where, and what it "
     "costs.",
     "controller": "Give gated pods of a cluster their nodes and slots, all pods of a job together.",

@@ -1,10 +1,10 @@
-"""``metronome simulate``: what policies bring to training jobs; a campaign that can be resumed."""
+"""``metronome simulate``: what policies, or a schedule, bring to training jobs."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,9 +30,18 @@ def simulate(
         typer.Argument(
             metavar="SCENARIO",
             help="A study or a scenario, JSON or YAML; or the name of a study of "
-            "benchmarks/studies, here or above, or of a shipped scenario.",
+            "benchmarks/studies, here or above, or of a shipped scenario. With --schedule a "
+            "scenario or an instance.",
         ),
     ],
+    schedule: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Simulate this schedule, beside nobody shifted, instead of policies.",
+            show_default="none",
+        ),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -45,7 +54,11 @@ def simulate(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="How many: 0, 1, ...", show_default="those of the study"),
+        typer.Option(
+            min=1,
+            help="How many: 0, 1, ...",
+            show_default="those of the study; 1 of a scenario that nothing disturbs",
+        ),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Simulations at once.", show_default="one per core")
@@ -81,7 +94,7 @@ def simulate(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Simulate the jobs of SCENARIO under several policies, and report what each brings.
+    """Simulate the jobs of SCENARIO under several policies, or under a schedule.
 
     Each simulation is a process of its own, forked from one that is warm. Its outcome is a line of
     DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
@@ -104,6 +117,20 @@ def simulate(
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import find_study
 
+    if schedule is not None:
+        from metronome_opt.cli.play import play
+
+        _check_alone(
+            {
+                "--policy": policy,
+                "--seeds": seeds,
+                "--jobs": jobs,
+                "--resume": resume or None,
+                "--set": changes,
+                "--cells": cells,
+            }
+        )
+        return play(scenario, schedule, output, as_json=as_json)
     study = find_study(scenario)
     policies = _policies(study, policy)
     with _naming("--cells"):
@@ -115,7 +142,7 @@ def simulate(
             study,
             chosen,
             policies,
-            seeds=seeds or study.seeds,
+            seeds=seeds,
             limits=limits,
             overrides=overrides,
         )
@@ -146,6 +173,13 @@ def simulate(
 
 
 # ------------------------------------------------------------------ what is asked for
+
+
+def _check_alone(others: Mapping[str, object]) -> None:
+    """Refuse options of a campaign beside a schedule."""
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(f"{name}: a schedule is simulated as it is; leave {name} out")
 
 
 def _policies(study: Study, text: str | None) -> Sequence[str]:
@@ -211,7 +245,8 @@ def _write(
     if timeline:
         note("simulating a link once more, to show it as it happened")
         link = draw_link(study, records)
-    return [*tables, write_simulation_report(records, output, link=link)]
+    report = write_simulation_report(records, output, link=link, one_scenario=study.is_one_scenario)
+    return [*tables, report]
 
 
 # ------------------------------------------------------------------ what is told

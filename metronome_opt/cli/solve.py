@@ -156,14 +156,13 @@ def _print_result(result: Result, written: list[Path]) -> None:
     from metronome_opt.report.tables import (
         CLASSES_LEGEND,
         JOBS_LEGEND,
-        SLOWDOWN_LEGEND,
         classes_table,
         gated_text,
         jobs_table,
         objectives_table,
-        slowdown_table,
         terminal,
     )
+    from metronome_opt.slowdown.times import Times
 
     instance, longer = result.instance, result.schedule.cushion_slots
     # What is so if nobody shifts a job; unknown where jobs have to be stretched first.
@@ -177,17 +176,16 @@ def _print_result(result: Result, written: list[Path]) -> None:
             typer.echo(f"{number}. {level}")
     if longer:
         typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
-    if result.unshifted_ms is not None:
-        typer.echo(gated_text(result))
-        console.print(slowdown_table(result))
-        typer.echo(SLOWDOWN_LEGEND)
-    else:
+    if result.unshifted_ms is None:
         console.print(objectives_table(before, result.evaluation))
-        console.print(jobs_table(result, before))
-        typer.echo(JOBS_LEGEND)
-        if len({job.weight for job in instance.jobs}) > 1:
-            console.print(classes_table(instance, before, result.evaluation))
-            typer.echo(CLASSES_LEGEND)
+    with live_line("letting the jobs run", str):
+        times = Times.of(result)
+    typer.echo(gated_text(instance, result.schedule, times))
+    console.print(jobs_table(instance, result.schedule, times, result.waits))
+    typer.echo(JOBS_LEGEND)
+    if result.unshifted_ms is None and len({job.weight for job in instance.jobs}) > 1:
+        console.print(classes_table(instance, before, result.evaluation, times))
+        typer.echo(CLASSES_LEGEND)
     for path in written:
         typer.echo(f"wrote {path}")
     for each in result.notes:

@@ -16,7 +16,7 @@ from metronome_opt.simulate.controller import INTERVAL_S, Controller
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
 from metronome_opt.simulate.policies import find_policy
-from metronome_opt.simulate.runner import Runner, Slot
+from metronome_opt.simulate.runner import Runner, Slot, alone_ms
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
 
@@ -369,8 +369,7 @@ def play(
         period = float((job.period + stretch.get(job.name, 0)) * slot_ms)
         engine.enter(index, job.links, at=start, slot=Slot(period_ms=period) if enforce else None)
         mine = [scores[link] for link in job.links if link in scores]
-        widest = [Fraction(capacities[link], flows) for link, flows in job.links.items()]
-        alone = float(runners[index].pattern.slowed_to(min(widest, default=None)).duration)
+        alone = float(alone_ms(instance, job))
         facts.append(
             {
                 "job": job.name,

@@ -22,6 +22,8 @@ from metronome_opt.report.page.sources import Point
 from metronome_opt.report.tables import UNITS
 from metronome_opt.scenario import Problem
 from metronome_opt.schedule import Schedule
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.times import iteration_times
 from metronome_opt.verify import Evaluation, evaluate
 
 _EXACT = 2**53
@@ -69,6 +71,7 @@ def page_data(
         "generator": f"metronome-opt {version('metronome-opt')}",
         "units": UNITS,
         "instance": _instance(instance),
+        "unshifted_ms": _times_ms(instance, Plan(instance.unshifted)),
         "points": [
             _point(instance, point, truth, before[point.schedule.cushion_slots])
             for point, truth in zip(points, judged, strict=True)
@@ -141,6 +144,7 @@ def _point(
         "longer": schedule.cushion_slots,
         "stretch_limit": _text(schedule.stretch_limit),
         "gated": [schedule.gated is None or schedule.gated[job.name] for job in instance.jobs],
+        "times_ms": _times_ms(instance, Plan.of(instance, schedule)),
         "status": str(schedule.status),
         "solver": schedule.solver,
         "seed": None if schedule.seed is None else str(schedule.seed),
@@ -156,6 +160,11 @@ def _point(
         },
         "before": None if before is None else _values(before),
     }
+
+
+def _times_ms(instance: Instance, plan: Plan) -> list[float]:
+    """Return how long an iteration of each job takes, in ms, in the order of the instance."""
+    return [round(float(time), 1) for time in iteration_times(instance, plan).values()]
 
 
 def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:

@@ -40,6 +40,11 @@ export function milliseconds(slots, slotMs) {
   return `${shown(time.times(new Rational(BigInt(slotMs))))} ms`;
 }
 
+export function tenths(ms) {
+  const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
+  return `${ms.toLocaleString("en", digits)} ms`;
+}
+
 export function gigabits(megabits) {
   return `${(megabits / 1000).toLocaleString("en", { maximumFractionDigits: 6 })} Gbit/s`;
 }
