@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.classes import priority_classes
 from metronome_opt.result import Result
+from metronome_opt.scenario import Deployment
 from metronome_opt.slowdown.plan import mean_slowdown
 from metronome_opt.verify import Evaluation
 
@@ -27,6 +29,7 @@ SLOWDOWN_LEGEND = (
 CLASSES_LEGEND = (
     "iteration: predicted length, mean share of the period; unserved: Mbit/s, all links"
 )
+NODES_SHOWN = 3
 _WIDE = 200
 
 UNITS = {
@@ -95,6 +98,30 @@ def plain_table(
     return table
 
 
+def on_nodes(nodes: Sequence[str], most: int | None = None) -> str:
+    """Return where the tasks of a job run, each node once, and of many the first ones only.
+
+    Parameters
+    ----------
+    nodes
+        The node of each task.
+    most
+        How many nodes are named; None for all.
+    """
+    tasks = Counter(nodes)
+    named = [f"{node} x {count}" if count > 1 else node for node, count in tasks.items()]
+    more = len(named[most:]) if most is not None else 0
+    return ", ".join(named[:most]) + (f" and {more} more" if more else "")
+
+
+def where_jobs_run(placed: Deployment | None) -> dict[str, str]:
+    """Return the first nodes of each job that has tasks; nothing where places are unknown."""
+    nodes: dict[str, list[str]] = {}
+    for task in placed.tasks if placed else ():
+        nodes.setdefault(task.job, []).append(task.node)
+    return {job: on_nodes(its, NODES_SHOWN) for job, its in nodes.items()}
+
+
 def comparison_table(
     results: Mapping[str, Result],
     played: Mapping[str, Mapping[str, float]],
@@ -161,7 +188,9 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
     return plain_table(("", "unshifted", "scheduled", "unit"), rows, left=("unit",))
 
 
-def jobs_table(result: Result, before: Evaluation | None) -> Table:
+def jobs_table(
+    result: Result, before: Evaluation | None, placed: Deployment | None = None
+) -> Table:
     """Return one row per job: weight, period, offset, predicted growth of an iteration.
 
     Idle time has a column where some job is stretched.
@@ -171,7 +200,10 @@ def jobs_table(result: Result, before: Evaluation | None) -> Table:
     before
         What the judge says of the jobs if nobody shifts them; None, shown as dashes, where that is
         not known.
+    placed
+        Where tasks run; None, and no column, where that is not known.
     """
+    where = where_jobs_run(placed)
     is_stretched = any(result.stretch.values())
     slot_ms = result.instance.slot_ms
 
@@ -187,6 +219,7 @@ def jobs_table(result: Result, before: Evaluation | None) -> Table:
             milliseconds(result.offsets[job.name]),
             "-" if before is None else milliseconds(before.elongation[job.name]),
             milliseconds(result.evaluation.elongation[job.name]),
+            *([where.get(job.name, "-")] if where else []),
         )
         for job in result.instance.jobs
     ]
@@ -194,13 +227,18 @@ def jobs_table(result: Result, before: Evaluation | None) -> Table:
         *("job", "weight", "period\n(ms)"),
         *(["stretch\n(ms)"] if is_stretched else []),
         *("offset\n(ms)", "unshifted\n+ ms", "scheduled\n+ ms"),
+        *(["where"] if where else []),
     )
-    return plain_table(headings, rows)
+    return plain_table(headings, rows, left=("where",))
 
 
-def slowdown_table(result: Result) -> Table:
-    """Return one row per job of a kept schedule: its slots, and the iteration time to expect."""
+def slowdown_table(result: Result, placed: Deployment | None = None) -> Table:
+    """Return one row per job of a kept schedule: its slots, and the iteration time to expect.
+
+    `placed` is as in `jobs_table`.
+    """
     schedule, slot_ms = result.schedule, result.instance.slot_ms
+    where = where_jobs_run(placed)
     rows = []
     for job in result.instance.jobs:
         gated = (schedule.gated or {}).get(job.name)
@@ -219,13 +257,15 @@ def slowdown_table(result: Result) -> Table:
                 "-" if after is None else f"{float(after):,.1f}",
                 f"{float(after) / before - 1:+.1%}" if before and after else "-",
                 ", ".join(f"{name} {share:.0%}" for name, share in waits[:2]) or "nobody",
+                *([where.get(job.name, "-")] if where else []),
             )
         )
     headings = (
         *("job", "weight", "period\n(ms)", "slots\n(ms)", "first\n(ms)"),
         *("unshifted\n(ms)", "expected\n(ms)", "change", "held up by"),
+        *(["where"] if where else []),
     )
-    return plain_table(headings, rows)
+    return plain_table(headings, rows, left=("where",))
 
 
 def gated_text(result: Result) -> str:

@@ -25,7 +25,7 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario.cluster import ONE_GPU, ClusterSpec, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.model import Work, in_folder
+from metronome_opt.scenario.model import GPU_HINT, Work, in_folder
 from metronome_opt.scenario.traffic import Iteration, Setting, iteration
 from metronome_opt.scenario.workload import find_workloads, workload_named
 
@@ -201,9 +201,9 @@ class _DescribedJob(Work):
 
     Parameters
     ----------
-    rate_mbps
-        The fastest that a worker sends; None for what its traffic says, or for its share of an
-        interface if there is one worker for each GPU of a node.
+    rate_gbps, rate_mbps
+        Left out of a job by model, its share of an interface if there is one worker for each GPU of
+        a node.
     most_racks
         As in `Gang`.
     workloads
@@ -211,7 +211,6 @@ class _DescribedJob(Work):
     """
 
     format: Literal["metronome-job/1"] = "metronome-job/1"
-    rate_mbps: Positive | None = None
     most_racks: Positive | None = None
     workloads: Annotated[str, Field(min_length=1)] | None = None
 
@@ -236,7 +235,7 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
         return gang
     job = build(_DescribedJob, in_folder(document, folder), JOB_FORMAT)
     gang = _rounded(job, cluster)
-    stated = job.rate_mbps if job.traffic is None else job.traffic.fastest
+    stated = job.rate if job.traffic is None else job.traffic.fastest
     if stated is not None:
         _check_rate("rate_mbps" if job.traffic is None else "traffic", stated, gang, cluster)
     return gang
@@ -258,7 +257,7 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
 def _rounded(job: _DescribedJob, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, its period a divisor of the hyperperiod."""
     if job.traffic is not None:
-        exact = job.traffic.iteration(job.rate_mbps or job.traffic.fastest)
+        exact = job.iteration(job.traffic.fastest, None, None)
         place, remedy = "traffic.period_ms", "choose a longer hyperperiod"
     else:
         exact = _iteration(job, cluster)
@@ -282,9 +281,9 @@ def _iteration(job: _DescribedJob, cluster: ClusterSpec) -> Iteration:
     if cluster.gpu is None:
         raise InputError(
             f"model: {show(job.model)}: the cluster does not say how fast its GPUs are; "
-            "state its traffic"
+            f"{GPU_HINT}, or state the job's traffic"
         )
-    rate = job.rate_mbps
+    rate = job.rate
     if rate is None:
         nodes = cluster.nodes
         rate = min(cluster.capacities[node.interface] // max(1, node.has.gpus) for node in nodes)

@@ -84,7 +84,6 @@ def valid_claims(folder: Path) -> set[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"hyperperiod_ms": None}, "pair.yaml: hyperperiod_ms: missing"),
         ({"slot_ms": 7}, "pair.yaml: hyperperiod_ms"),
         (
             {"jobs": [{**SCENARIO["jobs"][0], "name": name} for name in "abc"]},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +23,7 @@ from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
 from metronome_opt.kubernetes.reading.workloads import LeftOut, Pods, has_of
 from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.build import Problem, build_scenario
-from metronome_opt.scenario.cluster import Resources, most_free
+from metronome_opt.scenario.cluster import Resources, find_room
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
@@ -392,18 +392,16 @@ def _has(
 def _fitting(
     has: Mapping[str, Resources], held: _Amounts, jobs: Sequence[Job], left_out: LeftOut
 ) -> list[Job]:
-    """Place jobs that wait as a scenario will, and leave out those without room."""
-    free = Counter({name: has[name].gpus - int(held[name][0]) for name in has})
+    """Leave out jobs that wait and find no room, as a scenario will look for it."""
+    free = {name: has[name].gpus - int(held[name][0]) for name in has}
+    waiting = [job for job in jobs if "nodes" not in job.entry]
+    places = iter(find_room(free, [(job.entry["workers"], job.each.gpus) for job in waiting]))
     fitting = []
     for job in jobs:
-        each, workers = job.each.gpus, job.entry["workers"]
-        if "nodes" not in job.entry:
-            if sum(count // each for count in free.values()) < workers:
-                left_out["waiting without room"].append(job.found.title)
-                continue
-            for node in most_free(free, workers, each):
-                free[node] -= each
-        fitting.append(job)
+        if "nodes" in job.entry or next(places) is not None:
+            fitting.append(job)
+        else:
+            left_out["waiting without room"].append(job.found.title)
     return fitting
 
 

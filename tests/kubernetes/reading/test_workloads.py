@@ -200,3 +200,10 @@ def test_what_is_written_reads_back_as_the_same_scenario() -> None:
     made = imported(*machines(), job(), claim("train-0", "train", 0, "n0", 40_000))
     document = parse_yaml(made.text())
     assert build_scenario(Scenario.from_dict(document)).instance == made.problem.instance
+
+
+def test_jobs_that_wait_are_packed_before_one_is_left_out() -> None:
+    # Spread, the pods of "a" would leave 7 GPUs on each of two nodes, too few for those of "b".
+    made = imported(*machines(3), job("a", gpus=1), job("b", gpus=8))
+    assert set(jobs_of(made)) == {"a", "b"}
+    assert not any("without room" in note for note in made.notes)
