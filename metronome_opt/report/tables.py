@@ -16,7 +16,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.classes import priority_classes
 from metronome_opt.result import Result
-from metronome_opt.scenario import Deployment
+from metronome_opt.scenario import Deployment, Problem
 from metronome_opt.slowdown.plan import mean_slowdown
 from metronome_opt.verify import Evaluation
 
@@ -186,6 +186,33 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
         )
         rows.append((f"score {name}", old, new, ""))
     return plain_table(("", "unshifted", "scheduled", "unit"), rows, left=("unit",))
+
+
+def traffic_table(problem: Problem) -> Table:
+    """Return one row per job of a scenario: what it is, what it sends, and where it runs.
+
+    Iterations are as they would be alone, exactly; periods as they are in slots.
+    """
+    where, slot_ms = where_jobs_run(problem.placed), problem.instance.slot_ms
+    rows = [
+        (
+            job.name,
+            str(job.weight),
+            str(entry.workers),
+            entry.model,
+            f"{float(entry.exact.duration):,.1f}",
+            f"{job.period * slot_ms:,}",
+            str(len(job.phases)),
+            f"{job.peak:,}",
+            where.get(job.name, "-"),
+        )
+        for job, entry in zip(problem.instance.jobs, problem.traffic, strict=True)
+    ]
+    headings = (
+        *("job", "weight", "workers", "traffic", "iteration\n(ms)", "period\n(ms)", "bursts"),
+        *("fastest\n(Mbit/s)", "where"),
+    )
+    return plain_table(headings, rows, left=("traffic", "where"))
 
 
 def jobs_table(

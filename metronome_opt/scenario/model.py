@@ -207,7 +207,7 @@ class Scenario(Record):
     hyperperiod_ms: Positive | None = None
     workloads: Annotated[str, Field(min_length=1)] | None = None
     cluster: AnyCluster
-    patterns: FrozenMap[Name, Traffic] = immutabledict()
+    patterns: FrozenMap[Name, Traffic] = Field(default_factory=immutabledict)
     jobs: Annotated[tuple[Work, ...], Field(strict=False)]
 
     @model_validator(mode="before")

@@ -196,7 +196,7 @@ Event = Annotated[
 # ------------------------------------------------------------------ files that ask for a place
 
 
-class _DescribedJob(Work):
+class DescribedJob(Work):
     """A job as a scenario describes it, by its traffic in ms or by its model.
 
     Parameters
@@ -226,14 +226,27 @@ def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
     return read_as(path, lambda document: request(document, cluster, folder=Path(path).parent))
 
 
+def read_job(path: str | Path) -> Gang | DescribedJob:
+    """Read the same without a cluster to put it in: what a cluster would make of it is left open.
+
+    Errors are as of `read_request`.
+    """
+    return read_as(path, lambda document: _described(document, Path(path).parent))
+
+
+def _described(document: Mapping[str, Any], folder: Path) -> Gang | DescribedJob:
+    if {"model", "traffic", "workers"} & set(document):
+        return build(DescribedJob, in_folder(document, folder), JOB_FORMAT)
+    return build(Gang, document, JOB_FORMAT)
+
+
 def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) -> Gang:
     """Return the gang that a document describes; `folder` is what its workloads are relative to."""
-    if not {"model", "traffic"} & set(document):
-        gang = build(Gang, document, JOB_FORMAT)
-        fastest = max(range(len(gang.phases)), key=lambda index: gang.phases[index].rate)
-        _check_rate(f"phases[{fastest}].rate", gang.phases[fastest].rate, gang, cluster)
-        return gang
-    job = build(_DescribedJob, in_folder(document, folder), JOB_FORMAT)
+    job = _described(document, folder)
+    if isinstance(job, Gang):
+        fastest = max(range(len(job.phases)), key=lambda index: job.phases[index].rate)
+        _check_rate(f"phases[{fastest}].rate", job.phases[fastest].rate, job, cluster)
+        return job
     gang = _rounded(job, cluster)
     stated = job.rate if job.traffic is None else job.traffic.fastest
     if stated is not None:
@@ -254,7 +267,7 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
         )
 
 
-def _rounded(job: _DescribedJob, cluster: ClusterSpec) -> Gang:
+def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, its period a divisor of the hyperperiod."""
     if job.traffic is not None:
         exact = job.iteration(job.traffic.fastest, None, None)
@@ -275,7 +288,7 @@ def _rounded(job: _DescribedJob, cluster: ClusterSpec) -> Gang:
     )
 
 
-def _iteration(job: _DescribedJob, cluster: ClusterSpec) -> Iteration:
+def _iteration(job: DescribedJob, cluster: ClusterSpec) -> Iteration:
     """Return the computed iteration of a job by model."""
     workload = workload_named(job.model or "", find_workloads(job.workloads))
     if cluster.gpu is None:

@@ -77,6 +77,7 @@ export class JobTable {
       html("td", {}, before ? grows(before) : "–"),
       html("td", {}, grows(solved)),
       now,
+      html("td", { class: "where" }, data.instance.jobs[job.index].where),
     );
     const update = () => {
       offset.value = job.offset;

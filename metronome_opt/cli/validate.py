@@ -1,0 +1,101 @@
+"""``metronome validate``: whether a file can be used, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.documents import read_document
+from metronome_opt.errors import InputError, counted, show
+from metronome_opt.instance import INSTANCE_FORMAT
+from metronome_opt.scenario import SCENARIO_FORMAT, WORKLOAD_FORMAT, Problem, locate, read_workload
+from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
+from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
+from metronome_opt.scheduling.gang import JOB_FORMAT, read_job
+
+
+def validate(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A scenario, cluster, job, instance, schedule or workload, JSON or YAML.",
+        ),
+    ],
+    hyperperiod_limit: options.Limit = options.LIMIT,
+    as_json: options.Json = False,
+) -> int:
+    """Say whether FILE can be used, and what it comes to.
+
+    Its first fault is one line that names the place, and the exit status is 2.
+    """
+    path = locate(file)
+    kind = read_document(path).get("format")
+    if kind in (SCENARIO_FORMAT, INSTANCE_FORMAT):
+        problem = options.read_problem(file, hyperperiod_limit)
+        said = _of_problem(problem)
+    elif isinstance(kind, str) and kind in _READERS:
+        problem, said = None, _READERS[kind](path)
+    else:
+        known = ", ".join(map(show, (SCENARIO_FORMAT, INSTANCE_FORMAT, *_READERS)))
+        told = "missing" if kind is None else f"got {show(kind)}"
+        raise InputError(f"{path}: format: must be one of {known}, {told}")
+    if as_json:
+        notes = problem.notes if problem else []
+        options.print_json({"file": str(file), "format": kind, "says": said, "notes": notes})
+        return 0
+    typer.echo(f"{file}: {said}")
+    if problem and problem.traffic:
+        from metronome_opt.report.tables import terminal, traffic_table
+
+        terminal().print(traffic_table(problem))
+    return 0
+
+
+def _of_problem(problem: Problem) -> str:
+    instance = problem.instance
+    each = f"{counted(len(instance.jobs), 'job')} on {counted(len(instance.links), 'link')}"
+    longest = max(instance.hyperperiods.values(), default=0) * instance.slot_ms
+    time = f"slots of {instance.slot_ms} ms, all repeats after {longest:,} ms at most"
+    if problem.placed is None:
+        return f"an instance: {each}; {time}"
+    return f"a scenario: {counted(len(problem.placed.nodes), 'node')}, {each}; {time}"
+
+
+def _of_cluster(path: Path) -> str:
+    cluster: ClusterSpec = read_cluster(path)
+    gpus = sum(node.has.gpus for node in cluster.nodes)
+    return (
+        f"a cluster: {counted(len(cluster.nodes), 'node')}, {counted(gpus, 'GPU')}; metronome "
+        f"place STATE --cluster {path} makes a state of it"
+    )
+
+
+def _of_job(path: Path) -> str:
+    job = read_job(path)
+    return f"a job, {job.name}; metronome place STATE {path} --dry-run says where it fits"
+
+
+def _of_schedule(path: Path) -> str:
+    schedule: Schedule = read_schedule(path)
+    return (
+        f"a schedule of {counted(len(schedule.offsets), 'job')} of {schedule.instance}; metronome "
+        f"verify INSTANCE {path} says whether it is true"
+    )
+
+
+def _of_workload(path: Path) -> str:
+    workload = read_workload(path)
+    return f"a {workload.kind} workload, {workload.name}"
+
+
+_READERS: Mapping[str, Callable[[Path], str]] = {
+    CLUSTER_FORMAT: _of_cluster,
+    JOB_FORMAT: _of_job,
+    SCHEDULE_FORMAT: _of_schedule,
+    WORKLOAD_FORMAT: _of_workload,
+}
