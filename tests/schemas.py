@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from numpydoc.docscrape import NumpyDocString
+from numpydoc.docscrape import NumpyDocString  # type: ignore[import-untyped]
 from pydantic import TypeAdapter
 
 from metronome_opt.scenario import Scenario, Workload, data_folder

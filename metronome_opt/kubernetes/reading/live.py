@@ -21,6 +21,10 @@ from metronome_opt.kubernetes.cluster.objects import (
 )
 from metronome_opt.kubernetes.reading.objects import WORKLOADS, Objects
 
+_RUNTIMES = [
+    Kind("trainer.kubeflow.org/v1alpha1", name, f"{name.lower()}s", namespaced=namespaced)
+    for name, namespaced in (("ClusterTrainingRuntime", False), ("TrainingRuntime", True))
+]
 _CLASSES = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 
 
@@ -80,4 +84,6 @@ def read_live(
                 break
         else:
             notes += failures[:1]
+    for kind in _RUNTIMES if objects.of("TrainJob") else ():
+        notes += read(kind, asked, {})
     return notes
