@@ -70,8 +70,6 @@ def read_live(
         notes += read(kind, everywhere, {})
     # Nobody keeps a cluster's one topology in the namespace of their jobs.
     notes += read(TOPOLOGIES, everywhere, {})
-    for kind in (claims_of(objects.group), APP_GROUPS):
-        notes += read(kind, asked, {})
     notes += read(PODS, everywhere, {}) and read(PODS, asked, {})
     for (name, group), versions in WORKLOADS.items():
         failures = []
@@ -84,6 +82,7 @@ def read_live(
                 break
         else:
             notes += failures[:1]
-    for kind in _RUNTIMES if objects.of("TrainJob") else ():
+    runtimes = _RUNTIMES if objects.of("TrainJob") else ()
+    for kind in (claims_of(objects.group), APP_GROUPS, *runtimes):
         notes += read(kind, asked, {})
     return notes
