@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
 from metronome_opt.records import read_as
-from metronome_opt.scenario.cluster import ListedCluster, find_room
+from metronome_opt.scenario.cluster import ROOM, ListedCluster, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work
 from metronome_opt.scenario.traffic import (
@@ -21,6 +21,7 @@ from metronome_opt.scenario.traffic import (
     Setting,
     common_hyperperiod,
     iteration,
+    most_divisors,
 )
 from metronome_opt.scenario.workload import Workload, data_folder
 
@@ -192,24 +193,28 @@ def _problem_of(document: Mapping[str, Any], folder: Path, hyperperiod_limit: in
 
 
 def with_hyperperiod(scenario: Scenario) -> Scenario:
-    """Return a scenario whose jobs all repeat together; its own hyperperiod, if it has one, stays.
+    """Return a scenario whose jobs all repeat together, and with others that come later.
 
-    An `InputError` if the periods are too long for that.
+    Its own hyperperiod, if it has one, stays. An `InputError` if the periods are too long for one.
     """
     if scenario.hyperperiod_ms is not None:
         return scenario
-    return _computed(scenario, build_scenario(scenario).traffic, HYPERPERIOD_LIMIT)
+    slots = _computed(build_scenario(scenario).traffic, HYPERPERIOD_LIMIT)
+    return _with_slots(scenario, most_divisors(slots, max(slots, ROOM)))
 
 
-def _computed(scenario: Scenario, traffic: Iterable[JobTraffic], longest: int) -> Scenario:
-    periods = {entry.rounded.busy for entry in traffic}
-    slots = common_hyperperiod(periods, longest)
+def _with_slots(scenario: Scenario, slots: int) -> Scenario:
+    return scenario.model_copy(update={"hyperperiod_ms": slots * scenario.slot_ms})
+
+
+def _computed(traffic: Iterable[JobTraffic], longest: int) -> int:
+    slots = common_hyperperiod({entry.rounded.busy for entry in traffic}, longest)
     if slots is None:
         raise InputError(
             f"hyperperiod_ms: missing, and none of up to {longest} slots suits the periods; "
             "coarsen the slots or raise the limit"
         )
-    return scenario.model_copy(update={"hyperperiod_ms": slots * scenario.slot_ms})
+    return slots
 
 
 def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
@@ -261,7 +266,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     except InputError:  # some link repeats too late
         if slots is not None:
             raise
-        computed = _computed(scenario, traffic, hyperperiod_limit)
+        computed = _with_slots(scenario, _computed(traffic, hyperperiod_limit))
         problem = build_scenario(computed, hyperperiod_limit=hyperperiod_limit)
         return replace(problem, computed_ms=computed.hyperperiod_ms)
     placed = Deployment(network.deployment_nodes(), tuple(tasks), network.rack_cost)

@@ -36,6 +36,8 @@ CLUSTER_FORMAT = "metronome-cluster/1"
 _MAX_NODES = 100_000
 _MAX_RACKS = 512  # the costs between racks grow with their square
 _RACK_COST = 2  # network cost between racks: their two uplinks are crossed
+ROOM = 25_200
+"""Slots of a hyperperiod for jobs that come later: no shorter number has as many divisors, 90."""
 _CPU_PER_GPU = 16_000  # millicores
 _MEMORY_PER_GPU = 128 * 1024  # MiB
 
@@ -532,7 +534,7 @@ class _Grid(Record):
     format: Literal["metronome-cluster/1"] = "metronome-cluster/1"
     name: Name
     slot_ms: Positive
-    hyperperiod: Annotated[int, Field(ge=1, le=HYPERPERIOD_LIMIT)]
+    hyperperiod: Annotated[int, Field(ge=1, le=HYPERPERIOD_LIMIT)] = ROOM
 
 
 class ClusterSpec(_Fabric, _Grid):  # the fields of the last base come first
@@ -546,7 +548,7 @@ class ClusterSpec(_Fabric, _Grid):  # the fields of the last base come first
     name
         Of the cluster.
     slot_ms, hyperperiod
-        Length of a slot, and the hyperperiod in slots.
+        Length of a slot, and the hyperperiod in slots; left out, one with many divisors.
     nodes, racks, links, zone_costs, region_costs, gpu
         As in `_Fabric`.
     """

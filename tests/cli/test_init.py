@@ -82,7 +82,6 @@ def test_validate_tells_what_kind_of_file_it_is(tmp_path: Path, capsys: Captured
                 "format": "metronome-cluster/1",
                 "name": "one",
                 "slot_ms": 5,
-                "hyperperiod": 300,
                 "nodes": [node],
                 "links": [{"name": "nic", "capacity": 50_000}],
             }

@@ -26,7 +26,7 @@ from metronome_opt.scenario import (
     read_scenario,
     with_hyperperiod,
 )
-from metronome_opt.scenario.traffic import common_hyperperiod
+from metronome_opt.scenario.traffic import common_hyperperiod, most_divisors
 from tests.scenario.examples import number, scenario
 
 
@@ -201,7 +201,8 @@ def test_a_hyperperiod_is_computed_where_periods_repeat_too_late() -> None:
     assert " 4.4%" in told
     with pytest.raises(InputError, match="none of up to 45 slots suits the periods"):
         build_scenario(small, hyperperiod_limit=45)
-    assert with_hyperperiod(small).hyperperiod_ms == 2760
+    # 70 x 276 is 2^3 3 5 7 23, with 64 divisors.
+    assert with_hyperperiod(small).hyperperiod_ms == 193_200
 
 
 @pytest.mark.parametrize(
@@ -235,6 +236,20 @@ def test_a_common_hyperperiod_at_most_doubles_a_period(periods: set[int], longes
 
 
 BURST = {"start_ms": 100, "length_ms": 50, "rate_gbps": 12.5}
+
+
+@given(slots=st.integers(1, 300), more=st.integers(0, 900))
+def test_most_divisors_of_a_multiple(slots: int, more: int) -> None:
+    found = most_divisors(slots, slots + more)
+    assert found % slots == 0
+
+    def divisors(number: int) -> int:
+        return sum(number % each == 0 for each in range(1, number + 1))
+
+    others = range(slots, slots + more + 1, slots)
+    assert (divisors(found), -found) == max((divisors(each), -each) for each in others)
+
+
 PATTERNS = {"burst": {"period_ms": 200, "phases": [BURST]}}
 
 
