@@ -56,7 +56,7 @@ def test_the_example_has_one_job_of_each_kind() -> None:
         "gpt": ([f"worker-{i}" for i in range(3)], 4, 4, 32_000, 262_144),
         "resnet50": ([f"workers-0-{i}" for i in range(2)], 1, 2, 16_000, 65_536),
         "ablation": (["0", "1", "2"], 1, 2, 8_000, 65_536),
-        "llama": (["node-0-0", "node-0-1"], 1, 2, 16_000, 131_072),
+        "llama": (["node-0-0", "node-0-1"], 1, 1, 16_000, 131_072),
         "ranking": (["gpu-worker-0", "gpu-worker-1"], 1, 1, 8_000, 65_536),
         "tuning": (["0", "0-1"], 1, 1, 8_000, 65_536),
     }
