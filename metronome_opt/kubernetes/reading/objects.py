@@ -228,8 +228,9 @@ class Objects:
         group, slash, version = (root / "apiVersion").text().rpartition("/")
         known = self._known.get((kind, group))
         if known is None:
-            anywhere = Found(document, where, kind=kind, group=group, namespace="", name="")
-            self._refuse_annotated(anywhere)
+            self._refuse_annotated(
+                Found(document, where, kind=kind, group="", namespace="", name="")
+            )
             self.passed[f"{kind} ({group})" if slash else kind] += 1
             return
         metadata = root / "metadata"
@@ -252,9 +253,10 @@ class Objects:
         stated = self.sources(annotations)
         if stated and not ignored and found.owner is None:
             kinds = ", ".join(f"{kind} ({group})" for kind, group in WORKLOADS)
+            name = (found / "metadata" / "name").text("without a name")
             raise InputError(
-                f"{found.where}: {found.kind}: has the annotation {self.group}/{stated[0]}, and is "
-                f"of a kind whose pods are not known; these are: {kinds}"
+                f"{found.where}: {found.kind} {name}: has the annotation {self.group}/{stated[0]}, "
+                f"and is of a kind whose pods are not known; these are: {kinds}"
             )
 
 

@@ -183,7 +183,7 @@ def test_an_annotated_workload_of_another_kind_is_an_error(inside: bool) -> None
         imported(*machines(), job(), other)
     told = str(caught.value)
     assert told.startswith(
-        f"file: document 5: PaddleJob: has the annotation {GROUP}/traffic, and is"
+        f"file: document 5: PaddleJob web: has the annotation {GROUP}/traffic, and is"
     )
     assert "LeaderWorkerSet (leaderworkerset.x-k8s.io)" in told
     assert "\n" not in told
