@@ -13,8 +13,8 @@ from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, counted, show
 from metronome_opt.instance import INSTANCE_FORMAT
 from metronome_opt.scenario import SCENARIO_FORMAT, WORKLOAD_FORMAT, Problem, locate, read_workload
-from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
-from metronome_opt.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
+from metronome_opt.scenario.cluster import CLUSTER_FORMAT, read_cluster
+from metronome_opt.schedule import SCHEDULE_FORMAT, read_schedule
 from metronome_opt.scheduling.gang import JOB_FORMAT, read_job
 
 
@@ -66,36 +66,9 @@ def _of_problem(problem: Problem) -> str:
     return f"a scenario: {counted(len(problem.placed.nodes), 'node')}, {each}; {time}"
 
 
-def _of_cluster(path: Path) -> str:
-    cluster: ClusterSpec = read_cluster(path)
-    gpus = sum(node.has.gpus for node in cluster.nodes)
-    return (
-        f"a cluster: {counted(len(cluster.nodes), 'node')}, {counted(gpus, 'GPU')}; metronome "
-        f"place STATE --cluster {path} makes a state of it"
-    )
-
-
-def _of_job(path: Path) -> str:
-    job = read_job(path)
-    return f"a job, {job.name}; metronome place STATE {path} --dry-run says where it fits"
-
-
-def _of_schedule(path: Path) -> str:
-    schedule: Schedule = read_schedule(path)
-    return (
-        f"a schedule of {counted(len(schedule.offsets), 'job')} of {schedule.instance}; metronome "
-        f"verify INSTANCE {path} says whether it is true"
-    )
-
-
-def _of_workload(path: Path) -> str:
-    workload = read_workload(path)
-    return f"a {workload.kind} workload, {workload.name}"
-
-
 _READERS: Mapping[str, Callable[[Path], str]] = {
-    CLUSTER_FORMAT: _of_cluster,
-    JOB_FORMAT: _of_job,
-    SCHEDULE_FORMAT: _of_schedule,
-    WORKLOAD_FORMAT: _of_workload,
+    CLUSTER_FORMAT: lambda path: f"a cluster: {counted(len(read_cluster(path).nodes), 'node')}",
+    JOB_FORMAT: lambda path: f"a job: {read_job(path).name}",
+    SCHEDULE_FORMAT: lambda path: f"a schedule of {read_schedule(path).instance}",
+    WORKLOAD_FORMAT: lambda path: f"a workload: {read_workload(path).name}",
 }

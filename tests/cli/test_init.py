@@ -90,9 +90,9 @@ def test_validate_tells_what_kind_of_file_it_is(tmp_path: Path, capsys: Captured
     assert main(["validate", str(job)]) == 0
     expected = {
         instance: "an instance: 2 jobs on 1 link; slots of 5 ms, all repeats after",
-        schedule: "a schedule of 2 jobs of two-jobs; metronome verify INSTANCE",
-        job: "a job, new; metronome place STATE",
-        cluster: "a cluster: 1 node, 4 GPUs; metronome place STATE --cluster",
+        schedule: "a schedule of two-jobs",
+        job: "a job: new",
+        cluster: "a cluster: 1 node",
     }
     for path, said in expected.items():
         capsys.readouterr()
