@@ -10,6 +10,8 @@ import typer
 
 # A command is the function of its name in the module of its name, a group is the `app` there.
 COMMANDS = {
+    "init": "Write a small, complete scenario to FILE, to change into one's own.",
+    "validate": "Say whether FILE can be used, and what it comes to.",
     "solve": "Say when each job of FILE is to burst, and who had better not wait; print what it "
     "brings.",
     "import": "Read nodes, links, workloads and claims of a cluster into one scenario.",

@@ -27,7 +27,6 @@ from metronome_opt.multiobjective.objectives import BY_NAME, check_names
 from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
 from metronome_opt.report.tables import front_table, stated, terminal
 from metronome_opt.result import Stop
-from metronome_opt.scenario import load
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
 
 Values = Mapping[str, Fraction | None]
@@ -87,7 +86,7 @@ def pareto(
         from metronome_opt.plot import check_suffix
 
         check_suffix(plot)
-    instance = load(file, hyperperiod_limit=hyperperiod_limit).instance
+    instance = options.read_problem(file, hyperperiod_limit).instance
     with _results_folder(output):
         written = [output / name for name in (_TABLE, _PICTURE, _MEMORY)]
         points = [output / file.name] if _POINT.fullmatch(file.name) else []

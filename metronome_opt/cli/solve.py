@@ -13,7 +13,7 @@ from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 from metronome_opt.result import Result, Stop
-from metronome_opt.scenario import load
+from metronome_opt.scenario import Deployment
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
 from metronome_opt.slowdown import solve as run_solver
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT, SOLVERS
@@ -96,7 +96,7 @@ def solve(
     asked = None if objectives is None else read_names(objectives)
     loose, prices = read_pairs("--tolerance", tolerance), read_pairs("--weights", weights)
     limits = read_pairs("--epsilon", epsilon)
-    problem = load(file, hyperperiod_limit=hyperperiod_limit)
+    problem = options.read_problem(file, hyperperiod_limit)
     check_targets([file], [output, plot])
     if plot is not None:
         from metronome_opt.plot import check_suffix
@@ -139,7 +139,7 @@ def solve(
     if as_json:
         print_json(result.schedule.to_dict())
     else:
-        _print_result(result, [path for path in (output, plot) if path is not None])
+        _print_result(result, problem.placed, [path for path in (output, plot) if path is not None])
     if claims is not None:
         from metronome_opt.cli.claims import note_missing_nodes
         from metronome_opt.kubernetes import export_claims
@@ -151,7 +151,7 @@ def solve(
     return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 
 
-def _print_result(result: Result, written: list[Path]) -> None:
+def _print_result(result: Result, placed: Deployment | None, written: list[Path]) -> None:
     from metronome_opt.errors import counted
     from metronome_opt.report.tables import (
         CLASSES_LEGEND,
@@ -181,7 +181,7 @@ def _print_result(result: Result, written: list[Path]) -> None:
     with live_line("letting the jobs run", str):
         times = Times.of(result)
     typer.echo(gated_text(instance, result.schedule, times))
-    console.print(jobs_table(instance, result.schedule, times, result.waits))
+    console.print(jobs_table(instance, result.schedule, times, result.waits, placed))
     typer.echo(JOBS_LEGEND)
     if result.unshifted_ms is None and len({job.weight for job in instance.jobs}) > 1:
         console.print(classes_table(instance, before, result.evaluation, times))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.classes import priority_classes
 from metronome_opt.result import Result
+from metronome_opt.scenario import Deployment, Problem
 from metronome_opt.schedule import Schedule
 from metronome_opt.simulate.runner import alone_ms
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
@@ -27,6 +29,7 @@ slots: from one to the next, of jobs that are gated; the others begin at first a
 CLASSES_LEGEND = """\
 iteration: as simulated, mean share of the period; faster, slower: by more than 1 %
 unserved: what links lack when they are asked, Mbit/s, all links"""
+NODES_SHOWN = 3
 _WIDE = 200
 
 UNITS = {
@@ -95,6 +98,30 @@ def plain_table(
     return table
 
 
+def on_nodes(nodes: Sequence[str], most: int | None = None) -> str:
+    """Return where the tasks of a job run, each node once, and of many the first ones only.
+
+    Parameters
+    ----------
+    nodes
+        The node of each task.
+    most
+        How many nodes are named; None for all.
+    """
+    tasks = Counter(nodes)
+    named = [f"{node} x {count}" if count > 1 else node for node, count in tasks.items()]
+    more = len(named[most:]) if most is not None else 0
+    return ", ".join(named[:most]) + (f" and {more} more" if more else "")
+
+
+def where_jobs_run(placed: Deployment | None) -> dict[str, str]:
+    """Return the first nodes of each job that has tasks; nothing where places are unknown."""
+    nodes: dict[str, list[str]] = {}
+    for task in placed.tasks if placed else ():
+        nodes.setdefault(task.job, []).append(task.node)
+    return {job: on_nodes(its, NODES_SHOWN) for job, its in nodes.items()}
+
+
 def comparison_table(
     results: Mapping[str, Result],
     played: Mapping[str, Mapping[str, float]],
@@ -161,11 +188,39 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
     return plain_table(("", "unshifted", "scheduled", "unit"), rows, left=("unit",))
 
 
+def traffic_table(problem: Problem) -> Table:
+    """Return one row per job of a scenario: what it is, what it sends, and where it runs.
+
+    Iterations are as they would be alone, exactly; periods as they are in slots.
+    """
+    where, slot_ms = where_jobs_run(problem.placed), problem.instance.slot_ms
+    rows = [
+        (
+            job.name,
+            str(job.weight),
+            str(entry.workers),
+            entry.model,
+            f"{float(entry.exact.duration):,.1f}",
+            f"{job.period * slot_ms:,}",
+            str(len(job.phases)),
+            f"{job.peak:,}",
+            where.get(job.name, "-"),
+        )
+        for job, entry in zip(problem.instance.jobs, problem.traffic, strict=True)
+    ]
+    headings = (
+        *("job", "weight", "workers", "traffic", "iteration\n(ms)", "period\n(ms)", "bursts"),
+        *("fastest\n(Mbit/s)", "where"),
+    )
+    return plain_table(headings, rows, left=("traffic", "where"))
+
+
 def jobs_table(
     instance: Instance,
     schedule: Schedule,
     times: Times,
     waits: Mapping[str, Mapping[str, float]] | None = None,
+    placed: Deployment | None = None,
 ) -> Table:
     """Return one row per job: its slots, and how long an iteration of it takes.
 
@@ -175,7 +230,10 @@ def jobs_table(
         Iteration times if nobody is shifted, and under the schedule.
     waits
         For each job the others that hold it up, as in a `Result`; if None there is no column.
+    placed
+        Where tasks run; None, and no column, where that is not known.
     """
+    where = where_jobs_run(placed)
     gated, slot_ms = Plan.of(instance, schedule).periods, instance.slot_ms
     rows = []
     for job in instance.jobs:
@@ -190,15 +248,22 @@ def jobs_table(
             number(before),
             number(after),
             f"{float(after / before - 1):+.1%}",
-            ", ".join(f"{name} {share:.0%}" for name, share in others[:2]) or "nobody",
         )
-        rows.append(row if waits is not None else row[:-1])
+        held_up = ", ".join(f"{name} {share:.0%}" for name, share in others[:2]) or "nobody"
+        rows.append(
+            (
+                *row,
+                *([held_up] if waits is not None else []),
+                *([where.get(job.name, "-")] if where else []),
+            )
+        )
     headings = (
         *("job", "weight", "alone\n(ms)", "slots\n(ms)", "first\n(ms)"),
         *("unshifted\n(ms)", "expected\n(ms)", "change"),
         *(["held up by"] if waits is not None else []),
+        *(["where"] if where else []),
     )
-    return plain_table(headings, rows)
+    return plain_table(headings, rows, left=("where",))
 
 
 def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:

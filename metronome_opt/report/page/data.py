@@ -19,7 +19,7 @@ from metronome_opt.kubernetes import build_manifests, check_manifests
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.records import dump_document
 from metronome_opt.report.page.sources import Point
-from metronome_opt.report.tables import UNITS
+from metronome_opt.report.tables import UNITS, where_jobs_run
 from metronome_opt.scenario import Problem
 from metronome_opt.schedule import Schedule
 from metronome_opt.slowdown.plan import Plan
@@ -70,7 +70,7 @@ def page_data(
     return {
         "generator": f"metronome-opt {version('metronome-opt')}",
         "units": UNITS,
-        "instance": _instance(instance),
+        "instance": _instance(problem),
         "unshifted_ms": _times_ms(instance, Plan(instance.unshifted)),
         "points": [
             _point(instance, point, truth, before[point.schedule.cushion_slots])
@@ -107,7 +107,8 @@ def _check_countable(instance: Instance, judged: Sequence[Evaluation]) -> None:
         raise InputError(f"slot_ms: {show(instance.slot_ms)}: too long for a page to show")
 
 
-def _instance(instance: Instance) -> dict[str, Any]:
+def _instance(problem: Problem) -> dict[str, Any]:
+    instance, where = problem.instance, where_jobs_run(problem.placed)
     positions = {link.name: index for index, link in enumerate(instance.links)}
     return {
         "name": instance.name,
@@ -124,6 +125,7 @@ def _instance(instance: Instance) -> dict[str, Any]:
                 "unshifted": job.unshifted,
                 "phases": [[phase.start, phase.length, phase.rate] for phase in job.phases],
                 "links": [[positions[name], flows] for name, flows in job.links.items()],
+                "where": where.get(job.name, "–"),
             }
             for job in instance.jobs
         ],

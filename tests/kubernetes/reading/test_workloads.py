@@ -56,6 +56,9 @@ def test_the_example_has_one_job_of_each_kind() -> None:
         "gpt": ([f"worker-{i}" for i in range(3)], 4, 4, 32_000, 262_144),
         "resnet50": ([f"workers-0-{i}" for i in range(2)], 1, 2, 16_000, 65_536),
         "ablation": (["0", "1", "2"], 1, 2, 8_000, 65_536),
+        "llama": (["node-0-0", "node-0-1"], 1, 1, 16_000, 131_072),
+        "ranking": (["gpu-worker-0", "gpu-worker-1"], 1, 1, 8_000, 65_536),
+        "tuning": (["0", "0-1"], 1, 1, 8_000, 65_536),
     }
     assert set(example) == set(expected)
     for name, (pods, weight, *needs) in expected.items():
@@ -200,3 +203,10 @@ def test_what_is_written_reads_back_as_the_same_scenario() -> None:
     made = imported(*machines(), job(), claim("train-0", "train", 0, "n0", 40_000))
     document = parse_yaml(made.text())
     assert build_scenario(Scenario.from_dict(document)).instance == made.problem.instance
+
+
+def test_jobs_that_wait_are_packed_before_one_is_left_out() -> None:
+    # Spread, the pods of "a" would leave 7 GPUs on each of two nodes, too few for those of "b".
+    made = imported(*machines(3), job("a", gpus=1), job("b", gpus=8))
+    assert set(jobs_of(made)) == {"a", "b"}
+    assert not any("without room" in note for note in made.notes)

@@ -72,6 +72,7 @@ export class JobTable {
       wait,
       html("td", {}, tenths(data.unshifted_ms[job.index])),
       html("td", {}, tenths(point.times_ms[job.index])),
+      html("td", { class: "where" }, data.instance.jobs[job.index].where),
     );
     const update = () => {
       offset.value = job.offset;
