@@ -7,10 +7,12 @@ better bound, and how it ended. What was said stays when it is killed. Both end 
 input does, so that they do not outlive whoever started them.
 
 The clock of a case starts when everything that happens once per process is behind it: kernels are
-loaded before the fork, back ends by solving two jobs with the same solver, policies by simulating
-two jobs. What a solver does in every run, starting HiGHS as a program, say, counts. The solver is
-called with a `Search` as `solve` does it, but a schedule is only what the solver itself offered,
-never the unshifted one that `solve` falls back to.
+loaded before the fork, as are our own solvers with their back ends, which have solved two jobs with
+one thread by then. A child solves or simulates two jobs once more, because nobody knows what a
+plug-in may not share with the process that it was forked from. What a solver does in every run,
+starting HiGHS as a program, say, counts. The solver is called with a `Search` as `solve` does it,
+but a schedule is only what the solver itself offered, never the unshifted one that `solve` falls
+back to.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,6 +37,7 @@ from metronome_opt.bench.process import MARK, MESSAGES_FILE, OUTPUT_FILE, TASK_F
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Event
+from metronome_opt.solvers.registry import OWN_SOLVERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +57,9 @@ class Tell(Protocol):
 Run = Callable[[dict[str, Any], Tell], None]
 
 
-def serve(run: Run, load: Callable[[], object]) -> int:
+def serve(
+    run: Run, load: Callable[[], object], warm: Callable[[dict[str, Any]], object] | None = None
+) -> int:
     """Run tasks, each in a child, until standard input ends; return the exit status.
 
     Parameters
@@ -63,16 +69,24 @@ def serve(run: Run, load: Callable[[], object]) -> int:
         when it is done; an exception is told for it.
     load
         Loads what all tasks need.
+    warm
+        Loads what a task like this one needs, before it is forked.
     """
     statuses = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else is to be printed there
     load()
     for line in sys.stdin:
+        folder = Path(json.loads(line))
+        if warm is not None:
+            warm(_read_task(folder))
         child = os.fork()
         if not child:
             os.close(statuses)
             os.setpgid(0, 0)
-            return _run_task(Path(json.loads(line)), run)
+            status = _run_task(folder, run)
+            for printing in (sys.stdout, sys.stderr):
+                printing.flush()
+            os._exit(status)  # to clear away all that was inherited would take 0.3 s
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         with suppress(ProcessLookupError):  # what it has forked
             os.killpg(child, signal.SIGKILL)
@@ -83,7 +97,7 @@ def serve(run: Run, load: Callable[[], object]) -> int:
 def _run_task(folder: Path, run: Run) -> int:
     """Run the task of a folder, in the child; return its exit status."""
     _move_to(folder)
-    document = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
+    document = _read_task(folder)
     _end_with_parent()
     with (folder / MESSAGES_FILE).open("ab", buffering=0) as stream:
 
@@ -101,6 +115,11 @@ def _run_task(folder: Path, run: Run) -> int:
             tell("error", kind="crash", text=text[:_LONGEST])
             return 1
     return 0
+
+
+def _read_task(folder: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
+    return document
 
 
 def _move_to(folder: Path) -> None:
@@ -183,14 +202,22 @@ def _exact(value: Fraction | None) -> str | None:
 
 
 def _warm_up(solver: str, workers: int) -> None:
-    """Solve two jobs that cannot avoid each other with `solver`."""
+    """Solve two jobs that cannot avoid each other with `solver`; what fails fails again later."""
     from metronome_opt.solvers import solve
 
     burst = Phase(start=0, length=3, rate=60)
     jobs = tuple(Job(name=name, period=4, phases=(burst,), links={"l": 1}) for name in "ab")
     links = (Link(name="l", capacity=100),)
     instance = Instance(name="warm", slot_ms=1, links=links, jobs=jobs)
-    solve(instance, solver, time_limit=_WARM_UP_S, workers=workers)
+    with suppress(Exception):
+        solve(instance, solver, time_limit=_WARM_UP_S, workers=workers)
+
+
+@cache
+def _load_solver(name: str) -> None:
+    """Load one of our solvers and its back end; one thread leaves nothing that a fork can tear."""
+    if name in OWN_SOLVERS:
+        _warm_up(name, workers=1)
 
 
 def _load_kernels() -> None:
@@ -251,7 +278,7 @@ def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 if __name__ == "__main__":
     _WORKERS = {
-        "solver": (_run_solver, _load_kernels),
+        "solver": (_run_solver, _load_kernels, lambda task: _load_solver(task["solver"])),
         "simulation": (_run_simulation, _load_policies),
     }
     sys.exit(serve(*_WORKERS[sys.argv[1]]))
