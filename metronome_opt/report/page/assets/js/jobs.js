@@ -48,7 +48,9 @@ export class JobTable {
       const slots = judged.elongation(job.index);
       return exactly(slots, milliseconds(slots, slotMs));
     };
-    const [wait, now] = [html("td"), html("td", { class: "now" })];
+    const cell = (label, ...children) => html("td", { "data-label": label }, ...children);
+    const [wait, now] = [cell("waits"), cell("longer, now")];
+    now.className = "now";
     const offset = html("input", {
       type: "number",
       min: 0,
@@ -69,13 +71,13 @@ export class JobTable {
       "tr",
       { "data-row": job.index },
       html("th", { scope: "row" }, name),
-      html("td", {}, `${job.weight}`),
-      html("td", {}, milliseconds(job.period, slotMs)),
-      html("td", {}, job.stretch ? milliseconds(job.stretch, slotMs) : "–"),
-      html("td", {}, offset),
+      cell("weight", `${job.weight}`),
+      cell("period", milliseconds(job.period, slotMs)),
+      cell("stretch", job.stretch ? milliseconds(job.stretch, slotMs) : "–"),
+      cell("offset, slots", offset),
       wait,
-      html("td", {}, before ? grows(before) : "–"),
-      html("td", {}, grows(solved)),
+      cell("unshifted", before ? grows(before) : "–"),
+      cell("solved", grows(solved)),
       now,
     );
     const update = () => {
