@@ -1,10 +1,11 @@
 """The processes in which cases run: ``python -m metronome_opt.bench.worker solver|simulation``.
 
-Each line of standard input names a folder with a case, as JSON. A child is forked for it; when that
-has ended, its exit status is a line of standard output. The child reads what to do and says what
-happens, a JSON object a line: that it is ready, every new incumbent with its offsets and every
-better bound, and how it ended. What was said stays when it is killed. Both end when their standard
-input does, so that they do not outlive whoever started them.
+When everything is loaded, standard output says so. Each line of standard input names a folder with
+a case, as JSON. A child is forked for it; when that has ended, its exit status is a line of
+standard output. The child reads what to do and says what happens, a JSON object a line: that it is
+ready, every new incumbent with its offsets and every better bound, and how it ended. What was said
+stays when it is killed. Both end when their standard input does, so that they do not outlive
+whoever started them.
 
 The clock of a case starts when everything that happens once per process is behind it: kernels are
 loaded before the fork, as are our own solvers with their back ends, which have solved two jobs with
@@ -33,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
 
-from metronome_opt.bench.process import MARK, MESSAGES_FILE, OUTPUT_FILE, TASK_FILE
+from metronome_opt.bench.process import LOADED, MARK, MESSAGES_FILE, OUTPUT_FILE, TASK_FILE
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Event
@@ -75,6 +76,7 @@ def serve(
     statuses = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else is to be printed there
     load()
+    os.write(statuses, LOADED)
     for line in sys.stdin:
         folder = Path(json.loads(line))
         if warm is not None:

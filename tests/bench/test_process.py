@@ -64,6 +64,12 @@ def test_a_task_that_ends_badly_costs_the_next_one_nothing(name: str, ending: st
     assert where()["parent"] == parent
 
 
+def test_loading_is_not_the_fault_of_the_first_task() -> None:
+    limits = Limits(time_s=60, startup_s=0.9)
+    outcome = run_task(Task(f"{FAKE_WORKER} slow", {"solver": "well"}, limits), threading.Event())
+    assert (outcome.ending, outcome.status) == ("ended", 0)
+
+
 def test_a_process_that_died_while_it_waited_is_replaced() -> None:
     parent = where()["parent"]
     process = psutil.Process(parent)
