@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -22,11 +22,11 @@ from metronome_opt.records import Name, NonNegative, Record, build, dump_documen
 from metronome_opt.scenario import SCENARIO_FORMAT, load
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT
 
-SUITE_FORMAT = "metronome-suite/1"
+SUITE_FORMAT: Final = "metronome-suite/1"
 INDEX = "index.json"
 SUITES = Path("benchmarks") / "suites"
 
-UNSPLIT = "none"
+UNSPLIT: Final = "none"
 Split = Literal["tune", "test", "none"]
 
 _SUFFIXES = (".json", ".yaml", ".yml")

@@ -279,8 +279,6 @@ def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 
 if __name__ == "__main__":
-    _WORKERS = {
-        "solver": (_run_solver, _load_kernels, lambda task: _load_solver(task["solver"])),
-        "simulation": (_run_simulation, _load_policies),
-    }
-    sys.exit(serve(*_WORKERS[sys.argv[1]]))
+    if sys.argv[1] == "solver":
+        sys.exit(serve(_run_solver, _load_kernels, lambda task: _load_solver(task["solver"])))
+    sys.exit(serve(_run_simulation, _load_policies))
