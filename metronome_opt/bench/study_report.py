@@ -80,7 +80,7 @@ _MICROSECOND = 1e-6
 def write_simulation_report(
     records: Sequence[SimulationRecord], folder: str | Path, *, link: LinkPicture | None = None
 ) -> Path:
-    """Write ``report.md``, ``estimates.csv``, ``marks.csv`` and ``figures/*.svg``.
+    """Write ``report.md``, ``report.html``, ``estimates.csv``, ``marks.csv`` and ``figures/*.svg``.
 
     The same records make the same files. Other files of the folder stay as they are.
 

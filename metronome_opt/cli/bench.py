@@ -17,7 +17,7 @@ from metronome_opt.solvers.registry import find_solver
 if TYPE_CHECKING:
     from metronome_opt.bench.suites import Member
 
-app = typer.Typer(cls=Group, help="Compare solvers on stored instances.")
+app = typer.Typer(cls=Group, help="Compare solvers on stored instances, or on those of a folder.")
 
 
 _NAMED = 5  # instances that an error lists
@@ -170,7 +170,7 @@ def report(
         ),
     ] = None,
 ) -> int:
-    """Write tables and figures about campaigns to a folder."""
+    """Write about campaigns to a folder: a page whose tables sort, figures, records as a table."""
     from metronome_opt.bench.report import write_report
     from metronome_opt.bench.trials import read_records
 
