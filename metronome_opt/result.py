@@ -99,6 +99,13 @@ class Block:
     proved_by: str | None
 
 
+def relative_gap(value: Fraction | None, bound: Fraction | None) -> Fraction | None:
+    """Return ``(value - bound) / value``, 0 where the value is 0, None where one is not known."""
+    if value is None or bound is None:
+        return None
+    return (value - bound) / value if value else Fraction(0)
+
+
 @dataclass(frozen=True)
 class Result:
     """The outcome of `solve`.
@@ -172,11 +179,7 @@ class Result:
     @property
     def gap(self) -> Fraction | None:
         """``(objective - lower bound) / objective``, 0 where both are 0, None without a bound."""
-        if self.lower_bound is None or self.objective is None:
-            return None
-        if not self.objective:
-            return Fraction(0)
-        return (self.objective - self.lower_bound) / self.objective
+        return relative_gap(self.objective, self.lower_bound)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per job; period, offset, stretch and wait are in slots.
@@ -223,14 +226,24 @@ class Result:
             columns=["elapsed_s", "incumbent", "bound", "source"],
         )
 
-    def summary(self) -> str:
-        """Return one line: who found what, and what is proved of it."""
-        bound = "none" if self.lower_bound is None else f"{float(self.lower_bound):,.6g}"
-        gap = "" if self.gap is None else f", gap {float(self.gap):.1%}"
+    def summary(self, known: tuple[Fraction, str] | None = None) -> str:
+        """Return one line: who found what, and what is proved of it.
+
+        Parameters
+        ----------
+        known
+            A lower bound to show where the solver has proved none, and what it rests on.
+        """
+        proved = self.lower_bound
+        bound = "none" if proved is None else f"{float(proved):,.6g}"
+        gap = self.gap
+        if proved is None and known is not None:
+            bound = f"{float(known[0]):,.6g} ({known[1]})"
+            gap = relative_gap(self.objective, known[0])
         value = "no limit" if self.objective is None else f"{float(self.objective):,.6g}"
         return (
             f"{self.schedule.solver}: {self.status}, {self.schedule.first} "
-            f"{value}, lower bound {bound}{gap}, "
+            f"{value}, lower bound {bound}{'' if gap is None else f', gap {float(gap):.1%}'}, "
             f"{self.schedule.runtime_s:.2f} s ({self.stop})"
         )
 

@@ -84,7 +84,7 @@ def write_simulation_report(
     link: LinkPicture | None = None,
     one_scenario: bool = False,
 ) -> Path:
-    """Write ``report.md``, ``estimates.csv``, of a study ``marks.csv``, and ``figures/*.svg``.
+    """Write ``report.md`` and ``.html``, ``estimates.csv``, pictures, of a study ``marks.csv``.
 
     The same records make the same files. Other files of the folder stay as they are.
 

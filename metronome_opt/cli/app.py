@@ -30,7 +30,7 @@ COMMANDS = {
     "verify": "Recompute every number that SCHEDULE states; exit 0 only if all are true.",
     "export": "Write the rotation problem of FILE for other solvers.",
     "demo": "Schedule the shipped 24-node scenario: table, pictures, claims.",
-    "bench": "Compare solvers on stored instances.",
+    "bench": "Compare solvers on stored instances, or on those of a folder.",
     "claims": "Write claims as manifests, and apply them to a cluster.",
 }
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import Study
 
-_STARTUP_S = 600.0  # kernels that are compiled for the first time, by several processes at once
 _GRACE_S = 1.0
 
 
@@ -136,7 +135,7 @@ def simulate(
     with _naming("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
     overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
-    limits = Limits(time_limit, memory_limit, startup_s=_STARTUP_S, grace_s=_GRACE_S)
+    limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
     with _naming("--set"):
         cases = plan(
             study,

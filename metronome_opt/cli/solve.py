@@ -153,6 +153,7 @@ def solve(
 
 def _print_result(result: Result, placed: Deployment | None, written: list[Path]) -> None:
     from metronome_opt.errors import counted
+    from metronome_opt.report.bounds import known_bound
     from metronome_opt.report.tables import (
         CLASSES_LEGEND,
         JOBS_LEGEND,
@@ -170,7 +171,7 @@ def _print_result(result: Result, placed: Deployment | None, written: list[Path]
     if not instance.needs_stretch:
         before = evaluate(instance, instance.unshifted, longer=longer)
     console = terminal()
-    typer.echo(result.summary())
+    typer.echo(result.summary(known_bound(instance, result.schedule)))
     if not _is_all_said(result):
         for number, level in enumerate(result.levels, start=1):
             typer.echo(f"{number}. {level}")

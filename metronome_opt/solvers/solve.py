@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DEFAULT_TIME_LIMIT = 60.0
 MAX_WORKERS = 256
 _UNSHIFTED = "unshifted"
-_NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini", "exhaustive")
+NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini", "exhaustive")
 _MOST_JUDGING = 0.5  # of the time limit
 _MANY_LINKS = 1000
 _SAMPLE = 50  # one of so many links
@@ -115,7 +115,7 @@ def load_kernels(solver: Solver) -> None:
     """Load, or compile, what no time limit should count."""
     from metronome_opt.solvers.search import Search
 
-    needs_few = solver.name in _NEED_FEW_KERNELS
+    needs_few = solver.name in NEED_FEW_KERNELS
     run = (solver if needs_few else find_solver("auto")).load()
     run(Search(crowd(), time_limit=None, seed=0, workers=1, rounds=1))
 

@@ -18,8 +18,10 @@ from metronome_opt.instance import Instance
 from metronome_opt.kubernetes import build_manifests, check_manifests
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.records import dump_document
+from metronome_opt.report.bounds import known_bound
 from metronome_opt.report.page.sources import Point
 from metronome_opt.report.tables import UNITS, where_jobs_run
+from metronome_opt.result import relative_gap
 from metronome_opt.scenario import Problem
 from metronome_opt.schedule import Schedule
 from metronome_opt.slowdown.plan import Plan
@@ -138,6 +140,7 @@ def _point(
     schedule = point.schedule
     # What is simulated is shown as it is stated.
     simulated = schedule.objectives.keys() - truth.objectives.keys()
+    known, words = known_bound(instance, schedule) or (schedule.lower_bound, None)
     return {
         "label": point.path.name,
         "document": dump_document(schedule.to_dict()),
@@ -155,7 +158,8 @@ def _point(
         "first": schedule.first,
         "stated": list(schedule.objectives),
         "lower_bound": _text(schedule.lower_bound),
-        "gap": _text(_gap(schedule, truth)),
+        "known_bound": None if words is None else [_text(known), words],
+        "gap": _text(_gap(schedule, truth, known)),
         "truth": {
             **_values(truth),
             **{name: _text(schedule.objectives[name]) for name in simulated},
@@ -169,13 +173,10 @@ def _times_ms(instance: Instance, plan: Plan) -> list[float]:
     return [round(float(time), 1) for time in iteration_times(instance, plan).values()]
 
 
-def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:
-    """Return ``(value - lower bound) / value``, 0 where both are 0."""
+def _gap(schedule: Schedule, truth: Evaluation, bound: Fraction | None) -> Fraction | None:
+    """Return the gap of the first objective; a cushion is maximised and has none."""
     value = {**truth.objectives, **schedule.objectives}[schedule.first]
-    bound = schedule.lower_bound
-    if value is None or bound is None or schedule.first == "cushion":
-        return None
-    return (value - bound) / value if value else Fraction(0)
+    return None if schedule.first == "cushion" else relative_gap(value, bound)
 
 
 def _values(truth: Evaluation) -> dict[str, str | None]:

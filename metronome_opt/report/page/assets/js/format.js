@@ -49,6 +49,11 @@ export function gigabits(megabits) {
   return `${(megabits / 1000).toLocaleString("en", { maximumFractionDigits: 6 })} Gbit/s`;
 }
 
+// A rate on an axis.
+export function roughly(megabits) {
+  return `${(megabits / 1000).toLocaleString("en", { maximumSignificantDigits: 4 })} G`;
+}
+
 export function counted(count, what) {
   return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 }

@@ -44,7 +44,8 @@ export class JobTable {
   #row(job) {
     const { data, model, point } = this.state;
     const slotMs = data.instance.slot_ms;
-    const wait = html("td");
+    const cell = (label, ...children) => html("td", { "data-label": label }, ...children);
+    const wait = cell("waits");
     const offset = html("input", {
       type: "number",
       min: 0,
@@ -65,14 +66,14 @@ export class JobTable {
       "tr",
       { "data-row": job.index },
       html("th", { scope: "row" }, name),
-      html("td", {}, `${job.weight}`),
-      html("td", {}, milliseconds(job.period, slotMs)),
-      html("td", {}, job.stretch ? milliseconds(job.stretch, slotMs) : "–"),
-      html("td", {}, offset),
+      cell("weight", `${job.weight}`),
+      cell("period", milliseconds(job.period, slotMs)),
+      cell("stretch", job.stretch ? milliseconds(job.stretch, slotMs) : "–"),
+      cell("offset, slots", offset),
       wait,
-      html("td", {}, tenths(data.unshifted_ms[job.index])),
-      html("td", {}, tenths(point.times_ms[job.index])),
-      html("td", { class: "where" }, data.instance.jobs[job.index].where),
+      cell("unshifted", tenths(data.unshifted_ms[job.index])),
+      cell("solved", tenths(point.times_ms[job.index])),
+      html("td", { class: "where", "data-label": "runs on" }, data.instance.jobs[job.index].where),
     );
     const update = () => {
       offset.value = job.offset;
