@@ -101,11 +101,7 @@ def controller(
         else:
             store = Store(state)
         stack.enter_context(store)
-        live = LiveCluster(
-            connection,
-            store.state,
-            may_act=lambda: leadership is None or leadership.held,
-        )
+        live = LiveCluster(connection, may_act=lambda: leadership is None or leadership.held)
         loop = Controller(
             store.state,
             live,
@@ -114,7 +110,7 @@ def controller(
             node_patience_s=node_patience,
         )
         if once:
-            waiting = loop.reconcile(live.pods(where), live.nodes())
+            waiting = loop.reconcile(live.pods(), live.nodes())
             typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
             return 0
         watch(connection, where, changed, stop)
@@ -122,7 +118,6 @@ def controller(
             loop,
             live,
             leadership,
-            namespace=where,
             interval_s=interval,
             stop=stop,
             changed=changed,

@@ -36,7 +36,6 @@ def run(
     live: LiveCluster,
     leadership: Leadership | None,
     *,
-    namespace: str,
     interval_s: float,
     stop: threading.Event,
     changed: threading.Event,
@@ -49,8 +48,6 @@ def run(
     ----------
     leadership
         None for a controller that is alone.
-    namespace
-        Where pods are placed, or ``*``.
     interval_s
         Seconds between two rounds if nothing changes.
     stop, changed
@@ -64,7 +61,7 @@ def run(
             return False
         changed.clear()
         try:
-            waiting = controller.reconcile(live.pods(namespace), live.nodes())
+            waiting = controller.reconcile(live.pods(), live.nodes())
         except MetronomeError as error:
             metrics.failures.inc()
             if not failed:

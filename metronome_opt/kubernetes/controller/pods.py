@@ -72,6 +72,11 @@ class Pod:
         return str(self._metadata["uid"])
 
     @property
+    def version(self) -> str:
+        """What changes whenever it does."""
+        return str(self._metadata.get("resourceVersion") or "")
+
+    @property
     def annotations(self) -> Mapping[str, str]:
         """Its annotations."""
         return self._metadata.get("annotations") or {}
@@ -126,6 +131,17 @@ class Pod:
         return (self.value.get("status") or {}).get("phase") or "Unknown"
 
     @property
+    def is_over(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.phase in _OVER
+
+    @property
+    def needs(self) -> Resources:
+        """What it needs on its node; an `InputError` if that cannot be read."""
+        spec = Field(self.value["spec"], f"Pod {self.namespace}/{self.name}", ("spec",))
+        return needs_of(spec, GPU_RESOURCES)
+
+    @property
     def leaving(self) -> bool:
         """Whether it is being deleted."""
         return self._metadata.get("deletionTimestamp") is not None
@@ -140,6 +156,14 @@ class Pod:
         """What controls it."""
         references = self._metadata.get("ownerReferences") or ()
         return next((each for each in references if each.get("controller")), None)
+
+    @property
+    def references(self) -> list[dict[str, Any]]:
+        """References to it and to what controls it, for events."""
+        own = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
+        keys = ("apiVersion", "kind", "name", "uid")
+        owner = [{key: self.owner[key] for key in keys}] if self.owner else []
+        return [{**each, "namespace": self.namespace} for each in (own, *owner)]
 
     @property
     def job(self) -> str:
@@ -169,7 +193,7 @@ class Members:
     pods
         Those that have not ended.
     done
-        Those that have ended well where we put them; their tasks are not made anew.
+        Those that have ended well where we put them; their tasks are not started again.
     """
 
     job: str
@@ -199,7 +223,7 @@ def jobs_of(pods: Iterable[Pod]) -> dict[str, Members]:
         found[pod.job].append(pod)
     jobs = {}
     for job, members in sorted(found.items()):
-        left = tuple(pod for pod in members if pod.phase not in _OVER)
+        left = tuple(pod for pod in members if not pod.is_over)
         done = tuple(pod for pod in members if pod.phase == "Succeeded" and pod.place is not None)
         if left:
             jobs[job] = Members(job, left, done)
@@ -250,7 +274,7 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
 
 
 def _needs(members: Members) -> Resources:
-    every = [needs_of(_Stated(pod).spec, GPU_RESOURCES) for pod in members.pods]
+    every = [pod.needs for pod in members.pods]
     unlike = sorted({needs.gpus for needs in every})
     if len(unlike) > 1:
         gpus = " and ".join(map(str, unlike))
@@ -263,7 +287,6 @@ class _Stated:
 
     def __init__(self, pod: Pod) -> None:
         self.where = f"Pod {pod.namespace}/{pod.name}"
-        self.spec = Field(pod.value["spec"], self.where, ("spec",))
         self._annotations = pod.annotations
 
     def text(self, name: str) -> str | None:

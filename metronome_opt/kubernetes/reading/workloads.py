@@ -278,7 +278,7 @@ def needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
     return _resources(spec, most, math.ceil)
 
 
-def has_of(node: Found, gpu_resources: Sequence[str]) -> Resources:
+def has_of(node: Field, gpu_resources: Sequence[str]) -> Resources:
     """Return what a node has for pods, rounded down."""
     has = node / "status" / "allocatable" or node / "status" / "capacity"
     return _resources(has, _amounts(has, has, gpu_resources), math.floor)
