@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import add
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
@@ -262,20 +263,36 @@ def _parallel(spec: Field) -> int:
 
 
 def needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
-    """Return what a pod needs: its containers together, or the neediest of those before them.
+    """Return what a pod needs on its node, as Kubernetes counts it.
 
-    What is limited and not requested counts as requested, as in Kubernetes.
+    That is what its containers need together with its sidecars, or what an init container needs
+    beside the sidecars before it, whichever is more. What the pod as a whole asks for counts
+    instead, and its overhead on top. What is limited and not requested counts as requested. Source:
+    the page "Effective Pod requests and limits" of the Kubernetes documentation.
     """
 
-    def amounts(kind: str) -> list[list[Fraction]]:
-        each = [container / "resources" for container in (spec / kind).items()]
-        return [_amounts(one / "requests", one / "limits", gpu_resources) for one in each]
+    def asked(container: Field) -> list[Fraction]:
+        resources = container / "resources"
+        return _amounts(resources / "requests", resources / "limits", gpu_resources)
 
-    together = map(sum, zip([0] * 3, *amounts("containers"), strict=True))
-    most = list(map(max, zip(together, *amounts("initContainers"), strict=True)))
+    running, most = [Fraction(0)] * 3, [Fraction(0)] * 3
+    for container in (spec / "initContainers").items():
+        starting = list(map(add, running, asked(container)))
+        most = list(map(max, most, starting))
+        if (container / "restartPolicy").value == "Always":
+            running = starting
+    for container in (spec / "containers").items():
+        running = list(map(add, running, asked(container)))
+    most = list(map(max, most, running))
     if most[0] % 1:
         spec.fail(f"its containers ask for {float(most[0]):g} GPUs; GPUs are whole")
-    return _resources(spec, most, math.ceil)
+    whole, overhead = spec / "resources", spec / "overhead"
+    requests, limits = whole / "requests", whole / "limits"
+    stated = _amounts(requests, requests, gpu_resources)
+    limited = _amounts(limits, limits, gpu_resources)
+    most = [first or own or last for first, own, last in zip(stated, most, limited, strict=True)]
+    total = map(add, most, _amounts(overhead, overhead, gpu_resources))
+    return _resources(spec, total, math.ceil)
 
 
 def has_of(node: Field, gpu_resources: Sequence[str]) -> Resources:
