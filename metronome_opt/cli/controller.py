@@ -28,7 +28,10 @@ def controller(
     ],
     cluster: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Make STATE first if it is not there; see place."),
+        typer.Option(
+            metavar="FILE",
+            help="Make STATE if it is not there, as place does; else take changed nodes over.",
+        ),
     ] = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
@@ -51,7 +54,7 @@ def controller(
     patience: Annotated[
         float,
         typer.Option(
-            min=1, metavar="S", help="A pod that is not bound after so long: its gang starts anew."
+            min=1, metavar="S", help="A pod that is not bound after so long: restart its gang."
         ),
     ] = 60.0,
     node_patience: Annotated[
@@ -94,13 +97,15 @@ def controller(
             stack.callback(leadership.release)
             leadership.keep(stop)
             typer.echo(f"leads as {leadership.holder}", err=True)
-        if cluster is not None and not state.exists():
-            store = Store.keep(
-                state, new_state(cluster, with_jobs=False, schedule=None, exclusive=False)
-            )
+        new = None
+        if cluster is not None:
+            new = new_state(cluster, with_jobs=False, schedule=None, exclusive=False)
+        if new is not None and not state.exists():
+            store = stack.enter_context(Store.keep(state, new))
         else:
-            store = Store(state)
-        stack.enter_context(store)
+            store = stack.enter_context(Store(state))
+            if new is not None and store.change_cluster(new.cluster):
+                typer.echo(f"{state}: has the nodes and links of {cluster} now", err=True)
         live = LiveCluster(connection, may_act=lambda: leadership is None or leadership.held)
         loop = Controller(
             store.state,
