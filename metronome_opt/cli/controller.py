@@ -1,4 +1,4 @@
-"""``metronome controller``: the loop in a cluster that places gated pods, gang by gang."""
+"""``metronome controller``: the loop in a cluster that places waiting pods, gang by gang."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def controller(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Reconcile once, and end.")] = False,
 ) -> int:
-    """Give gated pods of a cluster their nodes and slots, all pods of a job together.
+    """Give waiting pods of a cluster nodes and slots, all pods of a job together.
 
     Pods wait behind the scheduling gate metronome.x-k8s.io/place, or name metronome as their
     scheduler. Whatever the controller is told or killed in the middle of, it goes on from STATE and

@@ -74,12 +74,12 @@ class LiveCluster:
         self._check()
         each(lambda item: self._connection.apply(CLAIMS, item, force=True), manifests)
 
-    def ungate(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
         """Give waiting pods their nodes and their slots; they wait no longer."""
         self._check()
-        each(lambda task: self._ungate(task.pod, task.node, slots), tasks)
+        each(lambda task: self._assign(task.pod, task.node, slots), tasks)
 
-    def _ungate(self, pod: Pod, node: str, slots: Slots) -> None:
+    def _assign(self, pod: Pod, node: str, slots: Slots) -> None:
         annotations = {f"{DEFAULT_GROUP}/node": node, **slots.annotations(pod.job, pod.name)}
         if pod.binds:
             self._connection.bind(pod.value, node, annotations)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.inject import GATE
+from metronome_opt.kubernetes.inject import SCHEDULING_GATE
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.jobs import read_pattern
 from metronome_opt.kubernetes.reading.objects import Field
@@ -87,27 +87,27 @@ class Pod:
         return self._metadata.get("labels") or {}
 
     @property
-    def gated(self) -> bool:
-        """Whether it waits for us: behind our gate, or for us as its scheduler."""
-        return self.has_gate or (self.binds and self.node is None)
+    def waits(self) -> bool:
+        """Whether it waits for us: behind our scheduling gate, or for us as its scheduler."""
+        return self.has_scheduling_gate or (self.binds and self.node is None)
 
     @property
-    def has_gate(self) -> bool:
+    def has_scheduling_gate(self) -> bool:
         """Whether our scheduling gate holds it."""
-        return GATE in self._gates
+        return SCHEDULING_GATE in self._scheduling_gates
 
     @property
     def asks(self) -> bool:
         """Whether it is any business of ours."""
-        return self.gated or self.place is not None
+        return self.waits or self.place is not None
 
     @property
     def held_by_others(self) -> bool:
         """Whether other scheduling gates than ours hold it."""
-        return any(gate != GATE for gate in self._gates)
+        return any(gate != SCHEDULING_GATE for gate in self._scheduling_gates)
 
     @property
-    def _gates(self) -> list[str]:
+    def _scheduling_gates(self) -> list[str]:
         return [gate["name"] for gate in self.value["spec"].get("schedulingGates") or ()]
 
     @property
@@ -244,14 +244,16 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
     """
     first = _Stated(members.pods[0])
     pod = members.pods[0]
-    if pod.binds and pod.has_gate:
+    if pod.binds and pod.has_scheduling_gate:
         raise InputError(
             f"{first.where}: has our scheduling gate and names {SCHEDULER} as its scheduler; "
             "keep one of the two"
         )
     tasks = first.number("tasks")
     if tasks < 2:
-        first.fail("tasks", f"{tasks}: a single pod sends nothing; make it without our gate")
+        first.fail(
+            "tasks", f"{tasks}: a single pod sends nothing; make it without our scheduling gate"
+        )
     document: dict[str, Any] = {
         "format": JOB_FORMAT,
         "name": members.job,

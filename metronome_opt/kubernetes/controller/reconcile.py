@@ -41,7 +41,7 @@ class Cluster(Protocol):
     def claim(self, manifests: Sequence[Manifest]) -> None:
         """Write claims."""
 
-    def ungate(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
         """Give waiting pods their nodes and their slots; they wait no longer."""
 
     def annotate(self, pod: Pod, slots: Slots) -> None:
@@ -300,7 +300,7 @@ class Controller:
         for task in stale:
             self._cluster.annotate(task.pod, slots)
         if waits:
-            self._cluster.ungate(waits, slots)
+            self._cluster.assign(waits, slots)
             where = ", ".join(dict.fromkeys(claim.nodes))
             offset_ms = slots.offset_us / 1000
             self._report(members, "Placed", f"on {where}, offset {offset_ms:g} ms")

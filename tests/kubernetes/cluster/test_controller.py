@@ -17,7 +17,7 @@ from metronome_opt.kubernetes.cluster.objects import NODES, PODS
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
 from metronome_opt.kubernetes.controller.pods import SCHEDULER
-from metronome_opt.kubernetes.inject import GATE
+from metronome_opt.kubernetes.inject import SCHEDULING_GATE
 from tests.kubernetes.cluster.conftest import Grant
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer
 from tests.kubernetes.controller.fake import TRAFFIC, spec_of
@@ -125,7 +125,7 @@ def test_the_rights_of_the_deployment_are_enough_and_needed(
 def test_a_gate_is_taken_away_with_the_node_and_the_slots(
     cluster: Connection, kubeconfig: Path, namespace: str, arguments: list[str]
 ) -> None:
-    submit(cluster, namespace, "a", 4, schedulingGates=[{"name": GATE}])
+    submit(cluster, namespace, "a", 4, schedulingGates=[{"name": SCHEDULING_GATE}])
     if "schedulingGates" not in pods(cluster, namespace)["a-0"]["spec"]:
         pytest.skip("this release knows no scheduling gates")
     assert main([*arguments, "--kubeconfig", str(kubeconfig)]) == 0

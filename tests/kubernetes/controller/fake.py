@@ -10,7 +10,7 @@ from typing import Any
 from metronome_opt.kubernetes.controller.claims import Task
 from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
-from metronome_opt.kubernetes.inject import GATE
+from metronome_opt.kubernetes.inject import SCHEDULING_GATE
 from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scenario.cluster import ClusterSpec
 
@@ -81,7 +81,7 @@ class FakeCluster:
                 },
             },
             "spec": {
-                "schedulingGates": [{"name": GATE}],
+                "schedulingGates": [{"name": SCHEDULING_GATE}],
                 "containers": [{"resources": {"limits": {GPU: str(GPUS)}}}],
             },
             "status": {"phase": "Pending"},
@@ -141,7 +141,7 @@ class FakeCluster:
 
     # ------------------------------------------------------------------ what a controller does
 
-    def ungate(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
         for pod, _, node in tasks:
             self._act()
             value = self.pods_by_name[pod.name]
