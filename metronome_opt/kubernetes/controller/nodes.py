@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +25,8 @@ class Nodes:
     ----------
     gone
         Nodes of the state that the cluster does not have.
+    unlike
+        Nodes whose GPUs the state does not know, or not all of them, each with a line on it.
     """
 
     def __init__(self, state: ClusterState, clock: Callable[[], float]) -> None:
@@ -32,7 +34,9 @@ class Nodes:
         self._numbers = {host.name: index for index, host in enumerate(state.cluster.nodes)}
         self._unready: dict[str, float] = {}  # since when it is seen so
         self._needs: dict[tuple[str, str], tuple[int, ...]] = {}  # by uid and version of the pod
+        self._has: dict[str, tuple[Any, Resources]] = {}  # by name: as it was said
         self.gone: set[str] = set()
+        self.unlike: list[tuple[Node, str]] = []
 
     def follow(self, nodes: Iterable[Node]) -> None:
         """Take over which nodes take tasks, and since when the others are not ready."""
@@ -67,20 +71,28 @@ class Nodes:
             needs[key] = self._needs.get(key) or _needs(pod)
             held[number] += needs[key]
         self._needs = needs
+        self.unlike = []
         for node in nodes:
-            number, has = self._numbers.get(_name(node)), _has(node)
-            if number is not None and has is not None:
+            number, has = self._numbers.get(_name(node)), self._has_of(node)
+            if has is None:
+                continue
+            known = 0 if number is None else int(self._state.total[number, 0])
+            if has.gpus != known:
+                message = f"has {has.gpus} GPUs, and {known} in the state of the controller"
+                self.unlike.append((node, message))
+            if number is not None:
                 held[number] += self._state.total[number] - has.vector
         self._state.others = held.clip(0)
 
-    def unlike(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, str]]:
-        """Yield nodes whose GPUs the state does not know, or not all, each with a line on it."""
-        for node in nodes:
-            has = _has(node)
-            number = self._numbers.get(_name(node))
-            known = 0 if number is None else int(self._state.total[number, 0])
-            if has is not None and has.gpus != known:
-                yield node, f"has {has.gpus} GPUs, and {known} in the state of the controller"
+    def _has_of(self, node: Node) -> Resources | None:
+        """Return what a node has for pods; None if it does not say so."""
+        status, name = node.get("status") or {}, _name(node)
+        said = status.get("allocatable") or status.get("capacity")
+        if not said:
+            return None
+        if name not in self._has or self._has[name][0] != said:
+            self._has[name] = said, has_of(Field(node, f"Node {name}"), GPU_RESOURCES)
+        return self._has[name][1]
 
 
 def _name(node: Node) -> str:
@@ -90,14 +102,6 @@ def _name(node: Node) -> str:
 def _is_ready(node: Node) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def _has(node: Node) -> Resources | None:
-    """Return what a node has for pods; None if it does not say so."""
-    status = node.get("status") or {}
-    if not (status.get("allocatable") or status.get("capacity")):
-        return None
-    return has_of(Field(node, f"Node {_name(node)}"), GPU_RESOURCES)
 
 
 def _needs(pod: Pod) -> tuple[int, ...]:

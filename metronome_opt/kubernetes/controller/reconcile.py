@@ -123,7 +123,7 @@ class Controller:
         for members in jobs.values():
             self._attempt(members, lambda of: self._settle(of, waiting))
         self._nodes.count_others(pods, nodes)
-        for node, message in self._nodes.unlike(nodes):
+        for node, message in self._nodes.unlike:
             self._report_node(node, message)
         # The most important first, then who came first; nobody makes way for another.
         waiting.sort(key=lambda each: (-each[0].weight, each[1].created, each[1].job))
