@@ -304,6 +304,9 @@ def has_of(node: Field, gpu_resources: Sequence[str]) -> Resources:
 def _amounts(first: Field, otherwise: Field, gpu_resources: Sequence[str]) -> list[Fraction]:
     """Return GPUs, thousandths of a core and MiB."""
 
+    if not first and not otherwise:
+        return [Fraction(0)] * 3
+
     def amount(name: str) -> Fraction:
         field = first / name or otherwise / name
         return field.quantity() if field else Fraction(0)
