@@ -17,6 +17,7 @@ from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
 from metronome_opt.kubernetes.controller.pods import SCHEDULER
 from metronome_opt.kubernetes.inject import MOUNT, SCHEDULING_GATE, VARIABLES, VOLUME
+from metronome_opt.scheduling.store import Store
 from tests.kubernetes.cluster.conftest import Grant
 from tests.kubernetes.cluster.exports import GROUP
 from tests.kubernetes.cluster.gangs import make_nodes, pod, pods, remove_nodes, submit
@@ -221,6 +222,18 @@ def test_pods_that_say_what_they_send_are_injected_at_admission(
         "metronome inject writes it",
         "sends": "1 of 2 pods are there",
     }
+
+
+def test_a_second_controller_without_a_lease_is_refused(
+    kubeconfig: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments += ["--kubeconfig", str(kubeconfig)]
+    assert main(arguments) == 0
+    capsys.readouterr()
+    with Store(arguments[1]):
+        assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "another process" in line
 
 
 def test_of_two_controllers_one_leads_whatever_their_clocks(

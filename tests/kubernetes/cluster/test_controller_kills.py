@@ -24,13 +24,14 @@ from tests.kubernetes.cluster.gangs import make_nodes, pods, remove_nodes, submi
 from tests.kubernetes.cluster.server import ApiServer
 from tests.kubernetes.controller.fake import GPUS, spec_of
 
+KILLS = int(os.environ.get("METRONOME_TEST_KILLS", "12"))
+
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.slow,
+    pytest.mark.timeout(120 + 20 * KILLS),
     pytest.mark.usefixtures("definitions"),
 ]
-
-KILLS = int(os.environ.get("METRONOME_TEST_KILLS", "12"))
 
 
 class Crowd:
@@ -59,6 +60,16 @@ class Crowd:
         self.jobs.append(f"job{self.count}")
         submit(self.cluster, self.namespace, self.jobs[-1], self.chance.choice([2, 3, 4]), **asks)
         self.count += 1
+
+    def wait(self) -> bool:
+        """Wait until the latest job is being placed, or a random time; return whether it is."""
+        until = time.monotonic() + self.chance.choice([self.chance.uniform(0, 3), 10])
+        job = f"{self.namespace}/{self.jobs[-1]}"
+        while time.monotonic() < until:
+            if any(item["spec"]["job"] == job for item in self.cluster.list(CLAIMS)):
+                return True
+            time.sleep(0.01)
+        return False
 
     def check(self, store: Store) -> int:
         """Check that pods, claims and the state say the same; return how many gangs are placed."""
@@ -92,12 +103,12 @@ def test_gangs_are_whole_whatever_is_killed(
 
     make_nodes(cluster)
     crowd = Crowd(cluster, namespace)
-    process = start()
+    process, at_work = start(), 0
     try:
         for kill in range(KILLS):
             for _ in range(crowd.chance.randint(1, 3)):
                 crowd.change()
-            time.sleep(crowd.chance.uniform(0, 5))
+            at_work += crowd.wait()
             if kill % 3:
                 process.kill()
                 process.wait()
@@ -110,6 +121,7 @@ def test_gangs_are_whole_whatever_is_killed(
         process.kill()
         process.wait()
         api_server.start()
+    assert at_work > 0
     assert "Traceback" not in log.read_text()
     for _ in range(2):
         assert main([*arguments, "--once"]) == 0
