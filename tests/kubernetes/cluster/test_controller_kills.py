@@ -29,7 +29,7 @@ KILLS = int(os.environ.get("METRONOME_TEST_KILLS", "12"))
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.slow,
-    pytest.mark.timeout(120 + 20 * KILLS),
+    pytest.mark.timeout(120 + 30 * KILLS),
     pytest.mark.usefixtures("definitions"),
 ]
 
@@ -48,7 +48,7 @@ class Crowd:
 
     def change(self) -> None:
         """Let a job come, or if there are enough of them one go."""
-        if len(self.jobs) > 4:
+        if len(self.jobs) > 2:
             gone = self.jobs.pop(self.chance.randrange(len(self.jobs)))
             for name, item in pods(self.cluster, self.namespace).items():
                 if item["metadata"]["labels"]["job-name"] == gone:
@@ -58,12 +58,12 @@ class Crowd:
         gates = {"schedulingGates": [{"name": SCHEDULING_GATE}]}
         asks = gates if gated else {"schedulerName": SCHEDULER}
         self.jobs.append(f"job{self.count}")
-        submit(self.cluster, self.namespace, self.jobs[-1], self.chance.choice([2, 3, 4]), **asks)
+        submit(self.cluster, self.namespace, self.jobs[-1], self.chance.choice([2, 3]), **asks)
         self.count += 1
 
     def wait(self) -> bool:
         """Wait until the latest job is being placed, or a random time; return whether it is."""
-        until = time.monotonic() + self.chance.choice([self.chance.uniform(0, 3), 10])
+        until = time.monotonic() + self.chance.choice([self.chance.uniform(0, 3), 15])
         job = f"{self.namespace}/{self.jobs[-1]}"
         while time.monotonic() < until:
             if any(item["spec"]["job"] == job for item in self.cluster.list(CLAIMS)):
