@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -104,7 +104,7 @@ class Controller:
         self._reported: dict[str, str] = {}
         self._reported_nodes: dict[str, str] = {}
 
-    def reconcile(self, pods: Iterable[Pod], nodes: Iterable[Mapping[str, Any]]) -> int:
+    def reconcile(self, pods: Collection[Pod], nodes: Collection[Mapping[str, Any]]) -> int:
         """Put right what can be put right now; return how many gangs still wait.
 
         Parameters
@@ -123,12 +123,12 @@ class Controller:
         for members in jobs.values():
             self._attempt(members, lambda of: self._settle(of, waiting))
         self._nodes.count_others(pods, nodes)
-        for node, message in self._nodes.unlike:
-            self._report_node(node, message)
         # The most important first, then who came first; nobody makes way for another.
         waiting.sort(key=lambda each: (-each[0].weight, each[1].created, each[1].job))
         for gang, members in waiting:
             self._attempt(members, lambda of, gang=gang: self._place(gang, of))  # type: ignore[misc]
+        for node, message in self._nodes.unlike:
+            self._report_node(node, message)
         return sum(job not in self.state.claims for job in jobs)
 
     def _looks_after(self, job: str) -> bool:
@@ -171,12 +171,8 @@ class Controller:
         """Record once that the state does not know a node as it is."""
         name = str(node["metadata"]["name"])
         if self._reported_nodes.get(name) != message:
-            about = {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "name": name,
-                "uid": node["metadata"]["uid"],
-            }
+            uid = node["metadata"]["uid"]
+            about = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
             remedy = "to place jobs there, write it into the file of --cluster and start again"
             with suppress(MetronomeError):
                 self._cluster.event([about], "NotInState", f"{message}; {remedy}", warning=True)

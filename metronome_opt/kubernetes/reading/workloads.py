@@ -303,7 +303,6 @@ def has_of(node: Field, gpu_resources: Sequence[str]) -> Resources:
 
 def _amounts(first: Field, otherwise: Field, gpu_resources: Sequence[str]) -> list[Fraction]:
     """Return GPUs, thousandths of a core and MiB."""
-
     if not first and not otherwise:
         return [Fraction(0)] * 3
 
