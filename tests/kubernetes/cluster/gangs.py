@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection
+from metronome_opt.kubernetes.cluster import Connection
 from metronome_opt.kubernetes.cluster.objects import NODES, PODS
 from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.cluster.exports import GROUP
@@ -27,10 +27,9 @@ def make_nodes(cluster: Connection) -> None:
 
 
 def remove_nodes(cluster: Connection) -> None:
-    """Delete the nodes, and all pods, which would hold room on the next ones of these names."""
-    for item in cluster.list(PODS, ALL_NAMESPACES):
-        metadata = item["metadata"]
-        cluster.delete(PODS, metadata["name"], metadata["namespace"], now=True)
+    """Delete the nodes and the test's pods, which would hold room on nodes of the same names."""
+    for item in cluster.list(PODS):
+        cluster.delete(PODS, item["metadata"]["name"], now=True)
     for name in NAMES:
         cluster.delete(NODES, name)
 

@@ -164,14 +164,15 @@ def test_claims_that_are_deleted_are_written_again(
 
 
 @pytest.fixture
-def admission(cluster: Connection) -> Iterator[None]:
-    """The policy of docs/deploy, in force."""
-    probe = pod("probe", "default")
+def admission(cluster: Connection, api_server: ApiServer, namespace: str) -> Iterator[None]:
+    """The policy of docs/deploy, in force on a server of our own."""
+    del api_server
+    probe = pod("probe", namespace)
     probe["metadata"]["annotations"] = {f"{GROUP}/traffic": TRAFFIC}
 
     def gates() -> bool:
         made = cluster.create(PODS, probe)
-        cluster.delete(PODS, "probe", "default", now=True)
+        cluster.delete(PODS, "probe", now=True)
         return bool(made["spec"].get("schedulingGates"))
 
     items = list(yaml.safe_load_all(ADMISSION.read_text(encoding="utf-8")))
