@@ -11,7 +11,7 @@ from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection, Kind
 from metronome_opt.kubernetes.cluster.connect import each
 from metronome_opt.kubernetes.cluster.objects import NODES, PODS, claims_of
-from metronome_opt.kubernetes.controller.claims import OURS, Task, claim_labels
+from metronome_opt.kubernetes.controller.claims import OURS, Task, claim_labels, key
 from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
@@ -108,8 +108,8 @@ class LiveCluster:
         """Delete the claims of a job."""
         self._check()
         namespace = job.partition("/")[0]
-        for item in self._connection.list(CLAIMS, namespace, labels=claim_labels(job)):
-            self._connection.delete(CLAIMS, item["metadata"]["name"], namespace)
+        items = self._connection.list(CLAIMS, namespace, labels=claim_labels(job))
+        each(lambda item: self._connection.delete(CLAIMS, key(item)[1], namespace), items)
 
     # ------------------------------------------------------------------ events
 
