@@ -20,7 +20,7 @@ COMMANDS = {
     "simulate": "Simulate the jobs of SCENARIO under several policies, or under a schedule.",
     "place": "Place all tasks of JOB together, in their best rotation; prints where, and what it "
     "costs.",
-    "controller": "Give gated pods of a cluster their nodes and slots, all pods of a job together.",
+    "controller": "Give waiting pods of a cluster nodes and slots, all pods of a job together.",
     "inject": "Let the workloads of FILE wait for their places, and find their slots.",
     "profile": "Find the period of a job and its bursts in the throughput of FILE.",
     "monitor": "Compare what jobs do with what they claim; decide who is to wait, once, and for "

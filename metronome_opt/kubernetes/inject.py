@@ -1,4 +1,4 @@
-"""Workloads that ask for a place: the gate of the controller, and what a gate of a loop reads."""
+"""Workloads that ask for a place: a scheduling gate, and the slots that their loops will read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from metronome_opt.kubernetes.reading.objects import Found, Objects
 from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES
 from metronome_opt.kubernetes.schemas import CLAIM, Manifest
 
-GATE = f"{DEFAULT_GROUP}/place"
+SCHEDULING_GATE = f"{DEFAULT_GROUP}/place"
 """The scheduling gate that holds a pod until it has its place."""
 
 FOLDER = "/etc/metronome"
@@ -102,7 +102,7 @@ def _into_templates(found: Found, objects: Objects) -> bool:
         annotations = _annotations(found, tasks, stated, objects)
         template["metadata"] = {**metadata, "annotations": annotations}
         spec = template["spec"]
-        _add(spec, "schedulingGates", {"name": GATE})
+        _add(spec, "schedulingGates", {"name": SCHEDULING_GATE})
         _add(spec, "volumes", VOLUME)
         for container in spec["containers"]:
             _add(container, "volumeMounts", MOUNT)
@@ -118,7 +118,7 @@ def _into_train_job(found: Found, objects: Objects) -> bool:
     pod = {
         "metadata": {"annotations": _annotations(found, tasks, {}, objects)},
         "spec": {
-            "schedulingGates": [{"name": GATE}],
+            "schedulingGates": [{"name": SCHEDULING_GATE}],
             "volumes": [dict(VOLUME)],
             "containers": [{"name": _TRAINER, "volumeMounts": [dict(MOUNT)]}],
         },

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from operator import add
 
-from metronome_opt.kubernetes.reading.objects import Field, Found
+from metronome_opt.kubernetes.reading.objects import Field
 from metronome_opt.scenario.cluster import Resources
 
 GPU_RESOURCES = (
@@ -22,20 +23,36 @@ _MOST = 2**40  # of each resource, as in scenarios
 
 
 def needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
-    """Return what a pod needs: its containers together, or the neediest of those before them.
+    """Return what a pod needs on its node, as Kubernetes counts it.
 
-    What is limited and not requested counts as requested, as in Kubernetes.
+    That is what its containers need together with its sidecars, or what an init container needs
+    beside the sidecars before it, whichever is more. What the pod as a whole asks for counts
+    instead, and its overhead on top. What is limited and not requested counts as requested. Source:
+    the page "Effective Pod requests and limits" of the Kubernetes documentation.
     """
 
-    def amounts(kind: str) -> list[list[Fraction]]:
-        each = [container / "resources" for container in (spec / kind).items()]
-        return [_amounts(one / "requests", one / "limits", gpu_resources) for one in each]
+    def asked(container: Field) -> list[Fraction]:
+        resources = container / "resources"
+        return _amounts(resources / "requests", resources / "limits", gpu_resources)
 
-    together = map(sum, zip([0] * 3, *amounts("containers"), strict=True))
-    most = list(map(max, zip(together, *amounts("initContainers"), strict=True)))
+    running, most = [Fraction(0)] * 3, [Fraction(0)] * 3
+    for container in (spec / "initContainers").items():
+        starting = list(map(add, running, asked(container)))
+        most = list(map(max, most, starting))
+        if (container / "restartPolicy").value == "Always":
+            running = starting
+    for container in (spec / "containers").items():
+        running = list(map(add, running, asked(container)))
+    most = list(map(max, most, running))
     if most[0] % 1:
         spec.fail(f"its containers ask for {float(most[0]):g} GPUs; GPUs are whole")
-    return _resources(spec, most, math.ceil)
+    whole, overhead = spec / "resources", spec / "overhead"
+    requests, limits = whole / "requests", whole / "limits"
+    stated = _amounts(requests, requests, gpu_resources)
+    limited = _amounts(limits, limits, gpu_resources)
+    most = [first or own or last for first, own, last in zip(stated, most, limited, strict=True)]
+    total = map(add, most, _amounts(overhead, overhead, gpu_resources))
+    return _resources(spec, total, math.ceil)
 
 
 def container_needs(resources: Field, gpu_resources: Sequence[str]) -> Resources:
@@ -46,7 +63,7 @@ def container_needs(resources: Field, gpu_resources: Sequence[str]) -> Resources
     return _resources(resources, needs, math.ceil)
 
 
-def has_of(node: Found, gpu_resources: Sequence[str]) -> Resources:
+def has_of(node: Field, gpu_resources: Sequence[str]) -> Resources:
     """Return what a node has for pods, rounded down."""
     has = node / "status" / "allocatable" or node / "status" / "capacity"
     return _resources(has, _amounts(has, has, gpu_resources), math.floor)
@@ -54,6 +71,8 @@ def has_of(node: Found, gpu_resources: Sequence[str]) -> Resources:
 
 def _amounts(first: Field, otherwise: Field, gpu_resources: Sequence[str]) -> list[Fraction]:
     """Return GPUs, thousandths of a core and MiB."""
+    if not first and not otherwise:
+        return [Fraction(0)] * 3
 
     def amount(name: str) -> Fraction:
         field = first / name or otherwise / name

@@ -21,7 +21,7 @@ _SUFFIX = re.compile("-[a-z0-9]{5}$")  # what a Job appends to the names of its 
 
 
 @dataclass(frozen=True)
-class Pod:
+class LivePod:
     """A pod that has not ended: where it runs, None if that is open, and what it needs there."""
 
     found: Found
@@ -38,13 +38,15 @@ class Pods:
             if (each / "status" / "phase").text("Unknown") not in _ENDED:
                 spec = each / "spec"
                 node = (spec / "nodeName").text("") or None
-                self.all.append(Pod(each, node, needs_of(spec, gpu_resources)))
-        self._left: dict[tuple[str, str], list[Pod]] = {}
+                self.all.append(LivePod(each, node, needs_of(spec, gpu_resources)))
+        self._left: dict[tuple[str, str], list[LivePod]] = {}
         for pod in sorted(self.all, key=lambda pod: (pod.node is None, pod.found.name)):
             for name in {pod.found.name, without_suffix(pod.found.name)}:
                 self._left.setdefault((pod.found.namespace, name), []).append(pod)
 
-    def take(self, namespace: str, name: str, maker: tuple[str, str] | None = None) -> Pod | None:
+    def take(
+        self, namespace: str, name: str, maker: tuple[str, str] | None = None
+    ) -> LivePod | None:
         """Return the pod called `name`; if it has a maker the next one with a suffix too.
 
         A maker is the kind and name of what gives its pods five random characters.
@@ -69,7 +71,7 @@ class Workload:
     found: Found
     name: str  # that of the object, but for one of several groups
     expected: tuple[str, ...]  # names of pods that hold GPUs, as far as known beforehand
-    pods: tuple[Pod | None, ...]  # those that are there; None for one that is not
+    pods: tuple[LivePod | None, ...]  # those that are there; None for one that is not
     each: Resources  # what one of them needs; cores and memory of the neediest
     annotations: Mapping[str, str]  # its own, then those of the pods' templates
     priority_class: str | None  # as the pods or the workload name it; None if they do not

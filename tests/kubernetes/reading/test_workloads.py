@@ -10,6 +10,8 @@ import pytest
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario, read_manifests
+from metronome_opt.kubernetes.reading.objects import Field
+from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES, needs_of
 from metronome_opt.scenario import Scenario, build_scenario
 from tests.kubernetes.reading.manifests import (
     GROUP,
@@ -178,6 +180,44 @@ def test_limits_stand_for_requests_and_the_first_container_counts_if_it_needs_mo
     plain["spec"]["template"] = {"spec": spec}
     each = jobs_of(imported(*machines(), plain))["train"]["each"]
     assert each == {"gpus": 1, "cpu_millicores": 1500, "memory_mib": 2048}
+
+
+def _container(name: str, cpu: str, memory: str, **fields: Any) -> Object:
+    amounts = {"cpu": cpu, "memory": memory}
+    return {"name": name, "resources": {"requests": amounts}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cores", "mebibytes"),
+    [
+        ({}, 2300, 1188),
+        ({"overhead": {"cpu": "250m", "memory": "120Mi"}}, 2550, 1308),
+        ({"resources": {"requests": {"cpu": "3"}, "limits": {"memory": "4Gi"}}}, 3000, 1188),
+        ({"initContainers": []}, 1000, 256),
+        (
+            {"containers": [], "initContainers": [], "resources": {"limits": {"memory": "4Gi"}}},
+            0,
+            4096,
+        ),
+    ],
+)
+def test_sidecars_overhead_and_what_the_pod_as_a_whole_asks_for(
+    spec: Object, cores: int, mebibytes: int
+) -> None:
+    # By hand: 300 + 2000 thousandths of a core while `first` runs, 500 + 1000 later on;
+    # 164 + 1024 MiB while `last` runs, 164 + 256 later on.
+    whole: Object = {
+        "initContainers": [
+            _container("a", "300m", "100Mi", restartPolicy="Always"),
+            _container("first", "2", "50Mi"),
+            _container("b", "200m", "64Mi", restartPolicy="Always"),
+            _container("last", "0", "1Gi"),
+        ],
+        "containers": [_container("main", "1", "256Mi")],
+        **spec,
+    }
+    needs = needs_of(Field(whole, "Pod p"), GPU_RESOURCES)
+    assert (needs.cpu_millicores, needs.memory_mib) == (cores, mebibytes)
 
 
 def test_an_app_group_of_pods_is_a_job_if_no_workload_speaks_for_them() -> None:
