@@ -71,7 +71,7 @@ def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
         stretch_limit=stretch_limit,
         sharing=sharing,
     )
-    told = Plan.of(found)  # in slots of 1 ms
+    told = Plan.of(found.instance, found.schedule)  # in slots of 1 ms
     return Plan({name: told.offsets[name] for name in told.periods}, told.periods)
 
 

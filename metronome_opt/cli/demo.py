@@ -35,9 +35,9 @@ _SEED, _SEEDS = 1000, 4  # of plays; `solve` has others
 
 
 def demo(
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
-        "demo-output"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
+    ] = Path("demo-output"),
     time_limit: Annotated[float, typer.Option(min=0, help="Seconds for each exact solver.")] = 10.0,
     seed: options.Seed = 0,
 ) -> int:
@@ -107,7 +107,7 @@ def play(result: Result) -> dict[str, float]:
     values = {}
     for sharing in SAFE:
         player = Player(result.instance, plays(_SEED, _SEEDS, (sharing,)), workers=_SEEDS)
-        values[sharing] = player.value(player.slowdowns(Plan.of(result)))
+        values[sharing] = player.value(player.slowdowns(Plan.of(result.instance, result.schedule)))
     return values
 
 

@@ -24,6 +24,10 @@ JOBS_LEGEND = (
 SLOWDOWN_LEGEND = (
     "slots: from one to the next, of jobs that are gated; the others begin at first and run freely"
 )
+CUSHION_LEGEND = (
+    "cushion: by how much all bursts may grow before a link without contention has some; "
+    "0: by no whole slot, no limit: there is no such link"
+)
 CLASSES_LEGEND = (
     "iteration: predicted length, mean share of the period; unserved: Mbit/s, all links"
 )

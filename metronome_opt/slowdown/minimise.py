@@ -74,6 +74,8 @@ class Terms:
         How links are shared; a plan is judged under all of these.
     partly
         Whether a part of jobs that meet may be gated.
+    start
+        A plan to try first.
     """
 
     stretch_limit: Fraction | None = None
@@ -83,6 +85,7 @@ class Terms:
     rounds: int = 150
     sharings: Sequence[str] = SAFE
     partly: bool = False
+    start: Plan | None = None
 
     def judge(self, instance: Instance, first: int, seeds: int, *, long: bool = True) -> Judge:
         """Return a judge with some seeds, from a first one on, and plays that are long or short."""
@@ -204,6 +207,9 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
         if kept.periods and short(kept.periods):
             roomy = _roomiest(part, kept, cushion, budget.fraction(_SHARE))
             tried.append(Plan({**part.unshifted, **roomy}, kept.periods))
+    given = terms.start and terms.start.only(part)
+    if given and (not given.periods or short(given.periods)):
+        tried.append(given)
     best = min(tried, key=search.value)
     if terms.partly and not budget.stopped and search.value(best) > 1.0 + _CLOSE:
         found = anneal(
