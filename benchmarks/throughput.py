@@ -96,7 +96,7 @@ def held_up(
     chance = np.random.default_rng([seed, 5])
 
     def computing_s(job: int, part: int) -> float:
-        factor = np.clip(chance.standard_normal(), -_CUT, _CUT)
+        factor = float(np.clip(chance.standard_normal(), -_CUT, _CUT))
         return float(patterns[job].compute[part]) / 1000 * (1 + jitter * factor)
 
     jobs = range(len(patterns))
