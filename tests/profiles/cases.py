@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.profiles import bursts_of as pattern
+from benchmarks.profiles import bursts_of
 from benchmarks.throughput import Floats, Truth, run_alone
 from metronome_opt.profiles import Samples
 from metronome_opt.simulate.runner import Pattern
 
+pattern = bursts_of
 ONE_BURST = pattern([700], [(300, 10_000)])
 
 
