@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from metronome_opt.instance import Instance
@@ -15,6 +16,7 @@ from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 class Stop(StrEnum):
@@ -106,7 +108,7 @@ def relative_gap(value: Fraction | None, bound: Fraction | None) -> Fraction | N
     return (value - bound) / value if value else Fraction(0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The outcome of `solve`.
 
@@ -246,6 +248,22 @@ class Result:
             f"{value}, lower bound {bound}{'' if gap is None else f', gap {float(gap):.1%}'}, "
             f"{self.schedule.runtime_s:.2f} s ({self.stop})"
         )
+
+    def plot(self) -> Figure:
+        """Draw the links before and after; see `metronome_opt.plot.plot_overview`."""
+        # By name, as the package loads its own parts: what draws lies above.
+        overview = import_module("metronome_opt.plot").plot_overview
+        figure: Figure = overview(
+            self.instance,
+            self.instance.unshifted,
+            self.offsets,
+            stretch=self.stretch,
+            stretch_limit=self.schedule.stretch_limit,
+        )
+        return figure
+
+    def __repr__(self) -> str:
+        return f"<Result {self.instance.name}, {self.summary()}>"
 
     def _repr_html_(self) -> str:
         head = html.escape(f"{self.instance.name}, {self.summary()}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from metronome_opt.multiobjective import pareto
 from metronome_opt.result import Result, compare
 from metronome_opt.schedule import Schedule, Status
 from metronome_opt.solvers import solve
@@ -71,3 +72,17 @@ def test_a_comparison_keeps_what_is_unknown_unknown() -> None:
     assert frame["gap"].isna().tolist() == [True, False]
     assert frame["gap"].iloc[1] == 0
     assert frame["status"].tolist() == ["feasible", "optimal"]
+
+
+def test_a_result_and_a_front_print_in_a_line() -> None:
+    found = solve(CROWDED, "greedy")
+    assert repr(found) == f"<Result {CROWDED.name}, {found.summary()}>"
+    front = pareto(CROWDED, ["contention", "latency"])
+    assert repr(front).startswith(
+        f"<Front {CROWDED.name}, {len(front.points)} points of contention"
+    )
+    assert "\n" not in repr(found) + repr(front)
+
+
+def test_a_result_draws_itself() -> None:
+    assert solve(CROWDED, "greedy").plot().axes

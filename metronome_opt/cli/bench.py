@@ -95,7 +95,8 @@ def run(
         typer.Option(metavar="ADDRESS", help="Run on this Dask cluster: tcp://HOST:PORT."),
     ] = None,
     output: Annotated[
-        Path, typer.Option(help="Append the records here, one JSON object a line.")
+        Path,
+        typer.Option("--output", "-o", help="Append the records here, one JSON object a line."),
     ] = Path("campaign.jsonl"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a file: skip the cases that it holds.")
@@ -158,7 +159,9 @@ def run(
 @app.command()
 def report(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of records.")],
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the report.")
+    ],
     baseline: Annotated[
         str | None,
         typer.Option(metavar="SOLVER", help="Compare times with this one.", show_default="none"),

@@ -37,9 +37,9 @@ _SEED, _SEEDS = 1000, 4  # of plays; `solve` has others
 
 
 def demo(
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
-        "demo-output"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
+    ] = Path("demo-output"),
     time_limit: Annotated[float, typer.Option(min=0, help="Seconds for each exact solver.")] = 10.0,
     seed: options.Seed = 0,
 ) -> int:

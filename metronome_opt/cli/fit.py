@@ -50,7 +50,9 @@ def fit(
     seed: options.Seed = 0,
     workers: options.Workers = None,
     cushion_slots: options.CushionSlots = 0,
-    output: Annotated[Path | None, typer.Option(help="Write the schedule here (JSON).")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the schedule here (JSON).")
+    ] = None,
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:

@@ -25,7 +25,10 @@ def import_(
         typer.Argument(metavar="[FILE_OR_FOLDER]...", help="Manifests, YAML or JSON."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Write the scenario here (YAML); the name becomes its own.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Write the scenario here (YAML); the name becomes its own."
+        ),
     ] = None,
     from_cluster: Annotated[
         bool, typer.Option("--from-cluster", help="Read from the API server as well.")

@@ -46,9 +46,9 @@ def pareto(
             help=f"What to optimise, separated by commas: of {', '.join(OBJECTIVES)}.",
         ),
     ] = "contention,latency",
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
-        "front"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
+    ] = Path("front"),
     plot: Annotated[
         Path | None, typer.Option(help="Draw the front here as well (.svg, .png or .pdf).")
     ] = None,
@@ -110,7 +110,8 @@ def pareto(
     others, left_out = _baselines(instance, cushion_slots, seed)
     at, share, missing = _hypervolume(front, given, others)
     notes += [*left_out, *missing]
-    pictures = _draw(front, others, at, [output / _PICTURE, *([] if plot is None else [plot])])
+    with live_line("drawing", str):
+        pictures = _draw(front, others, at, [output / _PICTURE, *([] if plot is None else [plot])])
     if as_json:
         print_json(_document(front, files, others, at, share, notes))
     else:

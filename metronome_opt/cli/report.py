@@ -50,8 +50,8 @@ def report(
     points = read_points(result)
     check_targets([point.path for point in points], [output])
     problem = find_problem(points, instance, hyperperiod_limit=hyperperiod_limit)
-    with live_line("letting the jobs run", str):
+    with live_line(f"writing {output}", str):
         text = build_page(problem, points, group=group, namespace=namespace)
-    write_text(output, text)
+        write_text(output, text)
     typer.echo(f"wrote {output}")
     return 0

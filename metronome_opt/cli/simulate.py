@@ -63,7 +63,10 @@ def simulate(
         int | None, typer.Option(min=1, help="Simulations at once.", show_default="one per core")
     ] = None,
     output: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for records, tables and the report.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Folder for records, tables and the report."
+        ),
     ] = Path("simulation"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a folder: skip what it has.")
@@ -236,15 +239,20 @@ def _write(
     from metronome_opt.bench.studies import write_tables
     from metronome_opt.bench.study_report import write_simulation_report
     from metronome_opt.bench.timeline import draw_link
+    from metronome_opt.cli.progress import live_line
 
     if not any(record.went_well for record in records):
         return []
-    tables = write_tables(records, output)
+    with live_line("writing tables", str):
+        tables = write_tables(records, output)
     link = None
     if timeline:
         note("simulating a link once more, to show it as it happened")
-        link = draw_link(study, records)
-    report = write_simulation_report(records, output, link=link, one_scenario=study.is_one_scenario)
+        with live_line("simulating", str):
+            link = draw_link(study, records)
+    with live_line("writing the report", str):
+        alone = study.is_one_scenario
+        report = write_simulation_report(records, output, link=link, one_scenario=alone)
     return [*tables, report]
 
 

@@ -76,7 +76,9 @@ def solve(
         ),
     ] = False,
     cushion_slots: options.CushionSlots = 0,
-    output: Annotated[Path | None, typer.Option(help="Write the schedule here (JSON).")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the schedule here (JSON).")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
     ] = None,
@@ -126,16 +128,10 @@ def solve(
     if output is not None:
         write_schedule(result.schedule, output)
     if plot is not None:
-        from metronome_opt.plot import plot_overview, save_figure
+        from metronome_opt.plot import save_figure
 
-        figure = plot_overview(
-            result.instance,
-            result.instance.unshifted,
-            result.offsets,
-            stretch=result.stretch,
-            stretch_limit=result.schedule.stretch_limit,
-        )
-        save_figure(figure, plot)
+        with live_line(f"drawing {plot}", str):
+            save_figure(result.plot(), plot)
     if as_json:
         print_json(result.schedule.to_dict())
     else:
@@ -144,7 +140,8 @@ def solve(
         from metronome_opt.cli.claims import note_missing_nodes
         from metronome_opt.kubernetes import export_claims
 
-        export_claims(problem.instance, result.schedule, problem.deployment, claims)
+        with live_line(f"writing {claims}", str):
+            export_claims(problem.instance, result.schedule, problem.deployment, claims)
         if not as_json:
             typer.echo(f"wrote {claims}")
         note_missing_nodes(problem)
@@ -156,6 +153,7 @@ def _print_result(result: Result, placed: Deployment | None, written: list[Path]
     from metronome_opt.report.bounds import known_bound
     from metronome_opt.report.tables import (
         CLASSES_LEGEND,
+        CUSHION_LEGEND,
         JOBS_LEGEND,
         classes_table,
         gated_text,
@@ -179,6 +177,7 @@ def _print_result(result: Result, placed: Deployment | None, written: list[Path]
         typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
     if result.unshifted_ms is None:
         console.print(objectives_table(before, result.evaluation))
+        typer.echo(CUSHION_LEGEND)
     with live_line("letting the jobs run", str):
         times = Times.of(result)
     typer.echo(gated_text(instance, result.schedule, times))

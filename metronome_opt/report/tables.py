@@ -29,6 +29,10 @@ slots: from one to the next, of jobs that are gated; the others begin at first a
 CLASSES_LEGEND = """\
 iteration: as simulated, mean share of the period; faster, slower: by more than 1 %
 unserved: what links lack when they are asked, Mbit/s, all links"""
+CUSHION_LEGEND = (
+    "cushion: by how much all bursts may grow before a link without contention has some; "
+    "0: by no whole slot, no limit: there is no such link"
+)
 NODES_SHOWN = 3
 _WIDE = 200
 

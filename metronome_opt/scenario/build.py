@@ -177,6 +177,10 @@ def locate(path: str | Path) -> Path:
     if Path(path).name == str(path) and not Path(path).suffix:
         known = ", ".join(sorted(each.stem for each in shipped.glob("*.yaml")))
         raise InputError(f"{path}: cannot be read (no such file); scenarios by name are {known}")
+    for suffix in (".yaml", ".yml", ".json"):
+        other = Path(path).with_suffix(suffix)
+        if other.is_file():
+            raise InputError(f"{path}: cannot be read (no such file); there is {other}")
     return Path(path)
 
 

@@ -40,6 +40,12 @@ class Plan:
         }
         return cls(schedule.offsets, periods)
 
+    def only(self, part: Instance) -> Plan:
+        """Return what it tells the jobs of a part."""
+        names = [job.name for job in part.jobs]
+        periods = {name: self.periods[name] for name in names if name in self.periods}
+        return Plan({name: self.offsets[name] for name in names}, periods)
+
     def stretch(self, instance: Instance) -> dict[str, int]:
         """Return the idle slots of each job."""
         return {
