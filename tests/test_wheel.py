@@ -113,7 +113,7 @@ def names(requirements: Iterable[str]) -> set[str]:
 
 
 # What others are made of and show, by the distribution that requires it.
-BROUGHT = {"pydantic": {"pydantic-core"}, "rich": {"markdown-it-py"}}
+BROUGHT = {"pydantic": {"pydantic-core"}}
 
 # What whoever imports a module has anyway: the gate's hook is for models of PyTorch.
 PRESENT = {"gate/ddp.py": {"torch"}}
