@@ -79,8 +79,10 @@ def check_run(metronome: Path, away: Path, command: Sequence[str], **settings: s
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_solve_runs_from_the_wheel_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    """It takes its dependencies from here; Python runs the kernels, for nothing is compiled."""
+    """It takes its dependencies from here, and compiles its kernels."""
     metronome = installed(wheel, tmp_path / "environment", "--no-deps", "--no-index")
     (packages,) = (tmp_path / "environment").glob("lib/python*/site-packages")
     # A path file that is found by way of a path file, that of the checkout, is not read.
@@ -89,7 +91,7 @@ def test_solve_runs_from_the_wheel_away_from_the_checkout(wheel: Path, tmp_path:
     away.mkdir()
     words = "solve paper-24 --objectives contention --plot picture.svg --claims claims"
     command = [*words.split(), "--output", "schedule.json"]
-    check_run(metronome, away, command, NUMBA_DISABLE_JIT="1")
+    check_run(metronome, away, command)
 
 
 @pytest.mark.slow

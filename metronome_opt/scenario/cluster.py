@@ -580,8 +580,9 @@ class ClusterSpec(_Fabric, _Grid):  # the fields of the last base come first
             )
         listed = cluster.listed
         tree = {field: getattr(listed, field) for field in _Fabric.model_fields}
+        grid = {"slot_ms": slot_ms, "hyperperiod": hyperperiod_ms // slot_ms}
         try:
-            return cls(name=name, slot_ms=slot_ms, hyperperiod=hyperperiod_ms // slot_ms, **tree)
+            return cls.model_validate({"name": name, **grid, **tree})
         except ValidationError as error:
             raise InputError(f"{show(name)}: {explain(error)}") from None
 

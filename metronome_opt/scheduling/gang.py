@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT, Job, Phase
@@ -19,7 +19,6 @@ from metronome_opt.records import (
     Positive,
     Record,
     build,
-    explain,
     read_as,
     refuse,
 )
@@ -66,8 +65,8 @@ class Gang(Record):
     def _check(self) -> Self:
         try:
             self.job({})
-        except ValidationError as error:
-            where, _, fault = explain(error).partition(": ")
+        except InputError as error:
+            where, _, fault = str(error).removeprefix("Job: ").partition(": ")
             refuse(where, fault)
         longest = self.period + self.max_stretch
         if longest > HYPERPERIOD_LIMIT:

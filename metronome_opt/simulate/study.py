@@ -216,13 +216,15 @@ class Study(Record):
         except InputError as error:
             raise InputError(f"{self.name}: draw.{self.draw.name}.{error}") from None
         try:
-            return Scenario(
-                name=f"{self.name}-{seed}",
-                slot_ms=self.slot_ms,
-                hyperperiod_ms=self.hyperperiod_ms,
-                workloads=self.workloads,
-                cluster=self.cluster,
-                jobs=jobs,
+            return Scenario.model_validate(
+                {
+                    "name": f"{self.name}-{seed}",
+                    "slot_ms": self.slot_ms,
+                    "hyperperiod_ms": self.hyperperiod_ms,
+                    "workloads": self.workloads,
+                    "cluster": self.cluster,
+                    "jobs": jobs,
+                }
             )
         except ValidationError as error:
             raise InputError(f"{self.name}: {explain(error)}") from None

@@ -186,10 +186,10 @@ def test_the_jobs_of_the_manual_find_places(tmp_path: Path) -> None:
     blocks = [
         block for block in manual.split("\n\n") if block.startswith("    format: metronome-job/1")
     ]
-    assert len(blocks) == 2
-    state = str(tmp_path / "state")
-    assert main(["place", state, "--cluster", "paper-24"]) == 0
-    for block in blocks:
+    assert len(blocks) == 3
+    for index, block in enumerate(blocks):
+        state = str(tmp_path / f"state-{index}")
+        assert main(["place", state, "--cluster", "paper-24"]) == 0
         (tmp_path / "job.yaml").write_text(textwrap.dedent(block))
         assert main(["place", state, str(tmp_path / "job.yaml")]) == 0
 
