@@ -12,7 +12,7 @@ from benchmarks.story.servers import lacking
 from benchmarks.story.steps import STORY, tell
 from benchmarks.testbed.network import missing
 from metronome_opt.documents import write_text
-from metronome_opt.errors import MetronomeError
+from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.plot.picture import save_figure
 
 
@@ -21,36 +21,35 @@ def story(
     steered: Annotated[
         bool, typer.Option(help="The controller reads what gates count, and acts on it.")
     ] = True,
-) -> int:
+) -> None:
     """Tell the story without us and with us, nine minutes in all."""
     try:
         if (reason := missing() or lacking()) is not None:
-            typer.echo(reason, err=True)
-            return 2
-        options = ["--prometheus", "{prometheus}"] if steered else []
+            raise InputError(reason)
         folders = {"without": output / "without", "with": output / "with"}
+        steering = ["--prometheus", "{prometheus}"] if steered else []
         for heading, folder in folders.items():
-            for_us = heading == "with"
+            gated = heading == "with"
             typer.echo(f"{heading}, {sum(step.seconds for step in STORY)} s", err=True)
-            tell(
-                folder,
-                gated=for_us,
-                options=options if for_us else [],
-                say=lambda name: typer.echo(f"  {name}", err=True),
-            )
+            tell(folder, gated=gated, options=steering if gated else [], say=_say)
         found = table(folders)
         typer.echo(found.round(0).astype("Int64").to_string())
         for heading, folder in folders.items():
-            p95, longest = lateness(folder)
-            typer.echo(f"{heading}: ranks woke up {p95:.2f} ms late (95 of 100), at most {longest:.1f}")
+            p95, most = lateness(folder)
+            typer.echo(
+                f"{heading}: ranks woke up {p95:.2f} ms late (95 of 100), at most {most:.1f}"
+            )
         write_text(output / "story.csv", found.to_csv(float_format="%.1f"))
         save_figure(draw(folders), output / "story.svg")
         typer.echo(f"wrote {output}")
     except MetronomeError as error:
         typer.echo(str(error), err=True)
-        return error.exit_status
-    return 0
+        raise typer.Exit(error.exit_status) from None
+
+
+def _say(step: str) -> None:
+    typer.echo(f"  {step}", err=True)
 
 
 if __name__ == "__main__":
-    raise SystemExit(typer.run(story))
+    typer.run(story)

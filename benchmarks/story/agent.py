@@ -12,6 +12,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +70,8 @@ class Agent:
 
     def _run(self) -> None:
         while not self._stop.wait(_EVERY_S):
-            try:
+            with suppress(ClusterError):  # asked again
                 self._round(self._connection.list(PODS, self._namespace))
-            except ClusterError:
-                pass  # asked again
 
     def _round(self, pods: list[dict[str, Any]]) -> None:
         bound = [pod for pod in pods if pod["spec"].get("nodeName") in self._places]

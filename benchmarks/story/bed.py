@@ -86,8 +86,6 @@ class Bed:
     ----------
     gated
         Whether pods ask for slots; otherwise kube-scheduler binds them, and nobody waits.
-    alone_ms
-        Of each job that is there: its iteration if it had the network to itself.
     """
 
     gated: bool
@@ -102,6 +100,7 @@ class Bed:
 
     @property
     def alone_ms(self) -> dict[str, float]:
+        """The iteration of each job that is there, if it had the network to itself."""
         return {
             name: compute
             + JOBS[name].burst_ms * UPLINK_MBPS / min(self._mbps[r] for r in JOBS[name].racks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
@@ -30,7 +30,7 @@ _STRANGERS = {
 def read_bursts(folder: Path) -> dict[str, pd.DataFrame]:
     """Return what the first rank of each job recorded: ``at`` in s, the rest in ms."""
     return {
-        name: pd.read_json(path, lines=True, convert_dates=False, precise_float=True)
+        name: pd.DataFrame([json.loads(line) for line in path.read_text().splitlines()])
         for name, job in JOBS.items()
         if (path := folder / f"{job.pods[0]}.jsonl").exists()
     }
@@ -63,7 +63,7 @@ def table(folders: Mapping[str, Path]) -> pd.DataFrame:
                 seen = bursts[job]
                 settled = seen[(seen["at"] >= since) & (seen["at"] < step.end)]
                 row = found.setdefault((step.name, job), {"alone": alone})
-                row[heading] = settled["iteration_ms"].mean()
+                row[heading] = float(settled["iteration_ms"].mean())
     shown = pd.DataFrame.from_dict(found, orient="index")
     shown.index = pd.MultiIndex.from_tuples(shown.index, names=["step", "job"])
     return shown
@@ -105,7 +105,7 @@ def draw(folders: Mapping[str, Path]) -> Picture:
 
 def _around(
     bursts: Mapping[str, pd.DataFrame], moment: float
-) -> dict[str, Sequence[tuple[float, float]]]:
+) -> dict[str, list[tuple[float, float]]]:
     """Return beginnings and ends of bursts near a moment, in s since then."""
     near = {}
     for job, seen in bursts.items():

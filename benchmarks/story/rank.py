@@ -37,7 +37,7 @@ def main() -> int:
                 for step in range(steps):
                     part = (step + 1) * size // steps - step * size // steps
                     exchange(to, origin, part)
-            print(f"{1e3 * late:.3f}", flush=True)
+            os.write(1, f"{1e3 * late:.3f}\n".encode())
     except (OSError, EOFError):
         return 0 if json.loads(order.read_text())["done"] else 1
     return 0
