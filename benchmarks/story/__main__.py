@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.story.bed import bed
 from benchmarks.story.outcome import draw, lateness, table
 from benchmarks.story.servers import lacking
-from benchmarks.story.steps import STORY, tell
+from benchmarks.story.story import story as tell
 from benchmarks.testbed.network import missing
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, MetronomeError
@@ -30,25 +31,23 @@ def story(
         steering = ["--prometheus", "{prometheus}"] if steered else []
         for heading, folder in folders.items():
             gated = heading == "with"
-            typer.echo(f"{heading}, {sum(step.seconds for step in STORY)} s", err=True)
-            tell(folder, gated=gated, options=steering if gated else [], say=_say)
+            with bed(folder, gated=gated, options=steering if gated else []) as cluster:
+                tell(cluster)
         found = table(folders)
-        typer.echo(found.round(0).astype("Int64").to_string())
+        typer.echo(found.round(0).astype("Int64").unstack("job").to_string())
+        rise = found.div(found["alone"], axis=0).groupby("step", sort=False).mean() - 1
+        typer.echo(rise.map("{:+.1%}".format).to_string())
         for heading, folder in folders.items():
             p95, most = lateness(folder)
             typer.echo(
                 f"{heading}: ranks woke up {p95:.2f} ms late (95 of 100), at most {most:.1f}"
             )
         write_text(output / "story.csv", found.to_csv(float_format="%.1f"))
-        save_figure(draw(folders), output / "story.svg")
+        save_figure(draw(folders), output / "story.png")
         typer.echo(f"wrote {output}")
     except MetronomeError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(error.exit_status) from None
-
-
-def _say(step: str) -> None:
-    typer.echo(f"  {step}", err=True)
 
 
 if __name__ == "__main__":

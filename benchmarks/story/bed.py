@@ -1,81 +1,48 @@
-"""The cluster of the story: four racks in a ring, four jobs of which neighbours share an uplink.
-
-Every node has its own number of GPUs, and every job has only two nodes that suit it when it comes.
-So kube-scheduler and the controller choose the same nodes, and what differs is slots alone.
-"""
+"""The running cluster of the story, and what can happen to it."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from benchmarks.controller import prepare
 from benchmarks.story.agent import Agent
+from benchmarks.story.jobs import JOBS, LAYOUT, NAMESPACE, RACKS, UPLINK_MBPS, cluster, pod
 from benchmarks.story.servers import Program, control_plane, prometheus
-from benchmarks.testbed.network import GOODPUT, Layout, Network
+from benchmarks.testbed.network import Network
+from benchmarks.testbed.run import BedError
 from metronome_opt.documents import write_text
 from metronome_opt.kubernetes.cluster import Connection, connect
 from metronome_opt.kubernetes.cluster.objects import PODS
-from metronome_opt.kubernetes.inject import GATE, MOUNT, VARIABLES, VOLUME
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from tests.kubernetes.cluster.server import ApiServer, free_ports
 
-NAMESPACE = "story"
-UPLINK_MBPS = 200
-PERIOD_MS, ALONE_MS = 400, 392
+STEPS_FILE = "steps.json"
 
-_RACKS = 4
-_SLOT_MS, _HYPERPERIOD_MS = 5, 2400
-_INTERFACE_MBPS = 1000
 _PATIENCE_S = 60.0
-_STOP_S = 5.0
+_WRITTEN_S = 1.5  # in which ranks write what they did
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job of two ranks.
+class Step(NamedTuple):
+    """A step of a story as it happened.
 
     Attributes
     ----------
-    racks
-        One of its ranks is in each.
-    gpus
-        Of each rank; there are nodes with just as many.
-    burst_ms
-        What a burst takes on an uplink that it has to itself; the rest is computing.
+    begin, end
+        Seconds since the epoch.
+    alone_ms
+        Of each job that was there at its end, the iteration on a network of its own.
     """
 
     name: str
-    racks: tuple[int, int]
-    gpus: int
-    burst_ms: int
-
-    @property
-    def compute_ms(self) -> int:
-        """How long it computes, unless it is told otherwise."""
-        return ALONE_MS - self.burst_ms
-
-    @property
-    def pods(self) -> list[str]:
-        """Names of its pods."""
-        return [f"{self.name}-{index}" for index, _ in enumerate(self.racks)]
-
-
-JOBS = {
-    job.name: job
-    for job in (
-        Job("a", (0, 1), 8, 180),
-        Job("b", (1, 2), 4, 170),
-        Job("c", (2, 3), 2, 180),
-        Job("d", (0, 3), 1, 170),
-    )
-}
+    begin: float
+    end: float
+    alone_ms: dict[str, float]
 
 
 @dataclass
@@ -95,34 +62,41 @@ class Bed:
     network: Network
     controller: Program
     prometheus: Program
+    _steps: list[Step] = field(default_factory=list)
     _compute_ms: dict[str, int] = field(default_factory=dict)
-    _mbps: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(_RACKS), UPLINK_MBPS))
+    _mbps: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(RACKS), UPLINK_MBPS))
 
-    @property
-    def alone_ms(self) -> dict[str, float]:
-        """The iteration of each job that is there, if it had the network to itself."""
-        return {
-            name: compute
-            + JOBS[name].burst_ms * UPLINK_MBPS / min(self._mbps[r] for r in JOBS[name].racks)
-            for name, compute in self._compute_ms.items()
+    @contextmanager
+    def step(self, name: str, seconds: float) -> Iterator[None]:
+        """Watch for so long what follows from what happens in the block."""
+        begin = time.time()
+        yield
+        time.sleep(max(0.0, begin + seconds - time.time()))
+        alone = {
+            job: compute
+            + JOBS[job].burst_ms * UPLINK_MBPS / min(self._mbps[r] for r in JOBS[job].racks)
+            for job, compute in self._compute_ms.items()
         }
+        self._steps.append(Step(name, begin, time.time(), alone))
+        write_text(self.folder / STEPS_FILE, json.dumps(self._steps, indent=1))
 
     def submit(self, name: str, *, wait: bool = True) -> None:
         """Let a job come; return when its pods run."""
         job = JOBS[name]
         self.compute(name, job.compute_ms)
-        for pod in job.pods:
-            self.connection.create(PODS, _pod(job, pod, self.folder, gated=self.gated))
+        for each in job.pods:
+            self.connection.create(PODS, pod(job, each, self.folder, gated=self.gated))
         if wait:
             self.wait_running(name)
 
     def wait_running(self, name: str) -> None:
         """Wait until all pods of a job run."""
-        until = time.monotonic() + _PATIENCE_S
-        while not all(self.phases().get(pod) == "Running" for pod in JOBS[name].pods):
-            if time.monotonic() > until:
-                raise TimeoutError(f"pods of job {name} do not run: {self.phases()}")
-            time.sleep(0.1)
+
+        def runs() -> bool:
+            phases = self.phases()
+            return all(phases.get(each) == "Running" for each in JOBS[name].pods)
+
+        _wait(runs, f"the pods of job {name} do not run")
 
     def phases(self) -> dict[str, str]:
         """Return the phases of all pods."""
@@ -163,104 +137,41 @@ def bed(folder: Path, *, gated: bool, options: Sequence[str] = ()) -> Iterator[B
     folder = folder.resolve()
     folder.mkdir(parents=True)
     (port,) = free_ports(1)
-    places = {
-        f"rack-{rack}-gpus-{job.gpus}": (rack, sum(rack in other.racks for other in before))
-        for before, job in ((list(JOBS.values())[:i], job) for i, job in enumerate(JOBS.values()))
-        for rack in job.racks
-    }
+    nodes = {name: job for job in JOBS.values() for name in job.nodes}
+    write_text(folder / "cluster.json", json.dumps(cluster(), indent=1))
     with ExitStack() as stack:
-        layout = Layout(nodes=(2,) * _RACKS, uplink_mbps=(UPLINK_MBPS,) * _RACKS)
-        network = stack.enter_context(Network(layout))
+        network = stack.enter_context(Network(LAYOUT))
         network.join()
         server = stack.enter_context(control_plane(folder / "control-plane"))
         connection = stack.enter_context(connect(server.kubeconfig(), timeout_s=30))
-        prepare(connection, NAMESPACE, {name: int(name.split("-")[-1]) for name in places})
+        prepare(connection, NAMESPACE, {name: job.gpus for name, job in nodes.items()})
         agent_connection = stack.enter_context(connect(server.kubeconfig(), timeout_s=2))
+        places = {name: job.nodes[name] for name, job in nodes.items()}
         stack.enter_context(Agent(agent_connection, NAMESPACE, network, places, folder))
         watcher = prometheus(folder / "prometheus", port, folder / "targets.json")
-        stack.callback(watcher.stop)
+        stack.callback(watcher.kill)
         watcher.start()
         controller = Program(
             [
                 *(sys.executable, "-m", "metronome_opt", "controller", str(folder / "state")),
-                *("--cluster", str(_write_cluster(folder, places))),
+                *("--cluster", str(folder / "cluster.json")),
                 *("--kubeconfig", str(server.kubeconfig()), "--namespace", NAMESPACE),
                 *("--interval", "2"),
                 *(option.format(prometheus=f"http://127.0.0.1:{port}") for option in options),
             ],
             folder / "controller.log",
         )
-        stack.callback(controller.stop)
+        stack.callback(controller.kill)
         if gated:
             controller.start()
+            _wait(lambda: (folder / "state").exists(), "the controller does not start")
         yield Bed(gated, folder, server, connection, network, controller, watcher)
+        time.sleep(_WRITTEN_S)
 
 
-def _write_cluster(folder: Path, places: Mapping[str, tuple[int, int]]) -> Path:
-    """Write the cluster as the controller is to know it."""
-    document = {
-        "format": "metronome-cluster/1",
-        "name": NAMESPACE,
-        "slot_ms": _SLOT_MS,
-        "hyperperiod": _HYPERPERIOD_MS // _SLOT_MS,
-        "nodes": [
-            {
-                "name": name,
-                "has": {"gpus": int(name.split("-")[-1])},
-                "interface": f"interface-{name}",
-                "rack": f"rack-{rack}",
-            }
-            for name, (rack, _) in places.items()
-        ],
-        "racks": [{"name": f"rack-{rack}", "uplink": f"uplink-{rack}"} for rack in range(_RACKS)],
-        "links": [
-            *({"name": f"interface-{name}", "capacity": _INTERFACE_MBPS} for name in places),
-            *(
-                {"name": f"uplink-{rack}", "capacity": round(GOODPUT * UPLINK_MBPS)}
-                for rack in range(_RACKS)
-            ),
-        ],
-    }
-    path = folder / "cluster.json"
-    path.write_text(json.dumps(document, indent=1))
-    return path
-
-
-def _pod(job: Job, name: str, folder: Path, *, gated: bool) -> dict[str, Any]:
-    rate = GOODPUT * UPLINK_MBPS
-    env = {
-        "PEERS": ",".join(job.pods),
-        "ORDER": str(folder / f"{job.name}.json"),
-        "BURST_BYTES": str(round(job.burst_ms * rate * 1000 / 8)),
-        "RANK": str(job.pods.index(name)),
-        "METRONOME_RECORD": str(folder / f"{name}.jsonl"),
-    }
-    container: dict[str, Any] = {
-        "name": "rank",
-        "image": "rank",
-        "command": [sys.executable, "-S", "-m", "benchmarks.story.rank"],
-        "env": [{"name": key, "value": value} for key, value in env.items()],
-        "resources": {"limits": {"nvidia.com/gpu": str(job.gpus)}},
-    }
-    metadata: dict[str, Any] = {
-        "name": name,
-        "namespace": NAMESPACE,
-        "labels": {"job-name": job.name},
-    }
-    spec: dict[str, Any] = {"containers": [container]}
-    if gated:
-        burst = {
-            "startMicroseconds": 1000 * (PERIOD_MS - job.burst_ms),
-            "lengthMicroseconds": 1000 * job.burst_ms,
-            "rate": f"{round(rate)}M",
-        }
-        traffic = {"periodMicroseconds": 1000 * PERIOD_MS, "phases": [burst]}
-        metadata["annotations"] = {
-            f"{DEFAULT_GROUP}/tasks": str(len(job.racks)),
-            f"{DEFAULT_GROUP}/task": env["RANK"],
-            f"{DEFAULT_GROUP}/traffic": json.dumps(traffic),
-        }
-        spec |= {"schedulingGates": [{"name": GATE}], "volumes": [VOLUME]}
-        container["volumeMounts"] = [MOUNT]
-        container["env"] += VARIABLES
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+def _wait(done: Callable[[], bool], else_say: str) -> None:
+    until = time.monotonic() + _PATIENCE_S
+    while not done():
+        if time.monotonic() > until:
+            raise BedError(f"{else_say} within {_PATIENCE_S:g} s")
+        time.sleep(0.1)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.story.bed import JOBS
-from benchmarks.story.steps import STEPS_FILE, Told
+from benchmarks.story.bed import STEPS_FILE, Step
+from benchmarks.story.jobs import JOBS
 from benchmarks.testbed.pictures import draw_rows
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import Picture
@@ -23,7 +23,7 @@ _WIDTH, _ROW = 13.0, 1.05  # inches
 _STRANGERS = {
     frozenset((one.name, other.name))
     for one, other in combinations(JOBS.values(), 2)
-    if not set(one.racks) & set(other.racks)
+    if not one.racks & other.racks
 }
 
 
@@ -36,9 +36,9 @@ def read_bursts(folder: Path) -> dict[str, pd.DataFrame]:
     }
 
 
-def read_told(folder: Path) -> list[Told]:
+def read_steps(folder: Path) -> list[Step]:
     """Return the steps of a story as they happened."""
-    return [Told(*each) for each in json.loads((folder / STEPS_FILE).read_text())]
+    return [Step(*each) for each in json.loads((folder / STEPS_FILE).read_text())]
 
 
 def table(folders: Mapping[str, Path]) -> pd.DataFrame:
@@ -57,7 +57,7 @@ def table(folders: Mapping[str, Path]) -> pd.DataFrame:
     found: dict[tuple[str, str], dict[str, float]] = {}
     for heading, folder in folders.items():
         bursts = read_bursts(folder)
-        for step in read_told(folder):
+        for step in read_steps(folder):
             since = step.end - _LAST * (step.end - step.begin)
             for job, alone in step.alone_ms.items():
                 seen = bursts[job]
@@ -87,7 +87,7 @@ def draw(folders: Mapping[str, Path]) -> Picture:
 
     Where bursts of two jobs meet on an uplink they are black.
     """
-    stories = {heading: (read_told(path), read_bursts(path)) for heading, path in folders.items()}
+    stories = {heading: (read_steps(path), read_bursts(path)) for heading, path in folders.items()}
     steps = next(iter(stories.values()))[0]
     figure = Picture(_WIDTH, _ROW * len(steps) + 1.2)
     figure.suptitle("Bursts as sent, around each event", fontsize=style.TITLE)
@@ -97,7 +97,7 @@ def draw(folders: Mapping[str, Path]) -> Picture:
             draw_rows(axes, _around(bursts, step.begin), _STRANGERS)
             axes.axvline(0, color=style.INK, linewidth=0.8)
             axes.set_xlim(-_BEFORE_S, _AFTER_S)
-            axes.set_title(f"{step.name}, {heading}", fontsize=style.SMALL, loc="left")
+            axes.set_title(f"{step.name}, {heading} us", fontsize=style.SMALL, loc="left")
         grid[-1, column].set_xlabel("since the event (s)", fontsize=style.TEXT)
     figure.settle()
     return figure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +17,6 @@ from metronome_opt.kubernetes.schemas import custom_resource_definitions
 from tests.kubernetes.cluster.server import ApiServer, binaries
 
 _SCRAPE = "500ms"
-_STOP_S = 10.0
 _SERVED_S = 60
 
 
@@ -42,22 +40,9 @@ class Program:
 
     def kill(self) -> None:
         """End it as a power failure would."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """Let it end, and see that it does."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(number)
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 def lacking() -> str | None:
@@ -97,7 +82,7 @@ def control_plane(folder: Path) -> Iterator[ApiServer]:
             "--secure-port=0",
         ]
         scheduler = Program(command, folder / "kube-scheduler.log")
-        stack.callback(scheduler.stop)
+        stack.callback(scheduler.kill)
         scheduler.start()
         with connect(server.kubeconfig()) as connection:
             carry_out(

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.story.bed import JOBS, NAMESPACE, Bed
+from benchmarks.story.bed import STEPS_FILE, Bed, bed
+from benchmarks.story.jobs import JOBS, NAMESPACE
 from benchmarks.story.outcome import draw, lateness, table
 from benchmarks.story.servers import lacking
-from benchmarks.story.steps import STEPS_FILE, Step, tell
 from benchmarks.testbed.network import missing
 from metronome_opt.kubernetes.cluster.objects import PODS, claims_of
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
@@ -73,28 +72,6 @@ def check_placed(bed: Bed, *jobs: str) -> None:
     assert {json.loads(text)["job"] for text in files} >= {f"{NAMESPACE}/{job}" for job in jobs}
 
 
-def two_come(bed: Bed) -> None:
-    bed.submit("a")
-    bed.submit("b")
-    check_placed(bed, "a", "b")
-
-
-def third_comes_as_the_controller_dies(bed: Bed) -> None:
-    bed.submit("d", wait=False)
-    wait_for(lambda: any(f"{DEFAULT_GROUP}/slots" in each for each in annotated(bed, "d")))
-    bed.controller.kill()
-    bed.controller.start()
-    bed.wait_running("d")
-    check_placed(bed, "a", "b", "d")
-
-
-def first_ends(bed: Bed) -> None:
-    bed.finish("a")
-    wait_for(lambda: not claims(bed, "a"))
-    assert [bed.phases()[pod] for pod in JOBS["a"].pods] == ["Succeeded", "Succeeded"]
-    check_placed(bed, "b", "d")
-
-
 @pytest.mark.cluster
 @pytest.mark.netns
 @pytest.mark.slow
@@ -103,18 +80,29 @@ def test_jobs_that_fit_run_as_if_alone_though_the_controller_is_killed(tmp_path:
         pytest.skip("needs an API server of its own: METRONOME_TEST_APISERVER=1 starts one")
     if (reason := missing() or lacking()) is not None:
         pytest.skip(reason)
-    acts: list[tuple[int, Callable[[Bed], None]]] = [
-        (15, two_come),
-        (20, third_comes_as_the_controller_dies),
-        (10, first_ends),
-    ]
     folder = tmp_path / "story"
-    told = tell(
-        folder, gated=True, story=[Step(act.__name__, seconds, act) for seconds, act in acts]
-    )
-    assert [len(step.alone_ms) for step in told] == [2, 3, 2]
+    with bed(folder, gated=True) as running:
+        with running.step("two jobs come", 15):
+            running.submit("a")
+            running.submit("b")
+            check_placed(running, "a", "b")
+        with running.step("the controller is killed as it lets the third go", 20):
+            running.submit("d", wait=False)
+            slots = f"{DEFAULT_GROUP}/slots"
+            wait_for(lambda: any(slots in each for each in annotated(running, "d")))
+            running.controller.kill()
+            running.controller.start()
+            running.wait_running("d")
+            check_placed(running, "a", "b", "d")
+        with running.step("the first one ends", 10):
+            running.finish("a")
+            wait_for(lambda: not claims(running, "a"))
+            phases = running.phases()
+            assert [phases[pod] for pod in JOBS["a"].pods] == ["Succeeded", "Succeeded"]
+            check_placed(running, "b", "d")
     with Store(folder / "state") as store:
         assert set(store.state.claims) == {f"{NAMESPACE}/b", f"{NAMESPACE}/d"}
     found = table({"with": folder})
+    assert "".join(found.index.get_level_values("job")) == "ababdbd"
     if lateness(folder)[1] < LATE_MS:
         assert (found["with"] <= NEAR * found["alone"]).all(), found
