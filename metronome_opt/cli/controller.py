@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from metronome_opt.kubernetes.controller.lease import Leadership
 
 _LOST = 1
+_PROMETHEUS_S = 5.0  # for an answer; without one gangs keep their slots
 
 
 def controller(
@@ -58,6 +59,17 @@ def controller(
         float,
         typer.Option(min=1, metavar="S", help="The same for a node that is not ready for so long."),
     ] = 300.0,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where gates are measured: jobs that do not do as they claim get other slots.",
+            show_default="none: slots change only if jobs come or go",
+        ),
+    ] = None,
+    check: Annotated[
+        float, typer.Option(min=5, metavar="S", help="Look there every S seconds.")
+    ] = 15.0,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Answer scrapes of metrics here.")
     ] = None,
@@ -75,6 +87,7 @@ def controller(
     from metronome_opt.kubernetes.controller import Controller
     from metronome_opt.kubernetes.controller.live import LiveCluster
     from metronome_opt.kubernetes.controller.loop import Metrics, run, watch
+    from metronome_opt.kubernetes.controller.rephase import Rephasing
     from metronome_opt.scheduling.store import Store
 
     where = namespace or ALL_NAMESPACES
@@ -101,6 +114,11 @@ def controller(
         else:
             store = Store(state)
         stack.enter_context(store)
+        read = None
+        if prometheus is not None:
+            from metronome_opt.profiles.prometheus import Prometheus
+
+            read = Prometheus(prometheus, timeout_s=_PROMETHEUS_S, attempts=1).raw
         live = LiveCluster(
             connection,
             store.state,
@@ -117,11 +135,14 @@ def controller(
             waiting = loop.reconcile(live.pods(where), live.nodes())
             typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
             return 0
+        rephasing = Rephasing(store.state, read, check_s=check)
+        stack.callback(rephasing.close)
         watch(connection, where, changed, stop)
         kept = run(
             loop,
             live,
             leadership,
+            rephasing,
             namespace=where,
             interval_s=interval,
             stop=stop,

@@ -137,6 +137,7 @@ def monitor(
         from metronome_opt.control.monitor import Settings
         from metronome_opt.control.watch import DEFAULT_SELECTOR, Selector, check
         from metronome_opt.profiles.prometheus import Prometheus
+        from metronome_opt.slowdown.rephase import least_slowdown
 
         look = partial(
             check,
@@ -146,6 +147,7 @@ def monitor(
             window_s=window,
             gone_s=gone,
             settings=Settings(price=Fraction(str(price)), minimum_gain=Fraction(str(gain))),
+            choose=least_slowdown,
             metrics=told,
             dry_run=dry_run,
         )

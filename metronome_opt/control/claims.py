@@ -32,16 +32,18 @@ class Claims:
     # Slots by which a job may be off without being in anybody's way, 0 if it is not named.
     cushions: Mapping[str, int] = field(default_factory=dict)
     hyperperiod: int | None = None  # slots that every stretched period has to divide, if asked for
+    gated: Mapping[str, bool] = field(default_factory=dict)  # by job, whether it keeps its slots
 
     def __post_init__(self) -> None:
         known = {job.name for job in self.instance.jobs}
-        for place, slots in (("stretch", self.stretch), ("cushions", self.cushions)):
-            for name, count in slots.items():
+        for place in ("stretch", "cushions", "gated"):
+            given = getattr(self, place)
+            for name, value in given.items():
                 if name not in known:
                     raise InputError(f"{place}.{show(name)}: there is no such job; leave it out")
-                if count < 0:
-                    raise InputError(f"{place}.{show(name)}: must be at least 0, got {show(count)}")
-            object.__setattr__(self, place, immutabledict(slots))
+                if value < 0:
+                    raise InputError(f"{place}.{show(name)}: must be at least 0, got {show(value)}")
+            object.__setattr__(self, place, immutabledict(given))
         if not math.isfinite(self.epoch_ms):
             raise InputError(f"epoch_ms: must be a finite number, got {show(self.epoch_ms)}")
         for index, job in enumerate(self.instance.jobs):
@@ -93,6 +95,29 @@ class Claims:
         """Return by how much a job that began an iteration then was late; negative if early."""
         period_ms = float(self.period(name) * self.instance.slot_ms)
         return signed(began_ms - self.due_ms(name), period_ms)
+
+    def is_gated(self, name: str) -> bool:
+        """Return whether a job keeps its slots."""
+        return self.gated.get(name, True)
+
+    def with_slots(self, periods: Mapping[str, int], gated: Mapping[str, bool]) -> Claims:
+        """Return the claims with other periods, and others gated; jobs stay where they are."""
+        stretch = dict(self.stretch)
+        jobs = []
+        for job in self.instance.jobs:
+            period = periods.get(job.name, self.period(job.name))
+            stretch[job.name] = idle = period - job.period
+            changes = {
+                "current_offset": (job.current_offset or 0) % period,
+                "max_stretch": max(job.max_stretch, idle),
+            }
+            jobs.append(job.model_copy(update=changes))
+        return replace(
+            self,
+            instance=self.instance.replace(jobs=tuple(jobs)),
+            stretch=stretch,
+            gated={**self.gated, **gated},
+        )
 
     def with_offsets(self, offsets: Mapping[str, int]) -> Claims:
         """Return the claims with other offsets in force, those of all jobs."""

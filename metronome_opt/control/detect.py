@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from fractions import Fraction
 
 from metronome_opt.control.claims import Claims, signed
 from metronome_opt.control.observation import Observation, Tolerance
@@ -14,7 +15,8 @@ from metronome_opt.instance import Job, Phase
 from metronome_opt.profiles import Burst
 
 _MOST_IDLE = 10  # a job whose period changed is stretched by up to a tenth to fit the others
-_MOST_STRETCHED = 4  # the same by up to a quarter, if periods have to divide a hyperperiod
+MOST_STRETCH = Fraction(1, 4)
+"""By how much of its period a job is stretched so that it divides a hyperperiod."""
 _NEARLY = 1e-6  # of a slot: what rounding of floats may make too much
 
 
@@ -104,20 +106,29 @@ def _of_job(claims: Claims, job: Job, seen: Observation, tolerance: Tolerance) -
     slot_ms = claims.instance.slot_ms
     period_ms = float(job.period * slot_ms)
     changed = []
-    if seen.period_ms is not None:
+    if seen.own_ms is not None:
+        claimed = float(claims.instance.job(job.name).period * slot_ms)
+        what = "period without waiting in ms"
+        allowed = tolerance.of_period(claimed, slot_ms, seen.period_error_ms)
+        changed = _beyond(Kind.PERIOD, job.name, what, claimed, seen.own_ms, allowed)
+    elif seen.period_ms is not None:
         allowed = tolerance.of_period(period_ms, slot_ms, seen.period_error_ms)
         changed = _beyond(Kind.PERIOD, job.name, "period in ms", period_ms, seen.period_ms, allowed)
-        yield from changed
+    yield from changed
     if seen.origin_ms is not None and not changed:
         drift = claims.drift_ms(job.name, seen.origin_ms)
         allowed = max(slot_ms * max(claims.cushions.get(job.name, 0), 0.5), seen.origin_error_ms)
         yield from _beyond(Kind.DRIFTED, job.name, "off its slot in ms", 0.0, drift, allowed)
     if seen.bursts is not None:
-        yield from _of_bursts(job, slot_ms, seen.bursts, tolerance)
+        yield from _of_bursts(job, slot_ms, seen, seen.bursts, tolerance)
 
 
 def _of_bursts(
-    job: Job, slot_ms: int, bursts: tuple[Burst, ...], tolerance: Tolerance
+    job: Job,
+    slot_ms: int,
+    seen: Observation,
+    bursts: tuple[Burst, ...],
+    tolerance: Tolerance,
 ) -> Iterator[Finding]:
     """Yield what is not as claimed of the bursts."""
     phases = sorted(job.phases, key=lambda phase: phase.start)
@@ -140,6 +151,8 @@ def _of_bursts(
             ("length in ms", length, burst.length_ms, longer),
             ("start in ms", start, begin, later),
         ):
+            if seen.own_ms is not None and what == "volume in Mbit":
+                continue  # what gates saw is claimed by its length alone
             where = f"bursts[{index}] {what}"
             yield from _beyond(Kind.TRAFFIC, job.name, where, claimed, measured, allowed)
 
@@ -152,12 +165,13 @@ def put_right(
     findings: Collection[Finding],
     observations: Mapping[str, Observation],
     capacities: Mapping[str, float],
+    most_stretch: Fraction | None = MOST_STRETCH,
 ) -> tuple[Claims, dict[str, str]]:
     """Return the claims with what was found in place of what was claimed.
 
     Nobody is moved: a job that has drifted gets the slot that it is in, to the nearest one. A job
-    keeps its claim if its iteration fits no divisor of the hyperperiod that is longer by up to a
-    quarter: to slow it down by more would be worse than what it does now.
+    keeps its claim if its iteration fits no divisor of the hyperperiod that is longer by up to
+    `most_stretch`, a share of it: to slow it down by more would be worse than what it does now.
 
     All findings are put right, so that what they are about has to be in `observations` and
     `capacities`, without what others did; a job that is gone is left out. Returned are the claims
@@ -179,11 +193,14 @@ def put_right(
         seen, found = observations.get(job.name), kinds.get(job.name, set()) - {Kind.CAPACITY}
         if seen is not None and found:
             own = _own(claims, job, seen, found)
-            together = _fitting(claims, own, stay)
+            longest = claims.hyperperiod or own.period
+            if most_stretch is not None:
+                longest = own.period + int(most_stretch * own.period)
+            together = _fitting(claims, own, stay, longest)
             if together is None:
                 kept[job.name] = (
                     f"{job.name} keeps its claim: no period from {own.period} to "
-                    f"{_longest(own)} slots divides the hyperperiod of {claims.hyperperiod}"
+                    f"{longest} slots divides the hyperperiod of {claims.hyperperiod}"
                 )
             else:
                 stretch[job.name] = together - own.period
@@ -205,6 +222,7 @@ def put_right(
         instance=claims.instance.replace(links=links, jobs=tuple(jobs)),
         stretch={name: slots for name, slots in stretch.items() if name in left},
         cushions={name: slots for name, slots in claims.cushions.items() if name in left},
+        gated={name: keeps for name, keeps in claims.gated.items() if name in left},
     )
     return right, kept
 
@@ -213,11 +231,17 @@ def _own(claims: Claims, job: Job, seen: Observation, found: set[Kind]) -> Job:
     """Return a job as it was measured, not stretched; its offset may be beyond its period."""
     slot_ms = claims.instance.slot_ms
     phases, period = job.phases, job.period
-    if Kind.PERIOD in found and seen.period_ms is not None:
-        period = max(1, round(seen.period_ms / slot_ms))
-    if Kind.TRAFFIC in found and seen.bursts is not None:
-        phases = _phases_of(seen.bursts, slot_ms, period)
+    measured = seen.period_ms if seen.own_ms is None else seen.own_ms
+    if measured is not None and (Kind.PERIOD in found or seen.own_ms is not None):
+        period = max(1, round(measured / slot_ms))
     offset = claims.offsets[job.name]
+    if seen.bursts is not None and (Kind.TRAFFIC in found or seen.own_ms is not None):
+        if seen.own_ms is None:
+            phases = _phases_of(seen.bursts, slot_ms, period)
+        else:
+            phases = _in_a_row(seen.bursts, job.phases, slot_ms)
+            # A gate keeps the slot of the first burst.
+            offset += min(p.start for p in job.phases) - phases[0].start
     if found & {Kind.DRIFTED, Kind.PERIOD} and seen.origin_ms is not None:
         offset = round((seen.origin_ms - claims.epoch_ms) / slot_ms)
     period = max(period, *(phase.end for phase in phases))
@@ -225,7 +249,7 @@ def _own(claims: Claims, job: Job, seen: Observation, found: set[Kind]) -> Job:
     return job.model_copy(update=changes)
 
 
-def _fitting(claims: Claims, job: Job, everybody: Sequence[Job]) -> int | None:
+def _fitting(claims: Claims, job: Job, everybody: Sequence[Job], longest: int) -> int | None:
     """Return the stretched period of a job as it was measured; None if none is to be had.
 
     The one that is claimed if that is long enough. Else one not much longer that makes the
@@ -235,7 +259,7 @@ def _fitting(claims: Claims, job: Job, everybody: Sequence[Job]) -> int | None:
     if job.period <= before:
         return before
     if claims.hyperperiod is not None:
-        lengths = range(job.period, _longest(job) + 1)
+        lengths = range(job.period, longest + 1)
         return next((length for length in lengths if claims.hyperperiod % length == 0), None)
     around = [
         claims.period(other.name)
@@ -246,8 +270,24 @@ def _fitting(claims: Claims, job: Job, everybody: Sequence[Job]) -> int | None:
     return min(range(job.period, longest + 1), key=lambda length: math.lcm(length, *around))
 
 
-def _longest(job: Job) -> int:
-    return job.period + job.period // _MOST_STRETCHED
+def _in_a_row(bursts: Sequence[Burst], claimed: Sequence[Phase], slot_ms: int) -> tuple[Phase, ...]:
+    """Return bursts that gates saw in slots, one after the other.
+
+    A gate counts bursts, so there are as many phases as the loop has bursts. Each keeps its rate:
+    if it takes longer without sending more, a link carries less, and the burst fills that.
+    """
+    phases: list[Phase] = []
+    end = 0
+    for burst, before in zip(bursts, sorted(claimed, key=lambda p: p.start), strict=True):
+        start = max(end, round(burst.start_ms / slot_ms))
+        length = _slots_of(burst, slot_ms)
+        phases.append(Phase(start=start, length=length, rate=before.rate))
+        end = start + length
+    return tuple(phases)
+
+
+def _slots_of(burst: Burst, slot_ms: int) -> int:
+    return max(1, math.ceil(burst.length_ms / slot_ms - _NEARLY))
 
 
 def _phases_of(bursts: Sequence[Burst], slot_ms: int, period: int) -> tuple[Phase, ...]:
@@ -260,7 +300,7 @@ def _phases_of(bursts: Sequence[Burst], slot_ms: int, period: int) -> tuple[Phas
     pieces = []
     for burst in bursts:
         start = round(burst.start_ms / slot_ms) % period
-        length = min(period, max(1, math.ceil(burst.length_ms / slot_ms - _NEARLY)))
+        length = min(period, _slots_of(burst, slot_ms))
         rate = max(1, math.ceil(burst.volume / (length * slot_ms) - _NEARLY))
         within = min(length, period - start)
         pieces.append((start, within, rate))

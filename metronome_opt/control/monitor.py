@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from itertools import groupby
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from immutabledict import immutabledict
 from pydantic import Field
 
 from metronome_opt.control.claims import Claims
-from metronome_opt.control.detect import Finding, Kind, detect, put_right
+from metronome_opt.control.detect import MOST_STRETCH, Finding, Kind, detect, put_right
 from metronome_opt.control.observation import Observation, Tolerance, undisturbed
 from metronome_opt.control.reconfigure import (
     PRICE,
@@ -50,6 +51,9 @@ class Settings:
     # What a plan has to gain, moves paid, and what more jobs have to gain over fewer: a share of
     # the weighted traffic that is no longer late.
     minimum_gain: Fraction = Fraction(1, 100)
+    # By how much a job may be slowed down so that its period divides the hyperperiod; None for as
+    # much as it takes, if it is decided anyway whether slots are worth it.
+    most_stretch: Fraction | None = MOST_STRETCH
     # For how long a job that was moved is left alone; doubled up to the longest if it flaps.
     pause_ms: float = 60_000.0
     longest_pause_ms: float = 3_600_000.0
@@ -143,30 +147,73 @@ def _name(key: str) -> str:
 # ------------------------------------------------------------------ who is to move
 
 
-def choose(
-    part: Instance,
+class Choice(NamedTuple):
+    """Who is to move, and what else is to be in force.
+
+    Attributes
+    ----------
+    offsets
+        Of the jobs that move.
+    postponed
+        Jobs and links that are left as they are claimed for now, whatever was found of them.
+    later
+        Jobs that would move if they had not been moved not long ago.
+    why
+        In words, what moves bring, or why nobody moves.
+    periods, gated
+        Of jobs that are to have other periods than put right, and of those that are told anew
+        whether they keep slots.
+    """
+
+    offsets: Mapping[str, int]
+    postponed: Collection[str]
+    later: Collection[str]
+    why: str
+    periods: Mapping[str, int] = immutabledict()
+    gated: Mapping[str, bool] = immutabledict()
+
+
+Choose = Callable[[Claims, Claims, Collection[str], Collection[str], Settings, int], Choice]
+"""How a monitor decides: by the claims in force, the same put right, jobs and links of which
+something was found, jobs that rest, settings, and a seed."""
+
+
+def least_contention(
+    _: Claims,
+    right: Claims,
     suspects: Collection[str],
     resting: Collection[str],
     settings: Settings,
     seed: int = 0,
-) -> tuple[Reconfiguration, bool, Fraction]:
-    """Choose between moving nobody, one job, the jobs around the suspects, and all.
+) -> Choice:
+    """Choose between moving nobody, one job, the jobs around the suspects, and all, by contention.
 
-    The jobs of a part share links, directly or through others; something was found of the suspects,
-    or of their links. Those that are resting must not be moved now.
-
-    Returns
-    -------
-    way, postponed, most
-        The offsets: nobody moves if that does not gain enough. Whether more would be gained if no
-        job were resting. What the best plan of all would gain, moves paid, as a share of the
-        weighted traffic.
+    Nobody moves if that does not gain enough. A group of jobs that share links, directly or through
+    others, is left for later if more would be gained by moving some that are resting.
     """
-    way, most = _least_that_pays(part, suspects, resting, settings, seed)
-    if way.moved or not any(job.name in resting for job in part.jobs):
-        return way, False, most
-    unbound, most = _least_that_pays(part, suspects, (), settings, seed)
-    return way, bool(unbound.moved), most
+    offsets: dict[str, int] = {}
+    postponed: set[str] = set()
+    most = Fraction(0)  # what the best plan for such a group would gain, moves paid
+    for part in components(right.reserved):
+        members = {job.name for job in part.jobs}
+        around = {job.name for job in part.jobs if not job.links.keys().isdisjoint(suspects)}
+        around |= members.intersection(suspects)
+        if not around:
+            continue
+        way, gain = _least_that_pays(part, around, resting, settings, seed)
+        if not way.moved and not members.isdisjoint(resting):
+            unbound, gain = _least_that_pays(part, around, (), settings, seed)
+            if unbound.moved:
+                postponed |= _members(part)
+        most = max(most, gain)
+        for index in way.moved:
+            offsets[part.jobs[index].name] = way.offsets[index]
+    if postponed and not offsets:
+        why = "jobs that would have to move were moved not long ago"
+        return Choice(offsets, postponed, postponed, why)
+    return Choice(
+        offsets, postponed, postponed, "" if offsets else _nobody_moves(right, most, settings)
+    )
 
 
 def _least_that_pays(
@@ -227,6 +274,7 @@ class Decision:
     claims: Claims | None
     contention: Contention | None  # None if nothing is believed yet
     reason: str  # in one line
+    later: frozenset[str] = frozenset()  # jobs and links that are left as they are for now
 
 
 class Monitor:
@@ -241,14 +289,21 @@ class Monitor:
         it remembers now; it takes plans to be carried out.
     seed
         Of the solver.
+    choose
+        By what it decides who is to move.
     """
 
     def __init__(
-        self, settings: Settings | None = None, memory: Memory | None = None, seed: int = 0
+        self,
+        settings: Settings | None = None,
+        memory: Memory | None = None,
+        seed: int = 0,
+        choose: Choose = least_contention,
     ) -> None:
         self.settings = settings or Settings()
         self.memory = memory or Memory()
         self._seed = seed
+        self._choose = choose
 
     def check(
         self,
@@ -256,6 +311,7 @@ class Monitor:
         observations: Mapping[str, Observation],
         now_ms: float,
         capacities: Mapping[str, float] | None = None,
+        concerned: Collection[str] = (),
     ) -> Decision:
         """Compare and decide.
 
@@ -263,7 +319,8 @@ class Monitor:
         whose changed period fits no others keeps its claim; the reason says so.
 
         Observations are by job, and one that is not named was not measured; capacities are those
-        measured, in Mbit/s by link; `now_ms` is by the clock of the claims.
+        measured, in Mbit/s by link; `now_ms` is by the clock of the claims. Concerned are jobs and
+        links that are decided about in any case, and at once: a job has come, or has left.
 
         Raises
         ------
@@ -278,71 +335,56 @@ class Monitor:
         measured = {*observations, *capacities}
         self.memory = self.memory.noting(findings, measured)
         ripe = [finding for finding in findings if self.memory.is_ripe(finding, settings)]
-        if not ripe:
+        if not ripe and not concerned:
             reason = _nothing_believed(claims, findings, measured)
             return Decision(Verdict.NOTHING, findings, None, claims, None, reason)
         believed = _concerned(claims, ripe, findings)
         if _gone(believed) >= claims.offsets.keys():
             self.memory = Memory()
             return Decision(Verdict.NOTHING, findings, None, None, None, "all jobs are gone")
-        right, kept = put_right(claims, believed, observations, capacities)
-        offsets, postponed, most = self._choose(
-            claims, right, [each for each in believed if each.name not in kept], now_ms
+        right, kept = put_right(claims, believed, observations, capacities, settings.most_stretch)
+        # Who is gone is told by its links.
+        links = (claims.instance.job(name).links for name in _gone(believed))
+        suspects = {each.name for each in believed if each.name not in kept}.union(*links)
+        choice = self._choose(
+            claims,
+            right,
+            suspects.union(concerned),
+            self.memory.resting(now_ms) - set(concerned),
+            settings,
+            self._seed,
         )
-        if postponed:
+        if choice.postponed:
             stay = [
-                each for each in believed if each.kind is Kind.GONE or each.name not in postponed
+                each
+                for each in believed
+                if each.kind is Kind.GONE or each.name not in choice.postponed
             ]
-            right, kept = put_right(claims, stay, observations, capacities)
-        plan = make_plan(right, offsets) if offsets else None
+            right, kept = put_right(claims, stay, observations, capacities, settings.most_stretch)
+        corrected = right
+        if choice.gated:
+            right = right.with_slots(choice.periods, choice.gated)
+        plan = make_plan(right, choice.offsets) if choice.offsets else None
         after = right if plan is None else plan.claims()
-        self.memory = self.memory.after_moving(offsets, now_ms, settings).only(
+        told = {
+            name for name in after.offsets if after.is_gated(name) != claims.is_gated(name)
+        }.union(choice.offsets)
+        self.memory = self.memory.after_moving(told, now_ms, settings).only(
             {*after.offsets, *(link.name for link in after.instance.links)}
         )
-        contention = Contention(*(_contention(each) for each in (claims, right, after)))
-        if plan is not None:
-            why = _waits(plan)
-        elif postponed:
-            why = "jobs that would have to move were moved not long ago"
-        else:
-            why = _nobody_moves(contention.measured, most, settings.minimum_gain)
+        contention = Contention(*(_contention(each) for each in (claims, corrected, after)))
         reasons = (
             *map(str, ripe),
             *kept.values(),
             *_changes(claims, right),
             _told(contention),
-            why,
+            choice.why,
+            "" if plan is None else _waits(plan),
         )
-        kind = _verdict(offsets, right.reserved)
-        return Decision(kind, findings, plan, after, contention, "; ".join(reasons))
-
-    def _choose(
-        self, claims: Claims, right: Claims, believed: Sequence[Finding], now_ms: float
-    ) -> tuple[dict[str, int], set[str], Fraction]:
-        """Return who is to move where, the jobs and links that are left for later, and the most.
-
-        The most is what the best plan for jobs that hang together would gain, moves paid.
-        """
-        resting = self.memory.resting(now_ms)
-        # Who is gone is told by its links.
-        links = (claims.instance.job(name).links for name in _gone(believed))
-        names = {finding.name for finding in believed}.union(*links)
-        offsets: dict[str, int] = {}
-        postponed: set[str] = set()
-        most = Fraction(0)
-        for part in components(right.reserved):
-            suspects = {
-                job.name for job in part.jobs if not names.isdisjoint((job.name, *job.links))
-            }
-            if not suspects:
-                continue
-            way, wait, gain = choose(part, suspects, resting, self.settings, self._seed)
-            most = max(most, gain)
-            if wait:
-                postponed |= _members(part)
-            for index in way.moved:
-                offsets[part.jobs[index].name] = way.offsets[index]
-        return offsets, postponed, most
+        kind = _verdict(choice.offsets, right.reserved)
+        reason = "; ".join(filter(None, reasons))
+        later = frozenset(choice.later)
+        return Decision(kind, findings, plan, after, contention, reason, later)
 
 
 def _members(part: Instance) -> set[str]:
@@ -407,6 +449,8 @@ def _changes(before: Claims, after: Claims) -> Iterator[str]:
         ]
         if after.instance.job(name).phases != job.phases:
             changes.append("bursts as measured")
+        if after.is_gated(name) != before.is_gated(name):
+            changes.append("keeps slots" if after.is_gated(name) else "keeps no slots")
         if changes:
             yield f"{name}'s claim put right: {', '.join(changes)}"
     carried = {link.name: link.capacity for link in after.instance.links}
@@ -418,9 +462,9 @@ def _changes(before: Claims, after: Claims) -> Iterator[str]:
 
 def _told(contention: Contention) -> str:
     """Return levels of contention one after the other, each once."""
-    levels = groupby((contention.claimed, contention.measured, contention.planned))
-    steps = " -> ".join(f"{float(level):,.6g}" for level, _ in levels)
-    return f"weighted contention {steps} Mbit/s"
+    levels = groupby(vars(contention).items(), key=operator.itemgetter(1))
+    steps = (f"{float(level):,.6g} as {next(group)[0]}" for level, group in levels)
+    return f"weighted contention in Mbit/s: {', '.join(steps)}"
 
 
 def _waits(plan: Plan) -> str:
@@ -430,14 +474,14 @@ def _waits(plan: Plan) -> str:
     )
 
 
-def _nobody_moves(measured: Fraction, most: Fraction, least: Fraction) -> str:
-    """Return why it does not pay to move anybody, by the contention and by shares of the traffic.
+def _nobody_moves(right: Claims, most: Fraction, settings: Settings) -> str:
+    """Return why it does not pay to move anybody.
 
-    The shares are what the best plan would gain, and what it has to.
+    The shares are what the best plan would gain, and what it has to, of the weighted traffic.
     """
-    if not measured:
+    if not _contention(right):
         return "nobody has to move"
     if not most:
         return "to move anybody would cost more than it gains"
-    gains, has_to = (f"{100 * float(share):.2g} %" for share in (most, least))
+    gains, has_to = (f"{100 * float(share):.2g} %" for share in (most, settings.minimum_gain))
     return f"to move anybody would gain {gains}, less than {has_to}"

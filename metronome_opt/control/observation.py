@@ -49,16 +49,18 @@ class Observation:
     period_error_ms: float = 0.0
     origin_error_ms: float = 0.0
     gone: bool = False  # whether the job is there no more
+    own_ms: float | None = None  # the period without what it waited for its slots
+    alone: bool = False  # whether nothing is left of what others did to it
 
     def __post_init__(self) -> None:
-        for name in ("period_ms", "origin_ms", "period_error_ms", "origin_error_ms"):
+        for name in ("period_ms", "own_ms", "origin_ms", "period_error_ms", "origin_error_ms"):
             value = getattr(self, name)
             if value is None:
                 continue
             place, otherwise = f"{name}: {show(value)}", "leave out what was not measured"
             if not math.isfinite(value):
                 raise InputError(f"{place}: must be a finite number; {otherwise}")
-            if name == "period_ms" and value <= 0:
+            if name in ("period_ms", "own_ms") and value <= 0:
                 raise InputError(f"{place}: must be above 0; {otherwise}")
             if name.endswith("error_ms") and value < 0:
                 raise InputError(f"{place}: must be at least 0")
@@ -277,6 +279,10 @@ def undisturbed(
     job whose iterations are not as long as claimed slide along those of others; they may have met
     any.
 
+    Of a job seen by its gates it is known when its bursts begin, and how long it computes. As long
+    as that fits its period it does not slide, and it meets those that it meets as claimed: if these
+    are none, whatever makes its bursts longer is to be kept apart.
+
     From outside some things cannot be told apart. A job that sends more slowly by itself is taken
     for held up as long as it may meet others; only one that is alone on its links, or that keeps
     its period and is out of the way of others, is found. If a burst is held up and computing takes
@@ -294,7 +300,9 @@ def undisturbed(
     alone = dict(observations)
     for mine in everybody:
         job, seen = mine.job, observations.get(mine.job.name)
-        if seen is not None and seen.bursts and len(seen.bursts) == len(job.phases):
+        if seen is None or seen.alone or not seen.bursts:
+            continue
+        if len(seen.bursts) == len(job.phases):
             alone[job.name] = _alone_of(mine, seen, claims.instance.slot_ms, everybody, carries)
     return alone
 
@@ -319,17 +327,26 @@ def _sending(claims: Claims, job: Job, seen: Observation | None, tolerance: Tole
     if seen is not None:
         if seen.gone:
             bursts = []
-        elif seen.bursts:
+        elif seen.bursts and seen.own_ms is None:
             bursts = [(burst.start_ms, burst.length_ms) for burst in seen.bursts]
             rate = max(rate, *(burst.rate_mbps for burst in seen.bursts))
-        if seen.origin_ms is not None:
+        if seen.origin_ms is not None and seen.own_ms is None:
             begin, doubt = seen.origin_ms, seen.origin_error_ms
         claimed = float(job.period * slot_ms)
         off = 0.0 if seen.period_ms is None else abs(seen.period_ms - claimed)
+        if seen.own_ms is not None:
+            off = seen.own_ms - _longer_than_claimed(job, seen) - claimed
         allowed = tolerance.of_period(claimed, slot_ms, seen.period_error_ms)
         slides = seen.origin_ms is None or off > allowed
     placed = tuple((begin + start, length) for start, length in bursts)
     return _Sending(job, placed, rate, doubt, slides)
+
+
+def _longer_than_claimed(job: Job, seen: Observation) -> float:
+    """Return by how much all bursts are longer than at their claimed rates, ms."""
+    phases = sorted(job.phases, key=lambda phase: phase.start)
+    pairs = zip(seen.bursts or (), phases, strict=False)
+    return sum(burst.longer_than_at(phase.rate) for burst, phase in pairs)
 
 
 def _can_be_held_up(
@@ -388,6 +405,7 @@ def _alone_of(
     return replace(
         seen,
         period_ms=None if seen.period_ms is None else _less(seen.period_ms, lost, claimed_ms),
+        own_ms=None if seen.own_ms is None else seen.own_ms - lost,
         period_error_ms=seen.period_error_ms + doubt,
         bursts=tuple(_put_back(bursts, dues, longer, claimed_ms)),
     )

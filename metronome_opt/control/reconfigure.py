@@ -131,17 +131,20 @@ def _solved(pricing: Pricing, free: Sequence[int], seed: int) -> Iterator[tuple[
     auto.run(search)
     if search.best is not None:
         turnable = len(free) == len(jobs)
-        ways = _turned(pricing, search.best) if turnable else (search.best,)
+        periods = [job.period for job in jobs]
+        best = search.best
+        ways = turned(periods, pricing.current, best) if turnable else (best,)
         yield min(ways, key=pricing.moves)
 
 
-def _turned(pricing: Pricing, offsets: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield a schedule turned as a whole, such that one job or another is where it was."""
-    periods = [job.period for job in pricing.instance.jobs]
+def turned(
+    periods: Sequence[int], current: Sequence[int], offsets: Sequence[int]
+) -> Iterator[tuple[int, ...]]:
+    """Yield offsets turned all together, such that one job or another is where it is now."""
     whole = math.lcm(*periods)
     turns: dict[int, None] = {}
     for job, period in enumerate(periods):
-        first = (pricing.current[job] - offsets[job]) % period
+        first = (current[job] - offsets[job]) % period
         turns |= dict.fromkeys(range(first, min(whole, _MOST_TURNS * period), period))
     for turn in turns:
         yield tuple(

@@ -16,11 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from metronome_opt.control.claims import Claims
 from metronome_opt.control.detect import Kind
-from metronome_opt.control.monitor import Decision, Memory, Monitor, Settings
+from metronome_opt.control.monitor import (
+    Choose,
+    Decision,
+    Memory,
+    Monitor,
+    Settings,
+    least_contention,
+)
 from metronome_opt.control.observation import Observation, from_profile
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Instance
 from metronome_opt.profiles import Samples, profile
 from metronome_opt.records import read_as
 from metronome_opt.scheduling.gang import Claim, Gang
@@ -222,6 +228,7 @@ def check(
     window_s: float = 120.0,
     gone_s: float = 60.0,
     settings: Settings | None = None,
+    choose: Choose = least_contention,
     metrics: Metrics | None = None,
     dry_run: bool = False,
 ) -> Check:
@@ -240,8 +247,8 @@ def check(
         The moment, seconds since the epoch, and how far to look back.
     gone_s
         For how long a job has to send nothing, ten periods at least, to be taken for gone.
-    settings
-        How to decide.
+    settings, choose
+        How to decide, and by what.
     metrics
         Told of the check; None to tell nobody.
     dry_run
@@ -281,7 +288,7 @@ def check(
         unmeasured = {job: each for job, each in seen.items() if isinstance(each, str)}
         decision, kept = None, False
         if claims is not None:
-            monitor = Monitor(settings, memory)
+            monitor = Monitor(settings, memory, choose=choose)
             decision = monitor.check(claims, observations, 1000 * now_s)
             if not dry_run:
                 kept = carry_out(store.state, decision)
@@ -298,35 +305,38 @@ def check(
 
 def claims_of(state: ClusterState) -> Claims | None:
     """Return the claims in force of all jobs that use links; None if there are none."""
+    claims = bare_claims(state)
+    return None if claims is None else with_cushions(claims)
+
+
+def bare_claims(state: ClusterState) -> Claims | None:
+    """Return the same without cushions, which take time to compute."""
     jobs = [job for job in state.claims if state.flows(job)]
     if not jobs:
         return None
     instance = instance_of(state, jobs)
     stretch = {job: state.claims[job].stretch for job in jobs}
-    return Claims(
-        instance,
-        stretch=stretch,
-        cushions=_cushions(instance, stretch),
-        hyperperiod=state.cluster.hyperperiod,
-    )
+    gated = {job: state.claims[job].gated for job in jobs}
+    hyperperiod = state.cluster.hyperperiod
+    return Claims(instance, stretch=stretch, hyperperiod=hyperperiod, gated=gated)
 
 
-def _cushions(instance: Instance, stretch: Mapping[str, int]) -> dict[str, int]:
-    """Return by how many slots each job may be off, early or late, while others are as well.
+def with_cushions(claims: Claims) -> Claims:
+    """Return claims with the slots by which each job may be off, early or late, as others may.
 
     Between any two bursts there is the cushion of their link; each of the two may use half of it.
     Where something is late already, there is none.
     """
-    offsets = {job.name: job.current_offset or 0 for job in instance.jobs}
+    instance = claims.instance
     limits = {
         link.name: 0 if link.late else link.cushion
-        for link in evaluate(instance, offsets, stretch).links
+        for link in evaluate(instance, claims.offsets, claims.stretch).links
     }
     cushions = {}
     for job in instance.jobs:
         known = [limit for link in job.links if (limit := limits[link]) is not None]
         cushions[job.name] = min(known, default=job.period) // 2
-    return cushions
+    return replace(claims, cushions=cushions)
 
 
 def carry_out(state: ClusterState, decision: Decision) -> bool:
@@ -375,4 +385,10 @@ def _claim(before: Claim, after: Claims) -> Claim:
         "max_stretch": max(before.gang.max_stretch, stretch),
     }
     gang = Gang.model_validate(before.gang.model_copy(update=changes).model_dump())
-    return Claim(gang=gang, nodes=before.nodes, offset=after.offsets[job.name], stretch=stretch)
+    return Claim(
+        gang=gang,
+        nodes=before.nodes,
+        offset=after.offsets[job.name],
+        stretch=stretch,
+        gated=after.is_gated(job.name),
+    )

@@ -16,6 +16,8 @@ _COUNTERS = {
     "late_seconds": "Time by which bursts began after their slots.",
     "late_bursts": "Bursts that began after their slots by more than the cushion.",
     "burst_seconds": "Time in bursts.",
+    "fastest_bytes": "Bytes of the fastest of each sixteen bursts.",
+    "fastest_seconds": "Time in these.",
     "iterations": "Iterations from beginning to beginning.",
     "iteration_seconds": "Length of these iterations.",
 }
@@ -24,6 +26,9 @@ _GAUGES = {
     "offset_seconds": "Offset of the claim that is obeyed.",
     "following": "Whether a claim is obeyed.",
 }
+
+
+_EACH = 16  # bursts, of which the fastest is counted
 
 
 class Measured:
@@ -45,6 +50,7 @@ class Measured:
         self._totals = dict.fromkeys(_COUNTERS, 0)  # seconds are counted in nanoseconds
         self._shown = 0  # bytes, as they were scraped last
         self._last: dict[int, tuple[int, int]] = {}  # length and bytes, by phase
+        self._fastest = 0, 1  # bytes and length, since one was counted
         pod = os.environ.get("HOSTNAME", "")
         names = {"job": job, "task": "" if task is None else str(task), "pod": pod}
         labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in names.items() if value)
@@ -71,6 +77,13 @@ class Measured:
             totals["iterations"] += 1
             totals["iteration_seconds"] += iteration
         self._last[burst.phase] = length, sent
+        fastest, least = self._fastest
+        if sent * least > fastest * length:
+            self._fastest = fastest, least = sent, length
+        if fastest and totals["bursts"] % _EACH == 0:
+            totals["fastest_bytes"] += fastest
+            totals["fastest_seconds"] += least
+            self._fastest = 0, 1
 
     def text(self, claim: Claim | None, current: Burst | None, now: int) -> str:
         """Return all series in the text format of Prometheus.

@@ -132,12 +132,15 @@ class Claim(Record):
         When its pattern begins, in slots.
     stretch
         Idle slots at the end of each iteration.
+    gated
+        Whether its bursts wait for their slots; if not, the slots only say how much it sends.
     """
 
     gang: Gang
     nodes: Annotated[tuple[Name, ...], Field(strict=False)]
     offset: NonNegative
     stretch: NonNegative = 0
+    gated: bool = True
 
     @property
     def job(self) -> str:
@@ -256,7 +259,7 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
 
 
 def _rounded(job: _DescribedJob, cluster: ClusterSpec) -> Gang:
-    """Return a described job in slots, its period a divisor of the hyperperiod."""
+    """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
     if job.traffic is not None:
         exact = job.traffic.iteration(job.rate_mbps or job.traffic.fastest)
         place, remedy = "traffic.period_ms", "choose a longer hyperperiod"
@@ -268,7 +271,8 @@ def _rounded(job: _DescribedJob, cluster: ClusterSpec) -> Gang:
         name=job.name,
         tasks=job.workers,
         each=job.each,
-        period=rounded.period,
+        period=rounded.busy,
+        max_stretch=rounded.period - rounded.busy,
         phases=rounded.phases,
         weight=job.priority,
         ready=job.ready_ms // cluster.slot_ms,

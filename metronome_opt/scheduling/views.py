@@ -173,6 +173,7 @@ def schedule_of(state: ClusterState) -> Schedule:
     """Return the offsets and stretches in force as a schedule of `instance_of`, judged."""
     offsets = {job: claim.offset for job, claim in state.claims.items()}
     stretch = {job: claim.stretch for job, claim in state.claims.items()}
+    gated = {job: claim.gated for job, claim in state.claims.items()}
     evaluation = evaluate(instance_of(state), offsets, stretch)
     return Schedule(
         instance=state.cluster.name,
@@ -184,6 +185,7 @@ def schedule_of(state: ClusterState) -> Schedule:
         solver="place",
         seed=None,
         runtime_s=0.0,
+        gated=None if all(gated.values()) else gated,
     )
 
 

@@ -74,6 +74,8 @@ class Terms:
         How links are shared; a plan is judged under all of these.
     partly
         Whether a part of jobs that meet may be gated.
+    hyperperiod
+        Slots that the periods of gated jobs have to divide; None for any periods.
     """
 
     stretch_limit: Fraction | None = None
@@ -83,6 +85,7 @@ class Terms:
     rounds: int = 150
     sharings: Sequence[str] = SAFE
     partly: bool = False
+    hyperperiod: int | None = None
 
     def judge(self, instance: Instance, first: int, seeds: int, *, long: bool = True) -> Judge:
         """Return a judge with some seeds, from a first one on, and plays that are long or short."""
@@ -243,7 +246,7 @@ def _most_worth(
     idle
         The least share of its period by which every gated job is stretched.
     """
-    choices = _choices(judge, longest, idle, free=terms.partly)
+    choices = _choices(judge, longest, idle, terms)
     if not all(choices.values()):
         return Kept()
     task = Task(judge.player.instance, cushion, budget, terms.seed, terms.workers)
@@ -265,7 +268,7 @@ def _roomiest(part: Instance, kept: Kept, cushion_slots: int, budget: Budget) ->
     return offsets
 
 
-def _choices(judge: Judge, longest: Mapping[str, int], idle: Fraction, *, free: bool) -> Choices:
+def _choices(judge: Judge, longest: Mapping[str, int], idle: Fraction, terms: Terms) -> Choices:
     """Return what jobs may do: keep slots of some period, or lose what they lose unshifted.
 
     Costs are shares of the mean slowdown; of one denominator, as the master wants them.
@@ -277,8 +280,9 @@ def _choices(judge: Judge, longest: Mapping[str, int], idle: Fraction, *, free: 
                 *(
                     Choice(period, _cost(weight * (period / job.period - 1.0)))
                     for period in range(math.ceil(job.period * (1 + idle)), longest[job.name] + 1)
+                    if terms.hyperperiod is None or terms.hyperperiod % period == 0
                 ),
-                *([Choice(None, _cost(weight * max(0.0, loses - 1.0)))] if free else []),
+                *([Choice(None, _cost(weight * max(0.0, loses - 1.0)))] if terms.partly else []),
             ]
         )
         for job, weight, loses in zip(

@@ -132,7 +132,8 @@ def test_a_claim_that_is_put_right_without_a_move_is_told_with_what_a_move_would
     # 16 / 2,700 - 1 / 50 * (1 + 2 / 200) / 5 = 0.00189.
     assert decision.reason == (
         "b: off its slot by -210.0 ms; b's claim put right: offset 500 -> 290 ms; "
-        "weighted contention 0 -> 16 Mbit/s; to move anybody would gain 0.19 %, less than 1 %"
+        "weighted contention in Mbit/s: 0 as claimed, 16 as measured; "
+        "to move anybody would gain 0.19 %, less than 1 %"
     )
 
 
@@ -141,7 +142,8 @@ def test_a_lower_price_moves_for_less() -> None:
     decision = Monitor(settings).check(*slightly_late(), 0.0)
     assert decision.kind is Verdict.REPHASE
     assert decision.reason.endswith(
-        "weighted contention 0 -> 16 -> 0 Mbit/s; b waits 10 ms (2 slots)"
+        "weighted contention in Mbit/s: 0 as claimed, 16 as measured, 0 as planned; "
+        "b waits 10 ms (2 slots)"
     )
 
 

@@ -128,6 +128,19 @@ def test_a_record_goes_on_after_a_line_that_broke_off(tmp_path: Path) -> None:
     assert json.loads(ours)["job"] == "bert"
 
 
+def test_of_each_sixteen_bursts_the_fastest_is_counted() -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100))
+    for number in range(40):
+        clock.passes(50)
+        with gate.burst(1000):
+            clock.passes(7 if number in (5, 20, 35) else 10)
+    found = series(gate.metrics())
+    # The third of them is not counted before its sixteen are over.
+    assert found["fastest_bytes_total"] == 2000
+    assert found["fastest_seconds_total"] == pytest.approx(0.014)
+
+
 def test_counters_are_those_worked_out_by_hand() -> None:
     clock = Clock()
     gate = clock.gate(claim(40, 100, cushion_ms=5), job="bert", task=2)
@@ -143,6 +156,8 @@ def test_counters_are_those_worked_out_by_hand() -> None:
         "late_seconds_total": 0.006 + 0.013,
         "late_bursts_total": 2,
         "burst_seconds_total": 0.04,
+        "fastest_bytes_total": 0,
+        "fastest_seconds_total": 0.0,
         "iterations_total": 3,
         "iteration_seconds_total": 0.313,
         "period_seconds": 0.1,

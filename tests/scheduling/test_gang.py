@@ -96,7 +96,7 @@ def test_a_job_may_say_how_fast_it_sends_and_what_a_worker_needs(tmp_path: Path)
     asked = read(tmp_path, BY_MODEL, rate_mbps=50_000, each={"gpus": 2})
     # 60 and 20 slots; the next divisor of 300 is 100.
     assert asked.phases == (Phase(start=60, length=20, rate=50_000),)
-    assert (asked.period, asked.each) == (100, Resources(gpus=2))
+    assert (asked.period, asked.max_stretch, asked.each) == (80, 20, Resources(gpus=2))
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ class LiveCluster:
             "offsetMicroseconds": slots.offset_us,
             "stretchMicroseconds": slot_us * claim.stretch,
             "hyperperiodMicroseconds": slot_us * self._state.cluster.hyperperiod,
+            **({} if slots.gated else {"gated": False}),
         }
         return {
             "apiVersion": f"{DEFAULT_GROUP}/{VERSION}",

@@ -14,6 +14,7 @@ from metronome_opt.kubernetes.cluster.objects import PODS
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
+from metronome_opt.kubernetes.controller.rephase import Rephasing
 
 _PAUSE_S = 0.2
 _WATCH_S = 300.0
@@ -29,12 +30,18 @@ class Metrics:
         self.failures = Counter("failures", "Rounds that an API server cut short", **more)
         self.waiting = Gauge("waiting_gangs", "Gangs without a place", **more)
         self.placed = Gauge("placed_gangs", "Gangs with a place", **more)
+        self.free = Gauge("free_gangs", "Gangs with a place that keep no slots", **more)
+        self.rephased = Counter("rephased_gangs", "Gangs that were given other slots", **more)
+        self.unmeasured = Counter(
+            "prometheus_failures", "Times that Prometheus gave no answer to be used", **more
+        )
 
 
 def run(
     controller: Controller,
     live: LiveCluster,
     leadership: Leadership | None,
+    rephasing: Rephasing,
     *,
     namespace: str,
     interval_s: float,
@@ -49,6 +56,8 @@ def run(
     ----------
     leadership
         None for a controller that is alone.
+    rephasing
+        Asked after each round.
     namespace
         Where pods are placed, or ``*``.
     interval_s
@@ -75,9 +84,30 @@ def run(
             metrics.rounds.inc()
             metrics.waiting.set(waiting)
             metrics.placed.set(len(controller.state.claims))
+            metrics.free.set(sum(not each.gated for each in controller.state.claims.values()))
+            rephase(rephasing, metrics, tell, changed)
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
         changed.wait(interval_s)
     return True
+
+
+def rephase(
+    rephasing: Rephasing,
+    metrics: Metrics,
+    tell: Callable[[str], None],
+    changed: threading.Event,
+) -> None:
+    """Take over what was decided about running gangs; the next round tells them."""
+    done = rephasing.step()
+    if done is None:
+        return
+    if done.fault is not None:
+        metrics.unmeasured.inc()
+        tell(done.fault)
+    if done.gangs:
+        metrics.rephased.inc(done.gangs)
+        tell(done.line)
+        changed.set()
 
 
 def watch(

@@ -26,6 +26,7 @@ from metronome_opt.scheduling.place import place_job
 from metronome_opt.scheduling.state import ClusterState
 
 _LONGEST_PAUSE_S = 3600.0
+_GOOD_NEWS = ("Placed", "Rephased")
 
 
 class Task(NamedTuple):
@@ -169,7 +170,8 @@ class Controller:
         """Record each thing once; a cluster that takes no events is told nothing."""
         if self._reported.get(members.job) != message and members.pods:
             with suppress(MetronomeError):
-                self._cluster.event(members.pods, reason, message, warning=reason != "Placed")
+                warning = reason not in _GOOD_NEWS
+                self._cluster.event(members.pods, reason, message, warning=warning)
                 self._reported[members.job] = message
 
     # ------------------------------------------------------------------ a job with its pods
@@ -217,11 +219,14 @@ class Controller:
         with suppress(InputError, ValidationError):
             gang = gang_of(members, self.state.cluster)
             if slots is not None and len(told) == gang.tasks:
+                # A job that was measured may iterate faster than its annotations say.
+                period = max(slots.period_us // slot_us, gang.period)
                 claim = Claim(
                     gang=gang,
                     nodes=tuple(pod.place or "" for pod in told),
                     offset=slots.offset_us // slot_us,
-                    stretch=slots.period_us // slot_us - gang.period,
+                    stretch=period - gang.period,
+                    gated=slots.gated,
                 )
                 self.state.reserve(claim)
                 return claim
@@ -280,6 +285,12 @@ class Controller:
         stale = [task for task in tasks if task.pod.place and slots_of(task.pod) != slots]
         if waits or stale:
             self._cluster.claim(claim, [*waits, *stale], slots)
+        if stale:
+            offset_ms, period_ms = slots.offset_us / 1000, slots.period_us / 1000
+            told = f"offset {offset_ms:g} ms, period {period_ms:g} ms"
+            if not slots.gated:
+                told = "no slots: bursts begin when they are ready"
+            self._report(members, "Rephased", told)
         for task in stale:
             self._cluster.annotate(task.pod, slots)
         if waits:

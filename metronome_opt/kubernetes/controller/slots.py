@@ -14,11 +14,12 @@ from metronome_opt.scheduling.state import ClusterState
 
 @dataclass(frozen=True)
 class Slots:
-    """When the bursts of a job begin, in whole microseconds."""
+    """When the bursts of a job begin, in whole microseconds, and whether they wait for that."""
 
     offset_us: int
     period_us: int
     starts_us: tuple[int, ...]
+    gated: bool = True
 
     @classmethod
     def of(cls, state: ClusterState, claim: Claim) -> Slots:
@@ -28,17 +29,25 @@ class Slots:
             slot_us * claim.offset,
             slot_us * claim.period,
             tuple(sorted(slot_us * phase.start for phase in claim.gang.phases)),
+            claim.gated,
         )
 
     def annotations(self, job: str, name: str) -> dict[str, str]:
         """Return them as annotations of the pod of a name, which its claim has too."""
         offset, period = milliseconds(self.offset_us), milliseconds(self.period_us)
         starts = [milliseconds(start) for start in self.starts_us]
-        slots = {"offset_ms": offset, "period_ms": period, "starts_ms": starts, "job": job}
+        slots = {
+            "offset_ms": offset,
+            "period_ms": period,
+            "starts_ms": starts,
+            "gated": self.gated,
+            "job": job,
+        }
         return {
             f"{DEFAULT_GROUP}/offset-ms": str(offset),
             f"{DEFAULT_GROUP}/period-ms": str(period),
             f"{DEFAULT_GROUP}/starts-ms": ",".join(map(str, starts)),
+            f"{DEFAULT_GROUP}/gated": json.dumps(self.gated),
             f"{DEFAULT_GROUP}/claim": name,
             f"{DEFAULT_GROUP}/slots": json.dumps(slots),
         }
@@ -49,6 +58,11 @@ def slots_of(pod: Pod) -> Slots | None:
     try:
         plain = json.loads(pod.annotations[f"{DEFAULT_GROUP}/slots"])
         starts = tuple(round(1000 * start) for start in plain["starts_ms"])
-        return Slots(round(1000 * plain["offset_ms"]), round(1000 * plain["period_ms"]), starts)
+        return Slots(
+            round(1000 * plain["offset_ms"]),
+            round(1000 * plain["period_ms"]),
+            starts,
+            bool(plain.get("gated", True)),
+        )
     except (ValueError, LookupError, TypeError, OverflowError):
         return None

@@ -1,0 +1,202 @@
+"""Slots of running gangs chosen anew, beside the loop: gangs come and go, and change what they do.
+
+A decision takes seconds, and what it is made of milliseconds. So a thread decides by a copy of the
+claims in force, and the loop, which alone changes the state, carries out what is still true then.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from metronome_opt.control.claims import Claims
+from metronome_opt.control.gates import observe_gates
+from metronome_opt.control.monitor import Decision, Monitor, Settings
+from metronome_opt.control.observation import Observation
+from metronome_opt.control.watch import Read, bare_claims, carry_out, with_cushions
+from metronome_opt.errors import MetronomeError
+from metronome_opt.scheduling.gang import Claim
+from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.slowdown.rephase import least_slowdown
+
+_SETTLE_S = 2.0  # gangs that come one after the other are decided about together
+_SETTINGS = Settings(
+    large=math.inf,  # the first look at a change may have seen a part of it only
+    most_stretch=None,
+    pause_ms=30_000.0,
+)
+
+
+class Rephased(NamedTuple):
+    """What a decision came to.
+
+    Attributes
+    ----------
+    gangs
+        How many were told other slots.
+    line
+        Why, in words.
+    fault
+        Why nothing was measured; None if all is well.
+    """
+
+    gangs: int
+    line: str
+    fault: str | None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is decided about."""
+
+    before: Mapping[str, Claim]
+    claims: Claims
+    concerned: frozenset[str]
+    told_s: Mapping[str, float]
+    at_s: float
+
+
+class Rephasing:
+    """Decides about the slots of running gangs.
+
+    Parameters
+    ----------
+    state
+        With the claims in force.
+    read
+        Reads samples of what gates count, from Prometheus; None if nobody measures.
+    check_s
+        Seconds between two looks at what was measured since the one before.
+    clock
+        Seconds since the epoch, for tests.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        read: Read | None = None,
+        *,
+        check_s: float = 15.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._state, self._read = state, read
+        self._check_s = check_s
+        self._clock = clock
+        self._monitor = Monitor(_SETTINGS, choose=least_slowdown)
+        self._told_s: dict[str, float] = {}  # by gang: when it was told its slots
+        self._known: dict[str, frozenset[str]] = {
+            job: frozenset(state.flows(job)) for job in state.claims
+        }
+        self._concerned: set[str] = set(self._known)  # decided about once after a start
+        self._later: set[str] = set()  # what is decided about once more, and when
+        self._later_s = 0.0
+        self._since_s = clock()  # when the last gang came or left
+        self._due_s = clock() + check_s
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="rephase")
+        self._under_way: tuple[_Asked, Future[tuple[Decision, str | None]]] | None = None
+
+    def step(self) -> Rephased | None:
+        """Carry out what was decided, if anything was, and have the next decision made."""
+        self._follow()
+        now = self._clock()
+        if self._under_way is not None:
+            asked, future = self._under_way
+            if not future.done():
+                return None
+            self._under_way = None
+            return self._finish(asked, *future.result())
+        if self._later and now >= self._later_s:
+            self._concerned |= self._later & self._known.keys()
+            self._later = set()
+        is_due = self._read is not None and now >= self._due_s
+        if is_due or (self._concerned and now >= self._since_s + _SETTLE_S):
+            self._begin(now, measure=is_due)
+        return None
+
+    def wait(self) -> None:
+        """Wait for the decision that is under way."""
+        if self._under_way is not None:
+            self._under_way[1].result()
+
+    def close(self) -> None:
+        """Decide nothing any more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _follow(self) -> None:
+        """Note which gangs have come, and on which links others have left."""
+        claims, now = self._state.claims, self._clock()
+        came = claims.keys() - self._known.keys()
+        left = self._known.keys() - claims.keys()
+        for job in left:
+            self._concerned |= self._known.pop(job)
+            self._told_s.pop(job, None)
+        for job in came:
+            self._known[job] = frozenset(self._state.flows(job))
+            self._told_s[job] = now
+        self._concerned |= came
+        self._concerned -= left
+        if came or left:
+            self._since_s = now
+
+    def _begin(self, now: float, *, measure: bool) -> None:
+        claims = bare_claims(self._state)
+        concerned, self._concerned = frozenset(self._concerned), set()
+        if measure:
+            self._due_s = now + self._check_s
+        if claims is not None:
+            asked = _Asked(dict(self._state.claims), claims, concerned, dict(self._told_s), now)
+            read = self._read if measure else None
+            self._under_way = asked, self._pool.submit(self._decide, asked, read)
+
+    def _decide(self, asked: _Asked, read: Read | None) -> tuple[Decision, str | None]:
+        """Return what is to be, and why nothing was measured if that failed; in the thread."""
+        seen: Mapping[str, Observation | str] = {}
+        fault = None
+        if read is not None:
+            try:
+                seen = observe_gates(
+                    asked.claims,
+                    read,
+                    now_s=asked.at_s,
+                    for_s=self._check_s,
+                    told_s=asked.told_s,
+                )
+            except MetronomeError as error:
+                fault = str(error)
+        observations = {job: each for job, each in seen.items() if isinstance(each, Observation)}
+        known = asked.claims.offsets.keys() | {link.name for link in asked.claims.instance.links}
+        decision = self._monitor.check(
+            with_cushions(asked.claims),
+            observations,
+            1000 * asked.at_s,
+            concerned=asked.concerned & known,
+        )
+        return decision, fault
+
+    def _finish(self, asked: _Asked, decision: Decision, fault: str | None) -> Rephased:
+        """Carry out a decision if the gangs that it is about are as they were."""
+        nothing = Rephased(0, decision.reason, fault)
+        if decision.contention is None:
+            return nothing
+        names = asked.claims.offsets.keys()
+        if any(self._state.claims.get(job) != asked.before[job] for job in names):
+            links = frozenset().union(*self._known.values())
+            self._concerned |= asked.concerned & (self._known.keys() | links)
+            return nothing
+        now, claims = self._clock(), self._state.claims
+        carry_out(self._state, decision)
+        if decision.later:
+            self._later |= decision.later
+            self._later_s = now + _SETTINGS.pause_ms / 1000
+        told = [job for job in names if _slots(claims[job]) != _slots(asked.before[job])]
+        self._told_s |= dict.fromkeys(told, now)
+        return Rephased(len(told), decision.reason, fault)
+
+
+def _slots(claim: Claim) -> tuple[object, ...] | None:
+    """Return the slots of a gang; None if it keeps none."""
+    return (claim.offset, claim.period, claim.gang.phases) if claim.gated else None

@@ -1,0 +1,266 @@
+"""New slots for jobs that run, if jobs are played to gain by them.
+
+Of jobs that hang together each of these is played: to leave everything as it is; the claims put
+right where they are; few moves after which bursts fit; a plan of least slowdown; and nobody gated.
+A later one is taken over an earlier only if iterations become noticeably shorter, with what it
+costs to wait once counted in. No job may become slower than it is or would be if nobody kept
+slots, unless a more important one gains as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from metronome_opt.control.claims import Claims
+from metronome_opt.control.monitor import Choice, Settings
+from metronome_opt.control.reconfigure import Pricing, resolve, turned
+from metronome_opt.instance import Instance
+from metronome_opt.kernels.fluid.world import Floats
+from metronome_opt.presolve.components import components
+from metronome_opt.slowdown.minimise import Terms, long_periods, minimise
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import Player, plays
+from metronome_opt.solvers.budget import Budget
+
+_CLOSE = 0.005  # jobs that are so close to being alone are left in peace
+_HARM = 0.01  # of an iteration: by so much a job may become slower, since plays differ by chance
+_STRETCH = Fraction(1, 4)  # of a period: to slow a job down by more is worse than to let it be
+_FIRST_SEED = 300  # of plays; those of the search for plans have others
+_SECONDS = 20.0  # for a plan of least slowdown, at most
+_MOST_NAMED = 3
+
+
+def least_slowdown(
+    claims: Claims,
+    right: Claims,
+    suspects: Collection[str],
+    resting: Collection[str],
+    settings: Settings,
+    seed: int = 0,
+) -> Choice:
+    """Choose new slots for the jobs that hang together with suspects; see the module.
+
+    Parameters
+    ----------
+    claims
+        What jobs, or their gates, go by.
+    right
+        The same with what was measured in place of what was claimed.
+    suspects
+        Jobs and links of which something was found.
+    resting
+        Jobs that were moved not long ago, and stay where they are.
+    settings
+        The price of moves, and what has to be gained, both as shares of an iteration.
+    """
+    offsets: dict[str, int] = {}
+    periods: dict[str, int] = {}
+    gated: dict[str, bool] = {}
+    postponed: set[str] = set()
+    later: set[str] = set()
+    why = []
+    for part in components(right.running):
+        names = {job.name for job in part.jobs}
+        everything = names | {link.name for link in part.links}
+        if everything.isdisjoint(suspects):
+            continue
+        group = _Group(claims, right, part, settings, seed)
+        way, better_later = group.choose(resting)
+        why.append(group.told(way))
+        if better_later:
+            why[-1] += ", and jobs that would have to move were moved not long ago"
+            later |= names
+        if way is group.stay:
+            postponed |= everything
+            continue
+        for name in names:
+            gated[name] = name in way.periods
+            if name in way.periods:
+                periods[name] = way.periods[name]
+                if way.offsets[name] != right.offsets[name] % way.periods[name]:
+                    offsets[name] = way.offsets[name]
+    return Choice(offsets, postponed, later, "; ".join(why), periods, gated)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Jobs that hang together, and what they may do."""
+
+    claims: Claims
+    right: Claims
+    part: Instance  # with the periods of `right`
+    settings: Settings
+    seed: int
+
+    @cached_property
+    def _instance(self) -> Instance:
+        """The jobs as they would run alone."""
+        jobs = (self.right.instance.job(job.name) for job in self.part.jobs)
+        anywhere = {"current_offset": None}
+        return self.part.replace(jobs=tuple(job.model_copy(update=anywhere) for job in jobs))
+
+    @cached_property
+    def _player(self) -> Player:
+        periods = long_periods(self._instance)
+        return Player(self._instance, plays(_FIRST_SEED, 4), periods=periods)
+
+    @cached_property
+    def _played(self) -> dict[object, Floats]:
+        return {}
+
+    def _slowdowns(self, plan: Plan) -> Floats:
+        key = frozenset(plan.offsets.items()), frozenset(plan.periods.items())
+        if key not in self._played:
+            self._played[key] = self._player.slowdowns(plan)
+        return self._played[key]
+
+    # ------------------------------------------------------------------ what they may do
+
+    @cached_property
+    def stay(self) -> Plan:
+        """What jobs do if nobody is told anything: they keep the periods that they claim."""
+        kept = [job.name for job in self.part.jobs if self.claims.is_gated(job.name)]
+        periods = {name: self.claims.period(name) for name in kept}
+        offsets = {name: self.right.offsets[name] % periods[name] for name in kept}
+        return Plan({**self._instance.unshifted, **offsets}, periods)
+
+    @cached_property
+    def _put_right(self) -> Plan:
+        return self._in_slots(self.right.offsets)
+
+    @cached_property
+    def _free(self) -> Plan:
+        return Plan(self._instance.unshifted)
+
+    def _in_slots(self, offsets: Mapping[str, int]) -> Plan:
+        """Return the plan with these offsets for those that keep slots, as put right."""
+        kept = [job.name for job in self.part.jobs if self.right.is_gated(job.name)]
+        return Plan(
+            {**self._instance.unshifted, **{name: offsets[name] for name in kept}},
+            {name: self.right.period(name) for name in kept},
+        )
+
+    def _others(self, resting: Collection[str]) -> Iterator[Plan]:
+        """Yield other plans, those of few moves first."""
+        names = [job.name for job in self.part.jobs]
+        if all(map(self.right.is_gated, names)):
+            reserved = self.right.reserved
+            near = self.part.replace(jobs=tuple(reserved.job(name) for name in names))
+            found = resolve(near, price=self.settings.price, held=resting, seed=self.seed)
+            if not found.contention_after:
+                yield self._in_slots(dict(zip(names, found.offsets, strict=True)))
+        terms = Terms(stretch_limit=_STRETCH, seed=self.seed, hyperperiod=self.right.hyperperiod)
+        found_plan = minimise(self._instance, terms, Budget(_SECONDS)).plan
+        if found_plan.periods:
+            yield self._near(found_plan)
+        yield self._free
+
+    def _near(self, plan: Plan) -> Plan:
+        """Return a plan turned such that waiting for it costs least."""
+        kept = list(plan.periods)
+        ways = turned(
+            list(plan.periods.values()),
+            [self.right.offsets[name] % plan.periods[name] for name in kept],
+            [plan.offsets[name] for name in kept],
+        )
+        plans = (
+            Plan({**plan.offsets, **dict(zip(kept, way, strict=True))}, plan.periods)
+            for way in ways
+        )
+        return min(plans, key=self._moves)
+
+    # ------------------------------------------------------------------ what it is worth
+
+    def choose(self, resting: Collection[str]) -> tuple[Plan, bool]:
+        """Return the best plan, and whether a better one would move jobs that are resting."""
+        least = self.settings.minimum_gain
+        chosen, better_later = self._put_right, False
+        if not self._is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= least:
+            chosen = self.stay
+        if not self._fits and self._cost(chosen) > self._cost(self._free) - least:
+            # Who is gated all the same may starve: to be late is to wait for the next slot.
+            chosen, better_later = self._or_later(chosen, self._free, resting)
+        if self._value(chosen) > 1 + _CLOSE:
+            for way in self._others(resting):
+                if self._cost(chosen) - self._cost(way) < least or not self._is_harmless(way):
+                    continue
+                chosen, better_later = self._or_later(chosen, way, resting)
+        return chosen, better_later
+
+    def _or_later(self, chosen: Plan, better: Plan, resting: Collection[str]) -> tuple[Plan, bool]:
+        """Return the better plan, unless it moves jobs that are resting."""
+        return (better, False) if self._moved(better).isdisjoint(resting) else (chosen, True)
+
+    @cached_property
+    def _fits(self) -> bool:
+        """Whether those that keep slots, as put right, fit."""
+        kept = [job for job in self.part.jobs if self.right.is_gated(job.name)]
+        pricing = Pricing(self.part.replace(jobs=tuple(kept))) if kept else None
+        return pricing is None or not pricing.contention(pricing.current)
+
+    def _value(self, plan: Plan) -> float:
+        return self._player.value(self._slowdowns(plan))
+
+    def _cost(self, plan: Plan) -> Fraction:
+        """Return the weighted mean slowdown, and what it costs to wait once."""
+        return Fraction(self._value(plan)) + self._moves(plan)
+
+    def _moves(self, plan: Plan) -> Fraction:
+        """Return what it costs to wait once, as a share of an iteration of all jobs."""
+        total = Fraction(0)
+        for job, share in zip(self._instance.jobs, self._player.weights.tolist(), strict=True):
+            period = plan.periods.get(job.name)
+            if period is None or plan is self.stay:
+                continue
+            waits = Fraction(
+                (plan.offsets[job.name] - self.right.offsets[job.name]) % period, period
+            )
+            if not self.right.is_gated(job.name):
+                waits = Fraction(1, 2)  # nobody knows where it is
+            total += Fraction(share) * (1 + waits) * bool(waits)
+        return self.settings.price * total
+
+    def _moved(self, plan: Plan) -> set[str]:
+        """Return the jobs that are told other slots than those put right."""
+        return {
+            name
+            for name in self._put_right.offsets
+            if plan.periods.get(name) != self._put_right.periods.get(name)
+            or (name in plan.periods and plan.offsets[name] != self._put_right.offsets[name])
+        }
+
+    def _is_harmless(self, plan: Plan) -> bool:
+        """Return whether whoever becomes slower does so for a more important job.
+
+        Slower than it is now, and than if nobody kept slots: that much is everybody's due.
+        """
+        due = np.maximum(self._slowdowns(self.stay), self._slowdowns(self._free))
+        loses = (self._slowdowns(plan) - due).tolist()
+        jobs = self._instance.jobs
+        return all(
+            loss <= _HARM
+            or any(
+                other.weight > job.weight and -gain >= loss
+                for other, gain in zip(jobs, loses, strict=True)
+            )
+            for job, loss in zip(jobs, loses, strict=True)
+        )
+
+    def told(self, plan: Plan) -> str:
+        """Return in words what the jobs lose as things are, and with a plan."""
+        names = [job.name for job in self._instance.jobs]
+        who = ", ".join(names[:_MOST_NAMED])
+        if len(names) > _MOST_NAMED:
+            who += f" and {len(names) - _MOST_NAMED} more"
+        now, then = (100 * (self._value(each) - 1) for each in (self.stay, plan))
+        lost = f"iterations of {who} take {now:.1f} % longer than alone"
+        if plan is self.stay or plan is self._put_right:
+            return f"{lost}, and no other slots gain enough" if now > 100 * _CLOSE else lost
+        if not plan.periods:
+            return f"{lost}, {then:.1f} % without slots"
+        return f"{lost}, {then:.1f} % in the new slots"
