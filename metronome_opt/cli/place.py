@@ -354,17 +354,14 @@ def _take_over(state: ClusterState, path: Path) -> None:
             f"{path}: is a schedule of {show(schedule.instance)} with "
             f"{len(schedule.offsets)} jobs, not of these; solve the same scenario"
         )
-    if schedule.gated is not None and not all(schedule.gated.values()):
-        raise InputError(
-            f"{path}: not all jobs are gated, and a state has slots for all of them; "
-            "solve with --objectives contention"
-        )
+    gated = schedule.gated or {}
     try:
         state.revise(
             claim.model_copy(
                 update={
                     "offset": schedule.offsets[job],
                     "stretch": schedule.stretch.get(job, 0),
+                    "gated": gated.get(job, True),
                 }
             )
             for job, claim in state.claims.items()

@@ -43,6 +43,8 @@ VARIABLES: tuple[Mapping[str, Any], ...] = (
     {"name": "METRONOME_OFFSET_MS", "valueFrom": _from_annotation("offset-ms")},
     {"name": "METRONOME_PERIOD_MS", "valueFrom": _from_annotation("period-ms")},
     {"name": "METRONOME_STARTS_MS", "valueFrom": _from_annotation("starts-ms")},
+    {"name": "METRONOME_CUSHION_MS", "valueFrom": _from_annotation("cushion-ms")},
+    {"name": "METRONOME_GATED", "valueFrom": _from_annotation("gated")},
 )
 """Environment of a container: the file is followed, the numbers are those of the start."""
 

@@ -51,14 +51,16 @@ def test_pods_of_a_job_wait_and_say_how_many_they_are() -> None:
     }
     for container in template["spec"]["containers"]:
         names = [variable["name"] for variable in container["env"]]
-        assert names[-4:] == [
+        assert names[-6:] == [
             "METRONOME_CLAIM",
             "METRONOME_OFFSET_MS",
             "METRONOME_PERIOD_MS",
             "METRONOME_STARTS_MS",
+            "METRONOME_CUSHION_MS",
+            "METRONOME_GATED",
         ]
         (mount,) = container["volumeMounts"]
-        assert container["env"][-4]["value"] == f"{mount['mountPath']}/claim"
+        assert container["env"][-6]["value"] == f"{mount['mountPath']}/claim"
     assert template["spec"]["containers"][0]["env"][0] == {"name": "X", "value": "y"}
 
 
@@ -103,7 +105,7 @@ spec:
     pod = job["template"]["spec"]["template"]
     assert pod["metadata"]["annotations"][f"{GROUP}/tasks"] == "4"
     assert pod["spec"]["schedulingGates"] == [{"name": f"{GROUP}/place"}]
-    assert len(manifest["spec"]["trainer"]["env"]) == 4
+    assert len(manifest["spec"]["trainer"]["env"]) == 6
 
 
 @pytest.mark.parametrize(

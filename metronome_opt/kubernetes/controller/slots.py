@@ -14,7 +14,11 @@ from metronome_opt.scheduling.state import ClusterState
 
 @dataclass(frozen=True)
 class Slots:
-    """When the bursts of a job begin, in whole microseconds, and whether they wait for that."""
+    """When the bursts of a job begin, in whole microseconds, and whether they wait for that.
+
+    A burst is on time if it is late by a hundredth of the period: plans keep bursts twice that far
+    apart, see `metronome_opt.slowdown.minimise`.
+    """
 
     offset_us: int
     period_us: int
@@ -35,11 +39,13 @@ class Slots:
     def annotations(self, job: str, name: str) -> dict[str, str]:
         """Return them as annotations of the pod of a name, which its claim has too."""
         offset, period = milliseconds(self.offset_us), milliseconds(self.period_us)
+        cushion = milliseconds(self.period_us // 100)
         starts = [milliseconds(start) for start in self.starts_us]
         slots = {
             "offset_ms": offset,
             "period_ms": period,
             "starts_ms": starts,
+            "cushion_ms": cushion,
             "gated": self.gated,
             "job": job,
         }
@@ -47,6 +53,7 @@ class Slots:
             f"{DEFAULT_GROUP}/offset-ms": str(offset),
             f"{DEFAULT_GROUP}/period-ms": str(period),
             f"{DEFAULT_GROUP}/starts-ms": ",".join(map(str, starts)),
+            f"{DEFAULT_GROUP}/cushion-ms": str(cushion),
             f"{DEFAULT_GROUP}/gated": json.dumps(self.gated),
             f"{DEFAULT_GROUP}/claim": name,
             f"{DEFAULT_GROUP}/slots": json.dumps(slots),

@@ -15,6 +15,9 @@ from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.state import ClusterState
 from tests.kubernetes.controller.fake import TRAFFIC, FakeCluster, Killed, spec_of
 
+TOLD = ("offset-ms", "period-ms", "starts-ms", "cushion-ms", "gated")
+"""Annotations of a pod that has its slots."""
+
 
 class Clock:
     """A clock that is set by hand."""
@@ -214,6 +217,35 @@ def test_a_node_that_is_cordoned_or_not_ready_for_a_while_keeps_its_pods(store: 
     clock.now = 1302.0
     look(controller, cluster)
     assert not {pod.uid for pod in cluster.pods} & before
+
+
+def test_running_pods_are_told_other_slots_and_a_lost_state_knows_them_again(
+    store: Store, tmp_path: Path
+) -> None:
+    cluster = FakeCluster(4)
+    cluster.submit("a", 4)
+    look(Controller(store.state, cluster), cluster)
+    before = store.state.claims["default/a"]
+    after = before.model_copy(update={"offset": 7, "stretch": 8, "gated": False})
+    store.state.revise([after])
+    look(Controller(store.state, cluster), cluster)
+    for pod in cluster.pods:
+        told = {name: pod.annotations[f"metronome.x-k8s.io/{name}"] for name in TOLD}
+        assert told == {
+            "offset-ms": "35",
+            "period-ms": "240",
+            "starts-ms": "100",
+            "cushion-ms": "2.4",
+            "gated": "false",
+        }
+    assert cluster.events[-1] == (
+        "default/a",
+        "Rephased",
+        "no slots: bursts begin when they are ready",
+    )
+    with Store.create(tmp_path / "other", spec_of(4)) as other:
+        look(Controller(other.state, cluster), cluster)
+        assert other.state.claims == {"default/a": after}
 
 
 def test_more_pods_than_tasks_are_told_and_wait(store: Store) -> None:
