@@ -136,7 +136,6 @@ def controller(
             typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
             return 0
         rephasing = Rephasing(store.state, read, check_s=check)
-        stack.callback(rephasing.close)
         watch(connection, where, changed, stop)
         kept = run(
             loop,

@@ -71,9 +71,10 @@ def least_slowdown(
             continue
         group = _Group(claims, right, part, settings, seed)
         way, better_later = group.choose(resting)
-        why.append(group.told(way))
+        if group.is_slow:
+            why.append(group.told(way))
         if better_later:
-            why[-1] += ", and jobs that would have to move were moved not long ago"
+            why.append("jobs that would have to move were moved not long ago")
             later |= names
         if way is group.stay:
             postponed |= everything
@@ -203,6 +204,11 @@ class _Group:
         pricing = Pricing(self.part.replace(jobs=tuple(kept))) if kept else None
         return pricing is None or not pricing.contention(pricing.current)
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether iterations are noticeably longer than alone as things are."""
+        return self._value(self.stay) > 1 + _CLOSE
+
     def _value(self, plan: Plan) -> float:
         return self._player.value(self._slowdowns(plan))
 
@@ -260,7 +266,7 @@ class _Group:
         now, then = (100 * (self._value(each) - 1) for each in (self.stay, plan))
         lost = f"iterations of {who} take {now:.1f} % longer than alone"
         if plan is self.stay or plan is self._put_right:
-            return f"{lost}, and no other slots gain enough" if now > 100 * _CLOSE else lost
+            return f"{lost}, and no other slots gain enough"
         if not plan.periods:
             return f"{lost}, {then:.1f} % without slots"
         return f"{lost}, {then:.1f} % in the new slots"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
+from threading import Thread
 from typing import NamedTuple
 
 from metronome_opt.control.claims import Claims
@@ -60,6 +61,9 @@ class _Asked:
     at_s: float
 
 
+_Answer = tuple[Decision, str | None]
+
+
 class Rephasing:
     """Decides about the slots of running gangs.
 
@@ -96,8 +100,7 @@ class Rephasing:
         self._later_s = 0.0
         self._since_s = clock()  # when the last gang came or left
         self._due_s = clock() + check_s
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="rephase")
-        self._under_way: tuple[_Asked, Future[tuple[Decision, str | None]]] | None = None
+        self._under_way: tuple[_Asked, Future[_Answer]] | None = None
 
     def step(self) -> Rephased | None:
         """Carry out what was decided, if anything was, and have the next decision made."""
@@ -121,10 +124,6 @@ class Rephasing:
         """Wait for the decision that is under way."""
         if self._under_way is not None:
             self._under_way[1].result()
-
-    def close(self) -> None:
-        """Decide nothing any more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _follow(self) -> None:
         """Note which gangs have come, and on which links others have left."""
@@ -150,10 +149,19 @@ class Rephasing:
         if claims is not None:
             asked = _Asked(dict(self._state.claims), claims, concerned, dict(self._told_s), now)
             read = self._read if measure else None
-            self._under_way = asked, self._pool.submit(self._decide, asked, read)
+            future: Future[_Answer] = Future()
+            self._under_way = asked, future
+            # No pool: who ends a controller does not wait for a decision.
+            Thread(target=self._answer, args=(asked, read, future), daemon=True).start()
 
-    def _decide(self, asked: _Asked, read: Read | None) -> tuple[Decision, str | None]:
-        """Return what is to be, and why nothing was measured if that failed; in the thread."""
+    def _answer(self, asked: _Asked, read: Read | None, future: Future[_Answer]) -> None:
+        try:
+            future.set_result(self._decide(asked, read))
+        except BaseException as error:
+            future.set_exception(error)
+
+    def _decide(self, asked: _Asked, read: Read | None) -> _Answer:
+        """Return what is to be, and why nothing was measured if that failed."""
         seen: Mapping[str, Observation | str] = {}
         fault = None
         if read is not None:
