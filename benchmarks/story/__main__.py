@@ -23,18 +23,18 @@ def story(
         bool, typer.Option(help="The controller reads what gates count, and acts on it.")
     ] = True,
 ) -> None:
-    """Tell the story without us and with us, nine minutes in all."""
+    """Tell the story without us and with us, eleven minutes in all."""
     try:
         if (reason := missing() or lacking()) is not None:
             raise InputError(reason)
         folders = {"without": output / "without", "with": output / "with"}
-        steering = ["--prometheus", "{prometheus}"] if steered else []
+        steering = ["--prometheus", "{prometheus}", "--check", "5"] if steered else []
         for heading, folder in folders.items():
             gated = heading == "with"
             with bed(folder, gated=gated, options=steering if gated else []) as cluster:
                 tell(cluster)
         found = table(folders)
-        typer.echo(found.round(0).astype("Int64").unstack("job").to_string())
+        typer.echo(found.round(0).astype("Int64").to_string())
         rise = found.div(found["alone"], axis=0).groupby("step", sort=False).mean() - 1
         typer.echo(rise.map("{:+.1%}".format).to_string())
         for heading, folder in folders.items():

@@ -23,13 +23,13 @@ def story(bed: Bed) -> None:
     with bed.step("controller killed, started again", 20):
         if bed.gated:
             _restart(bed.controller)
-    with bed.step("b computes 60 ms longer", 35):
+    with bed.step("b computes 60 ms longer", 45):
         bed.compute("b", usual + 60)
-    with bed.step("b computes as before", 30):
+    with bed.step("b computes as before", 40):
         bed.compute("b", usual)
-    with bed.step("uplink 1 carries 60 %", 35):
+    with bed.step("uplink 1 carries 60 %", 45):
         bed.shape(1, UPLINK_MBPS * 6 // 10)
-    with bed.step("uplink 1 carries all again", 30):
+    with bed.step("uplink 1 carries all again", 40):
         bed.shape(1, UPLINK_MBPS)
     with bed.step("API server killed, started again", 25):
         _restart(bed.server)
