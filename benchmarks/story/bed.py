@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import typer
+
 from benchmarks.controller import prepare
 from benchmarks.story.agent import Agent
 from benchmarks.story.jobs import JOBS, LAYOUT, NAMESPACE, RACKS, UPLINK_MBPS, cluster, pod
@@ -68,7 +70,8 @@ class Bed:
 
     @contextmanager
     def step(self, name: str, seconds: float) -> Iterator[None]:
-        """Watch for so long what follows from what happens in the block."""
+        """Watch for so long what follows from what happens in the block; say that it begins."""
+        typer.echo(name, err=True)
         begin = time.time()
         yield
         time.sleep(max(0.0, begin + seconds - time.time()))
