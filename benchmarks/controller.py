@@ -18,7 +18,7 @@ from benchmarks.registry import Figure, benchmark
 from metronome_opt.kubernetes.cluster import Connection, Kind, connect
 from metronome_opt.kubernetes.cluster.connect import each
 from metronome_opt.kubernetes.cluster.objects import NODES, PODS
-from metronome_opt.kubernetes.inject import GATE
+from metronome_opt.kubernetes.inject import SCHEDULING_GATE
 
 _GROUP = "metronome.x-k8s.io"
 _NODES, _GANGS, _TASKS, _WAVES = 500, 125, 8, 10
@@ -49,12 +49,12 @@ def controller_speed(small: bool) -> Iterator[Figure]:
         prepare(connection, namespace, dict.fromkeys(names, _GPUS))
         _write_cluster(Path(folder) / "cluster.json", names)
         pods = gangs * tasks
-        alone = _placed_in(connection, namespace, gangs, tasks, gated=False)
+        alone = _placed_in(connection, namespace, gangs, tasks, ours=False)
         process = _start(Path(folder), kubeconfig, namespace)
         try:
             times, peaks = [], []
             for _ in range(waves):
-                times.append(_placed_in(connection, namespace, gangs, tasks, gated=True))
+                times.append(_placed_in(connection, namespace, gangs, tasks, ours=True))
                 peaks.append(_megabytes(process))
         finally:
             process.send_signal(signal.SIGTERM)
@@ -127,7 +127,7 @@ def _start(folder: Path, kubeconfig: str, namespace: str) -> subprocess.Popen[by
 
 
 def _placed_in(
-    connection: Connection, namespace: str, gangs: int, tasks: int, *, gated: bool
+    connection: Connection, namespace: str, gangs: int, tasks: int, *, ours: bool
 ) -> float:
     """Return after how many seconds all pods are bound; they are gone then."""
     names = [(gang, task) for gang in range(gangs) for task in range(tasks)]
@@ -149,8 +149,8 @@ def _placed_in(
                 "nodeSelector": {"pool": namespace},
             },
         }
-        if gated:
-            pod["spec"]["schedulingGates"] = [{"name": GATE}]
+        if ours:
+            pod["spec"]["schedulingGates"] = [{"name": SCHEDULING_GATE}]
             pod["metadata"]["annotations"] = {
                 f"{_GROUP}/tasks": str(tasks),
                 f"{_GROUP}/traffic": json.dumps(_TRAFFIC),

@@ -40,7 +40,7 @@ def _gains(
     before, after, worst, gated, shares = [], [], [], [], []
     for instance in chosen:
         result = solve(instance, time_limit=seconds, workers=2, objectives=["slowdown"], **terms)
-        plan = Plan.of(result)
+        plan = Plan.of(instance, result.schedule)
         player = judge(instance, sharings)
         unshifted = player.slowdowns(Plan(instance.unshifted))
         so = player.slowdowns(plan)

@@ -14,7 +14,17 @@ import numpy as np
 from benchmarks.aperiodic import APERIODIC
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
-from benchmarks.throughput import Floats, Truth, measure, run_alone, scrape
+from benchmarks.throughput import (
+    Floats,
+    Truth,
+    held_up,
+    later,
+    measure,
+    run_alone,
+    scrape,
+    together,
+    with_checkpoints,
+)
 from metronome_opt.profiles import Profile, Samples, profile
 from metronome_opt.scenario import read_scenario
 from metronome_opt.simulate.runner import Pattern
@@ -27,6 +37,7 @@ _COUNTED_MS = 300_000
 _PERIOD_BAR, _DUTY_BAR = 1.0, 3.0  # percent, points
 
 
+_NEAR = 0.05
 _COUNTER_STEP_MS = 100
 _COUNTER_PERIODS_MS = (1310, 1337, 1450, 1750, 1900, 2050, 2250, 2510, 2620, 3140, 4010)
 _IN_STEP_MS = (1300, 1700, 2200, 2600)
@@ -231,6 +242,107 @@ def profile_false_periods(small: bool) -> Iterator[Figure]:
             samples = Samples(times, rates)
             invented += profile(samples).period_ms is not None
         yield Figure(f"{name}, of {tries}", invented, "periods", "<= 0")
+
+
+_MIXED_S = 60.0
+_JITTERS = (0.0, 0.01, 0.05)
+_NOISES_DB = (np.inf, 20.0, 10.0)
+_STEPS_S = (0.011, 0.023, 0.052)
+
+
+def bursts_of(pauses_ms: Sequence[int], bursts: Sequence[tuple[int, int]]) -> Pattern:
+    """Return a job that computes so long before each burst, of ms and Mbit/s."""
+    return Pattern(
+        (*map(Fraction, pauses_ms), Fraction(0)),
+        tuple(Fraction(length * rate) for length, rate in bursts),
+        tuple(Fraction(rate) for _, rate in bursts),
+    )
+
+
+_PLAIN = bursts_of([700], [(300, 10_000)])
+_UNEVEN = bursts_of([300, 200], [(200, 10_000), (300, 6000)])
+
+
+def two_jobs(ratio: float, share: float, *, jitter: float, seed: int) -> Truth:
+    """Return what a counter sees of two jobs, as long as the shorter one of a minute is there.
+
+    Parameters
+    ----------
+    ratio
+        Period of the second over that of the first, which is 1 s.
+    share
+        Rate of the second over that of the first.
+    jitter
+        Of their computing times.
+    seed
+        For jitter, phases, and lengths of bursts, from 15 to 60 % of the period.
+    """
+    chance = np.random.default_rng([seed, 6])
+    truths = []
+    for number, (period, rate) in enumerate(((1.0, 10_000), (ratio, 10_000 * share))):
+        length = max(1, round(1000 * period * chance.uniform(0.15, 0.6)))
+        of = bursts_of([round(1000 * period) - length], [(length, round(rate))])
+        truth = run_alone(of, int(_MIXED_S / period) + 2, jitter, 2 * seed + number)
+        truths.append(later(truth, -period * chance.uniform()))
+    return together(truths)
+
+
+@benchmark("How often are two jobs taken for one?")
+def profile_two_jobs(small: bool) -> Iterator[Figure]:
+    """Try pairs of periods of 1 s and of 0.25 to 4 s, by how near these are to a multiple."""
+    kinds: dict[str, list[bool]] = {}
+    for seed in range(4 if small else 600):
+        chance = np.random.default_rng([seed, 7])
+        ratio = float(np.exp(chance.uniform(np.log(0.25), np.log(4))))
+        truth = two_jobs(
+            ratio, chance.uniform(0.2, 1), jitter=float(chance.choice(_JITTERS)), seed=seed
+        )
+        step, noise = float(chance.choice(_STEPS_S)), float(chance.choice(_NOISES_DB[:2]))
+        found = profile(measure(truth, step, snr_db=noise, seed=seed))
+        times = max(ratio, 1 / ratio)
+        near = abs(times - round(times)) <= _NEAR * times
+        kind = "a ratio within 5 % of a whole one" if near else "other ratios"
+        kinds.setdefault(kind, []).append(found.period_ms is not None)
+    for kind, taken in sorted(kinds.items()):
+        yield Figure(
+            f"{kind}, of {len(taken)} pairs", 100 * float(np.mean(taken)), "% taken for one"
+        )
+
+
+def single_jobs(seeds: Sequence[int]) -> Iterator[tuple[str, Samples]]:
+    """Yield samples of single jobs: their traffic is odd, but has one period."""
+    for seed in seeds:
+        chance = np.random.default_rng([seed, 8])
+        jitter, noise = float(chance.choice((*_JITTERS, 0.1))), float(chance.choice(_NOISES_DB))
+        step = float(chance.choice(_STEPS_S))
+        of = _PLAIN if chance.integers(2) else _UNEVEN
+        duty, period = chance.uniform(0.15, 0.5), float(np.exp(chance.uniform(-1.2, 1.1)))
+        length = round(1000 * duty * period)
+        other = bursts_of([round(1000 * period) - length], [(length, 10_000)])
+        capacity = float(chance.choice((10_000, 15_000)))
+        every, extra = (
+            int(chance.choice((5, 10, 20, 37))),
+            float(chance.choice((0.1, 0.3, 0.7, 1.5))),
+        )
+        alone = run_alone(of, 100, jitter, seed)
+        model = list(patterns().values())[chance.integers(len(patterns()))]
+        for name, truth, per in (
+            ("alone", run_alone(model, 100, jitter, seed), model.alone_ms / 1000),
+            ("held up by another", held_up((of, other), capacity, 100.0, jitter, seed), 1.0),
+            ("checkpoints", with_checkpoints(alone, every, extra, 10_000.0), 1.0),
+        ):
+            yield name, measure(truth, step * float(per), snr_db=noise, seed=seed)
+
+
+@benchmark("How often is a single job taken for two?")
+def profile_single_jobs(small: bool) -> Iterator[Figure]:
+    """Try workloads alone, jobs that others hold up, and jobs with checkpoints now and then."""
+    kinds: dict[str, list[bool]] = {}
+    for name, samples in single_jobs(range(1 if small else 150)):
+        said = str(profile(samples).reason)
+        kinds.setdefault(name, []).append(said.startswith("more than one period"))
+    for kind, refused in kinds.items():
+        yield Figure(f"{kind}, of {len(refused)}", 100 * float(np.mean(refused)), "% taken for two")
 
 
 @benchmark("How long does a profile of 10,000 samples take?")

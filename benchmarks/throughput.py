@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,6 +53,79 @@ def run_alone(pattern: Pattern, iterations: int, jitter: float, seed: int) -> Tr
     rates[:, 1::2] = rate
     edges = _EPOCH_S + np.concatenate(([0.0], np.cumsum(lengths)))
     return Truth(edges, rates.ravel(), edges[:: lengths.shape[1]][:-1])
+
+
+def together(truths: Sequence[Truth]) -> Truth:
+    """Return what one counter sees of several jobs, while all of them are there."""
+    first = max(truth.edges_s[0] for truth in truths)
+    last = min(truth.edges_s[-1] for truth in truths)
+    edges = np.unique(np.concatenate([truth.edges_s for truth in truths]))
+    edges = edges[(edges >= first) & (edges <= last)]
+    middles = (edges[1:] + edges[:-1]) / 2
+    rates = sum(truth.rates_mbps[np.searchsorted(truth.edges_s, middles) - 1] for truth in truths)
+    return Truth(edges, np.asarray(rates), truths[0].begins_s)
+
+
+def later(truth: Truth, by_s: float) -> Truth:
+    """Return the same, begun later."""
+    return Truth(truth.edges_s + by_s, truth.rates_mbps, truth.begins_s + by_s)
+
+
+def with_checkpoints(truth: Truth, every: int, length_s: float, rate_mbps: float) -> Truth:
+    """Let a job send something else, and wait for it, before every so many iterations."""
+    edges, rates, begins = [truth.edges_s[0]], list[float](), list[float]()
+    parts = len(truth.rates_mbps) // len(truth.begins_s)
+    for index, (length, rate) in enumerate(
+        zip(np.diff(truth.edges_s), truth.rates_mbps, strict=True)
+    ):
+        iteration, part = divmod(index, parts)
+        if part == 0 and iteration and iteration % every == 0:
+            edges.append(edges[-1] + length_s)
+            rates.append(rate_mbps)
+        if part == 0:
+            begins.append(edges[-1])
+        edges.append(edges[-1] + length)
+        rates.append(rate)
+    return Truth(np.array(edges), np.array(rates), np.array(begins))
+
+
+def held_up(
+    patterns: Sequence[Pattern], capacity_mbps: float, length_s: float, jitter: float, seed: int
+) -> Truth:
+    """Return what the first of some jobs does that get equal shares of a link, or all they want."""
+    chance = np.random.default_rng([seed, 5])
+
+    def computing_s(job: int, part: int) -> float:
+        factor = float(np.clip(chance.standard_normal(), -_CUT, _CUT))
+        return float(patterns[job].compute[part]) / 1000 * (1 + jitter * factor)
+
+    jobs = range(len(patterns))
+    now, part, left = 0.0, [0 for _ in jobs], [0.0 for _ in jobs]
+    until = [chance.uniform() * computing_s(job, 0) for job in jobs]
+    edges, rates, begins = list[float](), list[float](), [0.0]
+    while now < length_s:
+        most = [float(pattern.rate[part[job]]) for job, pattern in enumerate(patterns)]
+        sending = sorted((job for job in jobs if left[job]), key=most.__getitem__)
+        shares, free = dict.fromkeys(jobs, 0.0), capacity_mbps
+        for place, job in enumerate(sending):
+            shares[job] = min(most[job], free / (len(sending) - place))
+            free -= shares[job]
+        edges.append(now)
+        rates.append(shares[0])
+        ends = [now + left[job] / shares[job] if left[job] else until[job] for job in jobs]
+        after = min(ends)
+        for job in jobs:
+            if ends[job] > after:
+                left[job] -= min(left[job], shares[job] * (after - now))
+            elif not left[job]:
+                left[job] = float(patterns[job].volume[part[job]]) / 1000
+            else:
+                left[job], part[job] = 0.0, (part[job] + 1) % len(patterns[job].volume)
+                until[job] = after + computing_s(job, part[job])
+                if job == 0 and part[job] == 0:
+                    begins.append(after)
+        now = after
+    return Truth(_EPOCH_S + np.array([*edges, now]), np.array(rates), _EPOCH_S + np.array(begins))
 
 
 def measure(

@@ -12,13 +12,15 @@ from metronome_opt.errors import InputError, MetronomeError
 
 _INTERRUPTED = 130
 _BAD_INPUT = 2
+_PIPE_CLOSED = 141  # as programs end that SIGPIPE kills: whoever reads has enough, as head
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    0: done; 1: no schedule found or verification failed; 2: bad input or usage; 130: interrupted.
-    Whatever goes wrong is one line on standard error.
+    0: done; 1: no schedule found or verification failed; 2: bad input or usage; 130: interrupted;
+    141: nobody reads standard output any more. Whatever else goes wrong is one line on standard
+    error.
     """
     try:
         _interrupt_on_terminate()
@@ -35,8 +37,11 @@ def main(argv: list[str] | None = None) -> int:
     except MemoryError:
         return _fail("out of memory; use a smaller instance or coarser slots", 1)
     except SystemExit:  # how typer leaves when a pipe is closed
-        return _fail("standard output: cannot be written (Broken pipe)", _BAD_INPUT)
+        return _PIPE_CLOSED
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and error.filename is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _PIPE_CLOSED
         reason = error.strerror or type(error).__name__
         if error.filename is not None:
             return _fail(f"{error.filename}: cannot be used ({reason})", _BAD_INPUT)

@@ -55,6 +55,20 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+    def __init__(self, /, *unnamed: Any, **values: Any) -> None:
+        """Take the fields by name; one that is wrong is an `InputError` of one line."""
+        cls = type(self)
+        if unnamed:
+            named = ", ".join(f"{name}=..." for name in cls.model_fields if name != "format")
+            raise InputError(f"{cls.__name__}: takes its fields by name: {cls.__name__}({named})")
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise InputError(f"{cls.__name__}: {explain(error, cls)}") from None
+
+    # So pydantic builds nested records itself, and a fault in one keeps its whole path.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
 
 R = TypeVar("R", bound=Record)
 

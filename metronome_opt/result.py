@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from metronome_opt.instance import Instance
@@ -15,6 +16,7 @@ from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 class Stop(StrEnum):
@@ -99,7 +101,14 @@ class Block:
     proved_by: str | None
 
 
-@dataclass(frozen=True)
+def relative_gap(value: Fraction | None, bound: Fraction | None) -> Fraction | None:
+    """Return ``(value - bound) / value``, 0 where the value is 0, None where one is not known."""
+    if value is None or bound is None:
+        return None
+    return (value - bound) / value if value else Fraction(0)
+
+
+@dataclass(frozen=True, repr=False)
 class Result:
     """The outcome of `solve`.
 
@@ -112,7 +121,7 @@ class Result:
     stop
         Why the solver stopped; what is known of the schedule is its `status`.
     evaluation
-        The judge's report: objectives, links, elongation of the jobs.
+        The judge's report: objectives and links.
     build_s, solve_s
         Seconds spent on making the model, and on the rest.
     trajectory
@@ -172,14 +181,10 @@ class Result:
     @property
     def gap(self) -> Fraction | None:
         """``(objective - lower bound) / objective``, 0 where both are 0, None without a bound."""
-        if self.lower_bound is None or self.objective is None:
-            return None
-        if not self.objective:
-            return Fraction(0)
-        return (self.objective - self.lower_bound) / self.objective
+        return relative_gap(self.objective, self.lower_bound)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per job; period, offset, stretch, wait and elongation are in slots.
+        """Return one row per job; period, offset, stretch and wait are in slots.
 
         Where slowdown was minimised it says also who is gated, and iteration times in ms.
         """
@@ -196,7 +201,6 @@ class Result:
                 "offset": offset,
                 "stretch": stretch,
                 "wait": (offset - job.ready) % (job.period + stretch),
-                "elongation": float(self.evaluation.elongation[job.name]),
             }
             if self.schedule.gated is not None:
                 row["gated"] = self.schedule.gated[job.name]
@@ -224,16 +228,42 @@ class Result:
             columns=["elapsed_s", "incumbent", "bound", "source"],
         )
 
-    def summary(self) -> str:
-        """Return one line: who found what, and what is proved of it."""
-        bound = "none" if self.lower_bound is None else f"{float(self.lower_bound):,.6g}"
-        gap = "" if self.gap is None else f", gap {float(self.gap):.1%}"
+    def summary(self, known: tuple[Fraction, str] | None = None) -> str:
+        """Return one line: who found what, and what is proved of it.
+
+        Parameters
+        ----------
+        known
+            A lower bound to show where the solver has proved none, and what it rests on.
+        """
+        proved = self.lower_bound
+        bound = "none" if proved is None else f"{float(proved):,.6g}"
+        gap = self.gap
+        if proved is None and known is not None:
+            bound = f"{float(known[0]):,.6g} ({known[1]})"
+            gap = relative_gap(self.objective, known[0])
         value = "no limit" if self.objective is None else f"{float(self.objective):,.6g}"
         return (
             f"{self.schedule.solver}: {self.status}, {self.schedule.first} "
-            f"{value}, lower bound {bound}{gap}, "
+            f"{value}, lower bound {bound}{'' if gap is None else f', gap {float(gap):.1%}'}, "
             f"{self.schedule.runtime_s:.2f} s ({self.stop})"
         )
+
+    def plot(self) -> Figure:
+        """Draw the links before and after; see `metronome_opt.plot.plot_overview`."""
+        # By name, as the package loads its own parts: what draws lies above.
+        overview = import_module("metronome_opt.plot").plot_overview
+        figure: Figure = overview(
+            self.instance,
+            self.instance.unshifted,
+            self.offsets,
+            stretch=self.stretch,
+            stretch_limit=self.schedule.stretch_limit,
+        )
+        return figure
+
+    def __repr__(self) -> str:
+        return f"<Result {self.instance.name}, {self.summary()}>"
 
     def _repr_html_(self) -> str:
         head = html.escape(f"{self.instance.name}, {self.summary()}")

@@ -10,9 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from metronome_opt.cli.app import COMMANDS
+from metronome_opt.documents import parse_yaml
 from metronome_opt.instance import Instance
+from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
 from metronome_opt.schedule import Schedule
-from metronome_opt.scheduling import Store, read_cluster
+from metronome_opt.scheduling import (
+    ClusterSpec,
+    ClusterState,
+    Store,
+    place_job,
+    read_cluster,
+    read_request,
+)
 from metronome_opt.simulate import PARTS, POLICIES, Conditions
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.study import STUDIES, Study
@@ -87,6 +97,33 @@ def test_the_cluster_shown_is_one(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(textwrap.dedent(shown), encoding="utf-8")
     spec = read_cluster(tmp_path / "cluster.yaml")
     assert [node.has.gpus for node in spec.nodes] == [4, 4]
+
+
+def test_the_scenarios_shown_are_some() -> None:
+    (readme,) = blocks("README.md", "yaml")
+    text = (ROOT / "models/README.md").read_text(encoding="utf-8")
+    shown = [
+        textwrap.dedent(part) for part in re.findall(r"(?:^    .*\n|^\n)+", text, re.MULTILINE)
+    ]
+    (shortest,) = [part for part in shown if "format: metronome-scenario/1" in part]
+    for scenario, jobs in ((readme, 3), (shortest, 2)):
+        built = build_scenario(Scenario.from_dict(parse_yaml(scenario)))
+        assert (len(built.instance.jobs), built.notes) == (jobs, [])
+
+
+def test_the_jobs_shown_find_a_place(tmp_path: Path) -> None:
+    text = (ROOT / "docs/cluster.md").read_text(encoding="utf-8")
+    shown = [block for block in text.split("\n\n") if "    format: metronome-job/1" in block]
+    assert len(shown) == 3
+    scenario = read_scenario(locate("paper-24"))
+    spec = ClusterSpec.of_cluster("paper-24", scenario.cluster, slot_ms=5, hyperperiod_ms=1500)
+    for block in shown:
+        (tmp_path / "job.yaml").write_text(textwrap.dedent(block), encoding="utf-8")
+        assert place_job(ClusterState(spec), read_request(tmp_path / "job.yaml", spec))
+
+
+def test_every_command_is_in_the_reference() -> None:
+    assert unnamed("docs/reference.md", [f"metronome {name}" for name in COMMANDS]) == []
 
 
 def test_every_solver_is_explained() -> None:

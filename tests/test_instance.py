@@ -254,3 +254,28 @@ def test_the_limit_is_a_million_slots_unless_said_otherwise(tmp_path: Path) -> N
     assert instance.hyperperiods["node-0"] == 1_004_003
     assert instance.hyperperiod_limit == 2_000_000
     assert instance.replace(name="still allowed").name == "still allowed"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Link(name="l"), "Link: capacity: missing"),  # type: ignore[call-arg]
+        (lambda: Link(name="l", capacity=0), "Link: capacity: must be at least 1, got 0"),
+        (
+            lambda: Link("l", 5),  # type: ignore[call-arg]
+            "Link: takes its fields by name: Link(name=..., capacity=...)",
+        ),
+        (
+            lambda: Instance(**{**DOCUMENT, "slot_ms": 0.5}),
+            "Instance: slot_ms: must be an integer, got 0.5",
+        ),
+        (
+            lambda: Instance(**{**DOCUMENT, "links": []}),
+            "Instance: jobs[0].links.node-0: there is no such link",
+        ),
+    ],
+)
+def test_what_is_built_wrongly_in_python_is_one_line(make: Any, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make()
+    assert str(caught.value).startswith(said)

@@ -20,7 +20,7 @@ from metronome_opt.scenario import (
     read_scenario,
     read_workload,
 )
-from metronome_opt.scenario.traffic import Setting, batches_around, suitable_batches
+from metronome_opt.scenario.traffic import batches_around, suitable_batches
 from metronome_opt.simulate.draws.generators import take_fragment
 
 WORKERS = (2, 3, 4)
@@ -127,7 +127,7 @@ def _batch(
     rate = min(network.capacities[link] // count for link, count in counts.items())
     suitable = suitable_batches(
         _workload(job.model or ""),
-        Setting(job.workers, usual, cluster.gpu.flops, rate),
+        job.setting(rate, _workload(job.model or ""), cluster.gpu),
         batches,
         example.slot_ms,
         example.hyperperiod_slots,

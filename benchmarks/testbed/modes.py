@@ -62,8 +62,9 @@ def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
 @cache
 def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
     """Return the slots of those that are gated for least slowdown."""
+    instance = case.instance()
     found = minimise_slowdown(
-        case.instance(),
+        instance,
         time_limit=_KEPT_S,
         seed=0,
         workers=2,
@@ -71,7 +72,7 @@ def _kept(case: Case, stretch_limit: str | None, sharing: str | None) -> Plan:
         stretch_limit=stretch_limit,
         sharing=sharing,
     )
-    told = Plan.of(found)  # in slots of 1 ms
+    told = Plan.of(instance, found.schedule)  # in slots of 1 ms
     return Plan({name: told.offsets[name] for name in told.periods}, told.periods)
 
 

@@ -32,6 +32,7 @@ from metronome_opt.bench.statistics import (
     primal_integral,
     time_to_target,
 )
+from metronome_opt.bench.suites import UNSPLIT
 from metronome_opt.bench.trials import Record
 from metronome_opt.errors import InputError
 from metronome_opt.records import FrozenMap, build, read_as
@@ -391,7 +392,7 @@ class Section:
         settings = {problem.setting for problem in self.problems}
         grouped: dict[str, list[Problem]] = {}
         for problem in self.problems:
-            name = problem.instance.rpartition("-")[0]
+            name = problem.instance.rpartition("-")[0] or problem.instance
             part = _title(problem.setting, settings) if several else name
             grouped.setdefault(part, []).append(problem)
         return {name: self.only(problems) for name, problems in grouped.items()}
@@ -488,7 +489,8 @@ def sections_of(frame: pd.DataFrame) -> tuple[Section, ...]:
     for split in dict.fromkeys(setting.split for setting in settings):
         of_split = [setting for setting in settings if setting.split == split]
         if len(of_split) > 1:
-            title = "all suites" if split == "test" else f"all suites, split {split}"
+            named = {"test": "all suites", UNSPLIT: "all folders"}
+            title = named.get(split, f"all suites, split {split}")
             parts.append((title, of_split))
     # "30 s" is one word in the name of a file.
     words = (re.sub(r"(?<=\d) (?=s\b)", "", title.lower()) for title, _ in parts)
@@ -513,7 +515,7 @@ def whole(frame: pd.DataFrame) -> Section:
 def _title(setting: Setting, settings: Collection[Setting]) -> str:
     """Return the suite and the time limit, and what else tells the setting from the others."""
     title = f"{setting.suite}, {setting.time_limit_s:g} s"
-    if setting.split != "test":
+    if setting.split not in ("test", UNSPLIT):
         title += f", split {setting.split}"
     if len({other.workers for other in settings}) > 1:
         title += f", {setting.workers} threads"

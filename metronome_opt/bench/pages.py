@@ -5,7 +5,9 @@ What is not known is a dash, never 0; only 0 is shown as 0.
 
 from __future__ import annotations
 
+import base64
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import count as count_from
@@ -17,8 +19,11 @@ import pandas as pd
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import counted
 from metronome_opt.plot.picture import save_figure
+from metronome_opt.report.page.assemble import content_policy
 
 if TYPE_CHECKING:
+    import jinja2
+
     from metronome_opt.plot.picture import Picture
 
 MISSING = "-"
@@ -37,6 +42,8 @@ def write_pages(
     **context: Any,
 ) -> Path:
     """Write ``report.md``, its figures and other files to a folder, and return where it is.
+
+    ``report.html`` is the same in one file, with tables that can be sorted.
 
     A template has ``table(name, caption, frame)`` and ``figure(name, caption, picture)``. The
     levels of the index of a frame are words, set to the left; its columns are numbers, set to the
@@ -95,9 +102,36 @@ def write_pages(
         for suffix in suffixes:
             save_figure(picture, folder / "figures" / f"{name}{suffix}")
     more = {f"tables/{name}.tex": text for name, text in tables.items()} if latex else {}
-    for name, text in {**more, **texts, "report.md": report}.items():
+    page = _to_html(report, environment, folder)
+    for name, text in {**more, **texts, "report.html": page, "report.md": report}.items():
         write_text(folder / name, text)
     return folder / "report.md"
+
+
+def _to_html(report: str, environment: jinja2.Environment, folder: Path) -> str:
+    """Return a report as a page that needs no other file; its figures are read from `folder`."""
+    from markdown_it import MarkdownIt
+
+    def embed(found: re.Match[str]) -> str:
+        picture = base64.b64encode((folder / found[1]).read_bytes()).decode()
+        return f'src="data:image/svg+xml;base64,{picture}"'
+
+    style, script = (_asset(environment, f"report.{kind}") for kind in ("css", "js"))
+    # "js-default" takes markup in names for text, as GitHub does not.
+    body = str(MarkdownIt("js-default").render(report))
+    # The policy lets no style of single elements in.
+    body = re.sub(r'style="text-align:(left|right)"', r'class="\1"', body)
+    return environment.get_template("report.html").render(
+        policy=content_policy(style, script),
+        title=report.partition("\n")[0].removeprefix("# "),
+        style=style,
+        script=script,
+        body=re.sub(r'src="(figures/[^"]+)"', embed, body),
+    )
+
+
+def _asset(environment: jinja2.Environment, name: str) -> str:
+    return environment.get_template(name).render()
 
 
 # ------------------------------------------------------------------ tables

@@ -46,6 +46,7 @@ import metronome_opt
 
 TASK_FILE, MESSAGES_FILE, OUTPUT_FILE = "task.json", "messages.jsonl", "output.txt"
 MARK = "METRONOME_TASK"
+LOADED = b"loaded\n"  # what a server says before the first exit status
 _LOOK_S = 0.1
 _LOOK_AT_FLAG_S = 1.0  # the flag of a cluster is a question to its scheduler
 _LAST_WORD_S = 5.0  # for a server to notice that its child was killed
@@ -68,7 +69,8 @@ class Limits:
     memory_mb
         Of all its processes together, in 2**20 bytes; None for no limit.
     startup_s
-        Until it is ready: imports, and compiling kernels for the first time.
+        Until it is ready, once everything is loaded that any task needs: compiling all kernels for
+        the first time takes minutes on a busy machine, and is no task's fault.
     grace_s
         What it is granted beyond 1.1 times its limit.
     """
@@ -202,6 +204,8 @@ def _watch(
             return "ended", status, peak
         peak = max(peak, server.resident)
         now = time.perf_counter()
+        if not server.loaded:
+            begin = now
         if limits.memory_mb is not None and peak > limits.memory_mb * 2**20:
             return "memory", None, peak
         if ready_at is None and messages.exists() and messages.stat().st_size:
@@ -253,7 +257,7 @@ class _Server:
     """A process that has everything loaded and forks a child for each task, which begins at once.
 
     The end of its standard input says that we are gone, to it and to its child. In `folder`, that
-    of the first task, it says why it cannot start.
+    of the first task, it says why it cannot start. `loaded` is whether it has loaded everything.
     """
 
     def __init__(self, worker: str, folder: Path) -> None:
@@ -265,9 +269,11 @@ class _Server:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
+                bufsize=0,  # a line that was read ahead would not be waited for
                 env={**os.environ, MARK: str(folder.with_name("server"))},
                 start_new_session=True,  # Ctrl-C in a terminal reaches it through us alone
             )
+        self.loaded = False
         self._busy = False
         self._folders = cast("IO[bytes]", self._process.stdin)
         self._statuses = cast("IO[bytes]", self._process.stdout)
@@ -299,8 +305,11 @@ class _Server:
         """Return the exit status of the child, or of a server that has died; None if it runs."""
         if not self._poll.poll(1000 * seconds):
             return None
-        self._busy = False
         line = self._statuses.readline()
+        if line == LOADED:
+            self.loaded = True
+            return None
+        self._busy = False
         return int(line) if line else self._process.wait()
 
     def end_task(self) -> None:

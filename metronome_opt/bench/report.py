@@ -55,6 +55,7 @@ from metronome_opt.bench.pages import (
 from metronome_opt.bench.statistics import certified_gap
 from metronome_opt.bench.trials import Record
 from metronome_opt.errors import InputError, show
+from metronome_opt.solvers.registry import OWN_SOLVERS
 
 _BEST_SOLVER = "auto"
 _RIVALS = ("greedy", "cassini", "local", "cpsat")
@@ -93,7 +94,7 @@ def write_report(
     baseline: str | None = None,
     best_known: str | Path | None = None,
 ) -> Path:
-    """Write ``report.md``, ``records.csv``, ``tables/*.tex`` and ``figures/*.svg`` and ``*.pdf``.
+    """Write ``report.md``, ``report.html``, ``records.csv``, ``tables/*.tex`` and ``figures/*``.
 
     The same records make the same files. Other files of the folder stay as they are.
 
@@ -138,6 +139,7 @@ def write_report(
         texts={"records.csv": _cases_csv(frame)},
         latex=True,
         what_ran=facts(what_ran(records)),
+        origins=_origins(records),
         sections=[_view(section, baseline, looks) for section in sections_of(frame)],
         cases=count(len(records)),
         best_solver=_BEST_SOLVER,
@@ -423,6 +425,10 @@ def _circumstances(records: Sequence[Record], frame: pd.DataFrame) -> dict[str, 
         "instances": len(found),
         "open_instances": int((~proved).sum()),
         "zero_instances": int(zero.sum()),
+        "generated": int(found["record"].map(_is_ours).sum()),
+        "foreign": [
+            name for name in distinct(r.solver for r in records) if name not in OWN_SOLVERS
+        ],
         "splits": distinct(record.split for record in records),
         "limits": _time_limits(records),
         "memory": _memory_limits(records),
@@ -435,6 +441,22 @@ def _circumstances(records: Sequence[Record], frame: pd.DataFrame) -> dict[str, 
         "changed": any(commit.endswith("+") for commit in commits),
         "several": [name for name, each in versions_of(records).items() if len(each) > 1],
     }
+
+
+def _origins(records: Sequence[Record]) -> pd.DataFrame:
+    """Return where the instances come from: those of a folder that one thing has made together."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for record in records:
+        folder = "not recorded" if record.source is None else str(Path(record.source).parent)
+        made = (record.suite, folder, record.generator or "not known")
+        found.setdefault(made, set()).add(record.instance_sha256)
+    index = pd.MultiIndex.from_tuples(found, names=["suite", "folder", "made by"])
+    return pd.DataFrame({"instances": [count(len(each)) for each in found.values()]}, index=index)
+
+
+def _is_ours(record: Record) -> bool:
+    """Return whether the instance is known to be one of this project's families."""
+    return (record.generator or "").startswith("benchmarks.families.")
 
 
 def _time_limits(records: Sequence[Record]) -> str:

@@ -225,7 +225,7 @@ def plan(
     cells: Iterable[Cell],
     policies: Iterable[str],
     *,
-    seeds: int,
+    seeds: int | None,
     limits: Limits,
     overrides: Mapping[str, Any] | None = None,
     module: str = _WORKER,
@@ -237,6 +237,9 @@ def plan(
 
     Parameters
     ----------
+    seeds
+        How many; None for those of the study, or for one if it is a scenario that nothing disturbs:
+        then all seeds are alike.
     overrides
         Conditions that are other than the study says.
 
@@ -247,9 +250,11 @@ def plan(
     """
     sha256 = checksum(study)
     conditions = [(cell, _conditions_of(study, cell, overrides or {})) for cell in cells]
+    chance = any(under.random or under.sharing == "tcp" for _, under in conditions)
+    usual = study.seeds if chance or not study.is_one_scenario else 1
     scenes = (
         _Scene(study, sha256, cell, seed, under)
-        for seed in range(seeds)
+        for seed in range(seeds or usual)
         for cell, under in conditions
     )
     chosen = tuple(dict.fromkeys(policies))

@@ -110,7 +110,7 @@ _OVER_BOTH = {
 
 
 class Group(NamedTuple):
-    """Jobs that are looked at by themselves: those of a ``priority`` class or a ``model``."""
+    """Jobs looked at by themselves: those of a ``priority`` class or ``model``, or one ``job``."""
 
     kind: str
     value: object
@@ -173,7 +173,7 @@ class Part:
         return self.runs[self.runs.index.isin([policy], level="policy")]
 
     def groups(self, kind: str) -> tuple[Group, ...]:
-        """Return the groups of a kind, ``priority`` or ``model``; the highest priority first."""
+        """Return the groups of a kind, see `Group`; the highest priority first."""
         values = sorted(set(self.jobs[kind].dropna()), reverse=kind == "priority")
         return tuple(Group(kind, value) for value in values)
 
@@ -281,7 +281,7 @@ class Part:
 
     @cached_property
     def _of_scenarios(self) -> pd.DataFrame:
-        jobs = self.jobs.droplevel("policy").set_index("job", append=True)
+        jobs = self.jobs.droplevel("policy").set_index("job", append=True, drop=False)
         return jobs[~jobs.index.duplicated()].sort_index()
 
     def _both_ran(self, policy: str, against: str) -> bool:

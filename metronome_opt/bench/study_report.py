@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -78,9 +78,13 @@ _MICROSECOND = 1e-6
 
 
 def write_simulation_report(
-    records: Sequence[SimulationRecord], folder: str | Path, *, link: LinkPicture | None = None
+    records: Sequence[SimulationRecord],
+    folder: str | Path,
+    *,
+    link: LinkPicture | None = None,
+    one_scenario: bool = False,
 ) -> Path:
-    """Write ``report.md``, ``estimates.csv``, ``marks.csv`` and ``figures/*.svg``.
+    """Write ``report.md`` and ``.html``, ``estimates.csv``, pictures, of a study ``marks.csv``.
 
     The same records make the same files. Other files of the folder stay as they are.
 
@@ -93,6 +97,9 @@ def write_simulation_report(
         Made if it does not exist.
     link
         A link as it happened, or the words that there is none to show.
+    one_scenario
+        Whether the records are of a scenario of its own: its report tells of each job, and has no
+        marks, which are set for studies.
 
     Returns
     -------
@@ -108,35 +115,39 @@ def write_simulation_report(
     records = latest(records)
     parts = parts_of(records)
     whole, cells = parts[0], [part.title for part in parts[1:] or parts]
-    numbers = pd.DataFrame([row for part in parts for row in _estimates(part)])
+    kinds = {"priority": "priority class", "model": "model"} | (
+        {"job": "job"} if one_scenario else {}
+    )
+    numbers = pd.DataFrame([row for part in parts for row in _estimates(part, list(kinds))])
     of_cells = numbers[numbers["part"].isin(cells) & (numbers["against"] == BASELINE)]
-    marks = [(part, verdicts(part)) for part in parts if SUBJECT in part.policies]
+    judged = [] if one_scenario else [part for part in parts if SUBJECT in part.policies]
+    marks = [(part, verdicts(part)) for part in judged]
     found = pd.concat([pd.DataFrame(columns=_MARKS_CSV), *(each for _, each in marks)])
     index = ["mark", "to reach", "verdict", "what limits"]
     shown = [SUBJECT, "by (points)", f"{IDEAL} reaches"]
     return write_pages(
         folder,
         "study.md",
-        texts={
-            "estimates.csv": _csv(numbers.drop(columns="text")),
-            "marks.csv": _csv(found[_MARKS_CSV]),
-        },
+        texts={"estimates.csv": _csv(numbers.drop(columns="text"))}
+        | ({} if one_scenario else {"marks.csv": _csv(found[_MARKS_CSV])}),
         study=records[0].study,
-        what_ran=facts(_what_ran(records, whole)),
+        what_ran=facts(_what_ran(records, whole, one_scenario=one_scenario)),
         failures=[f"{each.title}: {each.outcome}" for each in records if not each.went_well],
         marks=[(part, each.set_index(index)[shown]) for part, each in marks],
         subject=SUBJECT,
         changes=_where_it_fails(of_cells, cells),
         cells=len(cells),
-        grid=list(_grid_figures(of_cells, cells, records[0].study)),
+        grid=list(_grid_figures(of_cells, cells, records[0].study)) if len(cells) > 1 else [],
         link=link,
         parts=[
-            _view(part, numbers[numbers["part"] == part.title])
-            | _figures(part, one_cell=part.title in cells)
+            _view(part, numbers[numbers["part"] == part.title], kinds)
+            | _figures(part, one_cell=part.title in cells, of_jobs=not one_scenario)
             for part in parts
         ],
         policies=whole.policies,
-        seeds=counted(len(whole.seeds), "seed"),
+        seeds=len(whole.seeds),
+        computed=bool((whole.jobs["model"] != "stated").any()),
+        one_scenario=one_scenario,
         names={"baseline": BASELINE, "exclusive": EXCLUSIVE, "rival": RIVAL, "ideal": IDEAL},
         signs={"some_seeds": _SOME_SEEDS, "only_finished": _ONLY_FINISHED},
         confidence=f"{100 * CONFIDENCE:g}",
@@ -192,8 +203,8 @@ def summarise(records: Sequence[SimulationRecord]) -> list[_Summary]:
 # ------------------------------------------------------------------ numbers
 
 
-def _estimates(part: Part) -> Iterator[dict[str, Any]]:
-    """Yield every number of a part that a report shows.
+def _estimates(part: Part, kinds: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield every number of a part that a report shows, also by kinds of jobs.
 
     A number with ``against`` is the mean of ratios, one for each pair of runs.
     """
@@ -205,7 +216,7 @@ def _estimates(part: Part) -> Iterator[dict[str, Any]]:
                 for name in names:
                     ratio = part.paired(policy, against, name)
                     yield _estimate(part, policy, name, ratio, against)
-        for group in (*part.groups("priority"), *part.groups("model")):
+        for group in (group for kind in kinds for group in part.groups(kind)):
             mean = part.mean(policy, "slowdown_mean", group)
             yield _estimate(part, policy, "slowdown_mean", mean, group=group)
             if IDEAL in part.policies:
@@ -242,7 +253,7 @@ def _estimate(
 def _with_ends(measure: Measure, found: Interval) -> str:
     """Return a mean with its interval: ``12.0 (11.0 to 13.0)``."""
     text = measure.show(found.mean)
-    if found.low is None or found.high is None:
+    if found.low is None or found.high is None or found.low == found.high:
         return text
     low, high = (measure.show(end).removesuffix(" %") for end in (found.low, found.high))
     return f"{text} ({low} to {high})"
@@ -251,17 +262,20 @@ def _with_ends(measure: Measure, found: Interval) -> str:
 def _percentage(change: Interval) -> str:
     """Return a change with its interval: ``-12.0 % (-13.0 to -11.0)``."""
     text = f"{100 * change.mean:+.1f} %"
-    if change.low is None or change.high is None:
+    if change.low is None or change.high is None or change.low == change.high:
         return text
     return f"{text} ({100 * change.low:+.1f} to {100 * change.high:+.1f})"
 
 
-def _what_ran(records: Sequence[SimulationRecord], whole: Part) -> list[tuple[str, str]]:
+def _what_ran(
+    records: Sequence[SimulationRecord], whole: Part, *, one_scenario: bool
+) -> list[tuple[str, str]]:
     done = sum(record.went_well for record in records)
+    kind = "scenario" if one_scenario else "study"
     return [
-        ("study", f"{records[0].study} ({records[0].study_sha256[:12]})"),
+        (kind, f"{records[0].study} ({records[0].study_sha256[:12]})"),
         ("runs", f"{count(len(records))}, of which {count(done)} were done"),
-        ("cells", count(len(whole.cells))),
+        *([] if one_scenario else [("cells", count(len(whole.cells)))]),
         ("seeds", seed_range(whole.seeds)),
         ("policies", ", ".join(whole.policies)),
         ("conditions of all runs", _conditions([record.conditions for record in records])),
@@ -278,7 +292,8 @@ def _conditions(conditions: Sequence[Conditions]) -> str:
         if len({getattr(each, name) for each in conditions}) == 1
         and getattr(conditions[0], name) != getattr(usual, name)
     ]
-    return ", ".join(common) or "nothing disturbs them but what the cells say"
+    varied = len(set(conditions)) > 1
+    return ", ".join(common) or "nothing disturbs them" + (" but what cells say" if varied else "")
 
 
 # ------------------------------------------------------------------ marks
@@ -425,8 +440,14 @@ def _where_it_fails(numbers: pd.DataFrame, cells: list[str]) -> dict[str, list[s
 # ------------------------------------------------------------------ tables
 
 
-def _view(part: Part, numbers: pd.DataFrame) -> dict[str, Any]:
-    """Return the tables of a part of a study, and what its words need."""
+def _view(part: Part, numbers: pd.DataFrame, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Return the tables of a part of a study, and what its words need.
+
+    Parameters
+    ----------
+    kinds
+        Of groups of jobs, with the words for them; one without several groups is left out.
+    """
     expected = len(part.cells) * len(part.seeds)
     lacking = {policy: expected - len(part.of(policy)) for policy in part.policies}
     of_all = numbers[numbers["grouped_by"] == ""]
@@ -436,7 +457,8 @@ def _view(part: Part, numbers: pd.DataFrame) -> dict[str, Any]:
         compared = compared[compared["measure"] != FINISHED]
     groups = [
         (kind, words, numbers[numbers["grouped_by"] == kind])
-        for kind, words in (("priority", "priority class"), ("model", "model"))
+        for kind, words in kinds.items()
+        if len(part.groups(kind)) > 1
     ]
     return {
         "title": part.title,
@@ -516,8 +538,11 @@ def _grid_figures(
         yield measure.replace("_", "-"), words, picture
 
 
-def _figures(part: Part, *, one_cell: bool) -> dict[str, Picture | None]:
-    """Return the figures of a part; those of times are of one cell alone, None without data."""
+def _figures(part: Part, *, one_cell: bool, of_jobs: bool) -> dict[str, Picture | None]:
+    """Return the figures of a part, None without data; those of times are of one cell alone.
+
+    Those with a dot for each job are left out where there is a table of jobs.
+    """
     completion = utilisation = None
     ran = [policy for policy in part.policies if len(part.of(policy))]
     if one_cell and ran:
@@ -535,8 +560,8 @@ def _figures(part: Part, *, one_cell: bool) -> dict[str, Picture | None]:
     return {
         "completion": completion,
         "utilisation": utilisation,
-        "gain": _gain_figure(part),
-        "prediction": _prediction_figure(part),
+        "gain": _gain_figure(part) if of_jobs else None,
+        "prediction": _prediction_figure(part) if of_jobs else None,
     }
 
 

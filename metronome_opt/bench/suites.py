@@ -1,37 +1,53 @@
-"""Suites: folders of stored instances with an index, kept apart for tuning and for testing."""
+"""Suites: folders of instances and scenarios.
+
+Those with an index say how each instance was made, and keep some apart for tuning. Of any other
+folder nothing is known but its files.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, show
-from metronome_opt.instance import Instance, read_instance
-from metronome_opt.records import Name, NonNegative, Record, build, read_as
+from metronome_opt.instance import INSTANCE_FORMAT, Instance
+from metronome_opt.records import Name, NonNegative, Record, build, dump_document, read_as
+from metronome_opt.scenario import SCENARIO_FORMAT, load
+from metronome_opt.solvers import DEFAULT_TIME_LIMIT
 
-SUITE_FORMAT = "metronome-suite/1"
+SUITE_FORMAT: Final = "metronome-suite/1"
 INDEX = "index.json"
 SUITES = Path("benchmarks") / "suites"
 
-Split = Literal["tune", "test"]
+UNSPLIT: Final = "none"
+Split = Literal["tune", "test", "none"]
+
+_SUFFIXES = (".json", ".yaml", ".yml")
 
 
 class Entry(Record):
-    """One stored instance: its file, what it may be used for, and how it was made."""
+    """One instance: its file, what it may be used for, and how it was made; None for unknown."""
 
     name: Name
     file: Name
     split: Split
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    generator: str
-    version: int
+    generator: str | None
+    version: int | None
     parameters: Mapping[str, Any]
     seed: NonNegative | None
+
+    @property
+    def maker(self) -> str | None:
+        """What has made it, with its version; None if that is not known."""
+        return None if self.generator is None else f"{self.generator}, version {self.version}"
 
 
 class _Index(Record):
@@ -46,7 +62,8 @@ class _Index(Record):
     time_limit_s
         The usual limit, in seconds.
     instances
-        ``tune``: solvers may be tuned on it; ``test``: results are published on it.
+        ``tune``: solvers may be tuned on it; ``test``: results are published on it; ``none``: no
+        such difference is made.
     """
 
     format: Literal["metronome-suite/1"]
@@ -64,6 +81,7 @@ class Member:
     time_limit_s: float
     entry: Entry
     instance: Instance
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -81,7 +99,7 @@ class Suite:
         Parameters
         ----------
         split
-            ``tune`` or ``test``; None for both.
+            ``tune`` or ``test``; None for both. Where there are no splits, ``test`` is everything.
         names
             Only these; None for all.
 
@@ -90,28 +108,44 @@ class Suite:
         InputError
             If a file is missing, is not an instance, or is not the one that was stored.
         """
-        for entry in self.index.instances:
-            if split in (None, entry.split) and (names is None or entry.name in names):
+        for entry in self.entries(split):
+            if names is None or entry.name in names:
                 yield self._read(entry)
+
+    def entries(self, split: str | None = None) -> list[Entry]:
+        """Return what the index says of a split, as in `members`."""
+        fits = {None: ("tune", "test", UNSPLIT), "test": ("test", UNSPLIT)}.get(split, (split,))
+        return [entry for entry in self.index.instances if entry.split in fits]
 
     def count(self, split: Split) -> int:
         """Return how many instances of a split there are."""
-        return sum(entry.split == split for entry in self.index.instances)
+        return len(self.entries(split))
 
     def _read(self, entry: Entry) -> Member:
         path = self.folder / entry.file
-        instance = read_instance(path)
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        instance, found = _read_file(path)
         if found != entry.sha256:
             raise InputError(
                 f"{path}: its checksum is {found[:12]}..., the index says {entry.sha256[:12]}...; "
                 "restore the stored file or generate the suite anew"
             )
-        return Member(self.index.family, self.index.time_limit_s, entry, instance)
+        return Member(self.index.family, self.index.time_limit_s, entry, instance, path)
+
+
+def _read_file(path: Path) -> tuple[Instance, str]:
+    """Return what a file holds, and its checksum; of a scenario that of the instance it makes.
+
+    A scenario says more than the instance, and less: models are described in other files.
+    """
+    problem = load(path)
+    raw = path.read_bytes()
+    if problem.placed is not None:
+        raw = dump_document(problem.instance.to_dict(), spread=("links", "jobs")).encode()
+    return problem.instance, hashlib.sha256(raw).hexdigest()
 
 
 def read_suite(folder: str | Path) -> Suite:
-    """Read the index of a suite.
+    """Read the index of a suite, or the instances and scenarios of a folder that has none.
 
     Raises
     ------
@@ -119,8 +153,54 @@ def read_suite(folder: str | Path) -> Suite:
         One line that names the file, the place in it and the value.
     """
     folder = Path(folder)
+    if not (folder / INDEX).exists():
+        return _suite_of_files(folder)
     index = read_as(folder / INDEX, lambda document: build(_Index, document, SUITE_FORMAT))
     return Suite(folder, index)
+
+
+def _suite_of_files(folder: Path) -> Suite:
+    """Return a suite of the instances and scenarios in a folder; other documents are passed over.
+
+    Each is called like its file, or like its whole name where two differ in their suffixes alone.
+    """
+    try:
+        files = [path for path in sorted(folder.iterdir()) if _is_problem(path)]
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
+    if not files:
+        raise InputError(
+            f"{folder}: has neither {INDEX} nor a file {', '.join(_SUFFIXES)} of format "
+            f"{INSTANCE_FORMAT} or {SCENARIO_FORMAT}; name a folder of instances or scenarios"
+        )
+    stems = Counter(path.stem for path in files)
+    entries = tuple(
+        Entry(
+            name=path.stem if stems[path.stem] == 1 else path.name,
+            file=path.name,
+            split=UNSPLIT,
+            sha256=_read_file(path)[1],
+            generator=None,
+            version=None,
+            parameters={},
+            seed=None,
+        )
+        for path in files
+    )
+    index = _Index(
+        format=SUITE_FORMAT,
+        family=folder.resolve().name,
+        about=f"files of {folder}",
+        time_limit_s=DEFAULT_TIME_LIMIT,
+        instances=entries,
+    )
+    return Suite(folder, index)
+
+
+def _is_problem(path: Path) -> bool:
+    if path.suffix not in _SUFFIXES or path.is_dir():
+        return False
+    return read_document(path).get("format") in (INSTANCE_FORMAT, SCENARIO_FORMAT)
 
 
 def find_suites(wanted: str, start: str | Path = ".") -> list[Suite]:
@@ -147,7 +227,7 @@ def find_suites(wanted: str, start: str | Path = ".") -> list[Suite]:
             found += stored
         elif home and home / name in stored:
             found.append(home / name)
-        elif (Path(start) / name / INDEX).is_file():
+        elif (Path(start) / name).is_dir():
             found.append(Path(start) / name)
         else:
             raise InputError(_unknown(name, home, stored))
@@ -165,4 +245,4 @@ def _unknown(name: str, home: Path | None, stored: list[Path]) -> str:
     tried = f"{home} has {', '.join(path.name for path in stored) or 'none'}"
     if home is None:
         tried = f"there is no {SUITES} here or in a folder above"
-    return f"suite: {show(name)} is not known: {tried}, and it is not a folder with {INDEX}"
+    return f"suite: {show(name)} is not known: {tried}, and it is not a folder"

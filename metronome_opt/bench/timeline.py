@@ -24,6 +24,7 @@ _PREFERRED = ("default", "metronome")
 
 _ITERATIONS = 6  # of the slowest job, so that a pattern can be seen to repeat
 _LONGEST_MS = 6000.0  # shown; bursts of the fast jobs could not be told apart in more
+_CANDIDATES = 8  # links that are looked at
 _MOST_NODES = 512  # of a cluster that is simulated again for a picture
 _FIRST_S = 300.0  # simulated at first; twice as long until the link is shared for long enough
 
@@ -52,19 +53,23 @@ class _Stretch(NamedTuple):
     window_ms: float
 
     @property
+    def is_long(self) -> bool:
+        """Whether a pattern can be seen to repeat."""
+        return self.end_ms - self.begin_ms >= self.window_ms
+
+    @property
     def merit(self) -> tuple[bool, int, int, float]:
         """What makes it worth being shown: long enough, with jobs under every policy."""
-        length = self.end_ms - self.begin_ms
-        return length >= self.window_ms, min(self.counts), self.counts[0], length
+        return self.is_long, min(self.counts), self.counts[0], self.end_ms - self.begin_ms
 
 
 def draw_link(study: Study, records: Sequence[SimulationRecord]) -> LinkPicture:
     """Return a picture of a link that jobs share, or the words that there is none.
 
     It is of the first cell and seed, and of `_PREFERRED` policies, or else of the first two there
-    are. Of the links, the one that is contended for the longest time under the first policy is
-    shown, or the busiest if none is contended; of the time, the middle of when most jobs are placed
-    across it. The same records give the same picture.
+    are. Of the links that are contended for the longest time under the first policy, or busiest if
+    none is contended, the first is shown that jobs share under all; of the time, the middle of when
+    most jobs are placed across it. The same records give the same picture.
 
     Parameters
     ----------
@@ -82,15 +87,22 @@ def draw_link(study: Study, records: Sequence[SimulationRecord]) -> LinkPicture:
     first = shown[0]
     links = pd.DataFrame(dict(first.links or {})).set_index("link")
     by_contention = links.sort_values(["contended_s", "busy_s"], ascending=False, kind="stable")
-    link = str(by_contention.index[0])
+    candidates = [str(link) for link in by_contention.index[:_CANDIDATES]]
     cell = Cell(first.cell)
     where = f"{cell.label if first.cell else first.study} with seed {first.seed}"
-    runs = _shared_beginnings(study.scenario(cell, first.seed), shown, link)
-    stretch = _best_stretch(list(runs.values()))
+    runs = _shared_beginnings(study.scenario(cell, first.seed), shown, candidates)
+    stretches = {link: _best_stretch(list(runs.values()), link) for link in candidates}
+    link = max(candidates, key=lambda link: _worth(stretches[link]))
+    stretch = stretches[link]
     if stretch is None:
         return LinkPicture(
             f"No link is shown as it happened: under {first.policy}, no two jobs share {link}, "
             f"which has more contention or bursts than any other, in {where}."
+        )
+    if not min(stretch.counts):
+        return LinkPicture(
+            f"No link is shown as it happened: those that jobs share under {first.policy} are not "
+            f"used under {shown[-1].policy}, in {where}."
         )
     middle = (stretch.begin_ms + stretch.end_ms) / 2
     half = min(stretch.window_ms, stretch.end_ms - stretch.begin_ms) / 2
@@ -107,6 +119,13 @@ def draw_link(study: Study, records: Sequence[SimulationRecord]) -> LinkPicture:
 
 
 # ------------------------------------------------------------------ what is shown
+
+
+def _worth(stretch: _Stretch | None) -> tuple[bool, bool, bool]:
+    """Return whether a link has something to show: long enough, used and shared under all."""
+    if stretch is None:
+        return False, False, False
+    return min(stretch.counts) > 0, stretch.is_long, min(stretch.counts) > 1
 
 
 def _records_to_show(records: Sequence[SimulationRecord]) -> list[SimulationRecord]:
@@ -126,37 +145,39 @@ def _records_to_show(records: Sequence[SimulationRecord]) -> list[SimulationReco
 
 
 def _shared_beginnings(
-    scenario: Scenario, records: Sequence[SimulationRecord], link: str
+    scenario: Scenario, records: Sequence[SimulationRecord], links: Sequence[str]
 ) -> dict[str, Run]:
-    """Return beginnings of runs, so long that jobs share the link under the first policy."""
+    """Return beginnings of runs, so long that jobs share the first link under the first policy."""
     first, *others = records
     horizon_s = _FIRST_S
     while True:
-        run = _again(scenario, first, link, horizon_s)
-        stretch = _best_stretch([run])
-        shared = stretch is not None and stretch.merit[0]
+        run = _again(scenario, first, links, horizon_s)
+        stretch = _best_stretch([run], links[0])
+        shared = stretch is not None and stretch.is_long
         if shared or horizon_s >= (first.makespan_s or 0.0):
             break
         horizon_s *= 2
-    again = {other.policy: _again(scenario, other, link, horizon_s) for other in others}
+    again = {other.policy: _again(scenario, other, links, horizon_s) for other in others}
     return {first.policy: run, **again}
 
 
-def _again(scenario: Scenario, record: SimulationRecord, link: str, horizon_s: float) -> Run:
-    """Return the beginning of a run, with what happens on a link."""
+def _again(
+    scenario: Scenario, record: SimulationRecord, links: Sequence[str], horizon_s: float
+) -> Run:
+    """Return the beginning of a run, with what happens on some links."""
     end = min(horizon_s, record.conditions.horizon_s or math.inf)
     return simulate(
         scenario,
         record.policy,
         seed=record.seed,
         conditions=record.conditions.model_copy(update={"horizon_s": end}),
-        watch=[link],
+        watch=links,
     )
 
 
-def _best_stretch(runs: Sequence[Run]) -> _Stretch | None:
+def _best_stretch(runs: Sequence[Run], link: str) -> _Stretch | None:
     """Return the stretch that is most worth being shown; None if no two jobs share the link."""
-    spans = [_spans(run) for run in runs]
+    spans = [_spans(run, link) for run in runs]
     moments = sorted({moment for each in spans for span in each.values() for moment in span})
     iterations = runs[0].jobs.set_index("job")
     iteration = iterations["iteration_mean_ms"].fillna(iterations["ideal_ms"])
@@ -172,13 +193,14 @@ def _best_stretch(runs: Sequence[Run]) -> _Stretch | None:
     return max(stretches, key=lambda stretch: stretch.merit, default=None)
 
 
-def _spans(run: Run) -> dict[str, tuple[float, float]]:
-    """Return from when to when each job uses the watched link, in ms: its first and last burst.
+def _spans(run: Run, link: str) -> dict[str, tuple[float, float]]:
+    """Return from when to when each job uses a watched link, in ms: its first and last burst.
 
     A job that is not over uses it to the end.
     """
     jobs = run.jobs.set_index("job")
-    mine = run.trace[run.trace["job"].isin(jobs.index)]  # other traffic is no job
+    here = run.trace["link"] == link
+    mine = run.trace[here & run.trace["job"].isin(jobs.index)]  # other traffic is no job
     times = mine.groupby("job")["time_ms"].agg(["min", "max"])
     return {
         str(job): (begin, end if jobs["finished"][job] else 1000 * run.makespan_s)

@@ -47,7 +47,10 @@ class Record(CaseRecord):
         memory limit ended it; ``crash``: an exception or a signal ended it; ``invalid``: the judge
         refuses what the solver stated, see `faults`.
     suite, split, instance, instance_sha256
-        What was solved; the checksum is that of the stored file.
+        What was solved; the checksum is that of the stored file, of a scenario that of its
+        instance.
+    source, generator
+        The file that it was read from, and what has made it; None where that is not known.
     workers
         Threads.
     status, objective, lower_bound, offsets
@@ -68,6 +71,8 @@ class Record(CaseRecord):
     split: str
     instance: str
     instance_sha256: str
+    source: str | None = None
+    generator: str | None = None
     solver: str
     workers: Positive
     status: Literal["optimal", "feasible", "infeasible", "unknown"] | None
@@ -179,6 +184,8 @@ class Trial:
             split=self.member.entry.split,
             instance=self.member.entry.name,
             instance_sha256=self.member.entry.sha256,
+            source=str(self.member.path),
+            generator=self.member.entry.maker,
             solver=self.solver.name,
             seed=self.seed,
             time_limit_s=self.limits.time_s,

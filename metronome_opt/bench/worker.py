@@ -1,16 +1,19 @@
 """The processes in which cases run: ``python -m metronome_opt.bench.worker solver|simulation``.
 
-Each line of standard input names a folder with a case, as JSON. A child is forked for it; when that
-has ended, its exit status is a line of standard output. The child reads what to do and says what
-happens, a JSON object a line: that it is ready, every new incumbent with its offsets and every
-better bound, and how it ended. What was said stays when it is killed. Both end when their standard
-input does, so that they do not outlive whoever started them.
+When everything is loaded, standard output says so. Each line of standard input names a folder with
+a case, as JSON. A child is forked for it; when that has ended, its exit status is a line of
+standard output. The child reads what to do and says what happens, a JSON object a line: that it is
+ready, every new incumbent with its offsets and every better bound, and how it ended. What was said
+stays when it is killed. Both end when their standard input does, so that they do not outlive
+whoever started them.
 
 The clock of a case starts when everything that happens once per process is behind it: kernels are
-loaded before the fork, back ends by solving two jobs with the same solver, policies by simulating
-two jobs. What a solver does in every run, starting HiGHS as a program, say, counts. The solver is
-called with a `Search` as `solve` does it, but a schedule is only what the solver itself offered,
-never the unshifted one that `solve` falls back to.
+loaded before the fork, as are our own solvers with their back ends, which have solved two jobs with
+one thread by then. A child solves or simulates two jobs once more, because nobody knows what a
+plug-in may not share with the process that it was forked from. What a solver does in every run,
+starting HiGHS as a program, say, counts. The solver is called with a `Search` as `solve` does it,
+but a schedule is only what the solver itself offered, never the unshifted one that `solve` falls
+back to.
 """
 
 from __future__ import annotations
@@ -25,15 +28,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
 
-from metronome_opt.bench.process import MARK, MESSAGES_FILE, OUTPUT_FILE, TASK_FILE
+from metronome_opt.bench.process import LOADED, MARK, MESSAGES_FILE, OUTPUT_FILE, TASK_FILE
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Event
+from metronome_opt.solvers.registry import OWN_SOLVERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +58,9 @@ class Tell(Protocol):
 Run = Callable[[dict[str, Any], Tell], None]
 
 
-def serve(run: Run, load: Callable[[], object]) -> int:
+def serve(
+    run: Run, load: Callable[[], object], warm: Callable[[dict[str, Any]], object] | None = None
+) -> int:
     """Run tasks, each in a child, until standard input ends; return the exit status.
 
     Parameters
@@ -63,16 +70,25 @@ def serve(run: Run, load: Callable[[], object]) -> int:
         when it is done; an exception is told for it.
     load
         Loads what all tasks need.
+    warm
+        Loads what a task like this one needs, before it is forked.
     """
     statuses = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else is to be printed there
     load()
+    os.write(statuses, LOADED)
     for line in sys.stdin:
+        folder = Path(json.loads(line))
+        if warm is not None:
+            warm(_read_task(folder))
         child = os.fork()
         if not child:
             os.close(statuses)
             os.setpgid(0, 0)
-            return _run_task(Path(json.loads(line)), run)
+            status = _run_task(folder, run)
+            for printing in (sys.stdout, sys.stderr):
+                printing.flush()
+            os._exit(status)  # to clear away all that was inherited would take 0.3 s
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         with suppress(ProcessLookupError):  # what it has forked
             os.killpg(child, signal.SIGKILL)
@@ -83,7 +99,7 @@ def serve(run: Run, load: Callable[[], object]) -> int:
 def _run_task(folder: Path, run: Run) -> int:
     """Run the task of a folder, in the child; return its exit status."""
     _move_to(folder)
-    document = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
+    document = _read_task(folder)
     _end_with_parent()
     with (folder / MESSAGES_FILE).open("ab", buffering=0) as stream:
 
@@ -101,6 +117,11 @@ def _run_task(folder: Path, run: Run) -> int:
             tell("error", kind="crash", text=text[:_LONGEST])
             return 1
     return 0
+
+
+def _read_task(folder: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
+    return document
 
 
 def _move_to(folder: Path) -> None:
@@ -183,14 +204,22 @@ def _exact(value: Fraction | None) -> str | None:
 
 
 def _warm_up(solver: str, workers: int) -> None:
-    """Solve two jobs that cannot avoid each other with `solver`."""
+    """Solve two jobs that cannot avoid each other with `solver`; what fails fails again later."""
     from metronome_opt.solvers import solve
 
     burst = Phase(start=0, length=3, rate=60)
     jobs = tuple(Job(name=name, period=4, phases=(burst,), links={"l": 1}) for name in "ab")
     links = (Link(name="l", capacity=100),)
     instance = Instance(name="warm", slot_ms=1, links=links, jobs=jobs)
-    solve(instance, solver, time_limit=_WARM_UP_S, workers=workers)
+    with suppress(Exception):
+        solve(instance, solver, time_limit=_WARM_UP_S, workers=workers)
+
+
+@cache
+def _load_solver(name: str) -> None:
+    """Load one of our solvers and its back end; one thread leaves nothing that a fork can tear."""
+    if name in OWN_SOLVERS:
+        _warm_up(name, workers=1)
 
 
 def _load_kernels() -> None:
@@ -250,8 +279,6 @@ def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 
 if __name__ == "__main__":
-    _WORKERS = {
-        "solver": (_run_solver, _load_kernels),
-        "simulation": (_run_simulation, _load_policies),
-    }
-    sys.exit(serve(*_WORKERS[sys.argv[1]]))
+    if sys.argv[1] == "solver":
+        sys.exit(serve(_run_solver, _load_kernels, lambda task: _load_solver(task["solver"])))
+    sys.exit(serve(_run_simulation, _load_policies))

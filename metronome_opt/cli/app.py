@@ -10,16 +10,17 @@ import typer
 
 # A command is the function of its name in the module of its name, a group is the `app` there.
 COMMANDS = {
+    "init": "Write a small, complete scenario to FILE, to change into one's own.",
+    "validate": "Say whether FILE can be used, and what it comes to.",
     "solve": "Say when each job of FILE is to burst, and who had better not wait; print what it "
     "brings.",
     "import": "Read nodes, links, workloads and claims of a cluster into one scenario.",
     "fit": "Say whether the jobs of FILE can keep slots without ever asking a link for too much.",
     "pareto": "Find the schedules of FILE of which none is as good as another in every objective.",
-    "simulate": "Simulate the jobs of SCENARIO under several policies, and report what each "
-    "brings.",
+    "simulate": "Simulate the jobs of SCENARIO under several policies, or under a schedule.",
     "place": "Place all tasks of JOB together, in their best rotation; prints where, and what it "
     "costs.",
-    "controller": "Give gated pods of a cluster their nodes and slots, all pods of a job together.",
+    "controller": "Give waiting pods of a cluster nodes and slots, all pods of a job together.",
     "inject": "Let the workloads of FILE wait for their places, and find their slots.",
     "profile": "Find the period of a job and its bursts in the throughput of FILE.",
     "monitor": "Compare what jobs do with what they claim; decide who is to wait, once, and for "
@@ -29,7 +30,7 @@ COMMANDS = {
     "verify": "Recompute every number that SCHEDULE states; exit 0 only if all are true.",
     "export": "Write the rotation problem of FILE for other solvers.",
     "demo": "Schedule the shipped 24-node scenario: table, pictures, claims.",
-    "bench": "Compare solvers on stored instances.",
+    "bench": "Compare solvers on stored instances, or on those of a folder.",
     "claims": "Write claims as manifests, and apply them to a cluster.",
 }
 

@@ -17,15 +17,17 @@ from metronome_opt.solvers.registry import find_solver
 if TYPE_CHECKING:
     from metronome_opt.bench.suites import Member
 
-app = typer.Typer(cls=Group, help="Compare solvers on stored instances.")
+app = typer.Typer(cls=Group, help="Compare solvers on stored instances, or on those of a folder.")
 
 
+_NAMED = 5  # instances that an error lists
 _Split = Literal["test", "tune", "all"]
 _Suites = Annotated[
     str,
     typer.Option(
         "--suite",
-        help="Names (of benchmarks/suites, here or above) or folders, separated by commas, or all.",
+        help="Names (of benchmarks/suites, here or above), or folders of instances and scenarios, "
+        "separated by commas, or all.",
     ),
 ]
 
@@ -58,7 +60,11 @@ def run(
     ] = 1,
     time_limit: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds for each case.", show_default="that of the suite"),
+        typer.Option(
+            min=0,
+            help="Seconds for each case.",
+            show_default="that of the suite; 60 of a folder without an index",
+        ),
     ] = None,
     split: Annotated[_Split, typer.Option(help="Tune on tune, publish test.")] = "test",
     instances: Annotated[
@@ -89,7 +95,8 @@ def run(
         typer.Option(metavar="ADDRESS", help="Run on this Dask cluster: tcp://HOST:PORT."),
     ] = None,
     output: Annotated[
-        Path, typer.Option(help="Append the records here, one JSON object a line.")
+        Path,
+        typer.Option("--output", "-o", help="Append the records here, one JSON object a line."),
     ] = Path("campaign.jsonl"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a file: skip the cases that it holds.")
@@ -152,7 +159,9 @@ def run(
 @app.command()
 def report(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of records.")],
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the report.")
+    ],
     baseline: Annotated[
         str | None,
         typer.Option(metavar="SOLVER", help="Compare times with this one.", show_default="none"),
@@ -164,7 +173,7 @@ def report(
         ),
     ] = None,
 ) -> int:
-    """Write tables and figures about campaigns to a folder."""
+    """Write about campaigns to a folder: a page whose tables sort, figures, records as a table."""
     from metronome_opt.bench.report import write_report
     from metronome_opt.bench.trials import read_records
 
@@ -184,13 +193,22 @@ def _members(suite: str, split: _Split, names: list[str] | None) -> list[Member]
     from metronome_opt.bench.suites import find_suites
 
     part = None if split == "all" else split
-    members = [member for each in find_suites(suite) for member in each.members(part, names)]
+    suites = find_suites(suite)
+    members = [member for each in suites for member in each.members(part, names)]
     found = {member.entry.name for member in members}
     for name in names or ():
         if name not in found:
+            known = [entry.name for each in suites for entry in each.entries(part)]
+            more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
             raise InputError(
-                f"--instances: {show(name)} is not in the {split} split of {suite}; "
-                "see the index.json of the suite"
+                f"--instances: {show(name)} is not in the {split} split of {suite}, which has "
+                f"{', '.join(known[:_NAMED]) or 'none'}{more}"
+            )
+    for member in members:
+        if member.instance.needs_stretch:
+            raise InputError(
+                f"{member.path}: jobs have to be stretched, since hyperperiods are too long, and "
+                "here they keep their periods; coarsen the slots, or name others with --instances"
             )
     if not members:
         raise InputError(f"--split: {suite} has no instances to {split}")

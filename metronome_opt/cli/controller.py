@@ -1,4 +1,4 @@
-"""``metronome controller``: the loop in a cluster that places gated pods, gang by gang."""
+"""``metronome controller``: the loop in a cluster that places waiting pods, gang by gang."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def controller(
     ],
     cluster: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Make STATE first if it is not there; see place."),
+        typer.Option(
+            metavar="FILE",
+            help="Make STATE if it is not there, as place does; else take changed nodes over.",
+        ),
     ] = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
@@ -52,7 +55,7 @@ def controller(
     patience: Annotated[
         float,
         typer.Option(
-            min=1, metavar="S", help="A pod that is not bound after so long: its gang starts anew."
+            min=1, metavar="S", help="A pod that is not bound after so long: restart its gang."
         ),
     ] = 60.0,
     node_patience: Annotated[
@@ -75,7 +78,7 @@ def controller(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Reconcile once, and end.")] = False,
 ) -> int:
-    """Give gated pods of a cluster their nodes and slots, all pods of a job together.
+    """Give waiting pods of a cluster nodes and slots, all pods of a job together.
 
     Pods wait behind the scheduling gate metronome.x-k8s.io/place, or name metronome as their
     scheduler. Whatever the controller is told or killed in the middle of, it goes on from STATE and
@@ -107,23 +110,21 @@ def controller(
             stack.callback(leadership.release)
             leadership.keep(stop)
             typer.echo(f"leads as {leadership.holder}", err=True)
-        if cluster is not None and not state.exists():
-            store = Store.keep(
-                state, new_state(cluster, with_jobs=False, schedule=None, exclusive=False)
-            )
+        new = None
+        if cluster is not None:
+            new = new_state(cluster, with_jobs=False, schedule=None, exclusive=False)
+        if new is not None and not state.exists():
+            store = stack.enter_context(Store.keep(state, new))
         else:
-            store = Store(state)
-        stack.enter_context(store)
+            store = stack.enter_context(Store(state))
+            if new is not None and store.change_cluster(new.cluster):
+                typer.echo(f"{state}: has the nodes and links of {cluster} now", err=True)
         read = None
         if prometheus is not None:
             from metronome_opt.profiles.prometheus import Prometheus
 
             read = Prometheus(prometheus, timeout_s=_PROMETHEUS_S, attempts=1).raw
-        live = LiveCluster(
-            connection,
-            store.state,
-            may_act=lambda: leadership is None or leadership.held,
-        )
+        live = LiveCluster(connection, may_act=lambda: leadership is None or leadership.held)
         loop = Controller(
             store.state,
             live,
@@ -132,7 +133,7 @@ def controller(
             node_patience_s=node_patience,
         )
         if once:
-            waiting = loop.reconcile(live.pods(where), live.nodes())
+            waiting = loop.reconcile(live.pods(), live.nodes())
             typer.echo(f"{len(store.state.claims)} gangs have a place, {waiting} wait", err=True)
             return 0
         rephasing = Rephasing(store.state, read, check_s=check)
@@ -142,7 +143,6 @@ def controller(
             live,
             leadership,
             rephasing,
-            namespace=where,
             interval_s=interval,
             stop=stop,
             changed=changed,

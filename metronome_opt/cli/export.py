@@ -17,7 +17,8 @@ def export(
     file: options.Problem,
     format_: Annotated[str, typer.Option("--format", help="lp, mps, cpsat or mzn.")],
     output: Annotated[
-        Path | None, typer.Option(help="Write here.", show_default="standard output")
+        Path | None,
+        typer.Option("--output", "-o", help="Write here.", show_default="standard output"),
     ] = None,
     hyperperiod_limit: options.Limit = options.LIMIT,
 ) -> int:

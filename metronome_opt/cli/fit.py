@@ -24,7 +24,6 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.goals import exact
 from metronome_opt.report.tables import fit_table, terminal
-from metronome_opt.scenario import load
 from metronome_opt.schedule import Schedule, Status, write_schedule
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT
 from metronome_opt.solvers.solve import versions_of
@@ -51,7 +50,9 @@ def fit(
     seed: options.Seed = 0,
     workers: options.Workers = None,
     cushion_slots: options.CushionSlots = 0,
-    output: Annotated[Path | None, typer.Option(help="Write the schedule here (JSON).")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the schedule here (JSON).")
+    ] = None,
     hyperperiod_limit: options.Limit = options.LIMIT,
     as_json: options.Json = False,
 ) -> int:
@@ -62,7 +63,7 @@ def fit(
     """
     if drop and stretch_limit is not None:
         raise InputError("--drop: leaves jobs out instead of stretching; leave --stretch-limit out")
-    instance = load(file, hyperperiod_limit=hyperperiod_limit).instance
+    instance = options.read_problem(file, hyperperiod_limit).instance
     check_targets([file], [output])
     limit = None if stretch_limit is None else exact("--stretch-limit", stretch_limit)
     arguments: dict[str, Any] = {

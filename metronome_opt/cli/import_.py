@@ -25,7 +25,10 @@ def import_(
         typer.Argument(metavar="[FILE_OR_FOLDER]...", help="Manifests, YAML or JSON."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Write the scenario here (YAML); the name becomes its own.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Write the scenario here (YAML); the name becomes its own."
+        ),
     ] = None,
     from_cluster: Annotated[
         bool, typer.Option("--from-cluster", help="Read from the API server as well.")
@@ -57,6 +60,19 @@ def import_(
     nic_gbps: Annotated[
         str | None,
         typer.Option(help="The interface of nodes that have no STBandwidthCapacity."),
+    ] = None,
+    uplink_gbps: Annotated[
+        str | None,
+        typer.Option(
+            help="The uplink of zones that nobody states.", show_default="nothing limits a zone"
+        ),
+    ] = None,
+    oversubscription: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATIO",
+            help="Instead: what nodes of a zone send over what it carries, 2:1.",
+        ),
     ] = None,
     gpu_tflops: Annotated[
         str | None, typer.Option(help="What a GPU sustains in training; for jobs by model.")
@@ -98,12 +114,13 @@ def import_(
     if output is None and not as_json:
         raise InputError("--output: missing; name the file to write, or ask for --json")
     check_targets([path for path in given if path.is_file()], [output])
-    nic = _positive("--nic-gbps", nic_gbps, _LEAST_GBPS)
     choices = Choices(
         name="cluster" if output is None else output.stem,
         slot_ms=slot_ms,
         hyperperiod_ms=hyperperiod_ms,
-        nic_mbps=None if nic is None else int(1000 * nic),  # rounded down
+        nic_mbps=_megabits("--nic-gbps", nic_gbps),
+        uplink_mbps=_megabits("--uplink-gbps", uplink_gbps),
+        oversubscription=_ratio(oversubscription, uplink_gbps),
         gpu_tflops=_positive("--gpu-tflops", gpu_tflops),
         gpu_resources=gpu_resource or Choices.gpu_resources,
         weights=_weights(weights),
@@ -172,14 +189,41 @@ def _weights(text: str | None) -> dict[str, int]:
     return weights
 
 
-def _positive(option: str, text: str | None, least: Fraction = Fraction(0)) -> Fraction | None:
+def _positive(option: str, text: str | None) -> Fraction | None:
     """Return a number as it is typed, exactly; None if it is not given."""
     from metronome_opt.kubernetes.quantities import parse_positive
 
-    number = None if text is None else parse_positive(option, text)
-    if number is not None and number < least:
-        raise InputError(f"{option}: must be at least {float(least):g}, got {show(text)}")
-    return number
+    return None if text is None else parse_positive(option, text)
+
+
+def _megabits(option: str, text: str | None) -> int | None:
+    """Return a bandwidth typed in Gbit/s in whole Mbit/s, rounded down; None if it is not given."""
+    from metronome_opt.scenario.workload import FASTEST
+
+    number = _positive(option, text)
+    if number is None:
+        return None
+    if number < _LEAST_GBPS:
+        raise InputError(f"{option}: must be at least {float(_LEAST_GBPS):g}, got {show(text)}")
+    if 1000 * number > FASTEST:
+        raise InputError(
+            f"{option}: must be at most {FASTEST // 1000}, in Gbit/s, got {show(text)}"
+        )
+    return int(1000 * number)
+
+
+def _ratio(text: str | None, uplink_gbps: str | None) -> Fraction | None:
+    """Return an oversubscription such as ``2:1`` or ``2``; None if it is not given."""
+    option = "--oversubscription"
+    if text is None:
+        return None
+    if uplink_gbps is not None:
+        raise InputError(f"{option}: --uplink-gbps says it already; leave one of the two out")
+    whole, _, part = text.partition(":")
+    ratio = Fraction(_positive(option, whole) or 1) / (_positive(option, part or "1") or 1)
+    if ratio < 1:
+        raise InputError(f"{option}: must be at least 1, write 2:1 for half the rate")
+    return ratio
 
 
 def _tell(notes: list[str]) -> None:

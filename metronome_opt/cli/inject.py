@@ -17,7 +17,13 @@ def inject(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write them here.", show_default="standard output"),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write them here.",
+            show_default="standard output",
+        ),
     ] = None,
 ) -> int:
     """Let the workloads of FILE wait for their places, and find their slots.

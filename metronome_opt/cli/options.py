@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT
+
+if TYPE_CHECKING:
+    from metronome_opt.scenario import Problem as Read
 
 _FILE = "An instance or a scenario, JSON or YAML, or the name of a shipped scenario."
 Problem = Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)]
@@ -91,6 +94,16 @@ def read_pairs(option: str, text: str | None) -> dict[str, str]:
             raise InputError(f"{option}: {show(name)} is given twice; name each once")
         pairs[name] = value
     return pairs
+
+
+def read_problem(path: Path, hyperperiod_limit: int) -> Read:
+    """Read an instance or a scenario, and print the notes on it."""
+    from metronome_opt.scenario import load
+
+    problem = load(path, hyperperiod_limit=hyperperiod_limit)
+    for each in problem.notes:
+        note(each)
+    return problem
 
 
 # ------------------------------------------------------------------ what is printed

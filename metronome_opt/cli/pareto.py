@@ -27,7 +27,6 @@ from metronome_opt.multiobjective.objectives import BY_NAME, check_names
 from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
 from metronome_opt.report.tables import front_table, stated, terminal
 from metronome_opt.result import Stop
-from metronome_opt.scenario import load
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
 
 Values = Mapping[str, Fraction | None]
@@ -47,9 +46,9 @@ def pareto(
             help=f"What to optimise, separated by commas: of {', '.join(OBJECTIVES)}.",
         ),
     ] = "contention,latency",
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
-        "front"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
+    ] = Path("front"),
     plot: Annotated[
         Path | None, typer.Option(help="Draw the front here as well (.svg, .png or .pdf).")
     ] = None,
@@ -87,7 +86,7 @@ def pareto(
         from metronome_opt.plot import check_suffix
 
         check_suffix(plot)
-    instance = load(file, hyperperiod_limit=hyperperiod_limit).instance
+    instance = options.read_problem(file, hyperperiod_limit).instance
     with _results_folder(output):
         written = [output / name for name in (_TABLE, _PICTURE, _MEMORY)]
         points = [output / file.name] if _POINT.fullmatch(file.name) else []
@@ -111,7 +110,8 @@ def pareto(
     others, left_out = _baselines(instance, cushion_slots, seed)
     at, share, missing = _hypervolume(front, given, others)
     notes += [*left_out, *missing]
-    pictures = _draw(front, others, at, [output / _PICTURE, *([] if plot is None else [plot])])
+    with live_line("drawing", str):
+        pictures = _draw(front, others, at, [output / _PICTURE, *([] if plot is None else [plot])])
     if as_json:
         print_json(_document(front, files, others, at, share, notes))
     else:

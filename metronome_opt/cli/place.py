@@ -259,8 +259,7 @@ def _document(state: ClusterState, decision: Decision, *, reserved: bool) -> dic
 
 def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
     from metronome_opt.errors import counted
-    from metronome_opt.report.state import on_nodes
-    from metronome_opt.report.tables import number
+    from metronome_opt.report.tables import number, on_nodes
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     typer.echo(
@@ -307,7 +306,7 @@ def new_state(
 ) -> ClusterState:
     """Return the state of a cluster, or of a scenario's, by its file or its name."""
     from metronome_opt.documents import read_document
-    from metronome_opt.scenario import locate, read_scenario
+    from metronome_opt.scenario import locate, read_scenario, with_hyperperiod
     from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
     from metronome_opt.scheduling.place import place_scenario
@@ -328,10 +327,12 @@ def new_state(
             f"{path}: format: must be {show(CLUSTER_FORMAT)} or {show(SCENARIO_FORMAT)}, {told}"
         )
     scenario = read_scenario(path)
-    if scenario.hyperperiod_ms is None:
-        raise InputError(f"{path}: hyperperiod_ms: missing; all links of a state repeat together")
+    try:
+        scenario = with_hyperperiod(scenario)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     spec = ClusterSpec.of_cluster(
-        scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms
+        scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms or 0
     )
     state = ClusterState(spec, mode=mode)
     if with_jobs:

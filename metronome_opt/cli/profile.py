@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metronome_opt.cli import options
+from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 
@@ -77,7 +78,8 @@ def profile(
     if plot is not None:
         from metronome_opt.plot import plot_profile, save_figure
 
-        save_figure(plot_profile(samples, found), plot)
+        with live_line(f"drawing {plot}", str):
+            save_figure(plot_profile(samples, found), plot)
     if as_json:
         _print_json(found, slot_ms, phases)
     else:

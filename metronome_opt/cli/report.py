@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
+from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, write_text
 from metronome_opt.errors import InputError
 
@@ -49,7 +50,8 @@ def report(
     points = read_points(result)
     check_targets([point.path for point in points], [output])
     problem = find_problem(points, instance, hyperperiod_limit=hyperperiod_limit)
-    text = build_page(problem, points, group=group, namespace=namespace)
-    write_text(output, text)
+    with live_line(f"writing {output}", str):
+        text = build_page(problem, points, group=group, namespace=namespace)
+        write_text(output, text)
     typer.echo(f"wrote {output}")
     return 0

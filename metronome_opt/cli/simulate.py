@@ -1,10 +1,10 @@
-"""``metronome simulate``: what policies bring to training jobs; a campaign that can be resumed."""
+"""``metronome simulate``: what policies, or a schedule, bring to training jobs."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import Study
 
-_STARTUP_S = 600.0  # kernels that are compiled for the first time, by several processes at once
 _GRACE_S = 1.0
 
 
@@ -30,9 +29,18 @@ def simulate(
         typer.Argument(
             metavar="SCENARIO",
             help="A study or a scenario, JSON or YAML; or the name of a study of "
-            "benchmarks/studies, here or above, or of a shipped scenario.",
+            "benchmarks/studies, here or above, or of a shipped scenario. With --schedule a "
+            "scenario or an instance.",
         ),
     ],
+    schedule: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Simulate this schedule, beside nobody shifted, instead of policies.",
+            show_default="none",
+        ),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -45,13 +53,20 @@ def simulate(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="How many: 0, 1, ...", show_default="those of the study"),
+        typer.Option(
+            min=1,
+            help="How many: 0, 1, ...",
+            show_default="those of the study; 1 of a scenario that nothing disturbs",
+        ),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Simulations at once.", show_default="one per core")
     ] = None,
     output: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for records, tables and the report.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Folder for records, tables and the report."
+        ),
     ] = Path("simulation"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a folder: skip what it has.")
@@ -81,7 +96,7 @@ def simulate(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Simulate the jobs of SCENARIO under several policies, and report what each brings.
+    """Simulate the jobs of SCENARIO under several policies, or under a schedule.
 
     Each simulation is a process of its own, forked from one that is warm. Its outcome is a line of
     DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
@@ -104,18 +119,32 @@ def simulate(
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import find_study
 
+    if schedule is not None:
+        from metronome_opt.cli.play import play
+
+        _check_alone(
+            {
+                "--policy": policy,
+                "--seeds": seeds,
+                "--jobs": jobs,
+                "--resume": resume or None,
+                "--set": changes,
+                "--cells": cells,
+            }
+        )
+        return play(scenario, schedule, output, as_json=as_json)
     study = find_study(scenario)
     policies = _policies(study, policy)
     with _naming("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
     overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
-    limits = Limits(time_limit, memory_limit, startup_s=_STARTUP_S, grace_s=_GRACE_S)
+    limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
     with _naming("--set"):
         cases = plan(
             study,
             chosen,
             policies,
-            seeds=seeds or study.seeds,
+            seeds=seeds,
             limits=limits,
             overrides=overrides,
         )
@@ -146,6 +175,13 @@ def simulate(
 
 
 # ------------------------------------------------------------------ what is asked for
+
+
+def _check_alone(others: Mapping[str, object]) -> None:
+    """Refuse options of a campaign beside a schedule."""
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(f"{name}: a schedule is simulated as it is; leave {name} out")
 
 
 def _policies(study: Study, text: str | None) -> Sequence[str]:
@@ -203,15 +239,21 @@ def _write(
     from metronome_opt.bench.studies import write_tables
     from metronome_opt.bench.study_report import write_simulation_report
     from metronome_opt.bench.timeline import draw_link
+    from metronome_opt.cli.progress import live_line
 
     if not any(record.went_well for record in records):
         return []
-    tables = write_tables(records, output)
+    with live_line("writing tables", str):
+        tables = write_tables(records, output)
     link = None
     if timeline:
         note("simulating a link once more, to show it as it happened")
-        link = draw_link(study, records)
-    return [*tables, write_simulation_report(records, output, link=link)]
+        with live_line("simulating", str):
+            link = draw_link(study, records)
+    with live_line("writing the report", str):
+        alone = study.is_one_scenario
+        report = write_simulation_report(records, output, link=link, one_scenario=alone)
+    return [*tables, report]
 
 
 # ------------------------------------------------------------------ what is told

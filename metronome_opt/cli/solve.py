@@ -13,7 +13,7 @@ from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 from metronome_opt.result import Result, Stop
-from metronome_opt.scenario import load
+from metronome_opt.scenario import Deployment
 from metronome_opt.schedule import OBJECTIVES, Status, write_schedule
 from metronome_opt.slowdown import solve as run_solver
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT, SOLVERS
@@ -76,7 +76,9 @@ def solve(
         ),
     ] = False,
     cushion_slots: options.CushionSlots = 0,
-    output: Annotated[Path | None, typer.Option(help="Write the schedule here (JSON).")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the schedule here (JSON).")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw before and after here (.svg, .png or .pdf).")
     ] = None,
@@ -96,7 +98,7 @@ def solve(
     asked = None if objectives is None else read_names(objectives)
     loose, prices = read_pairs("--tolerance", tolerance), read_pairs("--weights", weights)
     limits = read_pairs("--epsilon", epsilon)
-    problem = load(file, hyperperiod_limit=hyperperiod_limit)
+    problem = options.read_problem(file, hyperperiod_limit)
     check_targets([file], [output, plot])
     if plot is not None:
         from metronome_opt.plot import check_suffix
@@ -126,44 +128,40 @@ def solve(
     if output is not None:
         write_schedule(result.schedule, output)
     if plot is not None:
-        from metronome_opt.plot import plot_overview, save_figure
+        from metronome_opt.plot import save_figure
 
-        figure = plot_overview(
-            result.instance,
-            result.instance.unshifted,
-            result.offsets,
-            stretch=result.stretch,
-            stretch_limit=result.schedule.stretch_limit,
-        )
-        save_figure(figure, plot)
+        with live_line(f"drawing {plot}", str):
+            save_figure(result.plot(), plot)
     if as_json:
         print_json(result.schedule.to_dict())
     else:
-        _print_result(result, [path for path in (output, plot) if path is not None])
+        _print_result(result, problem.placed, [path for path in (output, plot) if path is not None])
     if claims is not None:
         from metronome_opt.cli.claims import note_missing_nodes
         from metronome_opt.kubernetes import export_claims
 
-        export_claims(problem.instance, result.schedule, problem.deployment, claims)
+        with live_line(f"writing {claims}", str):
+            export_claims(problem.instance, result.schedule, problem.deployment, claims)
         if not as_json:
             typer.echo(f"wrote {claims}")
         note_missing_nodes(problem)
     return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 
 
-def _print_result(result: Result, written: list[Path]) -> None:
+def _print_result(result: Result, placed: Deployment | None, written: list[Path]) -> None:
     from metronome_opt.errors import counted
+    from metronome_opt.report.bounds import known_bound
     from metronome_opt.report.tables import (
         CLASSES_LEGEND,
+        CUSHION_LEGEND,
         JOBS_LEGEND,
-        SLOWDOWN_LEGEND,
         classes_table,
         gated_text,
         jobs_table,
         objectives_table,
-        slowdown_table,
         terminal,
     )
+    from metronome_opt.slowdown.times import Times
 
     instance, longer = result.instance, result.schedule.cushion_slots
     # What is so if nobody shifts a job; unknown where jobs have to be stretched first.
@@ -171,23 +169,23 @@ def _print_result(result: Result, written: list[Path]) -> None:
     if not instance.needs_stretch:
         before = evaluate(instance, instance.unshifted, longer=longer)
     console = terminal()
-    typer.echo(result.summary())
+    typer.echo(result.summary(known_bound(instance, result.schedule)))
     if not _is_all_said(result):
         for number, level in enumerate(result.levels, start=1):
             typer.echo(f"{number}. {level}")
     if longer:
         typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
-    if result.unshifted_ms is not None:
-        typer.echo(gated_text(result))
-        console.print(slowdown_table(result))
-        typer.echo(SLOWDOWN_LEGEND)
-    else:
+    if result.unshifted_ms is None:
         console.print(objectives_table(before, result.evaluation))
-        console.print(jobs_table(result, before))
-        typer.echo(JOBS_LEGEND)
-        if len({job.weight for job in instance.jobs}) > 1:
-            console.print(classes_table(instance, before, result.evaluation))
-            typer.echo(CLASSES_LEGEND)
+        typer.echo(CUSHION_LEGEND)
+    with live_line("letting the jobs run", str):
+        times = Times.of(result)
+    typer.echo(gated_text(instance, result.schedule, times))
+    console.print(jobs_table(instance, result.schedule, times, result.waits, placed))
+    typer.echo(JOBS_LEGEND)
+    if result.unshifted_ms is None and len({job.weight for job in instance.jobs}) > 1:
+        console.print(classes_table(instance, before, result.evaluation, times))
+        typer.echo(CLASSES_LEGEND)
     for path in written:
         typer.echo(f"wrote {path}")
     for each in result.notes:

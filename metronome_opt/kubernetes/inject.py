@@ -1,4 +1,4 @@
-"""Workloads that ask for a place: the gate of the controller, and what a gate of a loop reads."""
+"""Workloads that ask for a place: a scheduling gate, and the slots that their loops will read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.jobs import read_pattern
+from metronome_opt.kubernetes.reading.kinds import replicas
 from metronome_opt.kubernetes.reading.objects import Found, Objects
-from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES, needs_of, replicas
+from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES
 from metronome_opt.kubernetes.schemas import CLAIM, Manifest
 
-GATE = f"{DEFAULT_GROUP}/place"
+SCHEDULING_GATE = f"{DEFAULT_GROUP}/place"
 """The scheduling gate that holds a pod until it has its place."""
 
 FOLDER = "/etc/metronome"
@@ -76,7 +77,7 @@ def inject(documents: Iterable[tuple[str, Any]]) -> tuple[list[Manifest], list[s
     objects = Objects(DEFAULT_GROUP)
     objects.add(copies)
     changed = []
-    for found in (*objects.workloads(), *objects.of("TrainJob")):
+    for found in objects.workloads():
         into = _into_train_job if found.kind == "TrainJob" else _into_templates
         if into(found, objects):
             changed.append(found.title)
@@ -85,8 +86,12 @@ def inject(documents: Iterable[tuple[str, Any]]) -> tuple[list[Manifest], list[s
 
 def _into_templates(found: Found, objects: Objects) -> bool:
     """Let the pods of a workload that hold GPUs wait; return whether there are any."""
-    every = list(replicas(found))
-    holding = [each for each in every if needs_of(each.template / "spec", GPU_RESOURCES).gpus]
+    every = list(replicas(found, objects))
+    if len({each.group for each in every}) > 1:
+        (found / "spec" / "replicas").fail(
+            "its groups are jobs of their own that share a template; write an object for each"
+        )
+    holding = [each for each in every if each.needs(GPU_RESOURCES).gpus]
     tasks = sum(len(each.names) for each in holding)
     if tasks < 2:
         return False
@@ -97,7 +102,7 @@ def _into_templates(found: Found, objects: Objects) -> bool:
         annotations = _annotations(found, tasks, stated, objects)
         template["metadata"] = {**metadata, "annotations": annotations}
         spec = template["spec"]
-        _add(spec, "schedulingGates", {"name": GATE})
+        _add(spec, "schedulingGates", {"name": SCHEDULING_GATE})
         _add(spec, "volumes", VOLUME)
         for container in spec["containers"]:
             _add(container, "volumeMounts", MOUNT)
@@ -113,7 +118,7 @@ def _into_train_job(found: Found, objects: Objects) -> bool:
     pod = {
         "metadata": {"annotations": _annotations(found, tasks, {}, objects)},
         "spec": {
-            "schedulingGates": [{"name": GATE}],
+            "schedulingGates": [{"name": SCHEDULING_GATE}],
             "volumes": [dict(VOLUME)],
             "containers": [{"name": _TRAINER, "volumeMounts": [dict(MOUNT)]}],
         },

@@ -89,7 +89,7 @@ def minkowski(names: Sequence[str], fronts: Sequence[Sequence[Candidate]]) -> li
     return reduce(both, fronts[1:], list(fronts[0])) if fronts else []
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Front:
     """Schedules of an instance of which none is as good as another in all of some objectives.
 
@@ -131,6 +131,13 @@ class Front:
         frame = pd.DataFrame(rows, columns=list(self.objectives))
         frame.index = pd.RangeIndex(1, len(rows) + 1, name="point")
         return frame
+
+    def __repr__(self) -> str:
+        found = f"{len(self.points)} points of {', '.join(self.objectives)}"
+        known = "complete" if self.complete else "perhaps not all"
+        return (
+            f"<Front {self.instance.name}, {found}: {known}, {self.runtime_s:.2f} s ({self.stop})>"
+        )
 
     def hypervolume(
         self, reference: Mapping[str, Exact], points: Sequence[Schedule] | None = None

@@ -43,6 +43,7 @@ def solve(
     strict: bool = False,
     cushion_slots: int = 0,
     callback: Callback | None = None,
+    start: Schedule | None = None,
 ) -> Result:
     """Choose an offset, and where stretch is an objective idle time, for every job.
 
@@ -80,6 +81,8 @@ def solve(
         of the result are those of the longer bursts.
     callback
         Told of every new incumbent and bound, from whatever thread finds it; returns True to stop.
+    start
+        A schedule to begin with, for contention alone: what is found is never worse.
 
     Returns
     -------
@@ -107,9 +110,17 @@ def solve(
     stretching = ("stretch" in goal.names and able) or instance.needs_stretch
     if not stretching and not cushion_slots and goal == make_goal(["contention"]):
         result = solve_contention(
-            instance, solver, time_limit=time_limit, seed=seed, workers=workers, callback=callback
+            instance,
+            solver,
+            time_limit=time_limit,
+            seed=seed,
+            workers=workers,
+            callback=callback,
+            start=start,
         )
         return _single(instance, result)
+    if start is not None:
+        raise InputError("start: is for slowdown, or for contention alone without a reserve")
     run = Run(
         goal=goal,
         solver=solver,

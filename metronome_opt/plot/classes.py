@@ -1,10 +1,8 @@
-"""Costs and gains: each job's predicted iteration before and after, by priority class."""
+"""Costs and gains: each job's iteration before and after, by priority class."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,10 @@ from matplotlib.lines import Line2D
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance
 from metronome_opt.plot import style
-from metronome_opt.plot.demand import judge
 from metronome_opt.plot.heatmap import spread
 from metronome_opt.plot.picture import Picture, add_legend
-from metronome_opt.report.classes import jobs_frame
+from metronome_opt.report.classes import NOTICEABLE, jobs_frame
+from metronome_opt.slowdown.times import Times
 
 _WIDTH = 8.0  # inches
 _MARGINS = 1.4  # inches: title, axis, legend
@@ -48,39 +46,21 @@ _BEFORE: dict[str, Any] = {
 
 
 @rc_context(style.SHEET)
-def plot_classes(
-    instance: Instance,
-    before: Mapping[str, int] | None,
-    after: Mapping[str, int],
-    *,
-    stretch: Mapping[str, int] | None = None,
-    stretch_limit: Fraction | None = None,
-) -> Picture:
-    """Draw how long an iteration of each job is predicted to take, the heaviest jobs on top.
+def plot_classes(instance: Instance, times: Times) -> Picture:
+    """Draw how long an iteration of each job takes, the heaviest jobs on top.
 
     Circles are before. Blue arrows to the left are jobs that gain; red arrows to the right, on
-    dotted lines, are jobs that pay. Within a class those that gain most come first.
+    dotted lines, are jobs that pay; who changes by no more than 1 % does neither. Within a class
+    those that gain most come first.
 
     Parameters
     ----------
     instance
         The problem.
-    before, after
-        Offset in slots of every job, by name; None where nothing is known of before.
-    stretch
-        Idle slots per job name in the schedule after; a job that is not named is not stretched.
-    stretch_limit
-        The share of its period by which a job may be stretched, where that is more than its
-        `max_stretch`.
-
-    Raises
-    ------
-    InputError
-        If an offset or a stretch is missing, unknown or out of range.
+    times
+        Iteration times before and after.
     """
-    new = judge(instance, "after", after, stretch, stretch_limit).evaluation
-    old = None if before is None else judge(instance, "before", before).evaluation
-    jobs = _iterations(jobs_frame(instance, old, new, stretch))
+    jobs = _iterations(jobs_frame(instance, times))
     row = max(_THINNEST, min(_ROW, _ROWS / len(jobs)))
     # Each class has a line above its jobs; places are inches from the top.
     headings = (jobs["weight"] != jobs["weight"].shift()).cumsum()
@@ -91,7 +71,7 @@ def plot_classes(
     axes = figure.subplots()
     axes.set_ylim(height, 0)
     # No iteration is shorter than its period.
-    span = max(0.02, float(np.nanmax(jobs[["before", "after"]])) - 1)
+    span = max(0.02, jobs[["before", "after"]].to_numpy().max() - 1)
     axes.set_xlim(1 - 0.04 * span, 1 + 1.06 * span)
     for weight, members in jobs.groupby("weight", sort=False):
         _write_heading(axes, weight, members, row)
@@ -102,7 +82,7 @@ def plot_classes(
     axes.set_yticks(named["place"], [style.shorten(name, 24) for name in named.index])
     axes.axvline(1, color=style.INK, linewidth=0.8, zorder=0)
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:.6g}×")
-    axes.set_xlabel("predicted iteration / period")
+    axes.set_xlabel("iteration / period, as simulated")
     axes.grid(axis="x")
     add_legend(figure, _entries(jobs), _WIDTH)
     figure.settle()
@@ -111,11 +91,12 @@ def plot_classes(
 
 def _iterations(frame: pd.DataFrame) -> pd.DataFrame:
     """Return iterations as shares of periods, by class and then by change, as they are drawn."""
-    shares = frame[["before_ms", "after_ms", "change_ms"]].astype(float)
+    shares = frame[["before_ms", "after_ms", "change_ms"]]
     jobs = shares.div(frame["period_ms"], axis=0).set_axis(["before", "after", "change"], axis=1)
-    jobs["change"] = jobs["change"].fillna(0.0)
     jobs["weight"] = frame["weight"]
-    jobs["kind"] = np.sign(jobs["change"]).map({-1: "gains", 0: "stays", 1: "pays"})
+    change = frame["change_percent"]
+    noticeable = change.abs() > 100 * float(NOTICEABLE)
+    jobs["kind"] = np.sign(change.where(noticeable, 0)).map({-1: "gains", 0: "stays", 1: "pays"})
     order = jobs.reset_index().assign(late=-jobs["after"].to_numpy())
     order = order.sort_values(["weight", "change", "late", "job"], ascending=[False, *[True] * 3])
     return order.set_index("job")
@@ -125,7 +106,7 @@ def _write_heading(axes: Axes, weight: object, members: pd.DataFrame, row: float
     """Write the line above a class."""
     bottom = members["place"].min() - row / 2
     axes.axhspan(bottom - _HEADING, bottom, color=style.PAPER, linewidth=0, zorder=1)
-    means = " → ".join(f"{mean:.3f}×" for mean in members[["before", "after"]].mean().dropna())
+    means = " → ".join(f"{mean:.3f}×" for mean in members[["before", "after"]].mean())
     axes.text(
         0.01,
         bottom - _HEADING / 2,
@@ -137,10 +118,9 @@ def _write_heading(axes: Axes, weight: object, members: pd.DataFrame, row: float
 
 
 def _draw_iterations(axes: Axes, jobs: pd.DataFrame, size: float) -> None:
-    known = jobs.dropna(subset="before")
     axes.plot(
-        known["before"],
-        known["place"],
+        jobs["before"],
+        jobs["place"],
         **_BEFORE,
         markersize=size,
         zorder=3,
@@ -170,8 +150,6 @@ def _draw_iterations(axes: Axes, jobs: pd.DataFrame, size: float) -> None:
 
 def _entries(jobs: pd.DataFrame) -> list[Line2D]:
     """Return the legend: what is in the picture, and nothing else."""
-    if jobs["before"].isna().all():
-        return [Line2D([], [], **_LOOKS["stays"], label="after")]
     return [
         Line2D([], [], **_BEFORE, label="before"),
         *(

@@ -56,7 +56,9 @@ class Rows:
     Attributes
     ----------
     links
-        From top to bottom.
+        From top to bottom; each stands for all that are alike.
+    alike
+        How many each stands for.
     slots
         How much time is shown.
     notes
@@ -64,6 +66,7 @@ class Rows:
     """
 
     links: tuple[Link, ...]
+    alike: tuple[int, ...]
     slots: int
     notes: tuple[str, ...]
 
@@ -88,7 +91,8 @@ def plot_heatmap(
     """Draw the demand on all links as a share of their capacity, before and after.
 
     Dark is full; black under white crosses is overloaded. A link repeats itself until the axis
-    ends, which is the least common multiple of all hyperperiods, or a part of it.
+    ends, which is the least common multiple of all hyperperiods, or a part of it. Links of the same
+    capacity and the same flows of the same jobs are one row; the most contended before are on top.
 
     Parameters
     ----------
@@ -97,17 +101,18 @@ def plot_heatmap(
     before, after
         Offset in slots of every job, by name.
     links
-        Names of the links to show, from top to bottom; those that some job uses if None.
+        Names of the links to show, from top to bottom, a row each; those that some job uses if
+        None.
 
     Raises
     ------
     InputError
         If a link does not exist, or an offset is missing, unknown or out of range.
     """
-    rows = select_rows(instance, links)
     sides = compare(instance, before, after)
+    rows = select_rows(instance, links, sides[0].contention)
     height = rows.height(11.0)
-    many = counted(len(rows.links), "link")
+    many = counted(sum(rows.alike), "link")
     title = f"{style.shorten(instance.name, 60)}: demand on {many}"
     figure = Picture(_WIDTH, height + _MARGINS, title)
     _draw_heatmaps(figure, sides, rows, height)
@@ -152,14 +157,14 @@ def plot_overview(
         instance = stretched(instance, {**dict.fromkeys(instance.unshifted, 0), **stretch})
         at_periods = ", before and after at the stretched periods"
     sides = compare(instance, before, after)
-    rows = select_rows(instance)
+    rows = select_rows(instance, contention=sides[0].contention)
     height = rows.height(6.0)
     heights = [height + _MARGINS]
     link = most_contended(sides[0])
     if link is not None:
         entries = timeline_entries(instance, link)
         heights.append(_CLOSE_UP + legend_height(entries, _WIDE))
-    counts = (counted(len(instance.jobs), "job"), counted(len(rows.links), "link"))
+    counts = (counted(len(instance.jobs), "job"), counted(sum(rows.alike), "link"))
     figure = Picture(_WIDE, sum(heights))
     figure.suptitle(
         f"{style.shorten(instance.name, 60)}: {' on '.join(counts)}{at_periods}",
@@ -178,26 +183,47 @@ def plot_overview(
     return figure
 
 
-def select_rows(instance: Instance, links: Iterable[str] | None = None) -> Rows:
-    """Choose the links and the time that a heat map shows."""
+def select_rows(
+    instance: Instance,
+    links: Iterable[str] | None = None,
+    contention: Mapping[str, Fraction] | None = None,
+) -> Rows:
+    """Choose the links and the time that a heat map shows.
+
+    Parameters
+    ----------
+    links
+        Names, a row each; if None, links that are alike are put together.
+    contention
+        Of each link; the rows are sorted by it, the most contended first, if `links` is None.
+    """
     if isinstance(links, str):
         raise InputError(f"links: must be a list of names, got the text {links!r}")
     if links is None:
-        chosen = tuple(link for link in instance.links if instance.jobs_on[link.name])
+        groups: dict[object, list[Link]] = {}
+        for link in instance.links:
+            flows = tuple(
+                (job, instance.jobs[job].links[link.name]) for job in instance.jobs_on[link.name]
+            )
+            groups.setdefault((link.capacity, flows) if flows else None, []).append(link)
+        groups.pop(None, None)
+        found = sorted(groups.values(), key=lambda alike: -(contention or {}).get(alike[0].name, 0))
+        chosen, alike = tuple(group[0] for group in found), tuple(map(len, found))
     else:
         chosen = tuple(find_link(instance, name) for name in dict.fromkeys(links))
+        alike = (1,) * len(chosen)
     periods = [instance.hyperperiods[link.name] for link in chosen]
     common = math.lcm(*periods)
     longest = max(periods, default=1)
     slots = next(slots for slots in (common, longest, _MOST_SLOTS) if slots <= _MOST_SLOTS)
     notes = []
-    unused = len(instance.links) - len(chosen)
+    unused = len(instance.links) - sum(alike)
     if links is None and unused:
         notes.append(f"{counted(unused, 'unused link')} left out")
     if slots < common:
         shown = milliseconds(instance, slots)
         notes.append(f"the first {shown} of a longer common hyperperiod")
-    return Rows(chosen, slots, tuple(notes))
+    return Rows(chosen, alike, slots, tuple(notes))
 
 
 def _draw_heatmaps(canvas: Canvas, sides: Sequence[Side], rows: Rows, height: float) -> None:
@@ -226,7 +252,8 @@ def shades() -> Colormap:
 
 def _draw_side(axes: Axes, side: Side, rows: Rows) -> AxesImage:
     slot_ms = side.instance.slot_ms
-    contention = sum((side.contention[link.name] for link in rows.links), Fraction(0))
+    each = zip(rows.links, rows.alike, strict=True)
+    contention = sum((side.contention[link.name] * count for link, count in each), Fraction(0))
     begins = np.arange(0, rows.slots, rows.slots_per_column)
     shares = np.zeros((max(1, len(rows.links)), len(begins)))
     marks = []
@@ -262,8 +289,12 @@ def _name_rows(axes: Axes, side: Side, rows: Rows, height: float) -> None:
     urgent = sorted(range(len(rows.links)), key=lambda row: -side.contention[rows.links[row].name])
     named = spread(urgent, gap)
     size = min(style.SMALL, 72 * 0.85 * gap * height / count)
-    names = [style.shorten(rows.links[row].name, 24) for row in named]
+    names = [_row_name(rows.links[row].name, rows.alike[row]) for row in named]
     axes.set_yticks(named, names, fontsize=size)
+
+
+def _row_name(name: str, alike: int) -> str:
+    return style.shorten(name, 24) + (f" and {alike - 1:,} alike" if alike > 1 else "")
 
 
 def spread(urgent: Sequence[int], gap: int) -> list[int]:

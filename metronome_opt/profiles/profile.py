@@ -136,10 +136,11 @@ def profile(samples: Samples, *, quiet: float = QUIET) -> Profile:
     Returns
     -------
     Profile
-        With a `reason` and without a period if nothing repeats, if samples are too far apart to
-        tell how, or if they are too few.
+        With a `reason` and without a period if nothing repeats, if two patterns do, if samples are
+        too far apart to tell how, or if they are too few.
     """
     # These load SciPy, which takes longer than all that others need of this module.
+    from metronome_opt.profiles.mixed import second_period
     from metronome_opt.profiles.period import NoPeriodError, find_cycles
     from metronome_opt.profiles.steps import choose_steps, moves
 
@@ -153,6 +154,13 @@ def profile(samples: Samples, *, quiet: float = QUIET) -> Profile:
         fit = choose_steps(bins, quiet, _BLUR * cycles.jitter_s)
         if fit is None:
             raise NoPeriodError("not periodic: what repeats has no bursts", cycles.explained)
+        two = second_period(folded, bins, fit)
+        if two is not None:
+            raise NoPeriodError(
+                f"more than one period: about every {1000 * two[0]:.4g} and every "
+                f"{1000 * two[1]:.4g} ms, as of two jobs; measure each by itself",
+                cycles.explained,
+            )
         unclear = _too_coarse(folded, bins, fit)
         if unclear is not None:
             raise NoPeriodError(unclear, cycles.explained)

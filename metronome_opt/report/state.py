@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from metronome_opt.report.tables import number, percent, plain_table
+from metronome_opt.report.tables import NODES_SHOWN, number, on_nodes, percent, plain_table
 
 if TYPE_CHECKING:
     from metronome_opt.scheduling.state import ClusterState
 
 _BUSIEST = 20
-_NODES_SHOWN = 3
 _RESOURCES = {"GPUs": 1, "CPU (cores)": 1000, "memory (GiB)": 1024}
 
 
@@ -26,22 +24,6 @@ def state_tables(state: ClusterState) -> list[Table]:
     """
     tables = [_cluster_table(state), _jobs_table(state), _links_table(state)]
     return [table for table in tables if table.row_count]
-
-
-def on_nodes(nodes: Sequence[str], most: int | None = None) -> str:
-    """Return where the tasks of a job run, each node once, and of many the first ones only.
-
-    Parameters
-    ----------
-    nodes
-        The node of each task.
-    most
-        How many nodes are named; None for all.
-    """
-    tasks = Counter(nodes)
-    named = [f"{node} x {count}" if count > 1 else node for node, count in tasks.items()]
-    more = len(named[most:]) if most is not None else 0
-    return ", ".join(named[:most]) + (f" and {more} more" if more else "")
 
 
 def _cluster_table(state: ClusterState) -> Table:
@@ -69,7 +51,7 @@ def _jobs_table(state: ClusterState) -> Table:
             str(len({hosts[node].rack for node in claim.nodes})),
             f"{claim.period * slot_ms:,}",
             f"{claim.offset * slot_ms:,}",
-            on_nodes(claim.nodes, _NODES_SHOWN),
+            on_nodes(claim.nodes, NODES_SHOWN),
         )
         for job, claim in state.claims.items()
     ]

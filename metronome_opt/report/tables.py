@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
@@ -15,18 +16,24 @@ from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.classes import priority_classes
 from metronome_opt.result import Result
-from metronome_opt.slowdown.plan import mean_slowdown
+from metronome_opt.scenario import Deployment, Problem
+from metronome_opt.schedule import Schedule
+from metronome_opt.simulate.runner import alone_ms
+from metronome_opt.slowdown.plan import Plan, mean_slowdown
+from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import Evaluation
 
-JOBS_LEGEND = (
-    "+ ms: what an iteration would take longer if others kept their slots, added up over its links"
+JOBS_LEGEND = """\
+unshifted, expected: an iteration as simulated; alone: with nobody else on its links
+slots: from one to the next, of jobs that are gated; the others begin at first and run freely"""
+CLASSES_LEGEND = """\
+iteration: as simulated, mean share of the period; faster, slower: by more than 1 %
+unserved: what links lack when they are asked, Mbit/s, all links"""
+CUSHION_LEGEND = (
+    "cushion: by how much all bursts may grow before a link without contention has some; "
+    "0: by no whole slot, no limit: there is no such link"
 )
-SLOWDOWN_LEGEND = (
-    "slots: from one to the next, of jobs that are gated; the others begin at first and run freely"
-)
-CLASSES_LEGEND = (
-    "iteration: predicted length, mean share of the period; unserved: Mbit/s, all links"
-)
+NODES_SHOWN = 3
 _WIDE = 200
 
 UNITS = {
@@ -95,6 +102,30 @@ def plain_table(
     return table
 
 
+def on_nodes(nodes: Sequence[str], most: int | None = None) -> str:
+    """Return where the tasks of a job run, each node once, and of many the first ones only.
+
+    Parameters
+    ----------
+    nodes
+        The node of each task.
+    most
+        How many nodes are named; None for all.
+    """
+    tasks = Counter(nodes)
+    named = [f"{node} x {count}" if count > 1 else node for node, count in tasks.items()]
+    more = len(named[most:]) if most is not None else 0
+    return ", ".join(named[:most]) + (f" and {more} more" if more else "")
+
+
+def where_jobs_run(placed: Deployment | None) -> dict[str, str]:
+    """Return the first nodes of each job that has tasks; nothing where places are unknown."""
+    nodes: dict[str, list[str]] = {}
+    for task in placed.tasks if placed else ():
+        nodes.setdefault(task.job, []).append(task.node)
+    return {job: on_nodes(its, NODES_SHOWN) for job, its in nodes.items()}
+
+
 def comparison_table(
     results: Mapping[str, Result],
     played: Mapping[str, Mapping[str, float]],
@@ -161,80 +192,92 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
     return plain_table(("", "unshifted", "scheduled", "unit"), rows, left=("unit",))
 
 
-def jobs_table(result: Result, before: Evaluation | None) -> Table:
-    """Return one row per job: weight, period, offset, predicted growth of an iteration.
+def traffic_table(problem: Problem) -> Table:
+    """Return one row per job of a scenario: what it is, what it sends, and where it runs.
 
-    Idle time has a column where some job is stretched.
-
-    Parameters
-    ----------
-    before
-        What the judge says of the jobs if nobody shifts them; None, shown as dashes, where that is
-        not known.
+    Iterations are as they would be alone, exactly; periods as they are in slots.
     """
-    is_stretched = any(result.stretch.values())
-    slot_ms = result.instance.slot_ms
-
-    def milliseconds(slots: Fraction | int) -> str:
-        return f"{float(slots * slot_ms):,.1f}"
-
+    where, slot_ms = where_jobs_run(problem.placed), problem.instance.slot_ms
     rows = [
         (
             job.name,
             str(job.weight),
-            milliseconds(job.period),
-            *([milliseconds(result.stretch.get(job.name, 0))] if is_stretched else []),
-            milliseconds(result.offsets[job.name]),
-            "-" if before is None else milliseconds(before.elongation[job.name]),
-            milliseconds(result.evaluation.elongation[job.name]),
+            str(entry.workers),
+            entry.model,
+            f"{float(entry.exact.duration):,.1f}",
+            f"{job.period * slot_ms:,}",
+            str(len(job.phases)),
+            f"{job.peak:,}",
+            where.get(job.name, "-"),
         )
-        for job in result.instance.jobs
+        for job, entry in zip(problem.instance.jobs, problem.traffic, strict=True)
     ]
     headings = (
-        *("job", "weight", "period\n(ms)"),
-        *(["stretch\n(ms)"] if is_stretched else []),
-        *("offset\n(ms)", "unshifted\n+ ms", "scheduled\n+ ms"),
+        *("job", "weight", "workers", "traffic", "iteration\n(ms)", "period\n(ms)", "bursts"),
+        *("fastest\n(Mbit/s)", "where"),
     )
-    return plain_table(headings, rows)
+    return plain_table(headings, rows, left=("traffic", "where"))
 
 
-def slowdown_table(result: Result) -> Table:
-    """Return one row per job of a kept schedule: its slots, and the iteration time to expect."""
-    schedule, slot_ms = result.schedule, result.instance.slot_ms
+def jobs_table(
+    instance: Instance,
+    schedule: Schedule,
+    times: Times,
+    waits: Mapping[str, Mapping[str, float]] | None = None,
+    placed: Deployment | None = None,
+) -> Table:
+    """Return one row per job: its slots, and how long an iteration of it takes.
+
+    Parameters
+    ----------
+    times
+        Iteration times if nobody is shifted, and under the schedule.
+    waits
+        For each job the others that hold it up, as in a `Result`; if None there is no column.
+    placed
+        Where tasks run; None, and no column, where that is not known.
+    """
+    where = where_jobs_run(placed)
+    gated, slot_ms = Plan.of(instance, schedule).periods, instance.slot_ms
     rows = []
-    for job in result.instance.jobs:
-        gated = (schedule.gated or {}).get(job.name)
-        slots = (job.period + result.stretch.get(job.name, 0)) * slot_ms
-        before = (result.unshifted_ms or {}).get(job.name)
-        after = (schedule.expected_ms or {}).get(job.name)
-        waits = sorted((result.waits or {}).get(job.name, {}).items(), key=lambda item: -item[1])
+    for job in instance.jobs:
+        before, after = times.before[job.name], times.after[job.name]
+        others = sorted((waits or {}).get(job.name, {}).items(), key=lambda item: -item[1])
+        row = (
+            job.name,
+            str(job.weight),
+            number(alone_ms(instance, job)),
+            f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
+            f"{schedule.offsets[job.name] * slot_ms:,}",
+            number(before),
+            number(after),
+            f"{float(after / before - 1):+.1%}",
+        )
+        held_up = ", ".join(f"{name} {share:.0%}" for name, share in others[:2]) or "nobody"
         rows.append(
             (
-                job.name,
-                str(job.weight),
-                f"{job.period * slot_ms:,}",
-                f"{slots:,}" if gated else "free",
-                f"{result.offsets[job.name] * slot_ms:,}",
-                "-" if before is None else f"{before:,.1f}",
-                "-" if after is None else f"{float(after):,.1f}",
-                f"{float(after) / before - 1:+.1%}" if before and after else "-",
-                ", ".join(f"{name} {share:.0%}" for name, share in waits[:2]) or "nobody",
+                *row,
+                *([held_up] if waits is not None else []),
+                *([where.get(job.name, "-")] if where else []),
             )
         )
     headings = (
-        *("job", "weight", "period\n(ms)", "slots\n(ms)", "first\n(ms)"),
-        *("unshifted\n(ms)", "expected\n(ms)", "change", "held up by"),
+        *("job", "weight", "alone\n(ms)", "slots\n(ms)", "first\n(ms)"),
+        *("unshifted\n(ms)", "expected\n(ms)", "change"),
+        *(["held up by"] if waits is not None else []),
+        *(["where"] if where else []),
     )
-    return plain_table(headings, rows)
+    return plain_table(headings, rows, left=("where",))
 
 
-def gated_text(result: Result) -> str:
-    """Return a line: how many jobs are gated, and what slowdown would be if none were."""
-    times = {name: Fraction(time) for name, time in (result.unshifted_ms or {}).items()}
-    gated = sum((result.schedule.gated or {}).values())
+def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
+    """Return a line: how many jobs are gated, and the mean slowdown with that and without."""
+    alone = {job.name: alone_ms(instance, job) for job in instance.jobs}
+    each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))
     return (
-        f"{gated} of {counted(len(times), 'job')} gated; if nobody were shifted or gated, "
-        f"slowdown would be {float(mean_slowdown(result.instance, times)):.4f}"
+        f"{len(Plan.of(instance, schedule).periods)} of {counted(len(instance.jobs), 'job')} "
+        f"gated: slowdown {after:.4f}; if nobody were shifted or gated, {before:.4f}; "
+        f"if each were alone, {each:.4f}"
     )
 
 
@@ -256,13 +299,15 @@ def fit_table(instance: Instance, kept: Kept) -> Table:
     return plain_table(headings, rows)
 
 
-def classes_table(instance: Instance, before: Evaluation | None, after: Evaluation) -> Table:
+def classes_table(
+    instance: Instance, before: Evaluation | None, after: Evaluation, times: Times
+) -> Table:
     """Return one row per priority class, heaviest first, and one for all: who pays, who gains.
 
     Parameters
     ----------
-    before, after
-        What the judge says of two schedules of it; what is not known before is shown as a dash.
+    before, after, times
+        As for `priority_classes`; what is not known before is shown as a dash.
     """
     rows = [
         (
@@ -274,7 +319,7 @@ def classes_table(instance: Instance, before: Evaluation | None, after: Evaluati
             *(percent(share) for share in (each.iteration_before, each.iteration_after)),
             *(number(bandwidth) for bandwidth in (each.unserved_before, each.unserved_after)),
         )
-        for each in priority_classes(instance, before, after)
+        for each in priority_classes(instance, before, after, times)
     ]
     headings = (
         *("weight", "jobs", "\nfaster", "\nslower"),

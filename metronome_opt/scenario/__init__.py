@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from metronome_opt.scenario.build import JobTraffic, Problem, build_scenario, load, locate
+from metronome_opt.scenario.build import (
+    JobTraffic,
+    Problem,
+    build_scenario,
+    load,
+    locate,
+    with_hyperperiod,
+)
 from metronome_opt.scenario.cluster import Cluster, ListedCluster
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work, read_scenario
@@ -34,4 +41,5 @@ __all__ = [
     "locate",
     "read_scenario",
     "read_workload",
+    "with_hyperperiod",
 ]

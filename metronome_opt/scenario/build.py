@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,23 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
 from metronome_opt.records import read_as
-from metronome_opt.scenario.cluster import ListedCluster, most_free
+from metronome_opt.scenario.cluster import ROOM, ListedCluster, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work
-from metronome_opt.scenario.traffic import Iteration, Rounded, Setting, iteration
+from metronome_opt.scenario.traffic import (
+    Iteration,
+    Rounded,
+    Setting,
+    common_hyperperiod,
+    iteration,
+    most_divisors,
+)
 from metronome_opt.scenario.workload import Workload, data_folder
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_TOLD = 3  # overloads that are told one by one
 
 
 @dataclass(frozen=True)
@@ -79,16 +88,40 @@ class Problem:
         How the traffic was computed, one entry per job; empty for an instance file.
     placed
         Where the scenario's tasks run; None for an instance file.
+    computed_ms
+        The hyperperiod that was computed for a scenario without one; None where there was no need.
     """
 
     instance: Instance
     traffic: tuple[JobTraffic, ...] = ()
     placed: Deployment | None = None
+    computed_ms: int | None = None
 
     @cached_property
     def deployment(self) -> Deployment:
         """Where the tasks run; what the instance suggests if it came from an instance file."""
         return Deployment.of_instance(self.instance) if self.placed is None else self.placed
+
+    @property
+    def notes(self) -> list[str]:
+        """What whoever wrote the problem had better know, a line each."""
+        notes = []
+        if self.computed_ms is not None:
+            longer = max(entry.rounded.idle_error for entry in self.traffic)
+            notes.append(
+                f"hyperperiod_ms: missing, so {self.computed_ms} ms is taken, and periods are "
+                f"longer by up to {float(longer):.1%}; state one to choose yourself"
+            )
+        capacities = {link.name: link.capacity for link in self.instance.links}
+        over = [
+            f"job {job.name} overloads {link} by itself: {flows} x {job.peak:,} Mbit/s at once, "
+            f"{capacities[link]:,} fit; no offset helps, other nodes or a lower rate do"
+            for job in self.instance.jobs
+            for link, flows in sorted(job.links.items(), key=lambda item: -item[1])
+            if flows * job.peak > capacities[link]
+        ]
+        more = f" (and {len(over) - _TOLD} more)" if len(over) > _TOLD else ""
+        return notes + over[: _TOLD - 1] + [each + more for each in over[_TOLD - 1 : _TOLD]]
 
     def traffic_frame(self) -> pd.DataFrame:
         """Return a row per job: what went in, what was computed, and errors in percent."""
@@ -144,6 +177,10 @@ def locate(path: str | Path) -> Path:
     if Path(path).name == str(path) and not Path(path).suffix:
         known = ", ".join(sorted(each.stem for each in shipped.glob("*.yaml")))
         raise InputError(f"{path}: cannot be read (no such file); scenarios by name are {known}")
+    for suffix in (".yaml", ".yml", ".json"):
+        other = Path(path).with_suffix(suffix)
+        if other.is_file():
+            raise InputError(f"{path}: cannot be read (no such file); there is {other}")
     return Path(path)
 
 
@@ -159,8 +196,36 @@ def _problem_of(document: Mapping[str, Any], folder: Path, hyperperiod_limit: in
     return Problem(Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit))
 
 
+def with_hyperperiod(scenario: Scenario) -> Scenario:
+    """Return a scenario whose jobs all repeat together, and with others that come later.
+
+    Its own hyperperiod, if it has one, stays. An `InputError` if the periods are too long for one.
+    """
+    if scenario.hyperperiod_ms is not None:
+        return scenario
+    slots = _computed(build_scenario(scenario).traffic, HYPERPERIOD_LIMIT)
+    return _with_slots(scenario, most_divisors(slots, max(slots, ROOM)))
+
+
+def _with_slots(scenario: Scenario, slots: int) -> Scenario:
+    return scenario.model_copy(update={"hyperperiod_ms": slots * scenario.slot_ms})
+
+
+def _computed(traffic: Iterable[JobTraffic], longest: int) -> int:
+    slots = common_hyperperiod({entry.rounded.busy for entry in traffic}, longest)
+    if slots is None:
+        raise InputError(
+            f"hyperperiod_ms: missing, and none of up to {longest} slots suits the periods; "
+            "coarsen the slots or raise the limit"
+        )
+    return slots
+
+
 def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:
     """Turn a scenario into an instance.
+
+    Without a hyperperiod the periods stay as they are, if those of each link repeat together within
+    the limit; else one is computed.
 
     Raises
     ------
@@ -202,10 +267,12 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     }
     try:
         instance = Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit)
-    except InputError as error:
+    except InputError:  # some link repeats too late
         if slots is not None:
             raise
-        raise InputError(f"{error}; hyperperiod_ms in the scenario keeps it small") from None
+        computed = _with_slots(scenario, _computed(traffic, hyperperiod_limit))
+        problem = build_scenario(computed, hyperperiod_limit=hyperperiod_limit)
+        return replace(problem, computed_ms=computed.hyperperiod_ms)
     placed = Deployment(network.deployment_nodes(), tuple(tasks), network.rack_cost)
     return Problem(instance, tuple(traffic), placed)
 
@@ -246,7 +313,7 @@ def _traffic_of(
     """Take or compute the traffic of a job, whose tasks cross links `counts` times; round it."""
     grid = scenario.slot_ms, scenario.hyperperiod_slots
     if job.traffic is not None:
-        exact = job.traffic.iteration(job.traffic.fastest)
+        exact = job.iteration(job.traffic.fastest, None, None)
         place = f"traffic.period_ms: {float(job.traffic.period_ms):g}"
         rounded = exact.round_to(*grid, place, "raise hyperperiod_ms")
         return JobTraffic(job.name, job.workers, "stated", "stated", None, rounded)
@@ -274,8 +341,8 @@ def _traffic_of(
 def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
     """Return the node of each task of each job.
 
-    Jobs that say where they run come first. The others follow in their order, every task on the
-    node with most GPUs free, the first by name among equals. CPU and memory are not looked at.
+    Jobs that say where they run come first; `find_room` finds places for the others. CPU and memory
+    are not looked at.
     """
     has = scenario.cluster.gpus_of
     free = Counter(has)
@@ -288,16 +355,18 @@ def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
                     f"jobs[{index}].nodes: {node} has {has[node]} GPUs and more tasks; "
                     "move one elsewhere"
                 )
-    for index, job in enumerate(scenario.jobs):
-        if job.nodes is not None:
-            continue
-        each = job.each.gpus
-        room = sum(count // each for count in free.values())
-        if job.workers > room:
-            left = f"only {free.total()} GPUs are free"
-            if each > 1:
-                left += f", in which {room} workers of {each} find room"
-            raise InputError(f"jobs[{index}].workers: {job.workers}: {left}")
-        placements[index] = most_free(free, job.workers, each)
-        free.subtract({node: each * n for node, n in Counter(placements[index]).items()})
+    waiting = [index for index, job in enumerate(scenario.jobs) if job.nodes is None]
+    wanted = [(scenario.jobs[index].workers, scenario.jobs[index].each.gpus) for index in waiting]
+    found = dict(zip(waiting, find_room(free, wanted), strict=True))
+    for index, nodes in found.items():
+        placements[index] = nodes or ()
+        each = scenario.jobs[index].each.gpus
+        free.subtract({node: each * count for node, count in Counter(nodes).items()})
+    for index in (index for index, nodes in found.items() if nodes is None):
+        job = scenario.jobs[index]
+        left = f"only {free.total()} GPUs are free"
+        if job.each.gpus > 1:
+            room = sum(count // job.each.gpus for count in free.values())
+            left += f", in which {room} workers of {job.each.gpus} find room"
+        raise InputError(f"jobs[{index}].workers: {job.workers}: {left}")
     return placements

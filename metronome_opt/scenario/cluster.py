@@ -30,12 +30,14 @@ from metronome_opt.records import (
     refuse,
 )
 from metronome_opt.scenario.deployment import Node
-from metronome_opt.scenario.workload import Measure, Rational
+from metronome_opt.scenario.workload import Rational, Speed, megabits
 
 CLUSTER_FORMAT = "metronome-cluster/1"
 _MAX_NODES = 100_000
 _MAX_RACKS = 512  # the costs between racks grow with their square
 _RACK_COST = 2  # network cost between racks: their two uplinks are crossed
+ROOM = 25_200
+"""Slots of a hyperperiod for jobs that come later: no shorter number has as many divisors, 90."""
 _CPU_PER_GPU = 16_000  # millicores
 _MEMORY_PER_GPU = 128 * 1024  # MiB
 
@@ -63,7 +65,7 @@ class Gpu(Record):
     """What computes: `sustained_tflops` is what training really reaches, not the peak."""
 
     name: Name
-    sustained_tflops: Measure
+    sustained_tflops: Speed
 
     @property
     def flops(self) -> Fraction:
@@ -342,7 +344,7 @@ def _ratio(value: Any) -> Any:
     return value
 
 
-_Ratio = Annotated[Rational, BeforeValidator(_ratio)]
+_Ratio = Annotated[Rational, BeforeValidator(_ratio, json_schema_input_type=float | str)]
 
 
 class Cluster(Record):
@@ -360,6 +362,8 @@ class Cluster(Record):
         How many, of equal size.
     oversubscription
         What the nodes of a rack can send together over what its uplink carries.
+    gpu
+        The kind of GPU in all nodes; only jobs by model need it.
     """
 
     topology: Literal["single-switch", "leaf-spine"]
@@ -369,14 +373,11 @@ class Cluster(Record):
     nic_mbps: Positive | None = None
     racks: Annotated[int, Field(ge=1, le=_MAX_RACKS)] | None = None
     oversubscription: _Ratio | None = None
-    gpu: Gpu
+    gpu: Gpu | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.nic_gbps is None) == (self.nic_mbps is None):
-            refuse("nic_gbps", "give either nic_gbps or nic_mbps")
-        if self.nic_gbps is not None and (1000 * self.nic_gbps).denominator != 1:
-            refuse("nic_gbps", f"{float(self.nic_gbps)}: must be a whole number of Mbit/s")
+        megabits("nic", self.nic_gbps, self.nic_mbps)
         if self.topology == "single-switch":
             for field in ("racks", "oversubscription"):
                 if getattr(self, field) is not None:
@@ -401,9 +402,7 @@ class Cluster(Record):
     @property
     def nic(self) -> int:
         """The interface of a node in Mbit/s."""
-        if self.nic_gbps is not None:
-            return int(1000 * self.nic_gbps)
-        return self.nic_mbps or 0
+        return megabits("nic", self.nic_gbps, self.nic_mbps)
 
     @property
     def rack_count(self) -> int:
@@ -478,7 +477,39 @@ def _cluster(value: Any) -> Any:
     return Cluster.model_validate(value)
 
 
-AnyCluster = Annotated[Cluster | ListedCluster, BeforeValidator(_cluster)]
+AnyCluster = Annotated[
+    Cluster | ListedCluster,
+    BeforeValidator(_cluster, json_schema_input_type=Cluster | ListedCluster),
+]
+
+
+def find_room(
+    free: Mapping[str, int], wanted: Sequence[tuple[int, int]]
+) -> list[tuple[str, ...] | None]:
+    """Return the nodes of jobs of so many tasks with so many GPUs each; None without room.
+
+    Jobs are spread, one after the other, each task where most GPUs are free. Where that leaves one
+    of them without room all are packed instead, larger tasks first, where fewest GPUs are free.
+    """
+    places: list[tuple[str, ...] | None] = []
+    for spread in (True, False):
+        left, places = Counter(free), [None] * len(wanted)
+        order = range(len(wanted))
+        for index in order if spread else sorted(order, key=lambda i: -wanted[i][1]):
+            workers, each = wanted[index]
+            if sum(count // each for count in left.values()) >= workers:
+                nodes = most_free(left, workers, each) if spread else _packed(left, workers, each)
+                left.subtract({node: each * count for node, count in Counter(nodes).items()})
+                places[index] = nodes
+        if None not in places:
+            break
+    return places
+
+
+def _packed(free: Mapping[str, int], workers: int, each: int) -> tuple[str, ...]:
+    fullest = sorted((count, node) for node, count in free.items())
+    places = [node for count, node in fullest for _ in range(count // each)]
+    return tuple(sorted(places[:workers]))
 
 
 def most_free(free: Mapping[str, int], workers: int, each: int = 1) -> tuple[str, ...]:
@@ -503,7 +534,7 @@ class _Grid(Record):
     format: Literal["metronome-cluster/1"] = "metronome-cluster/1"
     name: Name
     slot_ms: Positive
-    hyperperiod: Annotated[int, Field(ge=1, le=HYPERPERIOD_LIMIT)]
+    hyperperiod: Annotated[int, Field(ge=1, le=HYPERPERIOD_LIMIT)] = ROOM
 
 
 class ClusterSpec(_Fabric, _Grid):  # the fields of the last base come first
@@ -517,7 +548,7 @@ class ClusterSpec(_Fabric, _Grid):  # the fields of the last base come first
     name
         Of the cluster.
     slot_ms, hyperperiod
-        Length of a slot, and the hyperperiod in slots.
+        Length of a slot, and the hyperperiod in slots; left out, one with many divisors.
     nodes, racks, links, zone_costs, region_costs, gpu
         As in `_Fabric`.
     """

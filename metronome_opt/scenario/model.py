@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+from immutabledict import immutabledict
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, show
 from metronome_opt.records import (
+    FrozenMap,
     Name,
     NonNegative,
     Positive,
@@ -23,10 +25,17 @@ from metronome_opt.records import (
 from metronome_opt.scenario.cluster import ONE_GPU, AnyCluster, Gpu, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.traffic import Iteration, Setting, Traffic, iteration
-from metronome_opt.scenario.workload import Workload, find_workloads, workload_named
+from metronome_opt.scenario.workload import (
+    Rational,
+    Workload,
+    find_workloads,
+    megabits,
+    workload_named,
+)
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
+GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
 _RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 
 
@@ -47,7 +56,22 @@ def _placement(value: Any) -> Any:
     raise PydanticCustomError("placement", "must be a list of nodes or a mapping of nodes to tasks")
 
 
-_Placement = Annotated[tuple[Name, ...], BeforeValidator(_placement)]
+_Placement = Annotated[
+    tuple[Name, ...],
+    BeforeValidator(_placement, json_schema_input_type=list[Name] | dict[Name, Positive]),
+]
+
+
+def _written_out(value: Any) -> Any:
+    """Refuse the name of a pattern that no scenario has put its traffic in place of."""
+    if isinstance(value, str):
+        raise PydanticCustomError("pattern", "must be a mapping; patterns are a scenario's")
+    return value
+
+
+_Traffic = Annotated[
+    Traffic | None, BeforeValidator(_written_out, json_schema_input_type=Traffic | Name | None)
+]
 
 
 class Work(Record):
@@ -58,7 +82,10 @@ class Work(Record):
     model, batch
         A workload by name, and samples per GPU and iteration.
     traffic
-        What one worker sends, in place of model and batch.
+        What one worker sends, in place of model and batch; in a scenario perhaps the name of one
+        of its patterns.
+    rate_gbps, rate_mbps
+        The fastest that one worker sends; left out, what its traffic says or its links leave it.
     workers
         How many tasks, at least 2: a single one sends nothing.
     each
@@ -78,7 +105,9 @@ class Work(Record):
     name: Name
     model: Name | None = None
     batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] | None = None
-    traffic: Traffic | None = None
+    traffic: _Traffic = None
+    rate_gbps: Rational | None = None
+    rate_mbps: Positive | None = None
     workers: Annotated[int, Field(ge=2, le=MAX_TASKS)]
     each: Resources = ONE_GPU
     priority: NonNegative = 1
@@ -102,6 +131,8 @@ class Work(Record):
             refuse("model", "missing; name a workload, or state the traffic")
         elif self.batch is None:
             refuse("batch", "missing; say how many samples each GPU has in an iteration")
+        if self.rate_gbps is not None or self.rate_mbps is not None:
+            megabits("rate", self.rate_gbps, self.rate_mbps)
         if not self.each.gpus:
             refuse("each.gpus", "0: a worker needs at least 1")
         for field in ("nodes", "pods"):
@@ -116,6 +147,13 @@ class Work(Record):
         """How many GPUs its workers have together."""
         return self.workers * self.each.gpus
 
+    @property
+    def rate(self) -> int | None:
+        """The fastest that one worker sends in Mbit/s; None where the job does not say."""
+        if self.rate_gbps is None:
+            return self.rate_mbps
+        return megabits("rate", self.rate_gbps, self.rate_mbps)
+
     def setting(self, rate: int, workload: Workload, gpu: Gpu | None) -> Setting:
         """Return the conditions under which a job by model is trained; errors say where in it.
 
@@ -125,20 +163,20 @@ class Work(Record):
         """
         if gpu is None:
             raise InputError(
-                f"model: {show(self.model)}: the cluster does not say how fast its GPUs are "
-                "(cluster.gpu); add it, or state the traffic"
+                f"model: {show(self.model)}: the cluster does not say how fast its GPUs are; "
+                f"{GPU_HINT}, or state the job's traffic"
             )
         if self.each.gpus > 1 and workload.kind not in _RINGS:
             raise InputError(
                 f"each.gpus: {self.each.gpus}: what {show(self.model)} sends can be computed for "
                 "workers of one GPU only; state the traffic"
             )
-        return Setting(self.gpus, self.batch or 1, gpu.flops, rate)
+        return Setting(self.gpus, self.batch or 1, gpu.flops, min(rate, self.rate or rate))
 
     def iteration(self, rate: int, workload: Workload | None, gpu: Gpu | None) -> Iteration:
         """Return what it does if each worker may send at `rate` Mbit/s; errors as of `setting`."""
         if self.traffic is not None:
-            return self.traffic.iteration(rate)
+            return self.traffic.iteration(min(rate, self.rate or rate))
         if workload is None:
             raise InputError("traffic: missing; state it, or name a model")
         return iteration(workload, self.setting(rate, workload, gpu))
@@ -156,9 +194,11 @@ class Scenario(Record):
         Becomes the name of the instance.
     hyperperiod_ms
         Periods are lengthened to divisors of it, so that they repeat together; None for periods
-        as they come.
+        as they come, unless a link's would repeat too late: then one is computed.
     workloads
         Folder of workloads of one's own, relative to the scenario file.
+    patterns
+        Traffic by name, which jobs share.
     """
 
     format: Literal["metronome-scenario/1"] = "metronome-scenario/1"
@@ -167,7 +207,26 @@ class Scenario(Record):
     hyperperiod_ms: Positive | None = None
     workloads: Annotated[str, Field(min_length=1)] | None = None
     cluster: AnyCluster
+    patterns: FrozenMap[Name, Traffic] = Field(default_factory=immutabledict)
     jobs: Annotated[tuple[Work, ...], Field(strict=False)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share_patterns(cls, data: Any) -> Any:
+        """Give the jobs that name a pattern its traffic."""
+        jobs = data.get("jobs") if isinstance(data, Mapping) else None
+        if not isinstance(jobs, (list, tuple)):
+            return data
+        patterns = data.get("patterns")
+        known = patterns if isinstance(patterns, Mapping) else {}
+        shared = []
+        for index, job in enumerate(jobs):
+            name = job.get("traffic") if isinstance(job, Mapping) else None
+            if isinstance(name, str) and name not in known:
+                there = f"there are {', '.join(map(str, known))}" if known else "write patterns"
+                refuse(f"jobs[{index}].traffic", f"there is no pattern {show(name)}; {there}")
+            shared.append({**job, "traffic": known[name]} if isinstance(name, str) else job)
+        return {**data, "jobs": shared}
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -12,7 +12,7 @@ many into it, so that one direction of a link tells of both.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -30,11 +30,14 @@ from metronome_opt.scenario.workload import (
     Rational,
     TensorParallel,
     Workload,
+    megabits,
     rational,
 )
 
 _MAX_PHASES = 1024  # as many as a claim may have
 _MEGABIT_PER_BYTE = Fraction(8, 10**6)
+_SEARCHED = 100_000  # slots up to which a hyperperiod is looked for
+_LONGER = (0.05, 0.1, 0.2, 0.4, 1.0)  # shares of a period that a hyperperiod may add to it
 _MOST_IDLE = 0.05  # of an iteration, up to which its length is close to a divisor
 
 
@@ -281,15 +284,31 @@ def _moment(value: Any) -> Fraction:
     return Fraction(0) if is_zero else rational(value)
 
 
-_Moment = Annotated[Fraction, BeforeValidator(_moment)]
+_Moment = Annotated[
+    Fraction, BeforeValidator(_moment, json_schema_input_type=Annotated[float, Field(ge=0)])
+]
 
 
 class _StatedPhase(Record):
-    """One burst: `rate_mbps` during `length_ms` from `start_ms` on, counted from the iteration."""
+    """One burst: a rate during `length_ms` from `start_ms` on, counted from the iteration.
+
+    The rate is `rate_gbps` or `rate_mbps`.
+    """
 
     start_ms: _Moment
     length_ms: Rational
-    rate_mbps: Positive
+    rate_gbps: Rational | None = None
+    rate_mbps: Positive | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        megabits("rate", self.rate_gbps, self.rate_mbps)
+        return self
+
+    @property
+    def rate(self) -> int:
+        """The rate in Mbit/s."""
+        return megabits("rate", self.rate_gbps, self.rate_mbps)
 
 
 class Traffic(Record):
@@ -322,7 +341,7 @@ class Traffic(Record):
     @property
     def fastest(self) -> int:
         """The largest rate, in Mbit/s."""
-        return max(phase.rate_mbps for phase in self.phases)
+        return max(phase.rate for phase in self.phases)
 
     def iteration(self, rate: int) -> Iteration:
         """Return the iteration of a worker that may send at `rate` Mbit/s at most.
@@ -331,8 +350,8 @@ class Traffic(Record):
         """
         bursts, end = [], Fraction(0)
         for number, phase in enumerate(self.phases, start=1):
-            volume = phase.rate_mbps * phase.length_ms / 1000
-            slowed = min(rate, phase.rate_mbps)
+            volume = phase.rate * phase.length_ms / 1000
+            slowed = min(rate, phase.rate)
             bursts.append(Burst(f"phase {number}", phase.start_ms - end, volume, slowed))
             end = phase.start_ms + phase.length_ms
         rest = self.period_ms - end
@@ -397,6 +416,42 @@ def _divisor(whole: int, least: int) -> int:
     if least > whole:
         raise ValueError(f"{least} slots are longer than the hyperperiod of {whole}")
     return next(number for number in range(least, whole + 1) if whole % number == 0)
+
+
+def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
+    """Return a hyperperiod of at most `longest` slots for some periods; None if there is none.
+
+    That is their least common multiple, or if this is too long the shortest number that has a
+    divisor close above each of them: longer by at most 5 %, or else by 10, 20, 40 or 100 %.
+    """
+    import numpy as np
+
+    together = math.lcm(*periods)
+    if together <= longest:
+        return together
+    lengths = np.arange(max(periods), min(longest, max(_SEARCHED, 2 * max(periods))) + 1)
+    for share in _LONGER:
+        suits = np.ones(len(lengths), dtype=bool)
+        for period in set(periods):
+            near = range(period, math.floor(period * (1 + share)) + 1)
+            suits &= np.any([lengths % divisor == 0 for divisor in near], axis=0)
+        if suits.any():
+            return int(lengths[suits.argmax()])
+    return None
+
+
+def most_divisors(slots: int, longest: int) -> int:
+    """Return the multiple of `slots` up to `longest` with most divisors, the least of several.
+
+    So many are the periods that fit this hyperperiod.
+    """
+    multiples = range(slots, longest + 1, slots)
+    counts = [0] * len(multiples)
+    for divisor in range(1, longest + 1):
+        step = divisor // math.gcd(divisor, slots)  # of so many multiples it divides one
+        for index in range(step - 1, len(multiples), step):
+            counts[index] += 1
+    return multiples[counts.index(max(counts))]
 
 
 def batches_around(batch: int, least: float, most: float) -> range:

@@ -18,6 +18,8 @@ WORKLOAD_FORMAT = "metronome-workload/1"
 # Far beyond any machine, and near enough for every time and volume to have a decimal form.
 _SMALLEST, _LARGEST = Fraction(1, 10**6), 10**9
 _MOST = 10**18
+FASTEST = 10**7
+"""Mbit/s that no machine sends: 10 Tbit/s. Who states more has taken another unit."""
 
 
 def rational(value: Any) -> Fraction:
@@ -29,7 +31,28 @@ def rational(value: Any) -> Fraction:
     return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
 
 
-Rational = Annotated[Fraction, BeforeValidator(rational)]
+Rational = Annotated[
+    Fraction, BeforeValidator(rational, json_schema_input_type=Annotated[float, Field(gt=0)])
+]
+
+
+def megabits(field: str, gbps: Fraction | None, mbps: int | None) -> int:
+    """Return a bandwidth in Mbit/s that one of two fields states, `field` with its unit.
+
+    Both, neither, a fraction of a Mbit/s and what no machine has are refused.
+    """
+    if (gbps is None) == (mbps is None):
+        refuse(f"{field}_gbps", f"give either {field}_gbps or {field}_mbps")
+    stated, unit = (mbps, "mbps") if gbps is None else (float(gbps), "gbps")
+    rate = Fraction(mbps or 0) if gbps is None else 1000 * gbps
+    if rate.denominator != 1:
+        refuse(f"{field}_{unit}", f"{stated}: must be a whole number of Mbit/s")
+    if rate > FASTEST:
+        refuse(
+            f"{field}_{unit}",
+            f"{show(stated)}: no machine sends {float(rate / 10**6):,g} Tbit/s; look at the unit",
+        )
+    return int(rate)
 
 
 class _Sourced(Record):
@@ -56,6 +79,15 @@ class Measure(_Sourced):
     """A positive rational number with its provenance."""
 
     value: Rational
+
+
+def _bare(value: Any) -> Any:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return {"value": value, "assumed": "stated without a source"} if is_number else value
+
+
+Speed = Annotated[Measure, BeforeValidator(_bare, json_schema_input_type=Measure | float)]
+"""A measure that may be a bare number, as whoever tries things out writes it."""
 
 
 class DataParallel(Record):

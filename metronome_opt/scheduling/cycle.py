@@ -108,9 +108,7 @@ class Cycle:
         )
         self._rows: dict[tuple[int, int], Costs] = {}
 
-        needs = np.array(gang.each.vector, dtype=np.int64)
-        counts = np.where(needs > 0, state.free // np.maximum(needs, 1), gang.tasks)
-        self.room: Ints = np.where(state.up, counts.min(axis=1).clip(0, gang.tasks), 0)
+        self.room = state.fits(gang)
         taken = state.demand.peaks if state.mode == "exclusive" else 0
         carries: Ints = ((state.capacity - taken) // gang.peak).clip(0, gang.tasks)
         self.carried: Ints = carries[state.interface]

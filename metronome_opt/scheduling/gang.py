@@ -25,7 +25,7 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario.cluster import ONE_GPU, ClusterSpec, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.model import Work, in_folder
+from metronome_opt.scenario.model import GPU_HINT, Work, in_folder
 from metronome_opt.scenario.traffic import Iteration, Setting, iteration
 from metronome_opt.scenario.workload import find_workloads, workload_named
 
@@ -199,14 +199,14 @@ Event = Annotated[
 # ------------------------------------------------------------------ files that ask for a place
 
 
-class _DescribedJob(Work):
+class DescribedJob(Work):
     """A job as a scenario describes it, by its traffic in ms or by its model.
 
     Parameters
     ----------
-    rate_mbps
-        The fastest that a worker sends; None for what its traffic says, or for its share of an
-        interface if there is one worker for each GPU of a node.
+    rate_gbps, rate_mbps
+        Left out of a job by model, its share of an interface if there is one worker for each GPU of
+        a node.
     most_racks
         As in `Gang`.
     workloads
@@ -214,7 +214,6 @@ class _DescribedJob(Work):
     """
 
     format: Literal["metronome-job/1"] = "metronome-job/1"
-    rate_mbps: Positive | None = None
     most_racks: Positive | None = None
     workloads: Annotated[str, Field(min_length=1)] | None = None
 
@@ -230,16 +229,29 @@ def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
     return read_as(path, lambda document: request(document, cluster, folder=Path(path).parent))
 
 
+def read_job(path: str | Path) -> Gang | DescribedJob:
+    """Read the same without a cluster to put it in: what a cluster would make of it is left open.
+
+    Errors are as of `read_request`.
+    """
+    return read_as(path, lambda document: _described(document, Path(path).parent))
+
+
+def _described(document: Mapping[str, Any], folder: Path) -> Gang | DescribedJob:
+    if {"model", "traffic", "workers"} & set(document):
+        return build(DescribedJob, in_folder(document, folder), JOB_FORMAT)
+    return build(Gang, document, JOB_FORMAT)
+
+
 def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) -> Gang:
     """Return the gang that a document describes; `folder` is what its workloads are relative to."""
-    if not {"model", "traffic"} & set(document):
-        gang = build(Gang, document, JOB_FORMAT)
-        fastest = max(range(len(gang.phases)), key=lambda index: gang.phases[index].rate)
-        _check_rate(f"phases[{fastest}].rate", gang.phases[fastest].rate, gang, cluster)
-        return gang
-    job = build(_DescribedJob, in_folder(document, folder), JOB_FORMAT)
+    job = _described(document, folder)
+    if isinstance(job, Gang):
+        fastest = max(range(len(job.phases)), key=lambda index: job.phases[index].rate)
+        _check_rate(f"phases[{fastest}].rate", job.phases[fastest].rate, job, cluster)
+        return job
     gang = _rounded(job, cluster)
-    stated = job.rate_mbps if job.traffic is None else job.traffic.fastest
+    stated = job.rate if job.traffic is None else job.traffic.fastest
     if stated is not None:
         _check_rate("rate_mbps" if job.traffic is None else "traffic", stated, gang, cluster)
     return gang
@@ -258,10 +270,10 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
         )
 
 
-def _rounded(job: _DescribedJob, cluster: ClusterSpec) -> Gang:
+def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
     if job.traffic is not None:
-        exact = job.traffic.iteration(job.rate_mbps or job.traffic.fastest)
+        exact = job.iteration(job.traffic.fastest, None, None)
         place, remedy = "traffic.period_ms", "choose a longer hyperperiod"
     else:
         exact = _iteration(job, cluster)
@@ -280,15 +292,15 @@ def _rounded(job: _DescribedJob, cluster: ClusterSpec) -> Gang:
     )
 
 
-def _iteration(job: _DescribedJob, cluster: ClusterSpec) -> Iteration:
+def _iteration(job: DescribedJob, cluster: ClusterSpec) -> Iteration:
     """Return the computed iteration of a job by model."""
     workload = workload_named(job.model or "", find_workloads(job.workloads))
     if cluster.gpu is None:
         raise InputError(
             f"model: {show(job.model)}: the cluster does not say how fast its GPUs are; "
-            "state its traffic"
+            f"{GPU_HINT}, or state the job's traffic"
         )
-    rate = job.rate_mbps
+    rate = job.rate
     if rate is None:
         nodes = cluster.nodes
         rate = min(cluster.capacities[node.interface] // max(1, node.has.gpus) for node in nodes)

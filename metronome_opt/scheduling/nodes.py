@@ -123,7 +123,8 @@ def _reason(cycle: Cycle, partial: Partial, node: int, fault: int) -> str:
     if fault == _DOWN:
         return "takes no tasks"
     if fault == _RESOURCES:
-        return lacking(state.free[node], gang.each, count) or ""
+        spare = (state.free[node] - state.others[node]).clip(0)
+        return lacking(spare, gang.each, count) or ""
     if fault == _OTHERS:
         limit = gang.most_racks
         racks = "" if limit is None else f" in {limit} rack{'s' if limit > 1 else ''}"
@@ -163,6 +164,7 @@ def why_not(state: ClusterState, gang: Gang) -> str:
     commonest = sorted(refused.items(), key=lambda each: -len(each[1]))
     told = ", ".join(_told(fault, numbers) for fault, numbers in commonest)
     line = f"none of {total} nodes takes a task of {gang.name}: {told}"
+    limit = "bandwidth" if refused.keys() & {_INTERFACE, _UPLINK} else ""
     if _OTHERS in refused:
         # How many find room together: on a node, in a rack, or in several; and the first of a few
         # limits without which it would be more.
@@ -176,9 +178,22 @@ def why_not(state: ClusterState, gang: Gang) -> str:
         elif _in_racks(cycle, rooms.astype(np.int64)) > most:
             limit = "the interfaces"
         else:
-            limit = "GPUs, CPU or memory"
-        line += f"; {most} of {gang.tasks} tasks find room, limited by {limit}"
-    return line
+            limit = ""
+        line += f"; {most} of {gang.tasks} tasks find room"
+        line += f", limited by {limit}" if limit else ""
+    short = gang.tasks - int(cycle.room.sum())
+    return f"{line}; needs {_nodes(cycle, short)}" if short > 0 and not limit else line
+
+
+def _nodes(cycle: Cycle, tasks: int) -> str:
+    """Return how many more nodes some tasks take, as large as this cluster has them."""
+    needs = np.array(cycle.gang.each.vector, dtype=np.int64)
+    fit = (cycle.state.total[:, needs > 0] // needs[needs > 0]).min(axis=1, initial=tasks).max()
+    on_each = max(1, int(fit))
+    nodes = -(-tasks // on_each)
+    units = (" GPUs" if on_each * needs[0] > 1 else " GPU", "m CPU", " MiB of memory")
+    free = [f"{n}{unit}" for n, unit in zip((on_each * needs).tolist(), units, strict=True) if n]
+    return f"{nodes} more node{'s' if nodes > 1 else ''} with {', '.join(free)} free"
 
 
 def _told(fault: int, reasons: list[str]) -> str:

@@ -20,6 +20,7 @@ from metronome_opt.scheduling.gang import (
     CapacityChanged,
     Claim,
     Event,
+    Gang,
     NodeChanged,
     Reserved,
     Revised,
@@ -128,6 +129,9 @@ class ClusterState:
         How many events have been carried out.
     total, free
         GPUs, CPU in millicores and memory in MiB, in all and free, shape (nodes, 3).
+    others
+        What is held there by others, of whom no claim speaks: no place is looked for in it. It is
+        no part of what is kept. Shape (nodes, 3).
     up, interface, uplink, rack
         Of each node whether it takes tasks, and indices, shape (nodes,); an uplink of -1 for none.
         Nodes that are in no rack count as one.
@@ -150,6 +154,7 @@ class ClusterState:
         uplinks = {rack: self._links[up] for rack, up in cluster.uplinks.items() if up is not None}
         self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
         self.free: Ints = self.total.copy()
+        self.others: Ints = np.zeros_like(self.total)
         self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
         self.rack = _ints(numbers[rack] for rack in racks)
         self.interface = _ints(self._links[node.interface] for node in cluster.nodes)
@@ -204,6 +209,13 @@ class ClusterState:
     def contention(self) -> Fraction:
         """Return the contention of the claims in force, in weight * Mbit/s."""
         return self.demand.contention(self.capacity)
+
+    def fits(self, gang: Gang) -> Ints:
+        """Return how many tasks of a gang each node has resources for, shape (nodes,)."""
+        needs = np.array(gang.each.vector, dtype=np.int64)
+        spare = self.free - self.others
+        counts = np.where(needs > 0, spare // np.maximum(needs, 1), gang.tasks)
+        return np.where(self.up, counts.min(axis=1).clip(0, gang.tasks), 0)
 
     @property
     def fragments(self) -> int:

@@ -131,6 +131,39 @@ class Store:
             raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
         return cls(folder)
 
+    def change_cluster(self, cluster: ClusterSpec) -> bool:
+        """Go on with other nodes and links; return whether anything differs.
+
+        All claims stay in force, and so does what is known of nodes and links that are kept.
+
+        Raises
+        ------
+        InputError
+            If a claim does not fit; everything is as before.
+        """
+        before = self.state.cluster
+        cluster = cluster.model_copy(update={"name": before.name})
+        if cluster == before:
+            return False
+        where = f"{self._path.parent}: the changed cluster does not fit the jobs there"
+        if self.state.claims and cluster.slot_ms != before.slot_ms:
+            raise InputError(f"{where}: slot_ms: {cluster.slot_ms}, and {before.slot_ms} until now")
+        was = snapshot_of(self.state)
+        links = {link.name for link in cluster.links}
+        kept = {link: capacity for link, capacity in was.capacities.items() if link in links}
+        down = tuple(node for node in was.down if node in cluster.hosts)
+        changes = {"cluster": cluster, "capacities": kept, "down": down}
+        try:
+            state = restore(was.model_copy(update=changes))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        self._check_whole()
+        _write(self._snapshot, state)
+        self._clear()
+        state.note = self._note
+        self.state = state
+        return True
+
     def _note(self, event: Event) -> None:
         self._check_whole()
         if len(self._journal) >= self._longest:

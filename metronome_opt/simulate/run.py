@@ -12,11 +12,11 @@ from metronome_opt.instance import Instance
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Conditions
-from metronome_opt.simulate.controller import INTERVAL_S, Controller
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
+from metronome_opt.simulate.monitoring import INTERVAL_S, Monitoring
 from metronome_opt.simulate.policies import find_policy
-from metronome_opt.simulate.runner import Runner, Slot
+from metronome_opt.simulate.runner import Runner, Slot, alone_ms
 from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
 
@@ -107,11 +107,11 @@ class _Simulation:
         self._state = State(self._machines, self._engine, conditions.cushions, sharing)
         self._once = conditions.control == "once"
         self._releases: dict[int, float] = {}
-        self._controller: Controller | None = None
+        self._monitoring: Monitoring | None = None
         if conditions.control == "monitor" and self._policy.contends:
             self._state.paced = True
-            self._controller = Controller(self._state, seed)
-        self._next_check = math.inf if self._controller is None else 1000 * INTERVAL_S
+            self._monitoring = Monitoring(self._state, seed)
+        self._next_check = math.inf if self._monitoring is None else 1000 * INTERVAL_S
         self._facts: list[Facts] = [
             {
                 "job": job.name,
@@ -177,7 +177,7 @@ class _Simulation:
             self._facts,
             used_ms=self._used,
             samples=self._samples,
-            notes=() if self._controller is None else self._controller.notes,
+            notes=() if self._monitoring is None else self._monitoring.notes,
         )
 
     # ------------------------------------------------------------------ coming and going
@@ -218,11 +218,11 @@ class _Simulation:
             self._engine.assign(index, None)
 
     def _check(self) -> None:
-        """Let the controller look, and carry out what it says."""
-        if self._controller is None:
+        """Let monitors look, and carry out what they say."""
+        if self._monitoring is None:
             return
         self._state.now = self._engine.now
-        orders, corrected = self._controller.check()
+        orders, corrected = self._monitoring.check()
         if corrected:
             self._state.changes += 1
             orders += self._policy.plan(self._state, corrected, [])
@@ -369,8 +369,7 @@ def play(
         period = float((job.period + stretch.get(job.name, 0)) * slot_ms)
         engine.enter(index, job.links, at=start, slot=Slot(period_ms=period) if enforce else None)
         mine = [scores[link] for link in job.links if link in scores]
-        widest = [Fraction(capacities[link], flows) for link, flows in job.links.items()]
-        alone = float(runners[index].pattern.slowed_to(min(widest, default=None)).duration)
+        alone = float(alone_ms(instance, job))
         facts.append(
             {
                 "job": job.name,

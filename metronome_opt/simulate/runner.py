@@ -75,6 +75,16 @@ class Pattern:
         )
 
 
+def alone_ms(instance: Instance, job: Job) -> Fraction:
+    """Return how long an iteration of a job takes if nobody else is on its links, in ms.
+
+    Longer than its period if its own flows do not fit on a link.
+    """
+    capacities = {link.name: link.capacity for link in instance.links}
+    widest = [Fraction(capacities[link], flows) for link, flows in job.links.items()]
+    return Pattern.of_job(job, instance.slot_ms).slowed_to(min(widest, default=None)).duration
+
+
 class Lateness(IntEnum):
     """What a job does that is late, mostly beyond its cushion; `kernels.fluid.slots` says how."""
 

@@ -197,6 +197,11 @@ class Study(Record):
             for values in product(*self.grid.values())
         )
 
+    @property
+    def is_one_scenario(self) -> bool:
+        """Whether the jobs are given, so that all that seeds change is what disturbs them."""
+        return isinstance(self.draw.generator, Given) and not self.grid
+
     def scenario(self, cell: Cell, seed: int) -> Scenario:
         """Return the scenario of a cell and a seed, the same for all policies and conditions.
 

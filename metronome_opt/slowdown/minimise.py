@@ -76,6 +76,8 @@ class Terms:
         Whether a part of jobs that meet may be gated.
     hyperperiod
         Slots that the periods of gated jobs have to divide; None for any periods.
+    start
+        A plan to try first.
     """
 
     stretch_limit: Fraction | None = None
@@ -86,6 +88,7 @@ class Terms:
     sharings: Sequence[str] = SAFE
     partly: bool = False
     hyperperiod: int | None = None
+    start: Plan | None = None
 
     def judge(self, instance: Instance, first: int, seeds: int, *, long: bool = True) -> Judge:
         """Return a judge with some seeds, from a first one on, and plays that are long or short."""
@@ -207,6 +210,9 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
         if kept.periods and short(kept.periods):
             roomy = _roomiest(part, kept, cushion, budget.fraction(_SHARE))
             tried.append(Plan({**part.unshifted, **roomy}, kept.periods))
+    given = terms.start and terms.start.only(part)
+    if given and (not given.periods or short(given.periods)):
+        tried.append(given)
     best = min(tried, key=search.value)
     if terms.partly and not budget.stopped and search.value(best) > 1.0 + _CLOSE:
         found = anneal(

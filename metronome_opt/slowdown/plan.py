@@ -9,7 +9,7 @@ from fractions import Fraction
 from immutabledict import immutabledict
 
 from metronome_opt.instance import Instance
-from metronome_opt.result import Result
+from metronome_opt.schedule import Schedule
 
 _PER_MS = 1000  # microseconds
 
@@ -30,15 +30,21 @@ class Plan:
     periods: Mapping[str, int] = immutabledict()
 
     @classmethod
-    def of(cls, result: Result) -> Plan:
-        """Return what a result tells its jobs; nobody is gated if it does not say who is."""
-        gated = result.schedule.gated or {}
+    def of(cls, instance: Instance, schedule: Schedule) -> Plan:
+        """Return what claims of a schedule tell jobs: all are gated unless it says who is."""
+        gated = schedule.gated or {}
         periods = {
-            job.name: job.period + result.stretch[job.name]
-            for job in result.instance.jobs
-            if gated.get(job.name)
+            job.name: job.period + schedule.stretch.get(job.name, 0)
+            for job in instance.jobs
+            if gated.get(job.name, True)
         }
-        return cls(result.offsets, periods)
+        return cls(schedule.offsets, periods)
+
+    def only(self, part: Instance) -> Plan:
+        """Return what it tells the jobs of a part."""
+        names = [job.name for job in part.jobs]
+        periods = {name: self.periods[name] for name in names if name in self.periods}
+        return Plan({name: self.offsets[name] for name in names}, periods)
 
     def stretch(self, instance: Instance) -> dict[str, int]:
         """Return the idle slots of each job."""

@@ -19,9 +19,9 @@ from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.runner import Lateness, Runner, Slot
 from metronome_opt.slowdown.plan import Plan
 
-_WARM_UP = (
-    10  # periods of the longest job before anything counts: free jobs forget where they began
-)
+WARM_UP = 10
+"""Periods of the longest job before anything counts: free jobs forget where they began."""
+
 PERIODS = 40
 """Of the longest job, for which a play lasts after that."""
 
@@ -102,7 +102,7 @@ class Player:
         self._capacities = {link.name: link.capacity for link in instance.links}
         self._runners = Runner.of_instance(instance)
         longest = float(max(job.period for job in instance.jobs) * instance.slot_ms)
-        self._warm, self._horizon = _WARM_UP * longest, (_WARM_UP + periods) * longest
+        self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
         self._own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])
         weights = np.array([float(job.weight) for job in instance.jobs])
         self.weights = weights if weights.any() else np.ones_like(weights)

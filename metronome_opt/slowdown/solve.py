@@ -17,7 +17,7 @@ from metronome_opt.multiobjective.goals import Exact, check_reserve, exact
 from metronome_opt.result import Event, Level, Result, Stop
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.slowdown.minimise import Outcome, Terms, long_periods, minimise
-from metronome_opt.slowdown.plan import expected_ms, mean_slowdown
+from metronome_opt.slowdown.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.slowdown.player import SAFE, SHARINGS, Player, plays, waits
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Run, Solver, find_solver
@@ -26,6 +26,7 @@ from metronome_opt.solvers.solve import (
     DEFAULT_TIME_LIMIT,
     check_instance,
     check_numbers,
+    check_start,
     crowd,
     interrupt_stops,
     versions_of,
@@ -55,6 +56,7 @@ def solve(
     strict: bool = False,
     cushion_slots: int = 0,
     callback: Callback | None = None,
+    start: Schedule | None = None,
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
 
@@ -92,6 +94,9 @@ def solve(
         By how many slots bursts of gated jobs may be longer without disturbing one another.
     callback
         Told of every new incumbent; returns True to stop.
+    start
+        A schedule to begin with, of an earlier call or another instance with the same jobs. For
+        slowdown it is tried first, for contention alone nothing worse is returned.
 
     Returns
     -------
@@ -124,9 +129,11 @@ def solve(
             strict=strict,
             cushion_slots=cushion_slots,
             callback=callback,
+            start=start,
         )
     _check_able(instance, chosen, others)
     check_numbers(time_limit, seed, workers)
+    check_start(instance, start)
     check_reserve(instance, cushion_slots)
     terms = Terms(
         stretch_limit=_share(stretch_limit),
@@ -135,6 +142,7 @@ def solve(
         workers=workers or os.cpu_count() or 1,
         sharings=_sharings(sharing),
         partly=sharing is not None,
+        start=None if start is None else Plan.of(instance, start),
     )
     if time_limit is not None and time_limit < _least_time(instance):
         result = solve_objectives(
@@ -144,6 +152,7 @@ def solve(
             workers=workers,
             cushion_slots=cushion_slots,
             callback=callback,
+            start=None if start is None or any(start.stretch.values()) or cushion_slots else start,
         )
         note = (
             "no time to simulate so many jobs: least contention instead of least slowdown, "

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from metronome_opt.errors import show
+from metronome_opt.instance import Instance
 from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.grow import grow
 from metronome_opt.kernels.tables import (
@@ -47,6 +48,7 @@ _FIRST_TRIES = 5.0  # nodes that the opinion counts for
 _LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for
 LINK_NODES = 20_000
 """The budget of the proof of a link."""
+_FEW_NODES, _MOST_LINKS = 2_000, 250  # where it is only to be shown
 _LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of some links
 
 
@@ -263,10 +265,37 @@ def search_part(search: Search, links: Collection[str], start: Offsets | None = 
 
 def link_bound(search: Search, link: str) -> Fraction:
     """Return a lower bound of what one link costs, by branch and bound on it alone."""
-    alone = search_part(search, [link])
+    return _bound_alone(search_part(search, [link]), LINK_NODES)
+
+
+def _bound_alone(alone: Search, nodes: int) -> Fraction:
     with suppress(CostTooLargeError, TreeTooLargeError):  # then nothing is known of the link
-        Proof(alone).grow(LINK_NODES)
+        Proof(alone).grow(nodes)
     return alone.bound or Fraction(0)
+
+
+def links_bound(instance: Instance, *, by_load: bool = False) -> Fraction:
+    """Return a lower bound of the contention: what the links cost at least, each alone, added up.
+
+    Repeatable: branch and bound ends after so many nodes, not seconds, and of many links only the
+    fullest have it.
+
+    Parameters
+    ----------
+    by_load
+        Whether only the load of the links counts, for which no kernels are needed.
+    """
+    try:
+        search = Search(instance, time_limit=None, seed=0, workers=1)
+    except CostTooLargeError:  # nothing can be counted
+        return Fraction(0)
+    loads = {link.name: _load_bound(search.compiled, link) for link in search.compiled.links}
+    bounded = [] if by_load else sorted(loads, key=lambda name: -loads[name])[:_MOST_LINKS]
+    for name in bounded:
+        alone = search.below(restrict(instance, [name]))
+        greedy.run(alone)
+        loads[name] = max(loads[name], _bound_alone(alone, _FEW_NODES))
+    return sum(loads.values(), Fraction(0))
 
 
 def _load_bound(compiled: Compiled, link: SharedLink) -> Fraction:

@@ -143,13 +143,20 @@ def _all() -> dict[str, Solver]:
     """Return the solvers by name; a plug-in does not take the name of one of ours."""
     known = {solver.name: solver for solver in _OWN}
     for each in entry_points(group=GROUP):
-        known.setdefault(each.name, _custom(each.name, each.value))
+        packages = (each.dist.name,) if each.dist else ()
+        plug_in = _custom(each.name, each.value, f"plug-in, {each.value}", packages)
+        known.setdefault(each.name, plug_in)
     return known
 
 
-def _custom(name: str, where: str | Run) -> Solver:
-    summary = f"plug-in, {where}" if isinstance(where, str) else "a function"
-    return Solver(name, summary, where, holds=())
+def _custom(
+    name: str, where: str | Run, summary: str = "a function", packages: tuple[str, ...] = ()
+) -> Solver:
+    return Solver(name, summary, where, packages, holds=())
+
+
+OWN_SOLVERS = frozenset(solver.name for solver in _OWN)
+"""The names of ours; all others are plug-ins, of which nothing is known."""
 
 
 SOLVERS = _all()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DEFAULT_TIME_LIMIT = 60.0
 MAX_WORKERS = 256
 _UNSHIFTED = "unshifted"
-_NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini", "exhaustive")
+NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini", "exhaustive")
 _MOST_JUDGING = 0.5  # of the time limit
 _MANY_LINKS = 1000
 _SAMPLE = 50  # one of so many links
@@ -44,6 +44,7 @@ def solve(
     seed: int = 0,
     workers: int | None = None,
     callback: Callback | None = None,
+    start: Schedule | None = None,
 ) -> Result:
     """Choose an offset for every job such that contention is least.
 
@@ -63,6 +64,8 @@ def solve(
         without a time limit, or with one so generous that no part of it uses up its share.
     callback
         Told of every new incumbent and bound, from whatever thread finds it; returns True to stop.
+    start
+        A schedule to begin with: what is found is never worse.
 
     Returns
     -------
@@ -84,6 +87,9 @@ def solve(
     check_instance(instance)
     chosen = find_solver(solver)
     check_numbers(time_limit, seed, workers)
+    check_start(instance, start)
+    if start is not None and any(start.stretch.values()):
+        raise InputError("start: stretches jobs, which this solver does not; name one without")
     run = chosen.load()
     if time_limit:
         load_kernels(chosen)
@@ -98,6 +104,8 @@ def solve(
     )
     with interrupt_stops(search):
         try:
+            if start is not None:
+                search.offer([start.offsets[job.name] for job in instance.jobs], "start")
             run(search)
         except KeyboardInterrupt:
             search.interrupt()
@@ -115,7 +123,7 @@ def load_kernels(solver: Solver) -> None:
     """Load, or compile, what no time limit should count."""
     from metronome_opt.solvers.search import Search
 
-    needs_few = solver.name in _NEED_FEW_KERNELS
+    needs_few = solver.name in NEED_FEW_KERNELS
     run = (solver if needs_few else find_solver("auto")).load()
     run(Search(crowd(), time_limit=None, seed=0, workers=1, rounds=1))
 
@@ -206,6 +214,33 @@ def check_numbers(time_limit: float | None, seed: int, workers: int | None) -> N
         raise InputError(f"seed: must be at least 0, got {seed}")
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
         raise InputError(f"workers: must be from 1 to {MAX_WORKERS}, got {workers}")
+
+
+def check_start(instance: Instance, start: object) -> None:
+    """Refuse what is no schedule of an instance.
+
+    Raises
+    ------
+    InputError
+        With the job and the offset that do not fit.
+    """
+    if start is None:
+        return
+    if not isinstance(start, Schedule):
+        raise InputError(
+            f"start: must be a Schedule, got {type(start).__name__}; of a Result pass its schedule"
+        )
+    odd = sorted(set(start.offsets) ^ {job.name for job in instance.jobs})
+    if odd:
+        raise InputError(
+            f"start: {show(odd[0])} is a job of only one of schedule and instance; they must agree"
+        )
+    for job in instance.jobs:
+        offset, period = start.offsets[job.name], job.period + start.stretch.get(job.name, 0)
+        if offset >= period or job.fixed_offset not in (None, offset):
+            must = "below the period" if offset >= period else "the fixed offset"
+            value = period if offset >= period else job.fixed_offset
+            raise InputError(f"start: {show(job.name)} begins at {offset}; must be {must}, {value}")
 
 
 def _result(search: Search, solver: Solver) -> Result:

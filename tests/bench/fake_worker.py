@@ -165,4 +165,4 @@ def run(document: dict[str, Any], tell: Tell) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(run, lambda: None))
+    sys.exit(serve(run, lambda: time.sleep(1 if "slow" in sys.argv else 0)))

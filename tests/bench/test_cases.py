@@ -119,7 +119,7 @@ def test_classes_are_what_comes_before_the_last_hyphen_in_natural_order() -> Non
     ordered = ["alone", "dense-8-a", "dense-12-a", "dense-12-b", "dense-100-a"]
     assert [problem.instance for problem in section.problems] == ordered
     sizes = {name: len(part.problems) for name, part in section.classes().items()}
-    assert sizes == {"": 1, "dense-8": 1, "dense-12": 2, "dense-100": 1}
+    assert sizes == {"alone": 1, "dense-8": 1, "dense-12": 2, "dense-100": 1}
 
 
 # ------------------------------------------------------------------ pairs

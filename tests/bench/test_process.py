@@ -24,6 +24,7 @@ from metronome_opt.bench.process import (
     run_task,
 )
 from tests.bench.examples import FAKE_WORKER
+from tests.running import wait_until
 
 LIMITS = Limits(time_s=0.1, memory_mb=250, grace_s=0.2)
 # Whoever ends otherwise is not to meet the limit of time, however slow the machine is.
@@ -63,9 +64,17 @@ def test_a_task_that_ends_badly_costs_the_next_one_nothing(name: str, ending: st
     assert where()["parent"] == parent
 
 
+def test_loading_is_not_the_fault_of_the_first_task() -> None:
+    limits = Limits(time_s=60, startup_s=0.9)
+    outcome = run_task(Task(f"{FAKE_WORKER} slow", {"solver": "well"}, limits), threading.Event())
+    assert (outcome.ending, outcome.status) == ("ended", 0)
+
+
 def test_a_process_that_died_while_it_waited_is_replaced() -> None:
     parent = where()["parent"]
-    psutil.Process(parent).kill()
+    process = psutil.Process(parent)
+    process.kill()
+    wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE)
     assert where()["parent"] != parent
 
 

@@ -303,6 +303,17 @@ def test_seeds_come_one_after_the_other_and_policies_side_by_side() -> None:
     assert planned[0].scene is planned[1].scene
 
 
+@pytest.mark.parametrize(
+    ("conditions", "seeds"), [({}, 1), ({"jitter": 0.1}, 2), ({"sharing": "tcp"}, 2)]
+)
+def test_a_scenario_that_nothing_disturbs_is_simulated_once(
+    conditions: dict[str, Any], seeds: int
+) -> None:
+    given = a_study(grid={})
+    planned = plan(given, given.cells, ["x"], seeds=None, limits=LIMITS, overrides=conditions)
+    assert [case.scene.seed for case in planned] == list(range(seeds))
+
+
 def test_conditions_are_those_of_the_cell_with_changes() -> None:
     study = a_study(conditions={"background": 0.2})
     planned = plan(

@@ -10,9 +10,13 @@ import pytest
 
 from metronome_opt.bench.suites import INDEX, SUITES, find_suites, read_suite
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance
+from metronome_opt.instance import Instance, write_instance
+from metronome_opt.scenario import load
+from metronome_opt.schedule import write_schedule
+from metronome_opt.solvers import solve
 from tests.bench.examples import write_suite
 from tests.builders import two_jobs
+from tests.cli.simulating import SCENARIO
 
 
 def called(name: str) -> Instance:
@@ -48,6 +52,58 @@ def test_a_suite_may_be_any_folder(
     assert families(str(away), checkout) == ["mine"]
     assert families("mine", away.parent) == ["mine"]
     assert families(f"one,{away}", checkout) == ["one", "mine"]
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A folder without an index: an instance, a scenario, and other files."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    write_instance(two_jobs(), folder / "b.json")
+    (folder / "a.yaml").write_text(json.dumps(SCENARIO))
+    write_schedule(solve(two_jobs(), "greedy").schedule, folder / "schedule.json")
+    (folder / "values.yaml").write_text("colour: red")
+    (folder / "notes.txt").write_text("format: metronome-instance/1")
+    return folder
+
+
+def test_a_folder_needs_no_index(mine: Path) -> None:
+    (suite,) = find_suites("mine", mine.parent)
+    scenario, instance = suite.members()
+    assert (suite.index.family, scenario.entry.name, instance.entry.name) == ("mine", "a", "b")
+    assert instance.instance == two_jobs()
+    assert scenario.instance == load(mine / "a.yaml").instance
+    assert [member.path for member in (scenario, instance)] == [mine / "a.yaml", mine / "b.json"]
+    # It is not known how they were made, and nobody keeps some apart for tuning.
+    assert [member.entry.maker for member in (scenario, instance)] == [None, None]
+    assert (suite.count("test"), suite.count("tune")) == (2, 0)
+    assert list(suite.members("tune")) == []
+
+
+def test_a_scenario_and_the_instance_that_it_makes_are_one_problem(mine: Path) -> None:
+    write_instance(load(mine / "a.yaml").instance, mine / "a.json")
+    members = {member.entry.name: member.entry.sha256 for member in read_suite(mine).members()}
+    assert set(members) == {"a.json", "a.yaml", "b"}  # names tell them apart
+    assert members["a.json"] == members["a.yaml"] != members["b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (None, None, r"mine: has neither index\.json nor a file .* name a folder of instances"),
+        ("b.json", "{", r"mine/b\.json: line 1, column 2: not JSON"),
+        ("b.json", '{"format": "metronome-instance/1"}', r"mine/b\.json: name: missing"),
+    ],
+)
+def test_a_folder_that_makes_no_suite_is_one_line(
+    name: str | None, text: str | None, message: str, mine: Path
+) -> None:
+    for each in ("a.yaml", "b.json"):
+        (mine / each).unlink()
+    if name is not None and text is not None:
+        (mine / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_suite(mine)
 
 
 def test_members_by_split_and_name(checkout: Path) -> None:

@@ -90,6 +90,27 @@ def test_the_most_contended_link_is_shown_side_by_side() -> None:
     )
 
 
+def test_a_link_that_jobs_share_comes_before_one_of_more_contention() -> None:
+    example = study(job("a"), job("b"), job("c", ["node-01", "node-02"], batch=90))
+    first, second = (record(example, policy) for policy in BOTH)
+    assert first.links is not None
+    longest = tuple(9.0 * (name == "node-02") for name in first.links["link"])
+    drawing = draw_link(
+        example, [replace(first, links={**first.links, "contended_s": longest}), second]
+    )
+    assert drawing.words.startswith("Link node-01 as it happened")
+
+
+def test_a_link_that_is_empty_under_one_policy_is_not_shown() -> None:
+    """`exclusive` puts both tasks of a job on one node, where they need no link."""
+    spread = study(*(job(name, workers=3) | {"nodes": None} for name in "abc"))
+    records = [record(spread, policy) for policy in ("default", "exclusive")]
+    assert draw_link(spread, records) == LinkPicture(
+        "No link is shown as it happened: those that jobs share under default are not used under "
+        "exclusive, in example with seed 0."
+    )
+
+
 def test_six_iterations_are_shown_of_when_most_jobs_are_there() -> None:
     example = study(job("a", iterations=400), job("b", iterations=400), job("c", arrival_s=30))
     records = [record(example, policy) for policy in BOTH]

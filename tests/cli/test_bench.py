@@ -14,6 +14,7 @@ import pytest
 from metronome_opt.__main__ import main
 from metronome_opt.bench.suites import SUITES
 from metronome_opt.bench.trials import read_records
+from metronome_opt.instance import write_instance
 from tests.bench.examples import write_suite
 from tests.builders import hard_instance, two_jobs
 from tests.running import wait_until
@@ -114,3 +115,65 @@ def test_report_is_written_from_files_of_records(checkout: Path, capsys: Capture
     assert f"wrote {folder}" in capsys.readouterr().out
     assert main(["bench", "report", "none.jsonl", "--output", str(folder)]) == 2
     assert "none.jsonl: cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--instances", "b"], "'b' is not in the test split of mine, which has a"),
+        (["--split", "tune"], "mine has no instances to tune"),
+        (["--suite", "empty"], "empty: has neither index.json nor a file"),
+        (["--suite", "mine,coprime"], "coprime/b.json: jobs have to be stretched"),
+    ],
+)
+def test_what_a_folder_does_not_give_is_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    long = two_jobs()
+    periods = ({"period": 1009, "max_stretch": 50}, {"period": 1013, "max_stretch": 50})
+    jobs = tuple(job.model_copy(update=new) for job, new in zip(long.jobs, periods, strict=True))
+    for folder, name, instance in (
+        ("mine", "a", two_jobs()),
+        ("coprime", "b", long.replace(jobs=jobs)),
+    ):
+        (tmp_path / folder).mkdir()
+        write_instance(instance, tmp_path / folder / f"{name}.json")
+    (tmp_path / "empty" / "folder.json").mkdir(parents=True)
+    assert main(["bench", "run", "--suite", "mine", *arguments]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_folder_and_a_solver_of_ones_own(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    write_instance(two_jobs(), folder / "pair.json")
+    (tmp_path / "toy.py").write_text("def run(search):\n    search.offer([0, 8])\n")
+    told = tmp_path / "toy-1.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1\n")
+    (told / "entry_points.txt").write_text("[metronome_opt.solvers]\ntoy = toy:run\n")
+    arguments = ["--suite", "mine", "--solvers", "toy,greedy", "--output", "c.jsonl"]
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [*COMMAND, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    toy, greedy = read_records([tmp_path / "c.jsonl"])
+    # Offsets 0 and 8 keep the two jobs apart.
+    assert toy.value == 0
+    assert (toy.kind, toy.versions["toy"]) == ("schedule", "1")
+    assert "toy" not in greedy.versions
+    assert (toy.suite, toy.split, toy.source) == ("mine", "none", "mine/pair.json")
+    assert main(["bench", "report", str(tmp_path / "c.jsonl"), "--output", str(tmp_path)]) == 0
+    text = " ".join((tmp_path / "report.md").read_text(encoding="utf-8").split())
+    assert "| mine | mine | not known | 1 |" in text
+    assert "All solvers but toy, the textbook and published baselines too" in text

@@ -205,12 +205,12 @@ def test_solve_says_who_is_gated(tmp_path: Path, capsys: Captured) -> None:
     write_instance(two_jobs(), path)
     lines = solved(capsys, str(path))
     assert lines[0].startswith("auto: feasible, slowdown 1.0")
-    assert lines[1].startswith("2 of 2 jobs gated; ")
+    assert lines[1].startswith("2 of 2 jobs gated: ")
     assert row(lines, "a")[3] == "200"  # ms from one slot to the next
     # With a third job that sends nearly all the time nobody can keep out of its way.
     crowded = job("c", 20, (0, 19, 40_000), links={"node-0": 1})
     write_instance(two_jobs().replace(jobs=(*two_jobs().jobs[:1], crowded)), path)
-    assert solved(capsys, str(path))[1].startswith("0 of 2 jobs gated; ")
+    assert solved(capsys, str(path))[1].startswith("0 of 2 jobs gated: ")
 
 
 def test_fit_says_yes_or_who_stands_in_the_way(tmp_path: Path, capsys: Captured) -> None:
@@ -259,8 +259,9 @@ def test_what_was_before_is_not_known_where_jobs_must_be_stretched(
     write_instance(network(*jobs), path)
     lines = solved(capsys, str(path), "--hyperperiod-limit", "10", "--plot", str(picture))
     assert row(lines, "contention")[1:3] == ["-", "0.0"]
-    assert row(lines, "a")[-2:] == ["-", "5.0"]  # what it is stretched by
-    assert row(lines, "2")[2:5] == ["-", "-", "-"]
+    assert row(lines, "a")[2:4] == ["35.0", "40"]  # alone, and stretched by a slot
+    assert float(row(lines, "a")[6]) == pytest.approx(40, rel=0.05)
+    assert row(lines, "all")[-2:] == ["-", "0.0"]
     assert picture.exists()
 
 

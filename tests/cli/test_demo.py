@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -38,8 +39,12 @@ def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None
     instance = load("paper-24").instance
     unshifted = [played(instance, sharing, Plan(instance.unshifted)) for sharing in SAFE]
     assert rows["unshifted"][5:7] == [f"{each:.3f}" for each in unshifted]
-    for row in rows.values():
-        assert [float(each) for each in row[5:7]] == pytest.approx(unshifted, rel=0.01)
+    for name, row in rows.items():
+        by = np.array([float(each) for each in row[5:7]]) / unshifted
+        if name in ("unshifted", "random"):
+            assert by == pytest.approx([1, 1], abs=0.01)
+        else:  # slots in which not all bursts fit
+            assert np.all(by > 1.03)
     for name in ("overview.svg", "circle.svg", "timeline.svg", "heatmap.svg", "traffic.csv"):
         assert (folder / name).stat().st_size > 0
         assert name in printed

@@ -35,8 +35,8 @@ def test_the_example_is_solved_and_its_claims_are_called_like_pods(
     # What was claimed, read together with the workloads, is how they run now.
     again = tmp_path / "again.yaml"
     assert main(["import", str(EXAMPLE), str(folder), "--output", str(again)]) == 0
-    assert "5 jobs, 5 of them running" in capsys.readouterr().out
-    assert again.read_text().count("current_offset_ms: ") == 5
+    assert "8 jobs, 8 of them running" in capsys.readouterr().out
+    assert again.read_text().count("current_offset_ms: ") == 8
 
 
 def test_the_example_is_a_cluster_to_place_jobs_in(
@@ -46,8 +46,32 @@ def test_the_example_is_a_cluster_to_place_jobs_in(
     assert main(["place", str(state), "--cluster", str(scenario), "--with-jobs", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     placed = {claim["gang"]["name"]: claim["nodes"] for claim in shown["claims"]}
-    assert set(placed) == {"ablation", "bert", "gpt", "resnet50", "vgg19"}
+    assert {"ablation", "bert", "gpt", "resnet50", "vgg19"} < set(placed)
+    assert {"llama", "ranking", "tuning"} < set(placed)
     assert placed["vgg19"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--oversubscription", "1:2"], "--oversubscription: must be at least 1, write 2:1"),
+        (["--oversubscription", "2:x"], "--oversubscription: must be a number above 0"),
+        (
+            ["--oversubscription", "2", "--uplink-gbps", "100"],
+            "--oversubscription: --uplink-gbps says it already; leave one of the two out",
+        ),
+        (["--uplink-gbps", "0"], "--uplink-gbps: must be a number above 0"),
+        (["--nic-gbps", "50000"], "--nic-gbps: must be at most 10000, in Gbit/s"),
+    ],
+)
+def test_bandwidths_that_cannot_be_meant(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "none.yaml"
+    assert main(["import", str(EXAMPLE), "--output", str(output), *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert not output.exists()
 
 
 def test_json_has_the_scenario_and_the_notes(

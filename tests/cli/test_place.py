@@ -46,6 +46,23 @@ def test_a_shipped_scenario_becomes_an_empty_cluster(tmp_path: Path, capsys: Cap
     assert (len(document["cluster"]["nodes"]), document["claims"]) == (24, [])
 
 
+def test_a_missing_hyperperiod_has_room_for_jobs_that_come_later(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    made = Folder(tmp_path)
+    bursts = [{"start_ms": 60, "length_ms": 40, "rate_gbps": 20}]
+    first = {"name": "first", "workers": 2, "traffic": {"period_ms": 100, "phases": bursts}}
+    scenario = made.file({**SCENARIO, "hyperperiod_ms": None, "jobs": [first]}, "pair.yaml")
+    assert made.place("--cluster", scenario, "--with-jobs", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["cluster"]["hyperperiod"] == 25_200
+    # Twelve times as long as the only period that was known: 100 ms, 20 slots.
+    bursts = [{"start_ms": 900, "length_ms": 300, "rate_mbps": 10_000}]
+    second = {"name": "second", "workers": 2, "priority": 2}
+    second["traffic"] = {"period_ms": 1200, "phases": bursts}
+    assert made.place({"format": "metronome-job/1", **second}, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["period_ms"] == 1200
+
+
 def test_its_jobs_can_come_with_it(tmp_path: Path, capsys: Captured) -> None:
     state, manifests = tmp_path / "state", tmp_path / "manifests"
     arguments = ["--cluster", "paper-24", "--with-jobs", "--claims", str(manifests)]
@@ -84,7 +101,6 @@ def valid_claims(folder: Path) -> set[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"hyperperiod_ms": None}, "pair.yaml: hyperperiod_ms: missing"),
         ({"slot_ms": 7}, "pair.yaml: hyperperiod_ms"),
         (
             {"jobs": [{**SCENARIO["jobs"][0], "name": name} for name in "abc"]},

@@ -15,7 +15,9 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.bench.simulations import FILE, SimulationRecord
+from metronome_opt.instance import write_instance
 from metronome_opt.journal import read_journal
+from tests.builders import two_jobs
 from tests.cli.simulating import write_files
 from tests.running import wait_until
 
@@ -70,6 +72,49 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     for entry in document["policies"]:
         assert entry["completion_mean_s"] == pytest.approx(means[entry["policy"]])
     assert {path: path.read_bytes() for path in written} == written
+
+
+def test_a_schedule_is_simulated_beside_nobody_shifted(folder: Path, capsys: Captured) -> None:
+    """Two bursts of 40 ms every 200 and 100 ms that never meet: each job is as fast as alone."""
+    write_instance(two_jobs(), folder / "two-jobs.json")
+    assert main(["solve", "two-jobs.json", "--solver", "greedy", "--output", "s.json"]) == 0
+    capsys.readouterr()
+    arguments = ["simulate", "two-jobs.json", "--schedule", "s.json", "--output", "out"]
+    assert main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("2 of 2 jobs gated: slowdown 1.00")
+    assert lines[0].endswith("; if each were alone, 1.0000")
+    job, _, alone, slots, _, unshifted, expected, change = lines[4].split()
+    assert (job, alone, slots) == ("a", "200.0", "200")
+    assert float(unshifted) > 1.02 * float(expected)
+    assert float(expected) == pytest.approx(200, rel=0.01)
+    assert change.startswith("-")
+    assert lines[-2:] == ["wrote out/jobs.csv", "wrote out/link.svg"]
+    table = pd.read_csv(folder / "out" / "jobs.csv", index_col="job")
+    assert table.loc["b", "alone_ms"] == 100
+    drawn = (folder / "out" / "link.svg").read_text()
+    for word in ("unshifted", "your schedule", "node-0"):
+        assert word in drawn
+
+    written = {path: path.read_bytes() for path in (folder / "out").iterdir()}
+    assert main([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["slowdown"]["unshifted"] > document["slowdown"]["expected"]
+    for each in document["jobs"]:
+        assert each["unshifted_ms"] == pytest.approx(table.loc[each["job"], "unshifted_ms"])
+    assert {path: path.read_bytes() for path in written} == written
+
+
+def test_a_false_schedule_is_not_simulated(folder: Path, capsys: Captured) -> None:
+    write_instance(two_jobs(), folder / "two-jobs.json")
+    assert main(["solve", "two-jobs.json", "--solver", "greedy", "--output", "s.json"]) == 0
+    document = json.loads((folder / "s.json").read_text())
+    (folder / "s.json").write_text(json.dumps({**document, "offsets": {"a": 0, "b": 99}}))
+    capsys.readouterr()
+    assert main(["simulate", "two-jobs.json", "--schedule", "s.json", "--output", "out"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "s.json: offsets.b: stated 99, but it must be in [0, 20)" in line
+    assert not (folder / "out").exists()
 
 
 @pytest.mark.slow

@@ -14,14 +14,18 @@ from typing import Any
 
 import httpx2
 import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from metronome_opt.control import Claims, Monitor, Observation, Settings
-from metronome_opt.control.metrics import Metrics, dashboard_json
+from metronome_opt.control.metrics import Metrics, dashboard_json, serve
 from metronome_opt.control.watch import Check
 from metronome_opt.errors import InputError, MissingBackendError
+from metronome_opt.gate import Claim, Gate
+from metronome_opt.kubernetes.controller.loop import Metrics as ControllerMetrics
 from tests.builders import job, network
 from tests.control.scenes import obedient
-from tests.prometheus.server import needs_prometheus, prometheus
+from tests.prometheus.server import free_port, needs_prometheus, prometheus
 
 ERRORS = "metronome_prometheus_errors_total"
 ODD = 'a "b" \\ \u00e9'
@@ -51,9 +55,18 @@ def text(metrics: Metrics, folder: Path) -> str:
 
 
 def labels() -> dict[str, set[str]]:
-    """Return the labels of all metrics."""
+    """Return the labels of all metrics of the monitor."""
     families = told(Metrics()).registry.collect()
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}
+
+
+def all_labels() -> dict[str, set[str]]:
+    """Return those of the controller and of gates as well."""
+    gate = Gate(Claim(0, 10**9), job="bert", task=0)
+    controller = generate_latest(ControllerMetrics().registry).decode()
+    families = text_string_to_metric_families(f"{controller}{gate.metrics()}")
+    found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
+    return labels() | {name: of for name, of in found.items() if not name.endswith("_created")}
 
 
 # ------------------------------------------------------------------ values
@@ -199,7 +212,7 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 DASHBOARD: dict[str, Any] = json.loads(dashboard_json())
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
 TARGETS = [target for panel in PANELS for target in panel["targets"]]
-PROMQL = {"sum", "by", "increase", "abs", "time", "topk", "h"}
+PROMQL = {"sum", "avg", "max", "by", "increase", "rate", "abs", "time", "topk", "h"}
 
 
 def as_prometheus_takes_it(expression: str) -> str:
@@ -211,7 +224,7 @@ def as_prometheus_takes_it(expression: str) -> str:
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target["expr"])
 def test_the_dashboard_asks_for_metrics_and_labels_that_there_are(target: dict[str, str]) -> None:
-    known = labels()
+    known = all_labels()
     words = set(re.findall(r"[a-zA-Z_]\w*", re.sub(r'"[^"]*"|\$\w+', "", target["expr"])))
     names = words & set(known)
     assert names
@@ -225,7 +238,7 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_there_are(target: dict[s
 
 def test_the_dashboard_shows_every_metric_in_a_panel_of_its_own() -> None:
     asked = set(re.findall(r"metronome_\w+", " ".join(target["expr"] for target in TARGETS)))
-    assert asked == set(labels())
+    assert asked == set(all_labels())
     (chosen,) = (each for each in DASHBOARD["templating"]["list"] if each["type"] == "query")
     assert set(re.findall(r"metronome_\w+", chosen["query"]["query"])) <= asked
     taken: set[tuple[int, int]] = set()
@@ -242,11 +255,16 @@ def test_the_dashboard_shows_every_metric_in_a_panel_of_its_own() -> None:
 
 @pytest.mark.slow
 @needs_prometheus
-def test_every_panel_shows_what_a_running_monitor_tells(tmp_path: Path) -> None:
-    metrics = Metrics()
-    with metrics.serve("127.0.0.1:0") as url:
-        address = url.removeprefix("http://").removesuffix("/metrics")
-        with prometheus(tmp_path, scrape=(address,)) as place:
+def test_every_panel_shows_what_monitor_controller_and_gates_tell(tmp_path: Path) -> None:
+    metrics, port = Metrics(), free_port()
+    gate = Gate(Claim(0, 10**8), job="bert", task=0, metrics=f"127.0.0.1:{port}")
+    with (
+        metrics.serve("127.0.0.1:0") as url,
+        serve("127.0.0.1:0", ControllerMetrics().registry) as controller,
+    ):
+        addresses = (url, controller, f"http://127.0.0.1:{port}/metrics")
+        hosts = tuple(each.removeprefix("http://").removesuffix("/metrics") for each in addresses)
+        with prometheus(tmp_path, scrape=hosts) as place:
 
             def ask(query: str) -> list[Any]:
                 answer = httpx2.get(f"{place}/api/v1/query", params={"query": query})
@@ -257,8 +275,14 @@ def test_every_panel_shows_what_a_running_monitor_tells(tmp_path: Path) -> None:
             waiting = {re.sub(r"( > 0)", "", each) for each in waiting}
             last = time.monotonic() + 30
             while waiting and time.monotonic() < last:
-                time.sleep(0.5)
+                with gate.burst(sent_bytes=1000):
+                    time.sleep(0.05)
                 waiting = {each for each in waiting if not ask(each)}
             assert waiting == set()
             (found,) = ask("metronome_link_score")
             assert (found["metric"]["link"], found["metric"]["job"]) == ("link", "monitor")
+            (shown,) = (each["expr"] for each in TARGETS if "iteration_seconds" in each["expr"])
+            (iteration,) = ask(as_prometheus_takes_it(shown))
+            assert iteration["metric"] == {"job": "bert"}
+            assert float(iteration["value"][1]) > 0.05
+    gate.close()

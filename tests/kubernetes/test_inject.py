@@ -77,11 +77,15 @@ def test_every_kind_of_the_example_waits_and_what_is_no_workload_stays() -> None
         "Job language/gpt",
         "Job research/ablation",
         "JobSet vision/resnet50",
+        "LeaderWorkerSet research/tuning",
         "MPIJob language/bert",
         "PyTorchJob vision/vgg19",
+        "RayJob research/ranking",
+        "TrainJob language/llama",
     ]
     text = yaml.safe_dump_all(manifests)
-    assert text.count(f"{GROUP}/place") == 6  # master and workers of a PyTorchJob are two templates
+    # Master and workers of a PyTorchJob are two templates, the head of a RayJob holds no GPUs.
+    assert text.count(f"{GROUP}/place") == 9
     for (_, before), after in zip(documents, manifests, strict=True):
         if before["kind"] in ("Node", "PriorityClass", "Pod"):
             assert after == before
@@ -106,6 +110,14 @@ spec:
     assert pod["metadata"]["annotations"][f"{GROUP}/tasks"] == "4"
     assert pod["spec"]["schedulingGates"] == [{"name": f"{GROUP}/place"}]
     assert len(manifest["spec"]["trainer"]["env"]) == 6
+
+
+def test_groups_that_share_a_template_cannot_be_told_apart() -> None:
+    text = (ROOT / "docs" / "example-cluster" / "tuning-leaderworkerset.yaml").read_text()
+    with pytest.raises(
+        InputError, match=r"tuning: spec\.replicas: its groups are jobs of their own"
+    ):
+        injected(text.replace("replicas: 1", "replicas: 2"))
 
 
 @pytest.mark.parametrize(

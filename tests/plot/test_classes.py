@@ -10,16 +10,16 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.plot import plot_classes, plot_overview
+from metronome_opt.plot import plot_classes
+from metronome_opt.slowdown.times import Times
 from tests.builders import job, network
-from tests.plot.examples import AFTER, BEFORE, HEAVY, LIGHT, check_dollars, instance, texts
+from tests.plot.examples import HEAVY, LIGHT, check_dollars, instance, texts
 
-# In 12 slots "light" goes without 25 Gbit/s x slots before and 5 after, a third of it in each
-# iteration of 4 slots; its rate is 40. The heavy job is served first.
-LATE_BEFORE = 1 + 25 / 3 / 40 / 4
-LATE_AFTER = 1 + 5 / 3 / 40 / 4
+# Periods are 20 and 30 ms.
+BEFORE = {LIGHT: Fraction(25), HEAVY: Fraction(30)}
+AFTER = {LIGHT: Fraction(22), HEAVY: Fraction(30)}
+LATE_BEFORE, LATE_AFTER = 1.25, 1.1
 
 
 def series(figure: Figure, kind: str) -> Line2D:
@@ -48,7 +48,7 @@ def connections(figure: Figure) -> list[LineCollection]:
 
 
 def test_a_gain_points_to_the_left() -> None:
-    figure = plot_classes(instance(), BEFORE, AFTER)
+    figure = plot_classes(instance(), Times(BEFORE, AFTER))
     assert shares(figure, "gains") == pytest.approx([LATE_AFTER])
     assert shares(figure, "stays") == [1]
     assert shares(figure, "pays") == []
@@ -62,7 +62,7 @@ def test_a_gain_points_to_the_left() -> None:
 def test_a_loss_differs_in_colour_arrow_and_line() -> None:
     looks = []
     for before, after, kind in ((BEFORE, AFTER, "gains"), (AFTER, BEFORE, "pays")):
-        figure = plot_classes(instance(), before, after)
+        figure = plot_classes(instance(), Times(before, after))
         mark = series(figure, kind)
         (line,) = connections(figure)
         looks.append((mark.get_color(), mark.get_marker(), line.get_linestyle()))
@@ -72,7 +72,7 @@ def test_a_loss_differs_in_colour_arrow_and_line() -> None:
 
 
 def test_the_heaviest_class_is_on_top_and_says_its_mean() -> None:
-    figure = plot_classes(instance(), BEFORE, AFTER)
+    figure = plot_classes(instance(), Times(BEFORE, AFTER))
     assert names(figure) == [HEAVY, LIGHT]
     (heavy,), (light,) = (
         np.asarray(series(figure, kind).get_ydata()) for kind in ("stays", "gains")
@@ -86,59 +86,33 @@ def test_the_heaviest_class_is_on_top_and_says_its_mean() -> None:
     check_dollars(figure)
 
 
-def test_nothing_known_before_is_not_drawn() -> None:
-    figure = plot_classes(instance(), None, AFTER)
-    assert shares(figure, "before") == []
-    assert connections(figure) == []
-    assert shares(figure, "stays") == pytest.approx([1, LATE_AFTER])
-    assert legend(figure) == ["after"]
-    assert "weight 4: 1 job, mean 1.000×" in texts(figure)
+def test_a_change_by_chance_is_none() -> None:
+    figure = plot_classes(instance(), Times(BEFORE, {**BEFORE, HEAVY: Fraction("30.3")}))
+    assert shares(figure, "stays") == pytest.approx([1.01, LATE_BEFORE])
+    assert shares(figure, "pays") == []
 
 
-@pytest.mark.slow
-def test_a_stretch_is_paid_for() -> None:
-    problem = network(job("a", 4, (0, 2, 60), max_stretch=4), job("b", 4, (0, 2, 60), weight=4))
-    figure = plot_classes(problem, {"a": 0, "b": 0}, {"a": 6, "b": 0}, stretch={"a": 4})
-    assert shares(figure, "pays") == [2]
-    after, longer = {"a": 6, "b": 0}, {"a": 5}
-    with pytest.raises(InputError, match=r"^after: stretch\.a: stated 5"):
-        plot_classes(problem, {"a": 0, "b": 0}, after, stretch=longer)
-    limit = Fraction(5, 4)
-    plot_classes(problem, {"a": 0, "b": 0}, after, stretch=longer, stretch_limit=limit)
-    plot_overview(problem, {"a": 0, "b": 0}, after, stretch=longer, stretch_limit=limit)
-    with pytest.raises(InputError, match=r"^after: stretch\.a: must be an integer, got 0\.5"):
-        plot_classes(problem, {"a": 0, "b": 0}, {"a": 0, "b": 0}, stretch={"a": 0.5})  # type: ignore[dict-item]
-
-
-def crowd(count: int) -> Instance:
-    """Return jobs that are the later the higher their number, on links of their own."""
-    others = {f"l{index}": 100 for index in range(count)}
-    alike = (job(f"j{n}", 100, (0, 50, 100 + n), links={f"l{n}": 1}) for n in range(count))
-    rivals = (
-        job(f"r{n}", 100, (0, 50, 100), links={f"l{n}": 1}, weight=2, fixed_offset=0)
-        for n in range(count)
-    )
-    return network(*alike, *rivals, **others)
+def crowd(count: int) -> tuple[Instance, dict[str, Fraction]]:
+    """Return jobs of one class that are the later the higher their number."""
+    jobs = (job(f"j{n}", 100, (0, 50, 100), links={}) for n in range(count))
+    return network(*jobs), {f"j{n}": Fraction(600 + n) for n in range(count)}
 
 
 def test_within_a_class_who_gains_most_comes_first() -> None:
-    problem = crowd(4)
-    before = dict.fromkeys(problem.unshifted, 0)
-    # Moved by n times ten slots a job is beside its rival for so much less.
-    after = {**before, "j0": 20, "j1": 0, "j2": 40, "j3": 10}
-    assert names(plot_classes(problem, before, after))[4:] == ["j2", "j0", "j3", "j1"]
+    problem, before = crowd(4)
+    after = {**before, "j0": Fraction(550), "j2": Fraction(520), "j3": Fraction(590)}
+    assert names(plot_classes(problem, Times(before, after))) == ["j2", "j0", "j3", "j1"]
 
 
-def test_where_nothing_is_known_before_the_latest_comes_first() -> None:
-    problem = crowd(4)
-    after = {**dict.fromkeys(problem.unshifted, 0), "j0": 20, "j2": 40, "j3": 10}
-    assert names(plot_classes(problem, None, after))[4:] == ["j1", "j3", "j0", "j2"]
+def test_where_nothing_changes_the_latest_comes_first() -> None:
+    problem, before = crowd(4)
+    assert names(plot_classes(problem, Times(before, before))) == ["j3", "j2", "j1", "j0"]
 
 
 def test_where_not_all_names_fit_those_that_change_most_are_there() -> None:
-    problem = crowd(150)
-    before = dict.fromkeys(problem.unshifted, 0)
-    figure = plot_classes(problem, before, {**before, "j97": 50, "j3": 25})
+    problem, before = crowd(300)
+    after = {**before, "j97": Fraction(510), "j3": Fraction(530)}
+    figure = plot_classes(problem, Times(before, after))
     assert {"j97", "j3"} & set(names(figure)) == {"j97"}  # its neighbour, who gains less
     assert 60 < len(names(figure)) < 150
     assert len(shares(figure, "before")) == 300

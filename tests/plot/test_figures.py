@@ -155,6 +155,32 @@ def test_heatmap_of_chosen_links() -> None:
     assert polygons(figure, "heatmap-before-overload") == []
 
 
+def test_links_that_are_alike_are_one_row_and_the_most_contended_is_on_top() -> None:
+    burst = (Phase(start=0, length=2, rate=20),)
+    names = ("quiet", "n0", "n1", "n2", "wide")
+    capacities = {"quiet": 40, "wide": 30}
+    uses = {"a": ("n0", "n1", "n2", "wide"), "b": ("quiet", "n0", "n1", "n2", "wide")}
+    case = Instance(
+        name="alike",
+        slot_ms=2,
+        links=tuple(Link(name=name, capacity=capacities.get(name, 20)) for name in names),
+        jobs=tuple(
+            Job(name=job, period=4, phases=burst, links=dict.fromkeys(links, 1))
+            for job, links in uses.items()
+        ),
+    )
+    figure = plot_heatmap(case, {"a": 0, "b": 0}, {"a": 0, "b": 2})
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    # For half of the time 20 of 40 are late on each n, 10 of 40 on the wide one.
+    assert rows == ["n0 and 2 alike", "wide", "quiet"]
+    said = texts(figure)
+    assert "alike: demand on 5 links" in said
+    assert "before: contention 35 weight × Mbit/s" in said  # 3 * 10 + 5
+    chosen = plot_heatmap(case, {"a": 0, "b": 0}, {"a": 0, "b": 2}, links=["n1", "quiet", "n0"])
+    rows = [label.get_text() for label in chosen.axes[0].get_yticklabels()]
+    assert rows == ["n1", "quiet", "n0"]
+
+
 def link_per_period(*periods: int) -> Instance:
     return Instance(
         name="i",

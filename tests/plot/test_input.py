@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from metronome_opt.instance import Instance, Job, Phase
 from metronome_opt.plot import (
     busiest_link,
     plot_circle,
-    plot_classes,
     plot_heatmap,
     plot_overview,
     plot_timeline,
@@ -29,7 +29,6 @@ PLOTS: dict[str, Plot] = {
     "timeline": lambda case, before, after: plot_timeline(case, before, after, "node-0"),
     "heatmap": plot_heatmap,
     "overview": plot_overview,
-    "classes": plot_classes,
     "busiest": busiest_link,
 }
 
@@ -50,6 +49,15 @@ def test_wrong_offsets(plot: Plot, before: object, after: object, message: str) 
     with pytest.raises(InputError, match=message) as caught:
         plot(instance(), before, after)
     assert "\n" not in str(caught.value)
+
+
+def test_a_stretch_is_held_to_its_limit() -> None:
+    before, after = BEFORE, AFTER | {LIGHT: 4}
+    with pytest.raises(InputError, match=r"^after: stretch\.light: stated 1"):
+        plot_overview(instance(), before, after, stretch={LIGHT: 1})
+    with pytest.raises(InputError, match=r"^after: stretch\.light: must be an integer, got 0\.5"):
+        plot_overview(instance(), before, after, stretch={LIGHT: 0.5})  # type: ignore[dict-item]
+    plot_overview(instance(), before, after, stretch={LIGHT: 1}, stretch_limit=Fraction(1, 4))
 
 
 def test_unknown_link() -> None:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.profiles import bursts_of
 from benchmarks.throughput import Floats, Truth, run_alone
 from metronome_opt.profiles import Samples
 from metronome_opt.simulate.runner import Pattern
 
-
-def pattern(pauses: Sequence[int], bursts: Sequence[tuple[int, int]]) -> Pattern:
-    """Return a job that computes for `pauses` ms before each burst, of (ms, Mbit/s)."""
-    return Pattern(
-        (*map(Fraction, pauses), Fraction(0)),
-        tuple(Fraction(length * rate) for length, rate in bursts),
-        tuple(Fraction(rate) for _, rate in bursts),
-    )
-
-
+pattern = bursts_of
 ONE_BURST = pattern([700], [(300, 10_000)])
 
 

@@ -6,9 +6,16 @@ from fractions import Fraction
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import Front
-from metronome_opt.report.tables import front_table, jobs_table, objectives_table, stated
-from metronome_opt.result import Result, Stop
+from metronome_opt.report.tables import (
+    front_table,
+    gated_text,
+    jobs_table,
+    objectives_table,
+    stated,
+)
+from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status
+from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.report.printed import lines
@@ -28,39 +35,39 @@ def schedule(instance: Instance, offsets: dict[str, int], stretch: dict[str, int
     )
 
 
-def result(instance: Instance, offsets: dict[str, int], stretch: dict[str, int]) -> Result:
-    return Result(
-        instance=instance,
-        schedule=schedule(instance, offsets, stretch),
-        stop=Stop.FINISHED,
-        evaluation=evaluate(instance, offsets, stretch),
-        build_s=0.0,
-        solve_s=0.0,
-        trajectory=(),
-    )
-
-
 STRETCHY = network(job("a", 6, (0, 3, 60), max_stretch=3), job("b", 9, (0, 4, 60)))
 
 
-def test_a_stretch_has_a_column_where_there_is_one() -> None:
-    before = evaluate(STRETCHY, STRETCHY.unshifted)
-    table = lines(jobs_table(result(STRETCHY, {"a": 4, "b": 0}, {"a": 3, "b": 0}), before))
-    assert table[0] == ["period", "stretch", "offset", "unshifted", "scheduled"]
-    assert table[3][:5] == ["a", "1", "30.0", "15.0", "20.0"]
-    assert table[4][:5] == ["b", "1", "45.0", "0.0", "0.0"]
-    table = lines(jobs_table(result(STRETCHY, {"a": 4, "b": 0}, {}), before))
-    assert table[0] == ["period", "offset", "unshifted", "scheduled"]
-    assert table[3][:4] == ["a", "1", "30.0", "20.0"]
+TIMES = Times({"a": Fraction(30), "b": Fraction(50)}, {"a": Fraction(45), "b": Fraction(46)})
+
+
+def test_a_job_has_slots_of_its_stretched_period_unless_it_is_free() -> None:
+    kept = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
+    table = lines(jobs_table(STRETCHY, kept, TIMES))
+    assert table[3] == ["a", "1", "30.0", "45", "20", "30.0", "45.0", "+50.0%"]
+    assert table[4] == ["b", "1", "45.0", "45", "0", "50.0", "46.0", "-8.0%"]
+    assert gated_text(STRETCHY, kept, TIMES).startswith("2 of 2 jobs gated: slowdown 1.2611;")
+    some = kept.model_copy(update={"gated": {"a": True, "b": False}})
+    table = lines(jobs_table(STRETCHY, some, TIMES, {"a": {}, "b": {"a": 0.75, "c": 0.25}}))
+    assert table[3][3:5] + table[3][-1:] == ["45", "20", "nobody"]
+    assert table[4][3:5] + table[4][-4:] == ["free", "0", "a", "75%,", "c", "25%"]
+    assert gated_text(STRETCHY, some, TIMES).startswith("1 of 2 jobs gated")
+
+
+def test_alone_is_longer_than_the_period_where_a_job_does_not_fit_by_itself() -> None:
+    # 3 slots of 60 on a link of 100 with two flows: at 50 that takes 3.6 slots of 5 ms.
+    crowded = network(job("a", 6, (0, 3, 60), links={"link": 2}))
+    times = Times({"a": Fraction(33)}, {"a": Fraction(33)})
+    table = lines(jobs_table(crowded, schedule(crowded, {"a": 0}, {}), times))
+    assert table[3] == ["a", "1", "33.0", "30", "0", "33.0", "33.0", "+0.0%"]
 
 
 def test_what_is_not_known_before_is_a_dash() -> None:
-    found = result(STRETCHY, {"a": 4, "b": 0}, {"a": 3, "b": 0})
-    assert lines(jobs_table(found, None))[3][-2:] == ["-", "15.0"]  # its stretch alone
-    table = {line[0]: line[1:] for line in lines(objectives_table(None, found.evaluation)) if line}
+    after = evaluate(STRETCHY, {"a": 4, "b": 0}, {"a": 3, "b": 0})
+    table = {line[0]: line[1:] for line in lines(objectives_table(None, after)) if line}
     assert table["contention"][:2] == ["-", "0.0"]
     assert table["stretch"][:2] == ["-", "0.5"]
-    assert lines(objectives_table(None, found.evaluation))[-1] == ["score", "min", "-", "1.000"]
+    assert lines(objectives_table(None, after))[-1] == ["score", "min", "-", "1.000"]
 
 
 def test_values_are_stated_as_people_read_them() -> None:

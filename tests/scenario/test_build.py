@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import write_instance
@@ -21,7 +24,9 @@ from metronome_opt.scenario import (
     find_workloads,
     load,
     read_scenario,
+    with_hyperperiod,
 )
+from metronome_opt.scenario.traffic import common_hyperperiod, most_divisors
 from tests.scenario.examples import number, scenario
 
 
@@ -182,10 +187,126 @@ def test_bad_scenarios(name: str, tmp_path: Path) -> None:
     assert "\n" not in text
 
 
-def test_a_long_common_period_suggests_a_hyperperiod() -> None:
-    # 46 slots against ResNet50's 98.1 + 16.4 ms, 12 slots: together 276.
-    with pytest.raises(InputError, match=r"276 slots.*hyperperiod_ms in the scenario keeps it"):
-        build_scenario(Scenario.from_dict(scenario()), hyperperiod_limit=275)
+def test_a_hyperperiod_is_computed_where_periods_repeat_too_late() -> None:
+    # 46 slots against ResNet50's 98.1 + 16.4 ms, 12 slots: together 276. Of 46 to 48 slots, at most
+    # 5 % more than 46, the first that 12 divides is 48.
+    small = Scenario.from_dict(scenario())
+    late = build_scenario(small, hyperperiod_limit=276)
+    assert [job.period for job in late.instance.jobs] == [46, 12]
+    assert (late.computed_ms, late.notes) == (None, [])
+    built = build_scenario(small, hyperperiod_limit=275)
+    assert [job.period for job in built.instance.jobs] == [48, 12]
+    (told,) = built.notes
+    assert told.startswith("hyperperiod_ms: missing, so 480 ms is taken, and periods are longer by")
+    assert " 4.4%" in told
+    with pytest.raises(InputError, match="none of up to 45 slots suits the periods"):
+        build_scenario(small, hyperperiod_limit=45)
+    # 70 x 276 is 2^3 3 5 7 23, with 64 divisors.
+    assert with_hyperperiod(small).hyperperiod_ms == 193_200
+
+
+@pytest.mark.parametrize(
+    ("periods", "longest", "expected"),
+    [
+        ({6, 4}, 12, 12),
+        ({7}, 7, 7),
+        ({7, 8}, 55, 8),  # 7 may become 8 at 20 %, not at 10 %
+        ({100, 97}, 9699, 100),  # 97 to 101 and 100 to 105: 100 is both
+        ({100, 49}, 4899, 100),  # 49 to 51: 50
+        ({7}, 6, None),
+    ],
+)
+def test_the_shortest_hyperperiod_with_divisors_close_above(
+    periods: set[int], longest: int, expected: int | None
+) -> None:
+    assert common_hyperperiod(periods, longest) == expected
+
+
+@given(
+    periods=st.sets(st.integers(1, 300), min_size=1, max_size=5),
+    longest=st.integers(300, 3000),
+)
+def test_a_common_hyperperiod_at_most_doubles_a_period(periods: set[int], longest: int) -> None:
+    found = common_hyperperiod(periods, longest)
+    # A power of two lies between any number and its double.
+    assert found is not None or 2 ** math.ceil(math.log2(max(periods))) > longest
+    for period in periods if found else ():
+        assert found
+        assert any(found % longer == 0 for longer in range(period, 2 * period + 1))
+
+
+BURST = {"start_ms": 100, "length_ms": 50, "rate_gbps": 12.5}
+
+
+@given(slots=st.integers(1, 300), more=st.integers(0, 900))
+def test_most_divisors_of_a_multiple(slots: int, more: int) -> None:
+    found = most_divisors(slots, slots + more)
+    assert found % slots == 0
+
+    def divisors(number: int) -> int:
+        return sum(number % each == 0 for each in range(1, number + 1))
+
+    others = range(slots, slots + more + 1, slots)
+    assert (divisors(found), -found) == max((divisors(each), -each) for each in others)
+
+
+PATTERNS = {"burst": {"period_ms": 200, "phases": [BURST]}}
+
+
+def shared(**fields: Any) -> dict[str, Any]:
+    """Return the scenario with patterns and no GPU; its second job is changed."""
+    document = scenario(patterns=PATTERNS)
+    del document["cluster"]["gpu"]
+    for job in document["jobs"]:
+        del job["model"], job["batch"]
+        job["traffic"] = "burst"
+    document["jobs"][1].update(fields)
+    return document
+
+
+def test_jobs_share_patterns_and_need_no_gpu_for_them() -> None:
+    built = build_scenario(Scenario.from_dict(shared(rate_mbps=6250)))
+    one, two = built.instance.jobs
+    assert [phase.model_dump() for phase in one.phases] == [
+        {"start": 10, "length": 5, "rate": 12_500}
+    ]
+    # At half the rate the burst takes twice as long, and so the iteration 50 ms more.
+    assert [phase.model_dump() for phase in two.phases] == [
+        {"start": 10, "length": 10, "rate": 6250}
+    ]
+    assert (one.period, two.period) == (20, 25)
+
+
+def test_a_job_that_overloads_a_link_by_itself_is_told() -> None:
+    document = shared()
+    document["cluster"]["nic_gbps"] = 20  # 6 x 20 / 2: uplinks carry 30
+    built = build_scenario(Scenario.from_dict(document))
+    uplink, node = built.notes
+    assert uplink == (
+        "job one overloads rack-0-uplink by itself: 3 x 12,500 Mbit/s at once, 30,000 fit; no "
+        "offset helps, other nodes or a lower rate do"
+    )
+    assert node.startswith("job one overloads node-00 by itself: 2 x 12,500 Mbit/s at once, 20,000")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"traffic": "brust"}, "jobs[1].traffic: there is no pattern 'brust'; there are burst"),
+        ({"model": "VGG16"}, "jobs[1].model: the job states its traffic"),
+        ({"rate_gbps": 1, "rate_mbps": 1}, "jobs[1].rate_gbps: give either rate_gbps or rate_mbps"),
+        ({"rate_gbps": 0.0001}, "jobs[1].rate_gbps: 0.0001: must be a whole number of Mbit/s"),
+        ({"rate_gbps": 25_000}, "jobs[1].rate_gbps: 25000.0: no machine sends 25 Tbit/s; look at"),
+        (
+            {"traffic": None, "model": "VGG16", "batch": 2},
+            "jobs[1].model: 'VGG16': the cluster does not say how fast its GPUs are; add cluster.g",
+        ),
+    ],
+)
+def test_bad_patterns_and_rates(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        build_scenario(Scenario.from_dict(shared(**fields)))
+    assert str(caught.value).startswith(message)
 
 
 def test_workloads_of_ones_own(tmp_path: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import Cluster, ClusterSpec, read_cluster
+from metronome_opt.scenario.cluster import Cluster, ClusterSpec, find_room, read_cluster
 from tests.scenario.examples import scenario
 
 GPU = {"name": "A100", "sustained_tflops": {"value": 62.5, "assumed": "for the test"}}
@@ -96,6 +99,28 @@ def test_the_document_is_right_before_it_is_spoilt() -> None:
         ("eth-c",),
         ("eth-d",),
     ]
+
+
+def test_jobs_are_packed_where_spreading_them_leaves_one_without_room() -> None:
+    free = {"a": 4, "b": 4}
+    assert find_room(free, [(2, 1), (2, 2)]) == [("a", "b"), ("a", "b")]
+    # Spread, two small tasks leave 3 GPUs on either node, no room for one of 4.
+    assert find_room(free, [(2, 1), (1, 4)]) == [("b", "b"), ("a",)]
+    assert find_room(free, [(2, 1), (2, 4)]) == [None, ("a", "b")]
+    assert find_room(free, [(9, 1), (2, 1)]) == [None, ("a", "a")]
+
+
+@given(
+    free=st.dictionaries(st.sampled_from("abcde"), st.integers(0, 8), min_size=1),
+    wanted=st.lists(st.tuples(st.integers(1, 6), st.sampled_from([1, 2, 4])), max_size=6),
+)
+def test_room_is_given_once(free: dict[str, int], wanted: list[tuple[int, int]]) -> None:
+    taken: Counter[str] = Counter()
+    for (workers, each), nodes in zip(wanted, find_room(free, wanted), strict=True):
+        assert nodes is None or len(nodes) == workers
+        for node in nodes or ():
+            taken[node] += each
+    assert all(free[node] >= count for node, count in taken.items())
 
 
 WAY = {"origin": "r1", "destination": "r0", "cost": 2}

@@ -79,7 +79,7 @@ def test_the_reasons_are_counted_the_most_frequent_first() -> None:
     assert why_not(state, asked) == (
         "none of 5 nodes takes a task of new: 2 take no tasks, "
         "2 lack GPUs, CPU or memory (GPUs: 1 free, 2 needed), 1 leaves too little room for the "
-        "other tasks; 1 of 2 tasks find room, limited by GPUs, CPU or memory"
+        "other tasks; 1 of 2 tasks find room; needs 1 more node with 2 GPUs free"
     )
 
 
@@ -101,6 +101,28 @@ def test_how_many_tasks_fit_is_told_and_what_limits_them(
     assert why_not(state, asked).endswith(told)
     assert place_job(state, gang(4, most_racks=limit)) is not None
     assert place_job(state, gang(5, most_racks=limit)) is None
+
+
+def test_how_many_nodes_are_missing_is_told() -> None:
+    state = state_of(cluster([2, 2], gpus=8, interface=1000, uplink=None))
+    each = Resources(gpus=4)
+    assert why_not(state, gang(13, each=each)).endswith(
+        "8 of 13 tasks find room; needs 3 more nodes with 8 GPUs free"
+    )
+    # What others hold is room for nobody.
+    state.others[0] = state.others[1] = (8, 0, 0)
+    state.others[2] = (5, 0, 0)
+    assert state.fits(gang(13, each=each)).tolist() == [0, 0, 0, 2]
+    assert place_job(state, gang(2, each=each)) is not None
+    assert place_job(state, gang(3, each=each)) is None
+    assert why_not(state, gang(3, each=each)).endswith(
+        "2 of 3 tasks find room; needs 1 more node with 4 GPUs free"
+    )
+    state.others[3] = (9, 0, 0)
+    assert why_not(state, gang(2, each=each)) == (
+        "none of 4 nodes takes a task of new: 4 lack GPUs, CPU or memory "
+        "(3 of them: GPUs: 0 free, 4 needed); needs 1 more node with 8 GPUs free"
+    )
 
 
 def test_a_job_whose_costs_are_too_large_to_count_conflicts_is_placed_by_contention() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from metronome_opt import documents
 from metronome_opt.errors import InputError
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scheduling.store import Store
 from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import cluster, running
@@ -240,3 +241,46 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_one_before(folder: Path) -
     assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl", "state.json"]
     with Store(folder) as store:
         assert list(store.state.claims) == ["b"]
+
+
+# ------------------------------------------------------------------ another cluster
+
+
+def test_a_changed_cluster_keeps_its_jobs(folder: Path) -> None:
+    old = lines(folder)
+    larger = cluster([2, 3], gpus=4)
+    with Store(folder) as store:
+        assert not store.change_cluster(cluster([2, 2]).model_copy(update={"name": "other"}))
+        assert store.change_cluster(larger.model_copy(update={"name": "other"}))
+        store.state.unreserve("b")
+    for _ in range(2):
+        with Store(folder) as store:
+            assert store.state.cluster == larger
+            assert list(store.state.claims) == ["a"]
+            assert store.state.free[:, 0].tolist() == [3, 3, 4, 4, 4]
+            assert store.state.capacity[store.state.link_index("up-1")] == 40
+            assert store.state.up.tolist() == [True, True, True, False, True]
+        later = lines(folder)
+        write_lines(folder, [*old, *later])  # as if it had been killed before the journal was empty
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (cluster([2]), "claims[1]: b: nodes[1]: there is no node 'n2'"),
+        (cluster([2, 2], gpus=1), "claims[1]: b: node n0: has less than its tasks take"),
+        (cluster([2, 2]).model_copy(update={"slot_ms": 7}), "slot_ms: 7, and 5 until now"),
+        (cluster([2, 2], hyperperiod=12), "claims[1]: b: period: 8 slots do not divide"),
+    ],
+)
+def test_a_cluster_that_does_not_fit_its_jobs_is_refused(
+    changed: ClusterSpec, message: str, folder: Path
+) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with Store(folder) as store:
+        with pytest.raises(InputError) as caught:
+            store.change_cluster(changed)
+        assert differences(store.state, usual()) == []
+    where = f"{folder}: the changed cluster does not fit the jobs there: "
+    assert str(caught.value).startswith(where + message)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -40,7 +40,7 @@ def least(instance: Instance, **options: Any) -> Result:
 
 
 def gated_jobs(result: Result) -> str:
-    return " ".join(Plan.of(result).periods)
+    return " ".join(Plan.of(result.instance, result.schedule).periods)
 
 
 def assert_sound(result: Result) -> None:
@@ -65,7 +65,9 @@ def assert_harmless(result: Result, sharings: Sequence[str] = SAFE) -> None:
         assert float(expected) <= MOST_HARM * result.unshifted_ms[name]
     player = Player(result.instance, plays(_FRESH, 4, sharings))
     unshifted = player.slowdowns(Plan(result.instance.unshifted))
-    assert np.all(player.slowdowns(Plan.of(result)) <= MOST_HARM * unshifted)
+    assert np.all(
+        player.slowdowns(Plan.of(result.instance, result.schedule)) <= MOST_HARM * unshifted
+    )
 
 
 def twice(instance: Instance) -> Instance:

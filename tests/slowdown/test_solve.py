@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from metronome_opt import solve
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
@@ -191,3 +192,14 @@ def test_two_fixed_jobs_that_meet_are_not_both_gated() -> None:
     assert_sound(result)
     assert_harmless(result)
     assert gated_jobs(result) != "a b"
+
+
+def test_a_schedule_can_be_where_the_next_search_starts() -> None:
+    first = least(ALTERNATING)
+    again = solve(ALTERNATING, time_limit=5, start=first.schedule)
+    assert_sound(again)
+    assert gated_jobs(again) == gated_jobs(first)
+    with pytest.raises(InputError, match="is a job of only one of schedule and instance"):
+        solve(NESTED, start=first.schedule.model_copy(update={"offsets": {"other": 0}}))
+    with pytest.raises(InputError, match="start: is for slowdown, or for contention alone"):
+        solve(ALTERNATING, objectives=["latency"], start=first.schedule)

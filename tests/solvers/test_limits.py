@@ -11,6 +11,7 @@ import threading
 import time
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from metronome_opt.schedule import Status
 from metronome_opt.solvers import SOLVERS, solve
 from metronome_opt.verify import check
 from tests.builders import HARD, hard_instance, job, network, two_jobs
+from tests.solvers.test_every_solver import CROWDED
 
 MODELS = ["cpsat", "cpsat-textbook", "milp", "milp-cbc", "milp-textbook"]
 SEARCHING = ["auto", "branch-bound", "elimination", "exhaustive", *MODELS]
@@ -285,3 +287,26 @@ def test_every_solver_says_what_it_is() -> None:
         assert solver.name == name
         assert solver.summary
         assert callable(solver.load())
+
+
+def test_what_is_found_from_a_start_is_never_worse() -> None:
+    best = solve(CROWDED, "exhaustive")
+    again = solve(CROWDED, "unshifted", start=best.schedule)
+    assert (again.objective, again.offsets) == (best.objective, best.offsets)
+    assert again.trajectory[0].source == "start"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"offsets": {}}, "is a job of only one of schedule and instance"),
+        ({"offsets": dict.fromkeys(CROWDED.unshifted, 10**6)}, "begins at 1000000; must be below"),
+        ({"stretch": dict.fromkeys(CROWDED.unshifted, 1)}, "start: stretches jobs"),
+        (None, "start: must be a Schedule, got str"),
+    ],
+)
+def test_a_start_that_is_none_is_refused(change: dict[str, Any] | None, said: str) -> None:
+    schedule = solve(CROWDED, "greedy").schedule
+    start: Any = "schedule.json" if change is None else schedule.model_copy(update=change)
+    with pytest.raises(InputError, match=said):
+        solve(CROWDED, "greedy", start=start)

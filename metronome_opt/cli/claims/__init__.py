@@ -10,6 +10,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.app import Group
+from metronome_opt.cli.progress import live_line
 from metronome_opt.errors import InputError, show
 from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import read_schedule
@@ -87,7 +88,9 @@ _DryRun = Annotated[
 def write(
     instance: options.InstanceFile,
     schedule: options.ScheduleFile,
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the manifests.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the manifests.")
+    ],
     group: options.Group = options.GROUP,
     namespace: options.Namespace = options.NAMESPACE,
     hyperperiod_limit: options.Limit = options.LIMIT,
@@ -96,14 +99,15 @@ def write(
     from metronome_opt.kubernetes import export_claims
 
     problem = load(instance, hyperperiod_limit=hyperperiod_limit)
-    written = export_claims(
-        problem.instance,
-        read_schedule(schedule),
-        problem.deployment,
-        output,
-        group=group,
-        namespace=namespace,
-    )
+    with live_line(f"writing {output}", str):
+        written = export_claims(
+            problem.instance,
+            read_schedule(schedule),
+            problem.deployment,
+            output,
+            group=group,
+            namespace=namespace,
+        )
     for path in written:
         typer.echo(str(path))
     note_missing_nodes(problem)

@@ -11,14 +11,11 @@ from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection, Kind
 from metronome_opt.kubernetes.cluster.connect import each
 from metronome_opt.kubernetes.cluster.objects import NODES, PODS, claims_of
+from metronome_opt.kubernetes.controller.claims import OURS, Task, claim_labels, key
 from metronome_opt.kubernetes.controller.pods import Pod
-from metronome_opt.kubernetes.controller.reconcile import Task
 from metronome_opt.kubernetes.controller.slots import Slots
-from metronome_opt.kubernetes.manifests import claimed_traffic
-from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
-from metronome_opt.kubernetes.schemas import CLAIM, VERSION
-from metronome_opt.scheduling.gang import Claim
-from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
+from metronome_opt.kubernetes.schemas import Manifest
 
 EVENTS = Kind("v1", "Event", "events", namespaced=True)
 CLAIMS = claims_of(DEFAULT_GROUP)
@@ -40,21 +37,14 @@ class LiveCluster:
     ----------
     connection
         To the API server.
-    state
-        Of which nodes and links are known.
     may_act
         Whether this is still the one that acts; asked before anything is changed.
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        state: ClusterState,
-        *,
-        may_act: Callable[[], bool] = lambda: True,
+        self, connection: Connection, *, may_act: Callable[[], bool] = lambda: True
     ) -> None:
         self._connection = connection
-        self._state = state
         self._may_act = may_act
         self._hosts: dict[str, str] = {}
 
@@ -62,9 +52,9 @@ class LiveCluster:
         if not self._may_act():
             raise LostLeadershipError("the Lease was not renewed in time; nothing more is done")
 
-    def pods(self, namespace: str = ALL_NAMESPACES) -> list[Pod]:
-        """Return all pods."""
-        return [Pod(item) for item in self._connection.list(PODS, namespace)]
+    def pods(self) -> list[Pod]:
+        """Return all pods, those of others too."""
+        return [Pod(item) for item in self._connection.list(PODS, ALL_NAMESPACES)]
 
     def nodes(self) -> list[Mapping[str, Any]]:
         """Return all nodes."""
@@ -75,23 +65,21 @@ class LiveCluster:
         }
         return list(nodes)
 
-    def claim(self, claim: Claim, tasks: Sequence[Task], slots: Slots) -> None:
-        """Write the claims of tasks; each goes with its pod."""
+    def claims(self, namespace: str | None) -> list[Manifest]:
+        """Return the claims of a namespace, None for all, that we have written."""
+        return self._connection.list(CLAIMS, namespace or ALL_NAMESPACES, labels=OURS)
+
+    def claim(self, manifests: Sequence[Manifest]) -> None:
+        """Write claims."""
         self._check()
-        routes = self._state.cluster.routes(claim.nodes)
+        each(lambda item: self._connection.apply(CLAIMS, item, force=True), manifests)
 
-        def write(task: Task) -> None:
-            manifest = self._manifest(claim, task, routes[task.number], slots)
-            self._connection.apply(CLAIMS, manifest, force=True)
-
-        each(write, tasks)
-
-    def ungate(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
         """Give waiting pods their nodes and their slots; they wait no longer."""
         self._check()
-        each(lambda task: self._ungate(task.pod, task.node, slots), tasks)
+        each(lambda task: self._assign(task.pod, task.node, slots), tasks)
 
-    def _ungate(self, pod: Pod, node: str, slots: Slots) -> None:
+    def _assign(self, pod: Pod, node: str, slots: Slots) -> None:
         annotations = {f"{DEFAULT_GROUP}/node": node, **slots.annotations(pod.job, pod.name)}
         if pod.binds:
             self._connection.bind(pod.value, node, annotations)
@@ -116,65 +104,20 @@ class LiveCluster:
         self._check()
         self._connection.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
 
-    # ------------------------------------------------------------------ claims
-
-    def _manifest(
-        self, claim: Claim, task: Task, links: Sequence[str], slots: Slots
-    ) -> dict[str, Any]:
-        slot_us = 1000 * self._state.cluster.slot_ms
-        pod = task.pod
-        allocation = {
-            "node": task.node,
-            **({"link": links[0]} if links else {}),
-            "offsetMicroseconds": slots.offset_us,
-            "stretchMicroseconds": slot_us * claim.stretch,
-            "hyperperiodMicroseconds": slot_us * self._state.cluster.hyperperiod,
-            **({} if slots.gated else {"gated": False}),
-        }
-        return {
-            "apiVersion": f"{DEFAULT_GROUP}/{VERSION}",
-            "kind": CLAIM,
-            "metadata": {
-                "name": pod.name,
-                "namespace": pod.namespace,
-                "labels": _labels(claim.job),
-                "ownerReferences": [
-                    {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
-                ],
-            },
-            "spec": {
-                "job": claim.job,
-                "task": task.number,
-                "traffic": claimed_traffic(claim.gang, slot_us),
-                "allocation": allocation,
-            },
-        }
-
     def unclaim(self, job: str) -> None:
         """Delete the claims of a job."""
         self._check()
         namespace = job.partition("/")[0]
-        for item in self._connection.list(CLAIMS, namespace, labels=_labels(job)):
-            self._connection.delete(CLAIMS, item["metadata"]["name"], namespace)
+        items = self._connection.list(CLAIMS, namespace, labels=claim_labels(job))
+        each(lambda item: self._connection.delete(CLAIMS, key(item)[1], namespace), items)
 
     # ------------------------------------------------------------------ events
 
-    def event(self, pods: Sequence[Pod], reason: str, message: str, *, warning: bool) -> None:
-        """Write an event on the first pod of a job, and on what controls it."""
-        pod = pods[0]
+    def event(
+        self, about: Sequence[Mapping[str, Any]], reason: str, message: str, *, warning: bool
+    ) -> None:
+        """Write an event on each of some objects."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        about = [
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "name": pod.name,
-                "namespace": pod.namespace,
-                "uid": pod.uid,
-            }
-        ]
-        if pod.owner is not None:
-            owner = {key: pod.owner[key] for key in ("apiVersion", "kind", "name", "uid")}
-            about.append({**owner, "namespace": pod.namespace})
         for concerned in about:
             text = f"{concerned['uid']} {reason} {message}"
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -183,9 +126,9 @@ class LiveCluster:
                 "kind": "Event",
                 "metadata": {
                     "name": f"{concerned['name'][:200]}.{digest}",
-                    "namespace": pod.namespace,
+                    "namespace": concerned.get("namespace", DEFAULT_NAMESPACE),
                 },
-                "involvedObject": concerned,
+                "involvedObject": dict(concerned),
                 "reason": reason,
                 "message": message[:1024],
                 "type": "Warning" if warning else "Normal",
@@ -195,11 +138,3 @@ class LiveCluster:
                 "count": 1,
             }
             self._connection.apply(EVENTS, event, force=True)
-
-
-def _labels(job: str) -> dict[str, str]:
-    name = job.partition("/")[2]
-    return {
-        "app.kubernetes.io/managed-by": MANAGER,
-        f"{DEFAULT_GROUP}/job": labels([name])[name],
-    }

@@ -43,7 +43,6 @@ def run(
     leadership: Leadership | None,
     rephasing: Rephasing,
     *,
-    namespace: str,
     interval_s: float,
     stop: threading.Event,
     changed: threading.Event,
@@ -58,8 +57,6 @@ def run(
         None for a controller that is alone.
     rephasing
         Asked after each round.
-    namespace
-        Where pods are placed, or ``*``.
     interval_s
         Seconds between two rounds if nothing changes.
     stop, changed
@@ -73,7 +70,7 @@ def run(
             return False
         changed.clear()
         try:
-            waiting = controller.reconcile(live.pods(namespace), live.nodes())
+            waiting = controller.reconcile(live.pods(), live.nodes())
         except MetronomeError as error:
             metrics.failures.inc()
             if not failed:

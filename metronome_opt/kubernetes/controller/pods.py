@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
-from metronome_opt.kubernetes.inject import GATE
+from metronome_opt.kubernetes.inject import SCHEDULING_GATE
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.jobs import read_pattern
 from metronome_opt.kubernetes.reading.objects import Field
-from metronome_opt.kubernetes.reading.workloads import GPU_RESOURCES, neediest, needs_of
+from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES, neediest, needs_of
 from metronome_opt.scenario.cluster import ClusterSpec, Resources
 from metronome_opt.scheduling.gang import JOB_FORMAT, Gang, request
 
@@ -72,6 +72,11 @@ class Pod:
         return str(self._metadata["uid"])
 
     @property
+    def version(self) -> str:
+        """What changes whenever it does."""
+        return str(self._metadata.get("resourceVersion") or "")
+
+    @property
     def annotations(self) -> Mapping[str, str]:
         """Its annotations."""
         return self._metadata.get("annotations") or {}
@@ -82,27 +87,27 @@ class Pod:
         return self._metadata.get("labels") or {}
 
     @property
-    def gated(self) -> bool:
-        """Whether it waits for us: behind our gate, or for us as its scheduler."""
-        return self.has_gate or (self.binds and self.node is None)
+    def waits(self) -> bool:
+        """Whether it waits for us: behind our scheduling gate, or for us as its scheduler."""
+        return self.has_scheduling_gate or (self.binds and self.node is None)
 
     @property
-    def has_gate(self) -> bool:
+    def has_scheduling_gate(self) -> bool:
         """Whether our scheduling gate holds it."""
-        return GATE in self._gates
+        return SCHEDULING_GATE in self._scheduling_gates
 
     @property
     def asks(self) -> bool:
         """Whether it is any business of ours."""
-        return self.gated or self.place is not None
+        return self.waits or self.place is not None
 
     @property
     def held_by_others(self) -> bool:
         """Whether other scheduling gates than ours hold it."""
-        return any(gate != GATE for gate in self._gates)
+        return any(gate != SCHEDULING_GATE for gate in self._scheduling_gates)
 
     @property
-    def _gates(self) -> list[str]:
+    def _scheduling_gates(self) -> list[str]:
         return [gate["name"] for gate in self.value["spec"].get("schedulingGates") or ()]
 
     @property
@@ -126,6 +131,17 @@ class Pod:
         return (self.value.get("status") or {}).get("phase") or "Unknown"
 
     @property
+    def is_over(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.phase in _OVER
+
+    @property
+    def needs(self) -> Resources:
+        """What it needs on its node; an `InputError` if that cannot be read."""
+        spec = Field(self.value["spec"], f"Pod {self.namespace}/{self.name}", ("spec",))
+        return needs_of(spec, GPU_RESOURCES)
+
+    @property
     def leaving(self) -> bool:
         """Whether it is being deleted."""
         return self._metadata.get("deletionTimestamp") is not None
@@ -140,6 +156,14 @@ class Pod:
         """What controls it."""
         references = self._metadata.get("ownerReferences") or ()
         return next((each for each in references if each.get("controller")), None)
+
+    @property
+    def references(self) -> list[dict[str, Any]]:
+        """References to it and to what controls it, for events."""
+        own = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
+        keys = ("apiVersion", "kind", "name", "uid")
+        owner = [{key: self.owner[key] for key in keys}] if self.owner else []
+        return [{**each, "namespace": self.namespace} for each in (own, *owner)]
 
     @property
     def job(self) -> str:
@@ -169,7 +193,7 @@ class Members:
     pods
         Those that have not ended.
     done
-        Those that have ended well where we put them; their tasks are not made anew.
+        Those that have ended well where we put them; their tasks are not started again.
     """
 
     job: str
@@ -199,7 +223,7 @@ def jobs_of(pods: Iterable[Pod]) -> dict[str, Members]:
         found[pod.job].append(pod)
     jobs = {}
     for job, members in sorted(found.items()):
-        left = tuple(pod for pod in members if pod.phase not in _OVER)
+        left = tuple(pod for pod in members if not pod.is_over)
         done = tuple(pod for pod in members if pod.phase == "Succeeded" and pod.place is not None)
         if left:
             jobs[job] = Members(job, left, done)
@@ -220,14 +244,16 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
     """
     first = _Stated(members.pods[0])
     pod = members.pods[0]
-    if pod.binds and pod.has_gate:
+    if pod.binds and pod.has_scheduling_gate:
         raise InputError(
             f"{first.where}: has our scheduling gate and names {SCHEDULER} as its scheduler; "
             "keep one of the two"
         )
     tasks = first.number("tasks")
     if tasks < 2:
-        first.fail("tasks", f"{tasks}: a single pod sends nothing; make it without our gate")
+        first.fail(
+            "tasks", f"{tasks}: a single pod sends nothing; make it without our scheduling gate"
+        )
     document: dict[str, Any] = {
         "format": JOB_FORMAT,
         "name": members.job,
@@ -250,7 +276,7 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
 
 
 def _needs(members: Members) -> Resources:
-    every = [needs_of(_Stated(pod).spec, GPU_RESOURCES) for pod in members.pods]
+    every = [pod.needs for pod in members.pods]
     unlike = sorted({needs.gpus for needs in every})
     if len(unlike) > 1:
         gpus = " and ".join(map(str, unlike))
@@ -263,7 +289,6 @@ class _Stated:
 
     def __init__(self, pod: Pod) -> None:
         self.where = f"Pod {pod.namespace}/{pod.name}"
-        self.spec = Field(pod.value["spec"], self.where, ("spec",))
         self._annotations = pod.annotations
 
     def text(self, name: str) -> str | None:

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from metronome_opt.errors import InputError, MetronomeError
+from metronome_opt.kubernetes.controller.claims import Task, claim_manifests, key, says
+from metronome_opt.kubernetes.controller.nodes import Nodes
 from metronome_opt.kubernetes.controller.pods import Members, Pod, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.slots import Slots, slots_of
+from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.nodes import why_not
 from metronome_opt.scheduling.place import place_job
@@ -27,23 +30,19 @@ from metronome_opt.scheduling.state import ClusterState
 
 _LONGEST_PAUSE_S = 3600.0
 _GOOD_NEWS = ("Placed", "Rephased")
-
-
-class Task(NamedTuple):
-    """A pod, and which task of its job it is, on which node."""
-
-    pod: Pod
-    number: int
-    node: str
+_CLAIMS_S = 30.0  # between two looks at all claims
 
 
 class Cluster(Protocol):
     """What a controller does to a cluster; each of it may raise a `MetronomeError`."""
 
-    def claim(self, claim: Claim, tasks: Sequence[Task], slots: Slots) -> None:
-        """Write the claims of tasks."""
+    def claims(self, namespace: str | None) -> Iterable[Manifest]:
+        """Return the claims of a namespace, None for all, that we have written."""
 
-    def ungate(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def claim(self, manifests: Sequence[Manifest]) -> None:
+        """Write claims."""
+
+    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
         """Give waiting pods their nodes and their slots; they wait no longer."""
 
     def annotate(self, pod: Pod, slots: Slots) -> None:
@@ -55,8 +54,10 @@ class Cluster(Protocol):
     def unclaim(self, job: str) -> None:
         """Delete the claims of a job."""
 
-    def event(self, pods: Sequence[Pod], reason: str, message: str, *, warning: bool) -> None:
-        """Record what happens to a job."""
+    def event(
+        self, about: Sequence[Mapping[str, Any]], reason: str, message: str, *, warning: bool
+    ) -> None:
+        """Record what happens to objects, given as references to them."""
 
 
 class Controller:
@@ -72,10 +73,10 @@ class Controller:
         Where jobs are looked after; None for everywhere. Reservations of others are left alone, as
         are those of jobs that no pods ever asked for.
     patience_s
-        Seconds after which a pod that was let go and is not bound makes its gang start anew; each
+        Seconds after which a gang is restarted of which a pod was let go and is not bound; each
         time the gang waits twice as long for its next try, an hour at most.
     node_patience_s
-        Seconds after which a node that is not ready makes the gangs on it start anew.
+        Seconds after which the gangs on a node that is not ready are restarted.
     clock
         Seconds, for tests.
     """
@@ -96,24 +97,25 @@ class Controller:
         self._patience_s, self._node_patience_s = patience_s, node_patience_s
         self._clock = clock
         self._unbound: dict[str, float] = {}  # by uid of the pod: since when it is seen so
-        self._unready: dict[str, float] = {}  # by node: since when it is seen so
-        self._gone: set[str] = set()
+        self._nodes = Nodes(state, clock)
+        self._claims: Mapping[tuple[str, str], Manifest] | None = None  # if looked at this round
+        self._looked: float | None = None
         self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
-        self._refused: dict[str, tuple[Gang, int]] = {}  # by job: what found no place, and when
+        self._refused: dict[str, tuple[Gang, int, bytes]] = {}  # by job: what found no place
         self._reported: dict[str, str] = {}
+        self._reported_nodes: dict[str, str] = {}
 
-    def reconcile(self, pods: Iterable[Pod], nodes: Iterable[Mapping[str, Any]]) -> int:
+    def reconcile(self, pods: Collection[Pod], nodes: Collection[Mapping[str, Any]]) -> int:
         """Put right what can be put right now; return how many gangs still wait.
 
         Parameters
         ----------
-        pods
-            All pods that wait for us or have their place from us.
-        nodes
-            All Node objects.
+        pods, nodes
+            All of the cluster.
         """
-        self._follow(nodes)
-        jobs = jobs_of(pods)
+        self._nodes.follow(nodes)
+        self._look()
+        jobs = jobs_of(pod for pod in pods if self._namespace in (None, pod.namespace))
         self._forget(jobs)
         for job in list(self.state.claims):
             if self._looks_after(job) and job not in jobs:
@@ -121,15 +123,25 @@ class Controller:
         waiting: list[tuple[Gang, Members]] = []
         for members in jobs.values():
             self._attempt(members, lambda of: self._settle(of, waiting))
+        self._nodes.count_others(pods, nodes)
         # The most important first, then who came first; nobody makes way for another.
         waiting.sort(key=lambda each: (-each[0].weight, each[1].created, each[1].job))
         for gang, members in waiting:
             self._attempt(members, lambda of, gang=gang: self._place(gang, of))  # type: ignore[misc]
+        for node, message in self._nodes.unlike:
+            self._report_node(node, message)
         return sum(job not in self.state.claims for job in jobs)
 
     def _looks_after(self, job: str) -> bool:
         namespace, slash, _ = job.partition("/")
         return bool(slash) and self._namespace in (None, namespace)
+
+    def _look(self) -> None:
+        """Look at all claims now and then: somebody may have deleted or changed them."""
+        now, self._claims = self._clock(), None
+        if self._looked is None or now - self._looked >= _CLAIMS_S:
+            self._claims = {key(item): item for item in self._cluster.claims(self._namespace)}
+            self._looked = now
 
     def _forget(self, jobs: Mapping[str, Members]) -> None:
         """Keep nothing of jobs and pods that are gone."""
@@ -138,24 +150,6 @@ class Controller:
         self._pauses = {job: pause for job, pause in self._pauses.items() if job in jobs}
         self._refused = {job: asked for job, asked in self._refused.items() if job in jobs}
         self._reported = {job: said for job, said in self._reported.items() if job in jobs}
-
-    def _follow(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Take over which nodes take tasks, and since when the others are not ready."""
-        now, found = self._clock(), {node["metadata"]["name"]: node for node in nodes}
-        for host in self.state.cluster.nodes:
-            node = found.get(host.name)
-            ready = node is not None and _is_ready(node)
-            if ready:
-                self._unready.pop(host.name, None)
-            else:
-                self._unready.setdefault(host.name, now)
-            cordoned = node is not None and bool(node["spec"].get("unschedulable"))
-            self.state.set_node(host.name, up=ready and not cordoned)
-        for name in found.keys() & self._unready.keys() - {
-            h.name for h in self.state.cluster.nodes
-        }:
-            del self._unready[name]
-        self._gone = {host.name for host in self.state.cluster.nodes} - found.keys()
 
     def _attempt(self, members: Members, act: Callable[[Members], None]) -> None:
         """Let one job's trouble be its own."""
@@ -170,9 +164,20 @@ class Controller:
         """Record each thing once; a cluster that takes no events is told nothing."""
         if self._reported.get(members.job) != message and members.pods:
             with suppress(MetronomeError):
-                warning = reason not in _GOOD_NEWS
-                self._cluster.event(members.pods, reason, message, warning=warning)
+                about, warning = members.pods[0].references, reason not in _GOOD_NEWS
+                self._cluster.event(about, reason, message, warning=warning)
                 self._reported[members.job] = message
+
+    def _report_node(self, node: Mapping[str, Any], message: str) -> None:
+        """Record once that the state does not know a node as it is."""
+        name = str(node["metadata"]["name"])
+        if self._reported_nodes.get(name) != message:
+            uid = node["metadata"]["uid"]
+            about = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+            remedy = "to place jobs there, write it into the file of --cluster and start again"
+            with suppress(MetronomeError):
+                self._cluster.event([about], "NotInState", f"{message}; {remedy}", warning=True)
+                self._reported_nodes[name] = message
 
     # ------------------------------------------------------------------ a job with its pods
 
@@ -180,7 +185,7 @@ class Controller:
         """Bring a job's pods, claims and reservation together; it waits if it has none."""
         claim = self.state.claims.get(members.job)
         if claim is not None and not members.placed and not members.done:
-            # Interrupted before its first pod was let go, or all its pods are made anew.
+            # Interrupted before its first pod was let go, or all its pods are new ones.
             self._release(members.job)
             claim = None
         if claim is not None and _misplaced(claim, members):
@@ -245,15 +250,16 @@ class Controller:
                 )
                 self._pauses[members.job] = pause, now + pause
                 return f"a pod was not bound within {self._patience_s:g} s"
-            if pod.place in self._gone:
+            if pod.place in self._nodes.gone:
                 return f"node {pod.place} is gone"
-            if now - self._unready.get(pod.place or "", now) > self._node_patience_s:
+            if self._nodes.unready_s(pod.place or "") > self._node_patience_s:
                 return f"node {pod.place} was not ready for {self._node_patience_s:g} s"
         return None
 
     def _restart(self, members: Members, reason: str) -> None:
-        """Delete all pods of a job that have a place, so that its controller makes them anew."""
-        self._report(members, "StartingAnew", f"{reason}; all its pods are made anew")
+        """Delete all pods of a job that have a place, so that its controller recreates them."""
+        what = "its pods are deleted, so that their controller recreates them"
+        self._report(members, "Restarting", f"{reason}; {what}")
         for pod in members.placed:
             if not pod.leaving:
                 self._cluster.delete(pod)
@@ -266,7 +272,7 @@ class Controller:
     # ------------------------------------------------------------------ a place
 
     def _place(self, gang: Gang, members: Members) -> None:
-        asked = gang, self.state.sequence
+        asked = gang, self.state.sequence, self.state.fits(gang).tobytes()
         if self._refused.get(members.job) == asked:
             return  # nothing has changed since
         decision = place_job(self.state, gang)
@@ -282,9 +288,15 @@ class Controller:
         slots = Slots.of(self.state, claim)
         tasks = _tasks(claim, members)
         waits = [task for task in tasks if task.pod.place is None]
-        stale = [task for task in tasks if task.pod.place and slots_of(task.pod) != slots]
-        if waits or stale:
-            self._cluster.claim(claim, [*waits, *stale], slots)
+        placed = [task for task in tasks if task.pod.place is not None]
+        stale = [task for task in placed if slots_of(task.pod) != slots]
+        more = len(members.waits) - len(waits)
+        manifests = claim_manifests(self.state, claim, [*waits, *stale], slots)
+        if self._claims is not None:
+            wanted = claim_manifests(self.state, claim, placed, slots)
+            manifests += (item for item in wanted if not says(self._claims.get(key(item)), item))
+        if manifests:
+            self._cluster.claim(manifests)
         if stale:
             offset_ms, period_ms = slots.offset_us / 1000, slots.period_us / 1000
             told = f"offset {offset_ms:g} ms, period {period_ms:g} ms"
@@ -294,11 +306,10 @@ class Controller:
         for task in stale:
             self._cluster.annotate(task.pod, slots)
         if waits:
-            self._cluster.ungate(waits, slots)
+            self._cluster.assign(waits, slots)
             where = ", ".join(dict.fromkeys(claim.nodes))
             offset_ms = slots.offset_us / 1000
             self._report(members, "Placed", f"on {where}, offset {offset_ms:g} ms")
-        more = len(members.waits) - len(waits)
         if more and len(tasks) == len(claim.nodes):
             few = f"the job has {len(claim.nodes)} tasks and {more} pods more, which wait"
             self._report(members, "Waiting", few)
@@ -333,8 +344,3 @@ def _misplaced(claim: Claim, members: Members) -> bool:
     spare = Counter(claim.nodes)
     spare.subtract(pod.place or "" for pod in members.placed if not pod.leaving)
     return min(spare.values()) < 0
-
-
-def _is_ready(node: Mapping[str, Any]) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,11 +19,13 @@ from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
 from metronome_opt.kubernetes.quantities import parse_positive
 from metronome_opt.kubernetes.reading.jobs import Choices, Job, read_jobs
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
-from metronome_opt.kubernetes.reading.workloads import LeftOut, Pods, has_of
+from metronome_opt.kubernetes.reading.resources import has_of
+from metronome_opt.kubernetes.reading.workloads import LeftOut, Pods
 from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.build import Problem, build_scenario
-from metronome_opt.scenario.cluster import Resources, most_free
+from metronome_opt.scenario.cluster import Resources, find_room
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.traffic import common_hyperperiod
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
 _SAME_ZONE = 1  # the network cost between nodes of one zone, as Diktyo counts it
@@ -206,7 +207,7 @@ def _cluster_document(
     objects: Objects,
     machines: Mapping[str, _Machine],
     has: Mapping[str, Resources],
-    tflops: Fraction | None,
+    choices: Choices,
     notes: list[str],
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``; what is assumed is told in `notes`."""
@@ -223,6 +224,7 @@ def _cluster_document(
                     f"zone {zone}: its ways carry from {min(carried)} to {max(carried)} "
                     "Mbit/s; the uplink is taken to carry the least"
                 )
+    _choose_uplinks(uplinks, machines, racks, choices, notes)
     links = dict(machine.interface for machine in machines.values())
     for uplink, capacity in (uplinks[rack] for rack in zone_of if rack in uplinks):
         if uplink in links:
@@ -254,9 +256,34 @@ def _cluster_document(
         "region_costs": [
             _cost(ends, cost) for ends, cost in region_costs.items() if set(ends) <= regions
         ],
-        "gpu": _read_gpu(machines, tflops, objects.group),
+        "gpu": _read_gpu(machines, choices.gpu_tflops, objects.group),
     }
     return {name: value for name, value in document.items() if value}
+
+
+def _choose_uplinks(
+    uplinks: dict[str, _Link],
+    machines: Mapping[str, _Machine],
+    racks: Mapping[str, str],
+    choices: Choices,
+    notes: list[str],
+) -> None:
+    """Give the racks whose uplink nobody states the one that was chosen, if one was."""
+    if choices.uplink_mbps is None and choices.oversubscription is None:
+        return
+    if not racks:
+        raise InputError(f"no node says in which zone it is, by the label {ZONE_KEY}; add it")
+    chosen = [rack for rack in dict.fromkeys(racks.values()) if rack not in uplinks]
+    for rack in chosen:
+        carried = choices.uplink_mbps
+        if carried is None:
+            together = sum(machines[name].interface[1] for name in racks if racks[name] == rack)
+            carried = int(together / (choices.oversubscription or 1))  # rounded down
+        uplinks[rack] = f"{rack}-uplink", carried
+    if chosen:
+        carry = sorted({uplinks[rack][1] for rack in chosen})
+        upto = f"from {carry[0]} to {carry[-1]}" if len(carry) > 1 else str(carry[0])
+        notes.append(f"{len(chosen)} uplinks are taken to carry {upto} Mbit/s, as was chosen")
 
 
 def _racks(machines: Mapping[str, _Machine]) -> dict[str, str]:
@@ -313,7 +340,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     held = _held(machines, jobs)
     has = _has(machines, held, jobs, pods, notes)
     fitting = _fitting(has, held, jobs, left_out)
-    cluster = _cluster_document(objects, machines, has, choices.gpu_tflops, notes)
+    cluster = _cluster_document(objects, machines, has, choices, notes)
     for why, titles in sorted(left_out.items()):
         notes.append(f"{len(titles)} left out, {why}: {_first_few(titles)}")
     passed = ", ".join(f"{count} {kind}" for kind, count in sorted(objects.passed.items()))
@@ -392,18 +419,16 @@ def _has(
 def _fitting(
     has: Mapping[str, Resources], held: _Amounts, jobs: Sequence[Job], left_out: LeftOut
 ) -> list[Job]:
-    """Place jobs that wait as a scenario will, and leave out those without room."""
-    free = Counter({name: has[name].gpus - int(held[name][0]) for name in has})
+    """Leave out jobs that wait and find no room, as a scenario will look for it."""
+    free = {name: has[name].gpus - int(held[name][0]) for name in has}
+    waiting = [job for job in jobs if "nodes" not in job.entry]
+    places = iter(find_room(free, [(job.entry["workers"], job.each.gpus) for job in waiting]))
     fitting = []
     for job in jobs:
-        each, workers = job.each.gpus, job.entry["workers"]
-        if "nodes" not in job.entry:
-            if sum(count // each for count in free.values()) < workers:
-                left_out["waiting without room"].append(job.found.title)
-                continue
-            for node in most_free(free, workers, each):
-                free[node] -= each
-        fitting.append(job)
+        if "nodes" in job.entry or next(places) is not None:
+            fitting.append(job)
+        else:
+            left_out["waiting without room"].append(job.found.title)
     return fitting
 
 
@@ -413,7 +438,7 @@ def _fitting(
 def _finish(
     cluster: Mapping[str, Any], jobs: Sequence[Job], choices: Choices, notes: list[str]
 ) -> Imported:
-    """Build what was read twice: only with their periods known do offsets find their place."""
+    """Build what was read: only with their periods known do offsets find their place."""
     slot_us = 1000 * choices.slot_ms
     # 1 for the lowest class, then twice that of the one below: the order, not how much more.
     values = sorted({job.value for job in jobs if job.value is not None})
@@ -434,17 +459,14 @@ def _finish(
         return document, _build(document, jobs)
 
     hyperperiod_ms = choices.hyperperiod_ms
-    _, problem = build(hyperperiod_ms)
+    if hyperperiod_ms is None:
+        traffic = build(None)[1].traffic
+        slots = common_hyperperiod({entry.rounded.busy for entry in traffic}, HYPERPERIOD_LIMIT)
+        hyperperiod_ms = None if slots is None else slots * choices.slot_ms
+    document, problem = build(hyperperiod_ms)
     _note_rounding(problem, choices.slot_ms, notes)
+    notes += problem.notes
     periods = [entry.rounded.period for entry in problem.traffic]
-    repeat = math.lcm(*periods)
-    if hyperperiod_ms is None and repeat <= HYPERPERIOD_LIMIT:
-        hyperperiod_ms = repeat * choices.slot_ms
-    elif hyperperiod_ms is None:
-        notes.append(
-            "the periods repeat together only after more than a million slots; --hyperperiod-ms "
-            "lengthens them to divisors, which `place` and `monitor` need"
-        )
     moved = []
     for job, period in zip(jobs, periods, strict=True):
         if job.claim is not None:
@@ -456,7 +478,9 @@ def _finish(
                 job.entry["current_offset_ms"] = slots % longest * choices.slot_ms
     if moved:
         notes.append(f"offset in force beyond the period, left out: {', '.join(moved)}")
-    return Imported(*build(hyperperiod_ms), tuple(notes))
+    if any("current_offset_ms" in job.entry for job in jobs):
+        document, problem = build(hyperperiod_ms)
+    return Imported(document, problem, tuple(notes))
 
 
 def _build(document: Mapping[str, Any], jobs: Sequence[Job]) -> Problem:

@@ -14,9 +14,9 @@ from typing import Any
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, show
 from metronome_opt.kubernetes.quantities import milliseconds
-from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
+from metronome_opt.kubernetes.reading.objects import SOURCES, Field, Found, Objects
+from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES
 from metronome_opt.kubernetes.reading.workloads import (
-    GPU_RESOURCES,
     LeftOut,
     Pods,
     UnsuitableError,
@@ -27,14 +27,14 @@ from metronome_opt.kubernetes.reading.workloads import (
 from metronome_opt.kubernetes.schemas import CLAIM
 from metronome_opt.scenario.cluster import ONE_GPU, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.workload import FASTEST
 
 _LONGEST_US = 10**12  # eleven days, as far as a scenario goes
 _LARGEST_PRIORITY = 2**31 - 1
 # Classes that every cluster has, whether its list of them is read or not.
 _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_SOURCES = ("model", "traffic", "claim-template")
 _NUMBERS = ("batch", "priority", "max-stretch-ms", "iterations")
-_ANNOTATIONS = (*_SOURCES, *_NUMBERS, "ignore")
+_ANNOTATIONS = (*SOURCES, *_NUMBERS, "ignore")
 _TERMS = {  # what the claims of a job agree on, and where it stands in their spec
     "traffic": "traffic",
     "priority": "traffic.priority",
@@ -51,6 +51,8 @@ class Choices:
     slot_ms: int = 5
     hyperperiod_ms: int | None = None  # periods become its divisors; None: what they come to
     nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
+    uplink_mbps: int | None = None  # of zones whose uplink nobody states; None for no limit
+    oversubscription: Fraction | None = None  # what their nodes send over what it carries
     gpu_tflops: Fraction | None = None  # that a GPU sustains in training, for jobs by model
     gpu_resources: Sequence[str] = GPU_RESOURCES
     weights: Mapping[str, int] = field(default_factory=dict)  # by class; others get theirs by rank
@@ -143,7 +145,7 @@ class _JobReader:
         if claim is not None and found is claim.found:
             name = claim.job
         else:
-            name = found.annotations.get(f"{self._group}/original-job", found.name)
+            name = found.annotations.get(f"{self._group}/original-job", workload.name)
         entry = {
             "name": name,
             **sends,
@@ -182,10 +184,10 @@ class _JobReader:
         self, stated: Mapping[str, Field], found: Found, claim: Claim | None
     ) -> Mapping[str, Any] | None:
         """Return what annotations say, else what the claims in force do."""
-        given = [stated[name] for name in _SOURCES if stated[name]]
+        given = [stated[name] for name in SOURCES if stated[name]]
         if len(given) > 1:
-            given[1].fail(f"another of {', '.join(_SOURCES)} is there as well; keep one of them")
-        model, traffic, template = (stated[name] for name in _SOURCES)
+            given[1].fail(f"another of {', '.join(SOURCES)} is there as well; keep one of them")
+        model, traffic, template = (stated[name] for name in SOURCES)
         if model:
             return {"model": model.text(), "batch": stated["batch"].integer(1)}
         if stated["batch"]:
@@ -234,6 +236,10 @@ def read_pattern(traffic: Field) -> dict[str, Any]:
         rate = (phase / "rate").quantity()
         if not rate:
             (phase / "rate").fail("must be above 0; leave out a burst that sends nothing")
+        if not 1 <= rate / 10**6 <= FASTEST:
+            (phase / "rate").fail(
+                f"no machine sends {float(rate):,g} bit/s; write the unit, 25G for 25 Gbit/s"
+            )
         if start_us < end:
             start.fail(f"must be at least {end}, where the burst before it ends")
         end = start_us + length_us
@@ -319,7 +325,8 @@ def _claimed_workloads(claims: Iterable[Claim]) -> list[tuple[Workload, list[Cla
     for _, tasks in sorted(jobs.items()):
         mine = [tasks[task] for task in sorted(tasks)]
         names = tuple(claim.found.name for claim in mine)
-        workload = Workload(mine[0].found, names, (None,) * len(names), ONE_GPU, {}, None)
+        found = mine[0].found
+        workload = Workload(found, found.name, names, (None,) * len(names), ONE_GPU, {}, None)
         result.append((workload, mine))
     return result
 

@@ -21,6 +21,10 @@ from metronome_opt.kubernetes.cluster.objects import (
 )
 from metronome_opt.kubernetes.reading.objects import WORKLOADS, Objects
 
+_RUNTIMES = [
+    Kind("trainer.kubeflow.org/v1alpha1", name, f"{name.lower()}s", namespaced=namespaced)
+    for name, namespaced in (("ClusterTrainingRuntime", False), ("TrainingRuntime", True))
+]
 _CLASSES = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 
 
@@ -66,8 +70,6 @@ def read_live(
         notes += read(kind, everywhere, {})
     # Nobody keeps a cluster's one topology in the namespace of their jobs.
     notes += read(TOPOLOGIES, everywhere, {})
-    for kind in (claims_of(objects.group), APP_GROUPS):
-        notes += read(kind, asked, {})
     notes += read(PODS, everywhere, {}) and read(PODS, asked, {})
     for (name, group), versions in WORKLOADS.items():
         failures = []
@@ -80,4 +82,7 @@ def read_live(
                 break
         else:
             notes += failures[:1]
+    runtimes = _RUNTIMES if objects.of("TrainJob") else ()
+    for kind in (claims_of(objects.group), APP_GROUPS, *runtimes):
+        notes += read(kind, asked, {})
     return notes

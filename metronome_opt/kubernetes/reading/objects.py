@@ -20,16 +20,23 @@ WORKLOADS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Job", "batch.volcano.sh"): ("v1alpha1",),
     ("JobSet", "jobset.x-k8s.io"): ("v1alpha2",),
     ("Job", "batch"): ("v1",),
+    ("TrainJob", "trainer.kubeflow.org"): ("v1alpha1",),
+    ("RayJob", "ray.io"): ("v1alpha1", "v1"),
+    ("RayCluster", "ray.io"): ("v1alpha1", "v1"),
+    ("LeaderWorkerSet", "leaderworkerset.x-k8s.io"): ("v1",),
 }
+SOURCES = ("model", "traffic", "claim-template")
+"""Annotations that say what a workload sends."""
 _OTHERS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Node", ""): ("v1",),
     ("Pod", ""): ("v1",),
     ("PriorityClass", "scheduling.k8s.io"): ("v1",),
     ("AppGroup", "appgroup.diktyo.x-k8s.io"): ("v1alpha1",),
     ("NetworkTopology", "networktopology.diktyo.x-k8s.io"): ("v1alpha1",),
-    ("TrainJob", "trainer.kubeflow.org"): ("v1alpha1",),  # its pods are those of a JobSet
+    ("TrainingRuntime", "trainer.kubeflow.org"): ("v1alpha1",),
+    ("ClusterTrainingRuntime", "trainer.kubeflow.org"): ("v1alpha1",),
 }
-_CLUSTER_SCOPED = ("Node", "PriorityClass", CAPACITY)
+_CLUSTER_SCOPED = ("Node", "PriorityClass", "ClusterTrainingRuntime", CAPACITY)
 _LARGEST = 2**63 - 1  # integers of Kubernetes have 64 bits
 
 
@@ -168,6 +175,10 @@ class Objects:
         self._known = {**WORKLOADS, **_OTHERS, **ours}
         self._found: dict[tuple[str, ...], Found] = {}
 
+    def sources(self, annotations: Mapping[str, str]) -> list[str]:
+        """Return which of the annotations say what a workload sends, without our prefix."""
+        return [name for name in SOURCES if f"{self.group}/{name}" in annotations]
+
     def of(self, kind: str, group: str | None = None) -> list[Found]:
         """Return the objects of a kind by namespace and name; of one group if it is given."""
         found = [each for each in self._found.values() if each.kind == kind]
@@ -217,6 +228,9 @@ class Objects:
         group, slash, version = (root / "apiVersion").text().rpartition("/")
         known = self._known.get((kind, group))
         if known is None:
+            self._refuse_annotated(
+                Found(document, where, kind=kind, group="", namespace="", name="")
+            )
             self.passed[f"{kind} ({group})" if slash else kind] += 1
             return
         metadata = root / "metadata"
@@ -231,6 +245,31 @@ class Objects:
             raise InputError(
                 f"{found.where}: says another thing than {other.where}; keep one of them"
             )
+
+    def _refuse_annotated(self, found: Found) -> None:
+        """Refuse an object that says what it sends, and whose pods we cannot tell."""
+        annotations = dict(_annotations(found.value))
+        ignored = annotations.get(f"{self.group}/ignore", "").lower() == "true"
+        stated = self.sources(annotations)
+        if stated and not ignored and found.owner is None:
+            kinds = ", ".join(f"{kind} ({group})" for kind, group in WORKLOADS)
+            name = (found / "metadata" / "name").text("without a name")
+            raise InputError(
+                f"{found.where}: {found.kind} {name}: has the annotation {self.group}/{stated[0]}, "
+                f"and is of a kind whose pods are not known; these are: {kinds}"
+            )
+
+
+def _annotations(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the annotations of an object and of the templates in it."""
+    if isinstance(value, dict):
+        metadata = value.get("metadata")
+        stated = metadata.get("annotations") if isinstance(metadata, dict) else None
+        if isinstance(stated, dict):
+            yield from ((name, str(text)) for name, text in stated.items())
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in inner:
+        yield from _annotations(each)
 
 
 def _said(found: Found) -> dict[str, Any]:

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
+from metronome_opt.kubernetes.reading.kinds import Replicas, made_by, replicas
+from metronome_opt.kubernetes.reading.objects import Found, Objects
+from metronome_opt.kubernetes.reading.resources import neediest, needs_of
 from metronome_opt.scenario.cluster import ONE_GPU, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
 
-GPU_RESOURCES = (
-    "nvidia.com/gpu",
-    "amd.com/gpu",
-    "gpu.intel.com/i915",
-    "gpu.intel.com/xe",
-    "habana.ai/gaudi",
-)
 LeftOut = dict[str, list[str]]  # titles of what is left out, by reason
 
-_MEBI = 2**20
-_MOST = 2**40  # of each resource, as in scenarios
 _ENDED = ("Succeeded", "Failed")
 _OVER = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
 _SUFFIX = re.compile("-[a-z0-9]{5}$")  # what a Job appends to the names of its pods
 
 
 @dataclass(frozen=True)
-class Pod:
+class LivePod:
     """A pod that has not ended: where it runs, None if that is open, and what it needs there."""
 
     found: Found
@@ -47,17 +38,22 @@ class Pods:
             if (each / "status" / "phase").text("Unknown") not in _ENDED:
                 spec = each / "spec"
                 node = (spec / "nodeName").text("") or None
-                self.all.append(Pod(each, node, needs_of(spec, gpu_resources)))
-        self._left: dict[tuple[str, str], list[Pod]] = {}
+                self.all.append(LivePod(each, node, needs_of(spec, gpu_resources)))
+        self._left: dict[tuple[str, str], list[LivePod]] = {}
         for pod in sorted(self.all, key=lambda pod: (pod.node is None, pod.found.name)):
             for name in {pod.found.name, without_suffix(pod.found.name)}:
                 self._left.setdefault((pod.found.namespace, name), []).append(pod)
 
-    def take(self, namespace: str, name: str, job: str = "") -> Pod | None:
-        """Return the pod called `name`; if it is of a Job the next one with such a suffix too."""
+    def take(
+        self, namespace: str, name: str, maker: tuple[str, str] | None = None
+    ) -> LivePod | None:
+        """Return the pod called `name`; if it has a maker the next one with a suffix too.
+
+        A maker is the kind and name of what gives its pods five random characters.
+        """
         left = self._left.get((namespace, name), [])
         for pod in left:
-            if pod.found.owner in (None, ("Job", job)) if job else pod.found.name == name:
+            if pod.found.owner in (None, maker) if maker else pod.found.name == name:
                 left.remove(pod)
                 return pod
         return None
@@ -73,8 +69,9 @@ class Workload:
     """A training job of a cluster."""
 
     found: Found
+    name: str  # that of the object, but for one of several groups
     expected: tuple[str, ...]  # names of pods that hold GPUs, as far as known beforehand
-    pods: tuple[Pod | None, ...]  # those that are there; None for one that is not
+    pods: tuple[LivePod | None, ...]  # those that are there; None for one that is not
     each: Resources  # what one of them needs; cores and memory of the neediest
     annotations: Mapping[str, str]  # its own, then those of the pods' templates
     priority_class: str | None  # as the pods or the workload name it; None if they do not
@@ -99,17 +96,6 @@ class UnsuitableError(Exception):
     """A workload that is no job of ours; the text says why."""
 
 
-@dataclass(frozen=True)
-class Replicas:
-    """Pods of one template: their names, the Job that makes them, whether they have no index."""
-
-    title: str
-    names: Sequence[str]
-    template: Field
-    job: str = ""
-    alike: bool = False
-
-
 def read_workloads(
     objects: Objects, pods: Pods, gpu_resources: Sequence[str], left_out: LeftOut
 ) -> list[Workload]:
@@ -122,7 +108,10 @@ def read_workloads(
         if owner is not None and (owner[0], found.namespace, owner[1]) in known:
             continue
         try:
-            workloads.append(_read_workload(found, pods, gpu_resources))
+            every = list(replicas(found, objects))
+            for name in dict.fromkeys(each.group for each in every) or ("",):
+                mine = [each for each in every if each.group == name]
+                workloads.append(_read_workload(found, name, mine, objects, pods, gpu_resources))
         except UnsuitableError as reason:
             left_out[str(reason)].append(found.title)
     taken = {
@@ -137,8 +126,15 @@ def read_workloads(
     return workloads
 
 
-def _read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Workload:
-    """Read a workload of any kind.
+def _read_workload(
+    found: Found,
+    group: str,
+    of_group: Iterable[Replicas],
+    objects: Objects,
+    pods: Pods,
+    gpu_resources: Sequence[str],
+) -> Workload:
+    """Read a workload of any kind, or one group of its pods.
 
     Raises
     ------
@@ -149,7 +145,7 @@ def _read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Wo
     """
     if _is_done(found):
         raise UnsuitableError("done")
-    every = [(each, needs_of(each.template / "spec", gpu_resources)) for each in replicas(found)]
+    every = [(each, each.needs(gpu_resources)) for each in of_group]
     holding = [(each, needs) for each, needs in every if needs.gpus and each.names]
     if not holding:
         raise UnsuitableError("without GPUs")
@@ -170,10 +166,13 @@ def _read_workload(found: Found, pods: Pods, gpu_resources: Sequence[str]) -> Wo
         annotations = {**(each.template / "metadata" / "annotations").texts(), **annotations}
         for name in each.names:
             names.append(name)
-            called = each.job if each.alike else name
-            there.append(pods.take(found.namespace, called, each.job))
+            there.append(pods.take(found.namespace, each.stem or name, each.maker))
+    made = made_by(found, objects)
+    if made is not None:
+        annotations = {**annotations, **made.annotations}
     return Workload(
         found,
+        group or found.name,
         tuple(names),
         tuple(there),
         neediest(needs for _, needs in holding),
@@ -191,120 +190,18 @@ def _read_group(found: Found, pods: Pods) -> Workload:
     classes = [pod.found / "spec" / "priorityClassName" for pod in known]
     each = neediest([ONE_GPU, *(pod.needs for pod in known)])
     priority_class = next((field.text() for field in classes if field), None)
-    return Workload(found, tuple(names), tuple(there), each, found.annotations, priority_class)
+    return Workload(
+        found, found.name, tuple(names), tuple(there), each, found.annotations, priority_class
+    )
 
 
 def _is_done(found: Found) -> bool:
     status = found / "status"
     if found.group == "batch.volcano.sh" and (status / "state" / "phase").value in _OVER:
         return True
+    if found.group == "ray.io" and (status / "jobDeploymentStatus").value in _OVER:
+        return True
     return any(
         (condition / "type").value in _OVER and (condition / "status").value == "True"
         for condition in (status / "conditions").items()
     )
-
-
-def replicas(found: Found) -> Iterator[Replicas]:
-    """Yield the pods of each template of a workload."""
-    spec = found / "spec"
-    match found.kind, found.group:
-        case "PyTorchJob", _:
-            for role in ("Master", "Worker"):
-                prefix = f"{found.name}-{role.lower()}"
-                yield from _numbered(role, spec / "pytorchReplicaSpecs" / role, prefix)
-        case "MPIJob", _:
-            roles = spec / "mpiReplicaSpecs"
-            name = f"{found.name}-launcher"
-            # Since v2beta1 the launcher is the pod of a Job.
-            job = "" if found.value["apiVersion"] == "kubeflow.org/v1" else name
-            yield Replicas("Launcher", [name], roles / "Launcher" / "template", job)
-            yield from _numbered("Worker", roles / "Worker", f"{found.name}-worker")
-        case "Job", "batch.volcano.sh":
-            for index, task in enumerate((spec / "tasks").items()):
-                title = (task / "name").text(f"default{index}")
-                yield from _numbered(title, task, f"{found.name}-{title}")
-        case "JobSet", _:
-            for group in (spec / "replicatedJobs").items():
-                title, inner = (group / "name").text(), group / "template" / "spec"
-                jobs = _count(group / "replicas")
-                if jobs * _parallel(inner) > MAX_TASKS:
-                    (group / "replicas").fail(f"makes more than {MAX_TASKS} pods")
-                for number in range(jobs):
-                    yield _of_job(title, f"{found.name}-{title}-{number}", inner, "Indexed")
-        case _:
-            yield _of_job("pods", found.name, spec, "NonIndexed")
-
-
-def _numbered(title: str, spec: Field, prefix: str) -> Iterator[Replicas]:
-    if spec:
-        names = [f"{prefix}-{index}" for index in range(_count(spec / "replicas"))]
-        yield Replicas(title, names, spec / "template")
-
-
-def _of_job(title: str, job: str, spec: Field, default: str) -> Replicas:
-    """Return the pods of a Job; what it leaves out is `default`, its mode of completion."""
-    alike = (spec / "completionMode").text(default) != "Indexed"
-    names = [f"{job}-{index}" for index in range(_parallel(spec))]
-    return Replicas(title, names, spec / "template", job, alike)
-
-
-def _count(field: Field) -> int:
-    return field.integer(0, 1, MAX_TASKS)
-
-
-def _parallel(spec: Field) -> int:
-    """Return how many pods of a Job run at a time."""
-    at_once = _count(spec / "parallelism")
-    return min(at_once, (spec / "completions").integer(0, at_once))
-
-
-# ------------------------------------------------------------------ resources
-
-
-def needs_of(spec: Field, gpu_resources: Sequence[str]) -> Resources:
-    """Return what a pod needs: its containers together, or the neediest of those before them.
-
-    What is limited and not requested counts as requested, as in Kubernetes.
-    """
-
-    def amounts(kind: str) -> list[list[Fraction]]:
-        each = [container / "resources" for container in (spec / kind).items()]
-        return [_amounts(one / "requests", one / "limits", gpu_resources) for one in each]
-
-    together = map(sum, zip([0] * 3, *amounts("containers"), strict=True))
-    most = list(map(max, zip(together, *amounts("initContainers"), strict=True)))
-    if most[0] % 1:
-        spec.fail(f"its containers ask for {float(most[0]):g} GPUs; GPUs are whole")
-    return _resources(spec, most, math.ceil)
-
-
-def has_of(node: Found, gpu_resources: Sequence[str]) -> Resources:
-    """Return what a node has for pods, rounded down."""
-    has = node / "status" / "allocatable" or node / "status" / "capacity"
-    return _resources(has, _amounts(has, has, gpu_resources), math.floor)
-
-
-def _amounts(first: Field, otherwise: Field, gpu_resources: Sequence[str]) -> list[Fraction]:
-    """Return GPUs, thousandths of a core and MiB."""
-
-    def amount(name: str) -> Fraction:
-        field = first / name or otherwise / name
-        return field.quantity() if field else Fraction(0)
-
-    gpus = sum(map(amount, gpu_resources), Fraction(0))
-    return [gpus, 1000 * amount("cpu"), amount("memory") / _MEBI]
-
-
-def _resources(
-    field: Field, amounts: Iterable[Fraction], rounded: Callable[[Fraction], int]
-) -> Resources:
-    gpus, millicores, mebibytes = map(rounded, amounts)
-    if max(gpus, millicores, mebibytes) > _MOST:
-        field.fail(f"GPUs, thousandths of a core and MiB must be at most {_MOST} each")
-    return Resources(gpus=gpus, cpu_millicores=millicores, memory_mib=mebibytes)
-
-
-def neediest(needs: Iterable[Resources]) -> Resources:
-    """Return the most of each."""
-    gpus, cores, memory = map(max, zip(*(each.vector for each in needs), strict=True))
-    return Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)

@@ -70,7 +70,7 @@ def build_page(
     """
     style, script = read_asset("page.css"), joined_script()
     fields = {
-        "policy": _policy(style, script),
+        "policy": content_policy(style, script),
         "title": html.escape(f"{problem.instance.name}: schedule report"),
         "style": style,
         "data": embedded(page_data(problem, points, group=group, namespace=namespace)),
@@ -80,7 +80,7 @@ def build_page(
     return str(template.render(fields))
 
 
-def _policy(style: str, script: str) -> str:
+def content_policy(style: str, script: str) -> str:
     """Return a content security policy that lets this style and this script in, nothing else."""
     return (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "

@@ -18,10 +18,14 @@ from metronome_opt.instance import Instance
 from metronome_opt.kubernetes import build_manifests, check_manifests
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.records import dump_document
+from metronome_opt.report.bounds import known_bound
 from metronome_opt.report.page.sources import Point
-from metronome_opt.report.tables import UNITS
+from metronome_opt.report.tables import UNITS, where_jobs_run
+from metronome_opt.result import relative_gap
 from metronome_opt.scenario import Problem
 from metronome_opt.schedule import Schedule
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.times import iteration_times
 from metronome_opt.verify import Evaluation, evaluate
 
 _EXACT = 2**53
@@ -68,7 +72,8 @@ def page_data(
     return {
         "generator": f"metronome-opt {version('metronome-opt')}",
         "units": UNITS,
-        "instance": _instance(instance),
+        "instance": _instance(problem),
+        "unshifted_ms": _times_ms(instance, Plan(instance.unshifted)),
         "points": [
             _point(instance, point, truth, before[point.schedule.cushion_slots])
             for point, truth in zip(points, judged, strict=True)
@@ -104,7 +109,8 @@ def _check_countable(instance: Instance, judged: Sequence[Evaluation]) -> None:
         raise InputError(f"slot_ms: {show(instance.slot_ms)}: too long for a page to show")
 
 
-def _instance(instance: Instance) -> dict[str, Any]:
+def _instance(problem: Problem) -> dict[str, Any]:
+    instance, where = problem.instance, where_jobs_run(problem.placed)
     positions = {link.name: index for index, link in enumerate(instance.links)}
     return {
         "name": instance.name,
@@ -121,6 +127,7 @@ def _instance(instance: Instance) -> dict[str, Any]:
                 "unshifted": job.unshifted,
                 "phases": [[phase.start, phase.length, phase.rate] for phase in job.phases],
                 "links": [[positions[name], flows] for name, flows in job.links.items()],
+                "where": where.get(job.name, "–"),
             }
             for job in instance.jobs
         ],
@@ -133,6 +140,7 @@ def _point(
     schedule = point.schedule
     # What is simulated is shown as it is stated.
     simulated = schedule.objectives.keys() - truth.objectives.keys()
+    known, words = known_bound(instance, schedule) or (schedule.lower_bound, None)
     return {
         "label": point.path.name,
         "document": dump_document(schedule.to_dict()),
@@ -141,6 +149,7 @@ def _point(
         "longer": schedule.cushion_slots,
         "stretch_limit": _text(schedule.stretch_limit),
         "gated": [schedule.gated is None or schedule.gated[job.name] for job in instance.jobs],
+        "times_ms": _times_ms(instance, Plan.of(instance, schedule)),
         "status": str(schedule.status),
         "solver": schedule.solver,
         "seed": None if schedule.seed is None else str(schedule.seed),
@@ -149,7 +158,8 @@ def _point(
         "first": schedule.first,
         "stated": list(schedule.objectives),
         "lower_bound": _text(schedule.lower_bound),
-        "gap": _text(_gap(schedule, truth)),
+        "known_bound": None if words is None else [_text(known), words],
+        "gap": _text(_gap(schedule, truth, known)),
         "truth": {
             **_values(truth),
             **{name: _text(schedule.objectives[name]) for name in simulated},
@@ -158,13 +168,15 @@ def _point(
     }
 
 
-def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:
-    """Return ``(value - lower bound) / value``, 0 where both are 0."""
+def _times_ms(instance: Instance, plan: Plan) -> list[float]:
+    """Return how long an iteration of each job takes, in ms, in the order of the instance."""
+    return [round(float(time), 1) for time in iteration_times(instance, plan).values()]
+
+
+def _gap(schedule: Schedule, truth: Evaluation, bound: Fraction | None) -> Fraction | None:
+    """Return the gap of the first objective; a cushion is maximised and has none."""
     value = {**truth.objectives, **schedule.objectives}[schedule.first]
-    bound = schedule.lower_bound
-    if value is None or bound is None or schedule.first == "cushion":
-        return None
-    return (value - bound) / value if value else Fraction(0)
+    return None if schedule.first == "cushion" else relative_gap(value, bound)
 
 
 def _values(truth: Evaluation) -> dict[str, str | None]:

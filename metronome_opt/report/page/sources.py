@@ -96,7 +96,7 @@ def find_problem(
     true = [problem for problem in candidates if not _falsehood(points, problem)]
     if not true:
         falsehood = _falsehood(points, candidates[0])
-        raise VerificationError(f"{falsehood}; a page is made of true schedules only")
+        raise VerificationError(f"{falsehood}; only true schedules are shown")
     return next((problem for problem in true if problem.placed is not None), true[0])
 
 

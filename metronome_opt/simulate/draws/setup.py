@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.cluster import Cluster, ListedCluster
-from metronome_opt.scenario.model import Work, read_scenario
+from metronome_opt.scenario.model import GPU_HINT, Work, read_scenario
 from metronome_opt.scenario.traffic import Setting, batches_around, iteration, suitable_batches
 from metronome_opt.scenario.workload import (
     HybridParallel,
@@ -158,7 +158,10 @@ class Setup:
 
     def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Setting:
         rate, _ = self._network.fastest(self._network.flows(nodes or ()))
-        return Setting(workers, batch, self.cluster.gpu.flops, rate)
+        gpu = self.cluster.gpu
+        if gpu is None:
+            raise InputError(f"cluster.gpu: missing; jobs are drawn by model, so {GPU_HINT}")
+        return Setting(workers, batch, gpu.flops, rate)
 
 
 def stream(seed: int, aspect: str) -> random.Random:

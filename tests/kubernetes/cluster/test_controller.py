@@ -6,67 +6,43 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from metronome_opt.__main__ import main
-from metronome_opt.kubernetes.cluster import Connection, connect
-from metronome_opt.kubernetes.cluster.objects import NODES, PODS
+from metronome_opt.kubernetes.cluster import Connection, Kind, UnknownKindError, connect
+from metronome_opt.kubernetes.cluster.objects import PODS
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
 from metronome_opt.kubernetes.controller.pods import SCHEDULER
-from metronome_opt.kubernetes.inject import GATE
+from metronome_opt.kubernetes.inject import MOUNT, SCHEDULING_GATE, VARIABLES, VOLUME
+from metronome_opt.scheduling.store import Store
 from tests.kubernetes.cluster.conftest import Grant
-from tests.kubernetes.cluster.server import ORDINARY, ApiServer
+from tests.kubernetes.cluster.exports import GROUP
+from tests.kubernetes.cluster.gangs import make_nodes, pod, pods, remove_nodes, submit
+from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_for
 from tests.kubernetes.controller.fake import TRAFFIC, spec_of
 from tests.transcripts import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
 
-GROUP = "metronome.x-k8s.io"
-NAMES = [f"n{index}" for index in range(4)]
+ADMISSION = ROOT / "docs" / "deploy" / "admission.yaml"
+POLICIES = [
+    Kind("admissionregistration.k8s.io/v1", kind, plural, namespaced=False)
+    for kind, plural in (
+        ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+        ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+    )
+]
 
 
 @pytest.fixture
 def nodes(cluster: Connection) -> Iterator[None]:
     """Nodes that are ready, of which nothing but the objects is there."""
-    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
-    for name in NAMES:
-        labels = {"kubernetes.io/hostname": name}
-        metadata = {"name": name, "labels": labels}
-        cluster.apply(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
-        cluster.merge(NODES, f"{name}/status", None, {"status": {"conditions": [ready]}})
-        cluster.merge(NODES, name, None, {"spec": {"taints": None}})
+    make_nodes(cluster)
     yield
-    for name in NAMES:
-        cluster.delete(NODES, name)
-
-
-def submit(cluster: Connection, namespace: str, job: str, tasks: int, **spec: Any) -> None:
-    for index in range(tasks):
-        annotations = {f"{GROUP}/tasks": str(tasks), f"{GROUP}/traffic": TRAFFIC}
-        limits = {"nvidia.com/gpu": "4"}
-        container = {"name": "a", "image": "a", "resources": {"limits": limits}}
-        cluster.create(
-            PODS,
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {
-                    "name": f"{job}-{index}",
-                    "namespace": namespace,
-                    "labels": {"job-name": job},
-                    "annotations": annotations,
-                },
-                "spec": {"containers": [container], **spec},
-            },
-        )
-
-
-def pods(cluster: Connection, namespace: str) -> dict[str, Any]:
-    return {pod["metadata"]["name"]: pod for pod in cluster.list(PODS, namespace)}
+    remove_nodes(cluster)
 
 
 @pytest.fixture
@@ -125,14 +101,140 @@ def test_the_rights_of_the_deployment_are_enough_and_needed(
 def test_a_gate_is_taken_away_with_the_node_and_the_slots(
     cluster: Connection, kubeconfig: Path, namespace: str, arguments: list[str]
 ) -> None:
-    submit(cluster, namespace, "a", 4, schedulingGates=[{"name": GATE}])
+    submit(cluster, namespace, "a", 4, schedulingGates=[{"name": SCHEDULING_GATE}])
     if "schedulingGates" not in pods(cluster, namespace)["a-0"]["spec"]:
         pytest.skip("this release knows no scheduling gates")
     assert main([*arguments, "--kubeconfig", str(kubeconfig)]) == 0
-    for pod in pods(cluster, namespace).values():
-        assert not pod["spec"].get("schedulingGates")
-        node = pod["metadata"]["annotations"][f"{GROUP}/node"]
-        assert pod["spec"]["nodeSelector"] == {"kubernetes.io/hostname": node}
+    for item in pods(cluster, namespace).values():
+        assert not item["spec"].get("schedulingGates")
+        node = item["metadata"]["annotations"][f"{GROUP}/node"]
+        assert item["spec"]["nodeSelector"] == {"kubernetes.io/hostname": node}
+
+
+def told(cluster: Connection, namespace: str) -> dict[str, str]:
+    """Return the events of a namespace by the object that they are about."""
+    events = cluster.list(EVENTS, namespace)
+    return {item["involvedObject"]["name"]: item["message"] for item in events}
+
+
+@pytest.mark.usefixtures("nodes")
+def test_nodes_that_come_later_are_told_and_taken_over(
+    cluster: Connection, kubeconfig: Path, namespace: str, arguments: list[str]
+) -> None:
+    file = Path(arguments[arguments.index("--cluster") + 1])
+    larger = file.read_text()
+    file.write_text(json.dumps(spec_of(3).to_dict()))
+    arguments += ["--kubeconfig", str(kubeconfig)]
+    submit(cluster, namespace, "a", 4, schedulerName=SCHEDULER)
+    assert main(arguments) == 0
+    submit(cluster, namespace, "b", 3, schedulerName=SCHEDULER)
+    cluster.create(PODS, pod("other", namespace, 3, nodeName="n2"))  # of somebody else
+    assert main(arguments) == 0
+    before = pods(cluster, namespace)
+    assert not before["b-0"]["spec"].get("nodeName")
+    assert told(cluster, namespace)["b-0"].endswith("needs 1 more node with 8 GPUs free")
+    line = told(cluster, "default")["n3"]
+    assert line.startswith("has 8 GPUs, and 0 in the state of the controller; ")
+    file.write_text(larger)
+    assert main(arguments) == 0
+    after = pods(cluster, namespace)
+    places = [after[f"b-{index}"]["spec"]["nodeName"] for index in range(3)]
+    assert sorted(places) == ["n2", "n3", "n3"]
+    assert all(after[f"a-{index}"] == before[f"a-{index}"] for index in range(4))
+
+
+@pytest.mark.usefixtures("nodes")
+def test_claims_that_are_deleted_are_written_again(
+    cluster: Connection, kubeconfig: Path, namespace: str, arguments: list[str]
+) -> None:
+    submit(cluster, namespace, "a", 4, schedulerName=SCHEDULER)
+    arguments += ["--kubeconfig", str(kubeconfig)]
+    assert main(arguments) == 0
+    before = {item["metadata"]["name"]: item["spec"] for item in cluster.list(CLAIMS, namespace)}
+    cluster.delete(CLAIMS, "a-0", namespace)
+    cluster.merge(CLAIMS, "a-1", namespace, {"spec": {"allocation": {"offsetMicroseconds": 7}}})
+    versions = {
+        i["metadata"]["name"]: i["metadata"]["resourceVersion"] for i in cluster.list(CLAIMS)
+    }
+    assert main(arguments) == 0
+    after = {item["metadata"]["name"]: item for item in cluster.list(CLAIMS, namespace)}
+    assert {name: item["spec"] for name, item in after.items()} == before
+    for name in ("a-2", "a-3"):  # nobody touched them
+        assert after[name]["metadata"]["resourceVersion"] == versions[name]
+
+
+@pytest.fixture
+def admission(cluster: Connection, api_server: ApiServer, namespace: str) -> Iterator[None]:
+    """The policy of docs/deploy, in force on a server of our own."""
+    del api_server
+    probe = pod("probe", namespace)
+    probe["metadata"]["annotations"] = {f"{GROUP}/traffic": TRAFFIC}
+
+    def gates() -> bool:
+        made = cluster.create(PODS, probe)
+        cluster.delete(PODS, "probe", now=True)
+        return bool(made["spec"].get("schedulingGates"))
+
+    items = list(yaml.safe_load_all(ADMISSION.read_text(encoding="utf-8")))
+    try:
+        cluster.list(POLICIES[0])
+    except UnknownKindError:
+        pytest.skip("this release knows no MutatingAdmissionPolicy")
+    for kind, item in zip(POLICIES, items, strict=True):
+        cluster.apply(kind, item)
+    wait_for(gates)
+    yield
+    for kind, item in zip(POLICIES, items, strict=True):
+        cluster.delete(kind, item["metadata"]["name"])
+    wait_for(lambda: not gates())
+
+
+@pytest.mark.usefixtures("nodes", "admission")
+def test_pods_that_say_what_they_send_are_injected_at_admission(
+    cluster: Connection, kubeconfig: Path, namespace: str, arguments: list[str]
+) -> None:
+    sends = pod("sends", namespace)
+    sends["metadata"]["annotations"] = {f"{GROUP}/traffic": TRAFFIC, f"{GROUP}/tasks": "2"}
+    own = {"name": "b", "image": "b", "env": [{"name": "A", "value": "1"}]}
+    sends["spec"]["containers"].append(own)
+    silent, asks = pod("silent", namespace), pod("asks", namespace)
+    asks["spec"]["schedulingGates"] = [{"name": SCHEDULING_GATE}]
+    for item in (sends, silent, asks):
+        cluster.create(PODS, item)
+    seen = pods(cluster, namespace)
+    spec = seen["sends"]["spec"]
+    assert spec["schedulingGates"] == [{"name": SCHEDULING_GATE}]
+    (volume,) = [each for each in spec["volumes"] if each["name"] == VOLUME["name"]]
+    (item,), (wanted,) = (each["downwardAPI"]["items"] for each in (volume, VOLUME))
+    assert item["path"] == wanted["path"]
+    assert item["fieldRef"]["fieldPath"] == wanted["fieldRef"]["fieldPath"]
+    for container, before in zip(spec["containers"], ([], own["env"]), strict=True):
+        assert MOUNT in container["volumeMounts"]
+        for variable in container["env"]:
+            variable.get("valueFrom", {}).get("fieldRef", {}).pop("apiVersion", None)
+        assert container["env"] == [*before, *VARIABLES]
+    for name in ("silent", "asks"):
+        assert "volumes" not in seen[name]["spec"]
+        assert "env" not in seen[name]["spec"]["containers"][0]
+    assert "schedulingGates" not in seen["silent"]["spec"]
+    assert main([*arguments, "--kubeconfig", str(kubeconfig)]) == 0
+    assert told(cluster, namespace) == {
+        "asks": f"Pod {namespace}/asks: annotation {GROUP}/tasks: missing; "
+        "metronome inject writes it",
+        "sends": "1 of 2 pods are there",
+    }
+
+
+def test_a_second_controller_without_a_lease_is_refused(
+    kubeconfig: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments += ["--kubeconfig", str(kubeconfig)]
+    assert main(arguments) == 0
+    capsys.readouterr()
+    with Store(arguments[1]):
+        assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "another process" in line
 
 
 def test_of_two_controllers_one_leads_whatever_their_clocks(

@@ -33,6 +33,9 @@ FOREIGN = {
     "MPIJob": ("kubeflow.org", "v2beta1"),
     "Job": ("batch.volcano.sh", "v1alpha1"),
     "JobSet": ("jobset.x-k8s.io", "v1alpha2"),
+    "TrainJob": ("trainer.kubeflow.org", "v1alpha1"),
+    "RayJob": ("ray.io", "v1"),
+    "LeaderWorkerSet": ("leaderworkerset.x-k8s.io", "v1"),
     "AppGroup": ("appgroup.diktyo.x-k8s.io", "v1alpha1"),
 }
 MANY = 600  # more than a page

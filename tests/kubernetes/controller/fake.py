@@ -1,21 +1,23 @@
-"""A cluster in memory: pods that a controller of jobs makes anew, claims, events."""
+"""A cluster in memory: pods that a controller of jobs recreates, claims, events."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
+from metronome_opt.kubernetes.controller.claims import Task
 from metronome_opt.kubernetes.controller.pods import Pod
-from metronome_opt.kubernetes.controller.reconcile import Task
 from metronome_opt.kubernetes.controller.slots import Slots
-from metronome_opt.kubernetes.inject import GATE
+from metronome_opt.kubernetes.inject import SCHEDULING_GATE
+from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scheduling.gang import Claim
 
 GROUP = "metronome.x-k8s.io"
 GPUS = 4
 """Of each pod; nodes have eight."""
+GPU = "nvidia.com/gpu"
 TRAFFIC = (
     "{periodMicroseconds: 200000, "
     "phases: [{startMicroseconds: 100000, lengthMicroseconds: 60000, rate: 6G}]}"
@@ -47,8 +49,10 @@ class FakeCluster:
 
     def __init__(self, nodes: int) -> None:
         self.pods_by_name: dict[str, dict[str, Any]] = {}
-        self.claims: dict[str, str] = {}  # by pod: its uid
-        self.events: list[tuple[str, str, str]] = []
+        self.claims_by_name: dict[str, Manifest] = {}
+        self.looks = 0  # at all claims
+        self.events: list[tuple[str, str, str]] = []  # of the job, or of the node
+        self.allocatable: dict[str, dict[str, str]] = {}
         self.ready = {f"n{index}": True for index in range(nodes)}
         self.cordoned: set[str] = set()
         self.left: int | None = None
@@ -77,12 +81,23 @@ class FakeCluster:
                 },
             },
             "spec": {
-                "schedulingGates": [{"name": GATE}],
-                "containers": [{"resources": {"limits": {"nvidia.com/gpu": str(GPUS)}}}],
+                "schedulingGates": [{"name": SCHEDULING_GATE}],
+                "containers": [{"resources": {"limits": {GPU: str(GPUS)}}}],
             },
             "status": {"phase": "Pending"},
             "again": (job, tasks, annotations),
         }
+
+    def run_other(self, name: str, node: str, gpus: int) -> None:
+        """Run a pod that is not ours."""
+        self._make(name, name, 1, {})
+        pod = self.pods_by_name[name]
+        pod["metadata"]["annotations"] = {}
+        pod["spec"] = {
+            "nodeName": node,
+            "containers": [{"resources": {"limits": {GPU: str(gpus)}}}],
+        }
+        pod["status"] = {"phase": "Running"}
 
     def remove(self, job: str) -> None:
         """Delete a job with its pods."""
@@ -99,9 +114,12 @@ class FakeCluster:
         """All nodes."""
         return [
             {
-                "metadata": {"name": name},
+                "metadata": {"name": name, "uid": name},
                 "spec": {"unschedulable": name in self.cordoned},
-                "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+                "status": {
+                    "conditions": [{"type": "Ready", "status": str(ready)}],
+                    "allocatable": self.allocatable.get(name),
+                },
             }
             for name, ready in self.ready.items()
         ]
@@ -110,8 +128,9 @@ class FakeCluster:
         """Return the GPUs that pods have on each node."""
         used: Counter[str] = Counter()
         for pod in self.pods_by_name.values():
-            if pod["spec"].get("nodeName"):
-                used[pod["spec"]["nodeName"]] += GPUS
+            if pod["spec"].get("nodeName") and pod["status"]["phase"] != "Succeeded":
+                (container,) = pod["spec"]["containers"]
+                used[pod["spec"]["nodeName"]] += int(container["resources"]["limits"][GPU])
         return used
 
     def _act(self) -> None:
@@ -122,7 +141,7 @@ class FakeCluster:
 
     # ------------------------------------------------------------------ what a controller does
 
-    def ungate(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
         for pod, _, node in tasks:
             self._act()
             value = self.pods_by_name[pod.name]
@@ -138,16 +157,19 @@ class FakeCluster:
         annotations = self.pods_by_name[pod.name]["metadata"]["annotations"]
         annotations |= slots.annotations(pod.job, pod.name)
 
-    def claim(self, claim: Claim, tasks: Sequence[Task], _: Slots) -> None:
-        for pod, index, node in tasks:
+    def claims(self, _: str | None) -> list[Manifest]:
+        self.looks += 1
+        return [deepcopy(item) for item in self.claims_by_name.values()]
+
+    def claim(self, manifests: Sequence[Manifest]) -> None:
+        for item in manifests:
             self._act()
-            assert claim.nodes[index] == node
-            self.claims[pod.name] = pod.job
+            self.claims_by_name[item["metadata"]["name"]] = item
 
     def unclaim(self, job: str) -> None:
-        for name in [name for name, of in self.claims.items() if of == job]:
+        for name in [name for name, of in self.claims_by_name.items() if of["spec"]["job"] == job]:
             self._act()
-            del self.claims[name]
+            del self.claims_by_name[name]
 
     def delete(self, pod: Pod) -> None:
         self._act()
@@ -155,5 +177,8 @@ class FakeCluster:
         assert value["metadata"]["uid"] == pod.uid
         self._make(pod.name, *value["again"])
 
-    def event(self, pods: Sequence[Pod], reason: str, message: str, **_: bool) -> None:
-        self.events.append((pods[0].job, reason, message))
+    def event(
+        self, about: Sequence[Mapping[str, Any]], reason: str, message: str, **_: bool
+    ) -> None:
+        pod = self.pods_by_name.get(about[0]["name"])
+        self.events.append((Pod(pod).job if pod else about[0]["name"], reason, message))

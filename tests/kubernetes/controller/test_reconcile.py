@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from metronome_opt.scheduling import Store, place_job
 from metronome_opt.scheduling.cycle import Decision
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.state import ClusterState
-from tests.kubernetes.controller.fake import TRAFFIC, FakeCluster, Killed, spec_of
+from tests.kubernetes.controller.fake import GPU, TRAFFIC, FakeCluster, Killed, spec_of
 
 TOLD = ("offset-ms", "period-ms", "starts-ms", "cushion-ms", "gated")
 """Annotations of a pod that has its slots."""
@@ -46,12 +47,17 @@ def check(cluster: FakeCluster, store: Store) -> None:
     for job, claim in store.state.claims.items():
         mine = [pod for pod in cluster.pods if pod.job == job]
         assert Counter(pod.place for pod in mine) == Counter(claim.nodes)
-        claimed = {name for name, of in cluster.claims.items() if of == job}
-        assert claimed == {pod.name for pod in mine}
+        claimed = {
+            name: item["spec"]["allocation"]["node"]
+            for name, item in cluster.claims_by_name.items()
+            if item["spec"]["job"] == job
+        }
+        assert claimed == {pod.name: pod.place for pod in mine}
         assert {pod.annotations["metronome.x-k8s.io/offset-ms"] for pod in mine} == {
             f"{5 * claim.offset:g}"
         }
-    assert set(cluster.claims.values()) == set(store.state.claims)
+    jobs = {item["spec"]["job"] for item in cluster.claims_by_name.values()}
+    assert jobs == set(store.state.claims)
 
 
 def test_gangs_are_placed_whole_and_the_others_are_told_why(store: Store) -> None:
@@ -161,10 +167,10 @@ def test_a_gang_larger_than_the_cluster_waits_with_a_reason(store: Store) -> Non
     cluster.submit("a", 9)
     assert look(Controller(store.state, cluster), cluster) == 1
     (line,) = [line for _, _, line in cluster.events]
-    assert "8 of 9 tasks find room" in line
+    assert line.endswith("8 of 9 tasks find room; needs 1 more node with 4 GPUs free")
 
 
-def test_a_pod_that_is_not_bound_makes_its_gang_start_anew(store: Store) -> None:
+def test_a_pod_that_is_not_bound_restarts_its_gang(store: Store) -> None:
     cluster, clock = FakeCluster(4), Clock()
     cluster.bind = False
     controller = Controller(store.state, cluster, patience_s=60, clock=clock)
@@ -185,7 +191,7 @@ def test_a_pod_that_is_not_bound_makes_its_gang_start_anew(store: Store) -> None
     check(cluster, store)
 
 
-def test_a_node_that_fails_makes_its_gang_start_anew_elsewhere(store: Store) -> None:
+def test_the_gang_of_a_node_that_fails_is_restarted_elsewhere(store: Store) -> None:
     cluster = FakeCluster(4)
     controller = Controller(store.state, cluster)
     cluster.submit("a", 4)
@@ -246,6 +252,65 @@ def test_running_pods_are_told_other_slots_and_a_lost_state_knows_them_again(
     with Store.create(tmp_path / "other", spec_of(4)) as other:
         look(Controller(other.state, cluster), cluster)
         assert other.state.claims == {"default/a": after}
+
+
+def test_room_that_pods_of_others_hold_is_not_given_away(store: Store) -> None:
+    cluster = FakeCluster(4)
+    controller = Controller(store.state, cluster)
+    cluster.run_other("big", "n0", 8)
+    cluster.run_other("small", "n1", 5)
+    cluster.run_other("elsewhere", "n9", 8)
+    cluster.submit("a", 4)
+    cluster.submit("b", 2)
+    assert look(controller, cluster) == 1
+    assert Counter(store.state.claims["default/a"].nodes) == {"n2": 2, "n3": 2}
+    (line,) = [line for job, _, line in cluster.events if job == "default/b"]
+    assert line.endswith("needs 1 more node with 8 GPUs free")
+    look(controller, cluster)
+    assert set(store.state.claims) == {"default/a"}
+    cluster.pods_by_name["big"]["status"]["phase"] = "Succeeded"
+    assert look(controller, cluster) == 0
+    assert set(store.state.claims["default/b"].nodes) == {"n0"}
+    check(cluster, store)
+
+
+def test_a_node_with_fewer_gpus_than_the_state_has_takes_fewer_tasks(store: Store) -> None:
+    cluster = FakeCluster(5)
+    cluster.allocatable = {"n0": {GPU: "0"}, "n1": {GPU: "12"}}
+    cluster.allocatable["n4"] = {GPU: "8"}
+    cluster.run_other("other", "n1", 4)
+    cluster.submit("a", 7)
+    cluster.submit("b", 6)
+    controller = Controller(store.state, cluster)
+    for _ in range(2):
+        assert look(controller, cluster) == 1
+    assert "n0" not in store.state.claims["default/b"].nodes
+    told = [(name, line) for name, reason, line in cluster.events if reason == "NotInState"]
+    assert {name: line.partition(";")[0] for name, line in told} == {
+        "n0": "has 0 GPUs, and 8 in the state of the controller",
+        "n1": "has 12 GPUs, and 8 in the state of the controller",
+        "n4": "has 8 GPUs, and 0 in the state of the controller",
+    }
+    assert len(told) == 3  # each once
+
+
+def test_claims_that_somebody_deletes_or_changes_are_written_again(store: Store) -> None:
+    cluster, clock = FakeCluster(4), Clock()
+    controller = Controller(store.state, cluster, clock=clock)
+    cluster.submit("a", 4)
+    look(controller, cluster)
+    before = deepcopy(cluster.claims_by_name)
+    del cluster.claims_by_name["a-0"]
+    cluster.claims_by_name["a-1"]["spec"]["allocation"]["offsetMicroseconds"] += 5000
+    cluster.claims_by_name["a-2"]["metadata"]["ownerReferences"] = []
+    for clock.now in (1.0, 2.0, 31.0, 32.0, 33.0):
+        cluster.left = 3  # writes
+        look(controller, cluster)
+    assert cluster.claims_by_name == before
+    assert cluster.looks == 2  # not in every round: there may be many
+    cluster.left = 0
+    clock.now = 100.0
+    look(controller, cluster)
 
 
 def test_more_pods_than_tasks_are_told_and_wait(store: Store) -> None:
@@ -328,7 +393,7 @@ def test_an_older_state_believes_the_pods(store: Store, tmp_path: Path) -> None:
     assert {pod.uid for pod in cluster.pods} == before
 
 
-def test_one_pod_that_is_made_anew_gets_the_place_of_the_old_one(store: Store) -> None:
+def test_one_pod_that_is_recreated_gets_the_place_of_the_old_one(store: Store) -> None:
     cluster = FakeCluster(4)
     controller = Controller(store.state, cluster)
     cluster.submit("a", 4)
@@ -379,7 +444,7 @@ def test_a_lost_state_is_recovered_from_the_pods(store: Store, tmp_path: Path) -
     assert {pod.uid for pod in cluster.pods} == uids
 
 
-def _look_anew(cluster: FakeCluster, folder: Path) -> None:
+def _look_again(cluster: FakeCluster, folder: Path) -> None:
     with Store(folder) as store:
         look(Controller(store.state, cluster), cluster)
 
@@ -403,13 +468,13 @@ def test_a_controller_killed_at_any_moment_goes_on_where_it_was(
     ]
     for happens in story:
         try:
-            _look_anew(cluster, folder)
+            _look_again(cluster, folder)
         except Killed:
             cluster.left = None
         happens()
     assert cluster.left is None  # it was killed
     for _ in range(4):
-        _look_anew(cluster, folder)
+        _look_again(cluster, folder)
     with Store(folder) as store:
         check(cluster, store)
         assert set(store.state.claims) == {"default/c", "default/d"}

@@ -10,6 +10,8 @@ import pytest
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario, read_manifests
+from metronome_opt.kubernetes.reading.objects import Field
+from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES, needs_of
 from metronome_opt.scenario import Scenario, build_scenario
 from tests.kubernetes.reading.manifests import (
     GROUP,
@@ -56,6 +58,9 @@ def test_the_example_has_one_job_of_each_kind() -> None:
         "gpt": ([f"worker-{i}" for i in range(3)], 4, 4, 32_000, 262_144),
         "resnet50": ([f"workers-0-{i}" for i in range(2)], 1, 2, 16_000, 65_536),
         "ablation": (["0", "1", "2"], 1, 2, 8_000, 65_536),
+        "llama": (["node-0-0", "node-0-1"], 1, 1, 16_000, 131_072),
+        "ranking": (["gpu-worker-0", "gpu-worker-1"], 1, 1, 8_000, 65_536),
+        "tuning": (["0", "0-1"], 1, 1, 8_000, 65_536),
     }
     assert set(example) == set(expected)
     for name, (pods, weight, *needs) in expected.items():
@@ -177,6 +182,44 @@ def test_limits_stand_for_requests_and_the_first_container_counts_if_it_needs_mo
     assert each == {"gpus": 1, "cpu_millicores": 1500, "memory_mib": 2048}
 
 
+def _container(name: str, cpu: str, memory: str, **fields: Any) -> Object:
+    amounts = {"cpu": cpu, "memory": memory}
+    return {"name": name, "resources": {"requests": amounts}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cores", "mebibytes"),
+    [
+        ({}, 2300, 1188),
+        ({"overhead": {"cpu": "250m", "memory": "120Mi"}}, 2550, 1308),
+        ({"resources": {"requests": {"cpu": "3"}, "limits": {"memory": "4Gi"}}}, 3000, 1188),
+        ({"initContainers": []}, 1000, 256),
+        (
+            {"containers": [], "initContainers": [], "resources": {"limits": {"memory": "4Gi"}}},
+            0,
+            4096,
+        ),
+    ],
+)
+def test_sidecars_overhead_and_what_the_pod_as_a_whole_asks_for(
+    spec: Object, cores: int, mebibytes: int
+) -> None:
+    # By hand: 300 + 2000 thousandths of a core while `first` runs, 500 + 1000 later on;
+    # 164 + 1024 MiB while `last` runs, 164 + 256 later on.
+    whole: Object = {
+        "initContainers": [
+            _container("a", "300m", "100Mi", restartPolicy="Always"),
+            _container("first", "2", "50Mi"),
+            _container("b", "200m", "64Mi", restartPolicy="Always"),
+            _container("last", "0", "1Gi"),
+        ],
+        "containers": [_container("main", "1", "256Mi")],
+        **spec,
+    }
+    needs = needs_of(Field(whole, "Pod p"), GPU_RESOURCES)
+    assert (needs.cpu_millicores, needs.memory_mib) == (cores, mebibytes)
+
+
 def test_an_app_group_of_pods_is_a_job_if_no_workload_speaks_for_them() -> None:
     def group(name: str, pods: list[str]) -> Object:
         workloads = [{"workload": {"kind": "Pod", "name": pod, "selector": pod}} for pod in pods]
@@ -200,3 +243,10 @@ def test_what_is_written_reads_back_as_the_same_scenario() -> None:
     made = imported(*machines(), job(), claim("train-0", "train", 0, "n0", 40_000))
     document = parse_yaml(made.text())
     assert build_scenario(Scenario.from_dict(document)).instance == made.problem.instance
+
+
+def test_jobs_that_wait_are_packed_before_one_is_left_out() -> None:
+    # Spread, the pods of "a" would leave 7 GPUs on each of two nodes, too few for those of "b".
+    made = imported(*machines(3), job("a", gpus=1), job("b", gpus=8))
+    assert set(jobs_of(made)) == {"a", "b"}
+    assert not any("without room" in note for note in made.notes)

@@ -33,7 +33,6 @@ _READ = """() => {
   return {
     values: read("#values [data-now]", (each) => each.dataset.now),
     links: read("#link-list li", name),
-    grows: read("#job-rows td.now", (each) => name(each.parentElement)),
   };
 }"""
 
@@ -96,7 +95,6 @@ def assert_shows(page: Page, judged: Evaluation) -> None:
     seen = page.evaluate(_READ)
     scores = {"score_mean": judged.score_mean, "score_min": judged.score_min}
     assert seen["values"] == texts({**judged.objectives, **scores})
-    assert seen["grows"] == texts(judged.elongation)
     used = {link.name: link.contention for link in judged.links if link.jobs}
     assert seen["links"] == texts(used)
 

@@ -47,6 +47,17 @@ def test_a_page_states_what_the_judge_says_before_and_after() -> None:
     assert json.loads(point["document"]) == schedule.to_dict()
 
 
+def test_a_page_has_iteration_times_as_they_are_played() -> None:
+    instance = two_jobs()
+    together, apart = (schedule_of(instance, {"a": 0, "b": offset}) for offset in (0, 8))
+    data = data_of(page_of(instance, together, apart))
+    # Unshifted they meet, and are late on two networks by chance; apart they keep their periods.
+    assert min(data["unshifted_ms"]) > 100
+    assert data["unshifted_ms"] != pytest.approx([200, 100], rel=0.02)
+    assert data["points"][1]["times_ms"] == pytest.approx([200, 100], rel=0.02)
+    assert data["points"][0]["times_ms"] != data["points"][1]["times_ms"]
+
+
 def test_the_gap_is_a_share_of_the_value() -> None:
     instance = two_jobs()
     schedule = schedule_of(instance, {"a": 0, "b": 0}, lower_bound=Fraction(1500))

@@ -84,6 +84,50 @@ def test_jobs_have_the_colours_of_the_pictures() -> None:
     assert here == [style.look(number).colour.upper() for number in range(8)]
 
 
+# ------------------------------------------------------------------ what is read
+
+
+def test_links_are_sorted_by_contention_now_or_unshifted(page: Page, tmp_path: Path) -> None:
+    a = job("a", 10, (0, 4, 60), links={"link": 1, "m": 1})
+    b, c = job("b", 10, (0, 4, 60)), job("c", 10, (5, 4, 70), links={"m": 1})
+    instance = network(a, b, c, m=100)
+    # Unshifted only a and b meet, on link; as solved a and c do, on m, which loses more.
+    open_page(page, tmp_path, page_of(instance, schedule_of(instance, {"a": 5, "b": 0, "c": 0})))
+    names = page.locator("#link-list .name")
+    assert names.all_inner_texts() == ["m", "link"]
+    assert page.locator("#link-list .figures").all_inner_texts() == ["0 → 12", "8 → 0"]
+    page.select_option("#link-sort", "unshifted")
+    assert names.all_inner_texts() == ["link", "m"]
+    assert page.locator('#link-list [aria-selected="true"] .name').inner_text() == "m"
+
+
+def test_the_name_of_a_capacity_is_not_cut_off(page: Page, tmp_path: Path) -> None:
+    instance = network(job("a", 10, (0, 4, 90_000)), job("b", 10, (0, 4, 60_000)), capacity=133_333)
+    open_page(page, tmp_path, report(instance))
+    label = page.locator("#timeline-now text", has_text="133.3 G")
+    box, around = label.bounding_box(), page.locator("#timeline-now svg").bounding_box()
+    assert box is not None
+    assert around is not None
+    assert box["x"] >= around["x"]
+
+
+def test_a_bound_that_is_known_is_shown_where_none_is_proved(page: Page, tmp_path: Path) -> None:
+    # Bursts of 3 of 4 slots meet in 2 of them at least, and in 3 unshifted: 15 now, 10 at best.
+    instance = network(job("a", 4, (0, 3, 60)), job("b", 4, (0, 3, 60)))
+    open_page(page, tmp_path, report(instance))
+    facts = page.locator("#facts dd").all_inner_texts()
+    assert "10 (each link alone)" in facts
+    assert "33.3 %" in facts
+
+
+def test_long_exact_numbers_are_told_to_a_pointer(page: Page, tmp_path: Path) -> None:
+    instance = network(job("a", 7, (0, 3, 60)), job("b", 7, (0, 3, 60)))
+    open_page(page, tmp_path, report(instance))
+    value = page.locator('#values [data-now="contention"]')
+    assert value.inner_text() == "8.57"  # 20 late in 3 of 7 slots
+    assert value.locator("data").get_attribute("title") == "60/7"
+
+
 # ------------------------------------------------------------------ where it is read
 
 
@@ -92,6 +136,10 @@ def test_a_phone_needs_no_sideways_scrolling(phone: Page, tmp_path: Path) -> Non
     instance = network(job(long, 30, (0, 20, 60)), job("b", 30, (0, 20, 60)), **{long: 100})
     open_page(phone, tmp_path, report(instance))
     assert phone.evaluate("() => document.documentElement.scrollWidth") == 390
+    for cell in phone.locator("#job-rows td, #values td").all():
+        box = cell.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= 390
     phone.get_by_role("button", name="b: one slot later").tap()
     wait_for_frames(phone)
     offsets = {long: 0, "b": 1}

@@ -40,8 +40,18 @@ export function milliseconds(slots, slotMs) {
   return `${shown(time.times(new Rational(BigInt(slotMs))))} ms`;
 }
 
+export function tenths(ms) {
+  const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
+  return `${ms.toLocaleString("en", digits)} ms`;
+}
+
 export function gigabits(megabits) {
   return `${(megabits / 1000).toLocaleString("en", { maximumFractionDigits: 6 })} Gbit/s`;
+}
+
+// A rate on an axis.
+export function roughly(megabits) {
+  return `${(megabits / 1000).toLocaleString("en", { maximumSignificantDigits: 4 })} G`;
 }
 
 export function counted(count, what) {

@@ -1,6 +1,6 @@
-// All jobs: what each waits, and what its iterations are predicted to take longer.
+// All jobs: what each waits, and how long its iterations were when the jobs ran.
 
-import { drawnOf, milliseconds } from "./format.js";
+import { drawnOf, milliseconds, tenths } from "./format.js";
 import { button, exactly, find, html, named } from "./dom.js";
 
 const PAGE = 40; // jobs that are drawn at once
@@ -42,13 +42,10 @@ export class JobTable {
   }
 
   #row(job) {
-    const { data, model, before, solved } = this.state;
+    const { data, model, point } = this.state;
     const slotMs = data.instance.slot_ms;
-    const grows = (judged) => {
-      const slots = judged.elongation(job.index);
-      return exactly(slots, milliseconds(slots, slotMs));
-    };
-    const [wait, now] = [html("td"), html("td", { class: "now" })];
+    const cell = (label, ...children) => html("td", { "data-label": label }, ...children);
+    const wait = cell("waits");
     const offset = html("input", {
       type: "number",
       min: 0,
@@ -69,20 +66,19 @@ export class JobTable {
       "tr",
       { "data-row": job.index },
       html("th", { scope: "row" }, name),
-      html("td", {}, `${job.weight}`),
-      html("td", {}, milliseconds(job.period, slotMs)),
-      html("td", {}, job.stretch ? milliseconds(job.stretch, slotMs) : "–"),
-      html("td", {}, offset),
+      cell("weight", `${job.weight}`),
+      cell("period", milliseconds(job.period, slotMs)),
+      cell("stretch", job.stretch ? milliseconds(job.stretch, slotMs) : "–"),
+      cell("offset, slots", offset),
       wait,
-      html("td", {}, before ? grows(before) : "–"),
-      html("td", {}, grows(solved)),
-      now,
+      cell("unshifted", tenths(data.unshifted_ms[job.index])),
+      cell("solved", tenths(point.times_ms[job.index])),
+      html("td", { class: "where", "data-label": "runs on" }, data.instance.jobs[job.index].where),
     );
     const update = () => {
       offset.value = job.offset;
       const slots = model.wait(job.index);
       wait.replaceChildren(exactly(slots, milliseconds(slots, slotMs), { "data-wait": job.index }));
-      now.replaceChildren(grows(model));
     };
     update();
     return { row, update };

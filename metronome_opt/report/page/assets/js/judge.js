@@ -3,7 +3,7 @@
 // Volumes are whole and small enough for ordinary numbers (the page is refused otherwise);
 // weights, means and shares are not, and are counted in BigInts.
 
-import { ONE, Rational, ZERO } from "./rational.js";
+import { ONE, Rational } from "./rational.js";
 import { commonMultiple, patternOf, sweep } from "./pattern.js";
 
 // users: [{ job, pattern, offset, flows, weight, phases, longer }]
@@ -11,7 +11,6 @@ export function judge(link, users) {
   const hyperperiod = commonMultiple(users.map(({ pattern }) => pattern.period));
   const classes = classesOf(users);
   const lost = classes.map(() => 0); // volume that each class lacks, the heaviest served first
-  const shares = users.map(() => new Map());
   let late = 0;
   sweep(users, hyperperiod, (_, length, demands, total) => {
     let excess = total - link.capacity;
@@ -23,7 +22,6 @@ export function judge(link, users) {
       const taken = Math.min(asked, excess);
       excess -= taken;
       lost[index] += length * taken;
-      for (const user of members) note(shares[user], demands[user], asked, length * taken);
     }
   });
   const turn = BigInt(hyperperiod);
@@ -36,7 +34,6 @@ export function judge(link, users) {
     late: meanLate,
     score: ONE.minus(meanLate.over(new Rational(BigInt(link.capacity)))),
     cushion: late ? null : cushionOf(link, users, hyperperiod),
-    unserved: (user) => meanShare(shares[user], turn),
   };
 }
 
@@ -48,25 +45,6 @@ function classesOf(users) {
     classes.get(weight).members.push(user);
   });
   return [...classes.values()].sort((a, b) => (a.weight < b.weight ? -1 : 1));
-}
-
-// Equal weights share what is lacking in proportion to demand. The fractions are left for later:
-// volumes are added up for each demand of a job and each demand of its class.
-function note(share, demand, asked, volume) {
-  if (!demand || !volume) return;
-  if (!share.has(demand)) share.set(demand, new Map());
-  const volumes = share.get(demand);
-  volumes.set(asked, (volumes.get(asked) ?? 0) + volume);
-}
-
-function meanShare(share, hyperperiod) {
-  let sum = ZERO;
-  for (const [demand, volumes] of share) {
-    for (const [asked, volume] of volumes) {
-      sum = sum.plus(new Rational(BigInt(demand) * BigInt(volume), BigInt(asked)));
-    }
-  }
-  return sum.over(new Rational(hyperperiod));
 }
 
 // The most slots by which every burst may grow before the link is overloaded; null if it never is.

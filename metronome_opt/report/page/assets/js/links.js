@@ -1,4 +1,4 @@
-// The list of links: the most contended first, each with its load over time. One of them is chosen.
+// The list of links: the most contended first, now or unshifted, each with its load over time. One of them is chosen.
 
 import { drawnOf, shown } from "./format.js";
 import { exactly, find, html, named, svg } from "./dom.js";
@@ -14,6 +14,8 @@ export class LinkList {
     this.count = PAGE;
     this.list = find("link-list");
     find("link-search").addEventListener("input", () => this.#restart());
+    this.sort = find("link-sort");
+    this.sort.addEventListener("change", () => this.show(this.state));
     find("more-links").addEventListener("click", () => {
       this.count += PAGE;
       this.#fill();
@@ -25,12 +27,13 @@ export class LinkList {
   show(state) {
     this.state = state;
     const { model, before } = state;
-    const loss = (link) => model.report(link).contention;
-    const loss0 = (link) => (before ? before.report(link).contention : loss(link));
+    const now = (link) => model.report(link).contention;
+    const unshifted = (link) => (before ? before.report(link).contention : now(link));
+    const [first, second] = this.sort.value === "now" ? [now, unshifted] : [unshifted, now];
     this.order = model.users
       .map((_, link) => link)
       .filter((link) => model.users[link].length)
-      .sort((a, b) => loss(b).compare(loss(a)) || loss0(b).compare(loss0(a)) || a - b);
+      .sort((a, b) => first(b).compare(first(a)) || second(b).compare(second(a)) || a - b);
     this.#restart();
   }
 
@@ -69,11 +72,13 @@ export class LinkList {
   }
 
   #item(link) {
+    const { before } = this.state;
+    const was = before ? `${shown(before.report(link).contention)} → ` : "";
     const item = html(
       "li",
       { role: "option", tabindex: -1, "data-link": link },
       named(this.state.data.instance.links[link].name),
-      html("span", { class: "loss" }),
+      html("span", { class: "figures" }, was, html("span", { class: "loss" })),
       svg("svg", {
         class: "strip",
         viewBox: `0 0 ${COLUMNS} 10`,

@@ -2,7 +2,7 @@
 // anew, no others.
 
 import { Rational, ZERO } from "./rational.js";
-import { burstingOf, patternOf, volumeOf } from "./pattern.js";
+import { patternOf, volumeOf } from "./pattern.js";
 import { judge } from "./judge.js";
 
 export class Model {
@@ -86,20 +86,6 @@ export class Model {
         ? scores.reduce((least, score) => (score.compare(least) < 0 ? score : least))
         : null,
     };
-  }
-
-  // Slots by which an iteration of a job is predicted to grow.
-  elongation(index) {
-    const job = this.jobs[index];
-    const volume = volumeOf(job.pattern);
-    let slots = new Rational(BigInt(job.stretch));
-    for (const [link, flows] of job.links) {
-      const user = this.users[link].findIndex((each) => each.job === job);
-      const unserved = this.report(link).unserved(user);
-      const lost = BigInt(job.length) * BigInt(burstingOf(job.pattern));
-      slots = slots.plus(unserved.times(new Rational(lost, BigInt(flows) * BigInt(volume))));
-    }
-    return slots;
   }
 
   // Slots for which a job is held back before it first begins.

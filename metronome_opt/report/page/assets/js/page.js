@@ -33,7 +33,6 @@ function choosePoint(number) {
   wanted.clear();
   state.point = point;
   state.model = new Model(instance, point.offsets, point.stretch, point.longer);
-  state.solved = new Model(instance, point.offsets, point.stretch, point.longer);
   state.before = point.before ? new Model(instance, unshifted, still, point.longer) : null;
   const wrong = disagreements(state.model, point);
   find("disagreement").hidden = !wrong.length;

@@ -31,11 +31,6 @@ export function volumeOf(pattern) {
   return pattern.rates.reduce((sum, rate, index) => sum + rate * lengthOf(pattern, index), 0);
 }
 
-// The slots of one iteration in which the job asks for anything.
-export function burstingOf(pattern) {
-  return pattern.rates.reduce((sum, rate, index) => sum + (rate ? lengthOf(pattern, index) : 0), 0);
-}
-
 export function commonMultiple(periods) {
   return periods.reduce((multiple, period) => (multiple / divisorOf(multiple, period)) * period, 1);
 }

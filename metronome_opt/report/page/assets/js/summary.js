@@ -12,7 +12,6 @@ const FIGURES = {
   score_mean: "Score, mean",
   score_min: "Score, least",
 };
-const LONGEST = 60;
 
 const parse = (text) => (text === null ? null : Rational.parse(text));
 
@@ -38,7 +37,7 @@ export function updateSummary({ point, model }) {
   document.body.classList.toggle("turned", turned);
   for (const [name, value] of Object.entries(values)) {
     const cell = document.querySelector(`#values [data-now="${name}"]`);
-    cell.replaceChildren(...exact(name, value));
+    cell.replaceChildren(exact(name, value));
     const box = document.querySelector(`#figures [data-figure="${name}"]`);
     if (box) updateFigure(box, name, value, point, turned);
   }
@@ -87,20 +86,17 @@ function valueRow(name, unit, point) {
     "tr",
     {},
     html("th", { scope: "row" }, SCORES[name] ?? name, unit ? html("small", {}, unit) : null),
-    html("td", {}, ...(before === undefined ? ["–"] : exact(name, before))),
-    html("td", {}, ...exact(name, parse(point.truth[name]))),
+    html("td", {}, before === undefined ? "–" : exact(name, before)),
+    html("td", {}, exact(name, parse(point.truth[name]))),
     html("td", { "data-now": name, class: "now" }),
   );
 }
 
-// A number to read, and below it the exact one where that says more.
+// A number to read; the exact one, which may be long, is told to a pointer that rests on it.
 function exact(name, value) {
   const text = stated(name, value);
   const full = value === null ? text : `${value}`;
-  if (full === text.replaceAll(",", "")) return [exactly(value, text)];
-  const short = `${full.slice(0, LONGEST / 2)}…${full.slice(-LONGEST / 3)}`;
-  const small = html("small", { class: "exact" }, full.length > LONGEST ? short : full);
-  return [exactly(value, text), small];
+  return exactly(value, text, { title: full === text.replaceAll(",", "") ? null : full });
 }
 
 function scoreUnits() {
@@ -108,11 +104,11 @@ function scoreUnits() {
 }
 
 function facts(point, generator) {
-  const { first, lower_bound: bound, gap, seed, versions } = point;
+  const { first, gap, seed, versions } = point;
   return [
     ["status", point.status],
     ["optimised first", first],
-    ["lower bound", bound === null ? "none" : stated(first, parse(bound))],
+    ["lower bound", describeBound(point)],
     ["gap", gap === null ? "not known" : percent(parse(gap))],
     ["solver", point.solver],
     ["seed", seed === null ? "none" : seed],
@@ -120,6 +116,11 @@ function facts(point, generator) {
     ["made with", versions.map(([name, number]) => `${name} ${number}`).join(", ") || "not stated"],
     ["page by", generator],
   ];
+}
+
+function describeBound({ first, lower_bound: proved, known_bound: known }) {
+  if (proved !== null) return stated(first, parse(proved));
+  return known ? `${stated(first, parse(known[0]))} (${known[1]})` : "none";
 }
 
 function fact([name, value]) {

@@ -2,12 +2,12 @@
 // the link serves it first.
 
 import { svg } from "./dom.js";
-import { gigabits } from "./format.js";
+import { roughly } from "./format.js";
 import { sweep } from "./pattern.js";
 import { drawnSlots, overloaded, painted } from "./looks.js";
 
 const HEIGHT = 168;
-const LEFT = 44;
+const DIGIT = 6.5; // pixels of a character on an axis
 const RIGHT = 8;
 const TOP = 12;
 const BOTTOM = 24;
@@ -15,14 +15,16 @@ const BOTTOM = 24;
 // width: pixels; highest: Mbit/s at the top, the same for all timelines that are compared.
 export function drawTimeline(users, link, hyperperiod, slotMs, width) {
   const slots = drawnSlots(users, hyperperiod);
-  const along = (slot) => (LEFT + ((width - LEFT - RIGHT) * slot) / slots).toFixed(2);
+  const most = roughly(link.capacity);
+  const left = 8 + DIGIT * most.length;
+  const along = (slot) => (left + ((width - left - RIGHT) * slot) / slots).toFixed(2);
   const areas = users.map((_, position) => painted(position));
   const excess = overloaded();
   excess.group.setAttribute("class", "excess");
-  const capacity = svg("line", { class: "capacity", x1: LEFT, x2: width - RIGHT });
-  const limit = svg("text", { class: "tick end", x: LEFT - 5 });
+  const capacity = svg("line", { class: "capacity", x1: left, x2: width - RIGHT });
+  const limit = svg("text", { class: "tick end", x: left - 5 }, most);
   const floor = HEIGHT - BOTTOM;
-  const inner = { x: LEFT, y: TOP, width: width - LEFT - RIGHT, height: floor - TOP };
+  const inner = { x: left, y: TOP, width: width - left - RIGHT, height: floor - TOP };
   const face = svg(
     "svg",
     {
@@ -37,7 +39,7 @@ export function drawTimeline(users, link, hyperperiod, slotMs, width) {
     excess.group,
     capacity,
     limit,
-    svg("text", { class: "tick end", x: LEFT - 5, y: floor }, "0"),
+    svg("text", { class: "tick end", x: left - 5, y: floor }, "0"),
     ...ticks(slots, slotMs, along, width),
   );
 
@@ -60,7 +62,6 @@ export function drawTimeline(users, link, hyperperiod, slotMs, width) {
     capacity.setAttribute("y1", up(link.capacity));
     capacity.setAttribute("y2", up(link.capacity));
     limit.setAttribute("y", up(link.capacity));
-    limit.textContent = gigabits(link.capacity).replace(" Gbit/s", " G");
   }
 
   return { face, update, slots };

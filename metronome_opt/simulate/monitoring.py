@@ -1,4 +1,4 @@
-"""Measurements of a running job from outside, gathered from look to look."""
+"""Monitors of the jobs in a simulation: measured from outside, their claims corrected."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ INTERVAL_S = 10.0
 _SETTINGS = Settings(tolerance=Tolerance(period=0.01, traffic=0.02, start=0.01), large=3.0)
 
 
-class Controller:
+class Monitoring:
     """Watches all jobs, a monitor for each group that keeps in step, and corrects their claims."""
 
     def __init__(self, state: State, seed: int) -> None:

@@ -1,0 +1,36 @@
+"""``metronome init``: a scenario to begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from metronome_opt.documents import write_text
+from metronome_opt.errors import InputError
+from metronome_opt.scenario import data_folder
+
+_SUFFIXES = (".yaml", ".yml")
+_NAME, _SCHEMA = "two-racks", "$schema=../schemas"  # of the example that is shipped
+
+
+def init(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path(
+        "scenario.yaml"
+    ),
+) -> int:
+    """Write a small, complete scenario to FILE, to change into one's own.
+
+    Its first line tells editors where the schema is that they check it by.
+    """
+    if file.suffix not in _SUFFIXES:
+        raise InputError(f"{file}: the example is YAML; name a file that ends in .yaml")
+    if file.exists():
+        raise InputError(f"{file}: is there already; name another file")
+    example = data_folder() / "scenarios" / f"{_NAME}.yaml"
+    text = example.read_text(encoding="utf-8")
+    text = text.replace(_SCHEMA, f"$schema={(data_folder() / 'schemas').as_uri()}", 1)
+    write_text(file, text.replace(f"name: {_NAME}", f"name: {file.stem}", 1))
+    typer.echo(f"wrote {file}; go on with: metronome validate {file}")
+    return 0

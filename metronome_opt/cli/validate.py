@@ -1,0 +1,74 @@
+"""``metronome validate``: whether a file can be used, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.documents import read_document
+from metronome_opt.errors import InputError, counted, show
+from metronome_opt.instance import INSTANCE_FORMAT
+from metronome_opt.scenario import SCENARIO_FORMAT, WORKLOAD_FORMAT, Problem, locate, read_workload
+from metronome_opt.scenario.cluster import CLUSTER_FORMAT, read_cluster
+from metronome_opt.schedule import SCHEDULE_FORMAT, read_schedule
+from metronome_opt.scheduling.gang import JOB_FORMAT, read_job
+
+
+def validate(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A scenario, cluster, job, instance, schedule or workload, JSON or YAML.",
+        ),
+    ],
+    hyperperiod_limit: options.Limit = options.LIMIT,
+    as_json: options.Json = False,
+) -> int:
+    """Say whether FILE can be used, and what it comes to.
+
+    Its first fault is one line that names the place, and the exit status is 2.
+    """
+    path = locate(file)
+    kind = read_document(path).get("format")
+    if kind in (SCENARIO_FORMAT, INSTANCE_FORMAT):
+        problem = options.read_problem(file, hyperperiod_limit)
+        said = _of_problem(problem)
+    elif isinstance(kind, str) and kind in _READERS:
+        problem, said = None, _READERS[kind](path)
+    else:
+        known = ", ".join(map(show, (SCENARIO_FORMAT, INSTANCE_FORMAT, *_READERS)))
+        told = "missing" if kind is None else f"got {show(kind)}"
+        raise InputError(f"{path}: format: must be one of {known}, {told}")
+    if as_json:
+        notes = problem.notes if problem else []
+        options.print_json({"file": str(file), "format": kind, "says": said, "notes": notes})
+        return 0
+    typer.echo(f"{file}: {said}")
+    if problem and problem.traffic:
+        from metronome_opt.report.tables import terminal, traffic_table
+
+        terminal().print(traffic_table(problem))
+    return 0
+
+
+def _of_problem(problem: Problem) -> str:
+    instance = problem.instance
+    each = f"{counted(len(instance.jobs), 'job')} on {counted(len(instance.links), 'link')}"
+    longest = max(instance.hyperperiods.values(), default=0) * instance.slot_ms
+    time = f"slots of {instance.slot_ms} ms, all repeats after {longest:,} ms at most"
+    if problem.placed is None:
+        return f"an instance: {each}; {time}"
+    return f"a scenario: {counted(len(problem.placed.nodes), 'node')}, {each}; {time}"
+
+
+_READERS: Mapping[str, Callable[[Path], str]] = {
+    CLUSTER_FORMAT: lambda path: f"a cluster: {counted(len(read_cluster(path).nodes), 'node')}",
+    JOB_FORMAT: lambda path: f"a job: {read_job(path).name}",
+    SCHEDULE_FORMAT: lambda path: f"a schedule of {read_schedule(path).instance}",
+    WORKLOAD_FORMAT: lambda path: f"a workload: {read_workload(path).name}",
+}

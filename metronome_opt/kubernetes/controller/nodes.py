@@ -1,0 +1,110 @@
+"""Nodes as a controller finds them: which take tasks, and what others hold there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.reading.objects import Field
+from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES, has_of
+from metronome_opt.scenario.cluster import Resources
+from metronome_opt.scheduling.state import ClusterState
+
+Node = Mapping[str, Any]
+
+
+class Nodes:
+    """The nodes of a state, followed from round to round.
+
+    Attributes
+    ----------
+    gone
+        Nodes of the state that the cluster does not have.
+    unlike
+        Nodes whose GPUs the state does not know, or not all of them, each with a line on it.
+    """
+
+    def __init__(self, state: ClusterState, clock: Callable[[], float]) -> None:
+        self._state, self._clock = state, clock
+        self._numbers = {host.name: index for index, host in enumerate(state.cluster.nodes)}
+        self._unready: dict[str, float] = {}  # since when it is seen so
+        self._needs: dict[tuple[str, str], tuple[int, ...]] = {}  # by uid and version of the pod
+        self._has: dict[str, tuple[Any, Resources]] = {}  # by name: as it was said
+        self.gone: set[str] = set()
+        self.unlike: list[tuple[Node, str]] = []
+
+    def follow(self, nodes: Iterable[Node]) -> None:
+        """Take over which nodes take tasks, and since when the others are not ready."""
+        now, found = self._clock(), {_name(node): node for node in nodes}
+        self.gone = self._numbers.keys() - found.keys()
+        for name in self._numbers:
+            node = found.get(name)
+            ready = node is not None and _is_ready(node)
+            if ready:
+                self._unready.pop(name, None)
+            else:
+                self._unready.setdefault(name, now)
+            cordoned = node is not None and bool(node["spec"].get("unschedulable"))
+            self._state.set_node(name, up=ready and not cordoned)
+
+    def unready_s(self, name: str) -> float:
+        """Return for how many seconds a node has not been ready, 0 if it is."""
+        now = self._clock()
+        return now - self._unready.get(name, now)
+
+    def count_others(self, pods: Iterable[Pod], nodes: Iterable[Node]) -> None:
+        """Take over what pods hold that the state has no claim for, and what nodes have lost.
+
+        A node may have more than the state knows of; others get that first.
+        """
+        held, needs = np.zeros_like(self._state.total), {}
+        for pod in pods:
+            number = self._numbers.get(pod.node or pod.place or "")
+            if number is None or pod.is_over or (pod.asks and pod.job in self._state.claims):
+                continue
+            key = (pod.uid, pod.version)
+            needs[key] = self._needs.get(key) or _needs(pod)
+            held[number] += needs[key]
+        self._needs = needs
+        self.unlike = []
+        for node in nodes:
+            number, has = self._numbers.get(_name(node)), self._has_of(node)
+            if has is None:
+                continue
+            known = 0 if number is None else int(self._state.total[number, 0])
+            if has.gpus != known:
+                message = f"has {has.gpus} GPUs, and {known} in the state of the controller"
+                self.unlike.append((node, message))
+            if number is not None:
+                held[number] += self._state.total[number] - has.vector
+        self._state.others = held.clip(0)
+
+    def _has_of(self, node: Node) -> Resources | None:
+        """Return what a node has for pods; None if it does not say so."""
+        status, name = node.get("status") or {}, _name(node)
+        said = status.get("allocatable") or status.get("capacity")
+        if not said:
+            return None
+        if name not in self._has or self._has[name][0] != said:
+            self._has[name] = said, has_of(Field(node, f"Node {name}"), GPU_RESOURCES)
+        return self._has[name][1]
+
+
+def _name(node: Node) -> str:
+    return str(node["metadata"]["name"])
+
+
+def _is_ready(node: Node) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _needs(pod: Pod) -> tuple[int, ...]:
+    with suppress(InputError):  # nothing that an API server would take
+        return pod.needs.vector
+    return (0, 0, 0)

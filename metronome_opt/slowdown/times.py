@@ -1,0 +1,54 @@
+"""Iteration times as they are shown: of jobs that run under a plan, and of the same jobs unshifted.
+
+What links cannot serve in time does not say how late a job is: a burst waits on several links at
+once, what it lacks is sent later, and meets what comes then. So the jobs are let run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import NamedTuple
+
+from metronome_opt.instance import Instance
+from metronome_opt.result import Result
+from metronome_opt.schedule import Schedule
+from metronome_opt.slowdown.plan import Plan, expected_ms
+from metronome_opt.slowdown.player import Player, plays
+
+_FIRST, _SEEDS = 300, 2  # seeds that nothing is found or judged by
+
+
+class Times(NamedTuple):
+    """Mean iteration times of all jobs, by name, in ms, in one case and in another."""
+
+    before: Mapping[str, Fraction]
+    after: Mapping[str, Fraction]
+
+    @classmethod
+    def of(cls, result: Result) -> Times:
+        """Return those that a result states, or else those that are `played`."""
+        schedule = result.schedule
+        if result.unshifted_ms is None or schedule.expected_ms is None:
+            return cls.played(result.instance, schedule)
+        before = {name: Fraction(time) for name, time in result.unshifted_ms.items()}
+        return cls(before, schedule.expected_ms)
+
+    @classmethod
+    def played(cls, instance: Instance, schedule: Schedule) -> Times:
+        """Return those of jobs that nobody shifts or gates, and of the same under a schedule."""
+        plans = Plan(instance.unshifted), Plan.of(instance, schedule)
+        return cls(*(iteration_times(instance, plan) for plan in plans))
+
+
+def iteration_times(instance: Instance, plan: Plan) -> dict[str, Fraction]:
+    """Return the mean iteration time of each job under a plan, in ms.
+
+    As `solve` states them: the mean over fair sharing and TCP, with computing times that vary by
+    1 %. The same arguments give the same times.
+    """
+    player = Player(instance, plays(_FIRST, _SEEDS), workers=os.cpu_count() or 1)
+    names = (job.name for job in instance.jobs)
+    slowdowns = dict(zip(names, map(float, player.slowdowns(plan)), strict=True))
+    return expected_ms(instance, plan, slowdowns)

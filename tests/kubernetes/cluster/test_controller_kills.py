@@ -1,0 +1,130 @@
+"""The controller and the API server killed at random while gangs come and go."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from metronome_opt.__main__ import main
+from metronome_opt.kubernetes.cluster import Connection
+from metronome_opt.kubernetes.cluster.objects import PODS
+from metronome_opt.kubernetes.controller.live import CLAIMS
+from metronome_opt.kubernetes.controller.pods import SCHEDULER, Pod
+from metronome_opt.kubernetes.inject import SCHEDULING_GATE
+from metronome_opt.scheduling.store import Store
+from tests.kubernetes.cluster.gangs import make_nodes, pods, remove_nodes, submit
+from tests.kubernetes.cluster.server import ApiServer
+from tests.kubernetes.controller.fake import GPUS, spec_of
+
+KILLS = int(os.environ.get("METRONOME_TEST_KILLS", "12"))
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.timeout(120 + 30 * KILLS),
+    pytest.mark.usefixtures("definitions"),
+]
+
+
+class Crowd:
+    """Jobs that come and go; every other one waits behind our scheduling gate, if that is known."""
+
+    def __init__(self, cluster: Connection, namespace: str) -> None:
+        self.cluster, self.namespace = cluster, namespace
+        self.chance, self.count = random.Random(1), 0
+        self.jobs: list[str] = []
+        submit(cluster, namespace, "probe", 1, schedulingGates=[{"name": SCHEDULING_GATE}])
+        (made,) = pods(cluster, namespace).values()
+        self.knows_gates = "schedulingGates" in made["spec"]
+        cluster.delete(PODS, "probe-0", namespace, now=True)
+
+    def change(self) -> None:
+        """Let a job come, or if there are enough of them one go."""
+        if len(self.jobs) > 2:
+            gone = self.jobs.pop(self.chance.randrange(len(self.jobs)))
+            for name, item in pods(self.cluster, self.namespace).items():
+                if item["metadata"]["labels"]["job-name"] == gone:
+                    self.cluster.delete(PODS, name, self.namespace, now=True)
+            return
+        gated = self.knows_gates and self.count % 2
+        gates = {"schedulingGates": [{"name": SCHEDULING_GATE}]}
+        asks = gates if gated else {"schedulerName": SCHEDULER}
+        self.jobs.append(f"job{self.count}")
+        submit(self.cluster, self.namespace, self.jobs[-1], self.chance.choice([2, 3]), **asks)
+        self.count += 1
+
+    def wait(self) -> bool:
+        """Wait until the latest job is being placed, or a random time; return whether it is."""
+        until = time.monotonic() + self.chance.choice([self.chance.uniform(0, 3), 15])
+        job = f"{self.namespace}/{self.jobs[-1]}"
+        while time.monotonic() < until:
+            if any(item["spec"]["job"] == job for item in self.cluster.list(CLAIMS)):
+                return True
+            time.sleep(0.01)
+        return False
+
+    def check(self, store: Store) -> int:
+        """Check that pods, claims and the state say the same; return how many gangs are placed."""
+        there = [Pod(item) for item in pods(self.cluster, self.namespace).values()]
+        claims = {item["metadata"]["name"]: item for item in self.cluster.list(CLAIMS)}
+        assert {pod.job for pod in there if pod.place} == set(store.state.claims)
+        used: Counter[str | None] = Counter()
+        for job, claim in store.state.claims.items():
+            mine = [pod for pod in there if pod.job == job]
+            assert Counter(pod.place for pod in mine) == Counter(claim.nodes)
+            assert all(pod.node == pod.place for pod in mine if pod.binds)
+            used.update(pod.place for pod in mine)
+        assert max(used.values()) * GPUS <= 8
+        placed = {pod.name: pod.place for pod in there if pod.place}
+        assert {name: item["spec"]["allocation"]["node"] for name, item in claims.items()} == placed
+        return len(store.state.claims)
+
+
+def test_gangs_are_whole_whatever_is_killed(
+    cluster: Connection, api_server: ApiServer, namespace: str, tmp_path: Path
+) -> None:
+    state, file, log = tmp_path / "state", tmp_path / "cluster.json", tmp_path / "log"
+    file.write_text(json.dumps(spec_of(4).to_dict()))
+    arguments = ["controller", str(state), "--cluster", str(file), "--namespace", namespace]
+    arguments += ["--kubeconfig", str(api_server.kubeconfig()), "--patience", "600"]
+
+    def start() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "metronome_opt", *arguments, "--interval", "0.5"]
+        with log.open("ab") as stream:
+            return subprocess.Popen(command, stderr=stream)
+
+    make_nodes(cluster)
+    crowd = Crowd(cluster, namespace)
+    process, at_work = start(), 0
+    try:
+        for kill in range(KILLS):
+            for _ in range(crowd.chance.randint(1, 3)):
+                crowd.change()
+            at_work += crowd.wait()
+            if kill % 3:
+                process.kill()
+                process.wait()
+                process = start()
+            else:
+                api_server.kill()
+                time.sleep(crowd.chance.uniform(0, 2))
+                api_server.start()
+    finally:
+        process.kill()
+        process.wait()
+        api_server.start()
+    assert at_work > 0
+    assert "Traceback" not in log.read_text()
+    for _ in range(2):
+        assert main([*arguments, "--once"]) == 0
+    with Store(state) as store:
+        assert crowd.check(store) > 0
+    remove_nodes(cluster)

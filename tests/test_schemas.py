@@ -1,0 +1,75 @@
+"""The schemas that editors check files by: current, and of one mind with the readers."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from metronome_opt.__main__ import main
+from metronome_opt.scenario import data_folder
+from tests.scenario.examples import scenario
+from tests.schemas import DOCUMENTS, path_of, text_of
+
+SHIPPED = sorted((data_folder() / "scenarios").glob("*.yaml"))
+
+
+def faults(name: str, document: Any) -> list[str]:
+    schema = json.loads(path_of(name).read_text(encoding="utf-8"))
+    return [each.message for each in jsonschema.Draft202012Validator(schema).iter_errors(document)]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_schema_is_that_of_its_record(name: str) -> None:
+    told = f"{path_of(name)}: python -m tests.schemas makes it anew"
+    assert path_of(name).read_text(encoding="utf-8") == text_of(name), told
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_scenarios_have_their_schema(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert faults("scenario", yaml.safe_load(text)) == []
+
+
+def test_shipped_workloads_have_their_schema() -> None:
+    for path in (data_folder() / "workloads").glob("*.yaml"):
+        assert faults("workload", yaml.safe_load(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    ("way", "value"),
+    [
+        (("jobs", 0, "worker"), 4),
+        (("jobs", 0, "workers"), 1),
+        (("jobs", 0, "nodes"), 3),
+        (("cluster", "oversubscription"), []),
+        (("cluster", "topology"), "ring"),
+        (("slot_ms",), 0.5),
+        (("format",), "metronome-scenario/2"),
+    ],
+)
+def test_what_a_reader_refuses_in_one_field_a_schema_refuses(
+    way: tuple[str | int, ...], value: Any, tmp_path: Path
+) -> None:
+    document: Any = copy.deepcopy(scenario())
+    assert faults("scenario", document) == []
+    inner = document
+    for step in way[:-1]:
+        inner = inner[step]
+    inner[way[-1]] = value
+    assert faults("scenario", document)
+    (tmp_path / "s.json").write_text(json.dumps(document))
+    assert main(["validate", str(tmp_path / "s.json")]) == 2
+
+
+def test_both_forms_of_a_job_have_their_schema() -> None:
+    head = {"format": "metronome-job/1", "name": "a"}
+    assert faults("job", {**head, "model": "VGG19", "batch": 64, "workers": 2}) == []
+    bursts = [{"start": 0, "length": 6, "rate": 20_000}]
+    assert faults("job", {**head, "tasks": 2, "period": 30, "phases": bursts}) == []
+    assert faults("job", {**head, "workers": 2, "tasks": 2})
