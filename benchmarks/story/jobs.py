@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.testbed.network import GOODPUT, Layout
-from metronome_opt.kubernetes.inject import GATE, MOUNT, VARIABLES, VOLUME
+from metronome_opt.kubernetes.inject import MOUNT, SCHEDULING_GATE, VARIABLES, VOLUME
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 
 NAMESPACE = "story"
@@ -137,7 +137,7 @@ def pod(job: Job, name: str, folder: Path, *, gated: bool) -> dict[str, Any]:
             f"{DEFAULT_GROUP}/task": env["RANK"],
             f"{DEFAULT_GROUP}/traffic": json.dumps(traffic),
         }
-        spec |= {"schedulingGates": [{"name": GATE}], "volumes": [VOLUME]}
+        spec |= {"schedulingGates": [{"name": SCHEDULING_GATE}], "volumes": [VOLUME]}
         container["volumeMounts"] = [MOUNT]
         container["env"] += VARIABLES
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
