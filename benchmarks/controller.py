@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ _GROUP = "metronome.x-k8s.io"
 _NODES, _GANGS, _TASKS, _WAVES = 500, 125, 8, 10
 _FEW = (8, 2, 4, 2)
 _GPUS = 8
-_HAS = {"cpu": "64", "memory": "256Gi", "nvidia.com/gpu": str(_GPUS), "pods": "110"}
+_HAS = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 _TRAFFIC = {
     "periodMicroseconds": 200_000,
     "phases": [{"startMicroseconds": 100_000, "lengthMicroseconds": 60_000, "rate": "6G"}],
@@ -46,7 +46,7 @@ def controller_speed(small: bool) -> Iterator[Figure]:
     namespace = f"speed-{secrets.token_hex(4)}"
     with connect(kubeconfig) as connection, tempfile.TemporaryDirectory() as folder:
         names = [f"{namespace}-{index}" for index in range(nodes)]
-        _prepare(connection, namespace, names)
+        prepare(connection, namespace, dict.fromkeys(names, _GPUS))
         _write_cluster(Path(folder) / "cluster.json", names)
         pods = gangs * tasks
         alone = _placed_in(connection, namespace, gangs, tasks, ours=False)
@@ -67,8 +67,8 @@ def controller_speed(small: bool) -> Iterator[Figure]:
     yield Figure(f"memory after {waves * pods} pods came and went", peaks[-1], "MB")
 
 
-def _prepare(connection: Connection, namespace: str, names: list[str]) -> None:
-    """Make a namespace in which pods may be made, and nodes that are ready."""
+def prepare(connection: Connection, namespace: str, nodes: Mapping[str, int]) -> None:
+    """Make a namespace in which pods may be made, and ready nodes with so many GPUs each."""
     spaces = Kind("v1", "Namespace", "namespaces", namespaced=False)
     accounts = Kind("v1", "ServiceAccount", "serviceaccounts", namespaced=True)
     metadata = {"name": namespace}
@@ -84,16 +84,17 @@ def _prepare(connection: Connection, namespace: str, names: list[str]) -> None:
         "lastHeartbeatTime": now,
         "lastTransitionTime": now,
     }
-    status = {"capacity": _HAS, "allocatable": _HAS, "conditions": [ready]}
 
     def make(name: str) -> None:
+        has = {**_HAS, "nvidia.com/gpu": str(nodes[name])}
+        status = {"capacity": has, "allocatable": has, "conditions": [ready]}
         labels = {"kubernetes.io/hostname": name, "pool": namespace}
         metadata = {"name": name, "labels": labels}
         connection.apply(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
         connection.merge(NODES, f"{name}/status", None, {"status": status})
         connection.merge(NODES, name, None, {"spec": {"taints": None}})
 
-    each(make, names)
+    each(make, [*nodes])
 
 
 def _write_cluster(path: Path, names: list[str]) -> None:

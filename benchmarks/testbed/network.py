@@ -94,6 +94,15 @@ class Network:
             lines = class_lines(device, mbps, self._layout.classes)
             _tc(namespace, [f"class change {line}" for line in lines])
 
+    def join(self) -> str:
+        """Join this machine itself to the core switch; return its address there."""
+        device, address = f"bed-{os.getpid()}", "10.98.255.1"
+        _ip(self._core, [f"link add {device} type veth peer name root"])
+        _ip(self._core, ["link set root master switch up"])
+        _ip(self._core, [f"link set {device} netns {os.getpid()}"])
+        _ip(os.getpid(), [f"address add {address}/16 dev {device}", f"link set {device} up"])
+        return address
+
     def _build(self) -> None:
         layout = self._layout
         self._core = self._hold()

@@ -51,7 +51,7 @@ def draw_bursts(
         len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )
     for axes, (heading, bursts) in zip(grid[:, 0], panels.items(), strict=True):
-        _draw_rows(axes, bursts, strangers)
+        draw_rows(axes, bursts, strangers)
         axes.set_title(heading, fontsize=style.TEXT, loc="left", parse_math=False)
         axes.set_xlim(0, until_ms)
     grid[-1, 0].set_xlabel("time (ms)", fontsize=style.TEXT)
@@ -105,7 +105,8 @@ def _strangers(case: Case) -> set[frozenset[str]]:
     }
 
 
-def _draw_rows(axes: Axes, bursts: Bursts, strangers: Collection[frozenset[str]]) -> None:
+def draw_rows(axes: Axes, bursts: Bursts, strangers: Collection[frozenset[str]]) -> None:
+    """Draw bursts over time, a row for each job; where two meet on a link they are black."""
     for row, (job, mine) in enumerate(bursts.items()):
         colour = _COLOURS[row % len(_COLOURS)]
         axes.broken_barh([(a, b - a) for a, b in mine], (row - 0.4, 0.8), facecolors=colour)

@@ -235,6 +235,8 @@ def _own(claims: Claims, job: Job, seen: Observation, found: set[Kind]) -> Job:
     if measured is not None and (Kind.PERIOD in found or seen.own_ms is not None):
         period = max(1, round(measured / slot_ms))
     offset = claims.offsets[job.name]
+    if found & {Kind.DRIFTED, Kind.PERIOD} and seen.origin_ms is not None:
+        offset = round((seen.origin_ms - claims.epoch_ms) / slot_ms)
     if seen.bursts is not None and (Kind.TRAFFIC in found or seen.own_ms is not None):
         if seen.own_ms is None:
             phases = _phases_of(seen.bursts, slot_ms, period)
@@ -242,8 +244,6 @@ def _own(claims: Claims, job: Job, seen: Observation, found: set[Kind]) -> Job:
             phases = _in_a_row(seen.bursts, job.phases, slot_ms)
             # A gate keeps the slot of the first burst.
             offset += min(p.start for p in job.phases) - phases[0].start
-    if found & {Kind.DRIFTED, Kind.PERIOD} and seen.origin_ms is not None:
-        offset = round((seen.origin_ms - claims.epoch_ms) / slot_ms)
     period = max(period, *(phase.end for phase in phases))
     changes = {"phases": phases, "period": period, "current_offset": offset}
     return job.model_copy(update=changes)

@@ -10,6 +10,7 @@ import pytest
 from immutabledict import immutabledict
 
 from metronome_opt.control.claims import Claims
+from metronome_opt.control.detect import Kind, detect, put_right
 from metronome_opt.control.gates import observe_gates
 from metronome_opt.control.observation import Observation
 from metronome_opt.profiles import Samples
@@ -89,6 +90,20 @@ def test_of_a_job_without_slots_the_fastest_bursts_count() -> None:
     assert burst.length_ms == pytest.approx(50)
     assert seen.own_ms == pytest.approx(140 + 50)
     assert seen.origin_ms is None
+
+
+def test_a_job_that_computes_less_keeps_the_slot_of_its_burst() -> None:
+    claimed = claims((130, 60, 100))
+    counted = {**COUNTED, "waited_seconds": 1.5, "fastest_seconds": 0.0}  # it computed for 110 ms
+    seen = observe(claimed, counted)
+    assert isinstance(seen, Observation)
+    found = detect(claimed, {"a": seen})
+    assert {each.kind for each in found} >= {Kind.PERIOD}
+    right, _ = put_right(claimed, found, {"a": seen}, {})
+    (phase,) = right.instance.job("a").phases
+    assert phase.start == 110
+    # Claimed is a burst at 130 ms of iterations that begin at 20 ms.
+    assert right.offsets["a"] + phase.start == 20 + 130 + 1  # and it was late by 1 ms
 
 
 def test_what_is_too_little_or_from_before_says_nothing() -> None:

@@ -53,7 +53,7 @@ class ApiServer:
         self.folder = folder
         self._programs = programs
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._port, self._etcd, self._peer = _free_ports(3)
+        self._port, self._etcd, self._peer = free_ports(3)
         self.url = f"https://127.0.0.1:{self._port}"
         self.certificate = folder / "server.crt"
         self.tokens = {user: secrets.token_hex(16) for user in USERS}
@@ -210,7 +210,8 @@ def may_list(connection: Connection, kind: Kind) -> bool:
     return True
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on."""
     taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in taken]
     for server in taken:

@@ -1,0 +1,1 @@
+"""A cluster whose nodes are network namespaces, and what happens in it, with us and without."""

@@ -1,0 +1,113 @@
+"""Programs that the story kills and starts again: control plane, controller and Prometheus."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.cluster import connect
+from metronome_opt.kubernetes.cluster.objects import capacities_of, claims_of
+from metronome_opt.kubernetes.cluster.plan import carry_out, plan_definitions, wait_served
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.schemas import custom_resource_definitions
+from tests.kubernetes.cluster.server import ApiServer, binaries
+
+_SCRAPE = "500ms"
+_SERVED_S = 60
+
+
+class Program:
+    """A program that can be killed and started again; it ends with this process at the latest."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self._command, self._log = command, log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; it adds to its log."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *self._command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the story
+            )
+
+    def kill(self) -> None:
+        """End it as a power failure would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def lacking() -> str | None:
+    """Return what this machine lacks beside a network, and how to get it; None for nothing."""
+    programs = binaries()
+    if programs is None or not (programs / "kube-scheduler").is_file():
+        return (
+            "etcd, kube-apiserver and kube-scheduler: not found together; put Kubernetes 1.27 or "
+            "later on PATH, or name in KUBE_CACHE a folder with bin/ that has them"
+        )
+    if shutil.which("prometheus") is None:
+        return "prometheus: not found; on Debian: apt install prometheus"
+    return None
+
+
+@contextmanager
+def control_plane(folder: Path) -> Iterator[ApiServer]:
+    """Start etcd, kube-apiserver and kube-scheduler; the cluster knows claims.
+
+    Raises
+    ------
+    InputError
+        If one of them is not on this machine.
+    """
+    reason, programs = lacking(), binaries()
+    if reason is not None or programs is None:
+        raise InputError(reason or "")
+    folder.mkdir()
+    server = ApiServer(folder, programs)
+    with ExitStack() as stack:
+        stack.callback(server.stop)
+        server.start()
+        command = [
+            str(programs / "kube-scheduler"),
+            f"--kubeconfig={server.kubeconfig()}",
+            "--leader-elect=false",
+            "--secure-port=0",
+        ]
+        scheduler = Program(command, folder / "kube-scheduler.log")
+        stack.callback(scheduler.kill)
+        scheduler.start()
+        with connect(server.kubeconfig()) as connection:
+            carry_out(
+                connection,
+                plan_definitions(connection, custom_resource_definitions(DEFAULT_GROUP)),
+            )
+            kinds = [claims_of(DEFAULT_GROUP), capacities_of(DEFAULT_GROUP)]
+            wait_served(connection, kinds, _SERVED_S)
+        yield server
+
+
+def prometheus(folder: Path, port: int, targets: Path) -> Program:
+    """Return a Prometheus that scrapes what a file of targets names, with their own labels."""
+    folder.mkdir()
+    (folder / "prometheus.yml").write_text(
+        f"global: {{scrape_interval: {_SCRAPE}, scrape_timeout: {_SCRAPE}}}\n"
+        "scrape_configs:\n"
+        "  - job_name: gates\n"
+        "    honor_labels: true\n"
+        f"    file_sd_configs: [{{files: ['{targets}'], refresh_interval: 2s}}]\n"
+    )
+    command = [
+        "prometheus",
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    return Program(command, folder / "prometheus.log")

@@ -1,0 +1,108 @@
+"""The loop of a cluster on real networks, and the table of a story."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.story.bed import STEPS_FILE, Bed, bed
+from benchmarks.story.jobs import JOBS, NAMESPACE
+from benchmarks.story.outcome import draw, lateness, table
+from benchmarks.story.servers import lacking
+from benchmarks.testbed.network import missing
+from metronome_opt.kubernetes.cluster.objects import PODS, claims_of
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.scheduling.store import Store
+from tests.kubernetes.cluster.server import wait_for
+
+LATE_MS = 10.0  # whoever woke up later than this was disturbed by something else
+NEAR = 1.05
+
+
+def write_story(folder: Path, period_ms: float) -> Path:
+    """Write a story of one step of 10 s in which job a alone is there."""
+    folder.mkdir()
+    (folder / STEPS_FILE).write_text(json.dumps([["a comes", 1000.0, 1010.0, {"a": 392.0}]]))
+    (folder / "a-0.log").write_text("0.1\nnot a number\n0.3\n")
+    bursts: list[dict[str, float | None]] = [
+        {"at": 1000 + each * period_ms / 1000, "burst_ms": 180.0, "iteration_ms": period_ms}
+        for each in range(24)
+    ]
+    bursts[0]["iteration_ms"] = None
+    bursts[5]["iteration_ms"] = 5000.0  # in the first half, which does not count
+    (folder / "a-0.jsonl").write_text("".join(json.dumps(each) + "\n" for each in bursts))
+    return folder
+
+
+def test_the_table_has_the_last_half_of_each_step_beside_other_stories(tmp_path: Path) -> None:
+    folders = {
+        "without": write_story(tmp_path / "without", 410.0),
+        "with": write_story(tmp_path / "with", 400.0),
+    }
+    found = table(folders)
+    assert list(found.columns) == ["alone", "without", "with"]
+    assert found.reset_index().to_numpy().tolist() == [["a comes", "a", 392, 410, 400]]
+    assert lateness(folders["with"])[1] == 0.3
+    assert len(draw(folders).axes) == 2
+
+
+def annotated(bed: Bed, job: str) -> list[dict[str, str]]:
+    pods = bed.connection.list(PODS, NAMESPACE, labels={"job-name": job})
+    return [pod["metadata"].get("annotations") or {} for pod in pods]
+
+
+def claims(bed: Bed, job: str) -> list[dict[str, Any]]:
+    found = bed.connection.list(claims_of(DEFAULT_GROUP), NAMESPACE)
+    return [item for item in found if item["spec"]["job"] == f"{NAMESPACE}/{job}"]
+
+
+def check_placed(bed: Bed, *jobs: str) -> None:
+    """All pods of these jobs have a node and the slots of their claims, and files that say so."""
+    for job in jobs:
+        wait_for(partial(lambda job: len(claims(bed, job)) == 2, job))
+        slots = {each[f"{DEFAULT_GROUP}/slots"] for each in annotated(bed, job)}
+        (offset,) = {item["spec"]["allocation"]["offsetMicroseconds"] for item in claims(bed, job)}
+        assert [json.loads(each)["offset_ms"] for each in slots] == [offset / 1000]
+    files = [path.read_text() for path in bed.folder.glob("volumes/*/*/claim")]
+    assert {json.loads(text)["job"] for text in files} >= {f"{NAMESPACE}/{job}" for job in jobs}
+
+
+@pytest.mark.cluster
+@pytest.mark.netns
+@pytest.mark.slow
+def test_jobs_that_fit_run_as_if_alone_though_the_controller_is_killed(tmp_path: Path) -> None:
+    if os.environ.get("METRONOME_TEST_APISERVER") != "1":
+        pytest.skip("needs an API server of its own: METRONOME_TEST_APISERVER=1 starts one")
+    if (reason := missing() or lacking()) is not None:
+        pytest.skip(reason)
+    folder = tmp_path / "story"
+    with bed(folder, gated=True) as running:
+        with running.step("two jobs come", 15):
+            running.submit("a")
+            running.submit("b")
+            check_placed(running, "a", "b")
+        with running.step("the controller is killed as it lets the third go", 20):
+            running.submit("d", wait=False)
+            slots = f"{DEFAULT_GROUP}/slots"
+            wait_for(lambda: any(slots in each for each in annotated(running, "d")))
+            running.controller.kill()
+            running.controller.start()
+            running.wait_running("d")
+            check_placed(running, "a", "b", "d")
+        with running.step("the first one ends", 10):
+            running.finish("a")
+            wait_for(lambda: not claims(running, "a"))
+            phases = running.phases()
+            assert [phases[pod] for pod in JOBS["a"].pods] == ["Succeeded", "Succeeded"]
+            check_placed(running, "b", "d")
+    with Store(folder / "state") as store:
+        assert set(store.state.claims) == {f"{NAMESPACE}/b", f"{NAMESPACE}/d"}
+    found = table({"with": folder})
+    assert "".join(found.index.get_level_values("job")) == "ababdbd"
+    if lateness(folder)[1] < LATE_MS:
+        assert (found["with"] <= NEAR * found["alone"]).all(), found
