@@ -72,7 +72,7 @@ def controller(
     ] = None,
     check: Annotated[
         float, typer.Option(min=5, metavar="S", help="Look there every S seconds.")
-    ] = 15.0,
+    ] = 10.0,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Answer scrapes of metrics here.")
     ] = None,

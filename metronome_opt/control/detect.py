@@ -28,6 +28,7 @@ class Kind(StrEnum):
     TRAFFIC = "traffic"
     GONE = "gone"
     CAPACITY = "capacity"
+    LATE = "late"  # though nothing of its own has changed
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,14 @@ def _of_job(claims: Claims, job: Job, seen: Observation, tolerance: Tolerance) -
         allowed = tolerance.of_period(period_ms, slot_ms, seen.period_error_ms)
         changed = _beyond(Kind.PERIOD, job.name, "period in ms", period_ms, seen.period_ms, allowed)
     yield from changed
+    if seen.own_ms is not None and seen.period_ms is not None and claims.is_gated(job.name):
+        # What the gate counts as waiting is no lateness: that shows in the period alone.
+        late = max(0.0, seen.period_ms - period_ms)
+        if not changed:
+            what = "iteration in ms"
+            yield from _beyond(
+                Kind.LATE, job.name, what, period_ms, period_ms + late, tolerance.late * period_ms
+            )
     if seen.origin_ms is not None and not changed:
         drift = claims.drift_ms(job.name, seen.origin_ms)
         allowed = max(slot_ms * max(claims.cushions.get(job.name, 0), 0.5), seen.origin_error_ms)
@@ -190,7 +199,10 @@ def put_right(
     stay = [job for job in claims.instance.jobs if Kind.GONE not in kinds.get(job.name, ())]
     jobs, stretch, kept = [], dict(claims.stretch), {}
     for job in stay:
-        seen, found = observations.get(job.name), kinds.get(job.name, set()) - {Kind.CAPACITY}
+        seen, found = (
+            observations.get(job.name),
+            kinds.get(job.name, set()) - {Kind.CAPACITY, Kind.LATE},
+        )
         if seen is not None and found:
             own = _own(claims, job, seen, found)
             longest = claims.hyperperiod or own.period
@@ -231,19 +243,20 @@ def _own(claims: Claims, job: Job, seen: Observation, found: set[Kind]) -> Job:
     """Return a job as it was measured, not stretched; its offset may be beyond its period."""
     slot_ms = claims.instance.slot_ms
     phases, period = job.phases, job.period
-    measured = seen.period_ms if seen.own_ms is None else seen.own_ms
-    if measured is not None and (Kind.PERIOD in found or seen.own_ms is not None):
+    by_gates = seen.own_ms is not None
+    measured = seen.own_ms if by_gates else seen.period_ms
+    if measured is not None and (Kind.PERIOD in found or by_gates):
         period = max(1, round(measured / slot_ms))
     offset = claims.offsets[job.name]
-    if found & {Kind.DRIFTED, Kind.PERIOD} and seen.origin_ms is not None:
+    if found & {Kind.DRIFTED, Kind.PERIOD} and seen.origin_ms is not None and not by_gates:
         offset = round((seen.origin_ms - claims.epoch_ms) / slot_ms)
-    if seen.bursts is not None and (Kind.TRAFFIC in found or seen.own_ms is not None):
-        if seen.own_ms is None:
-            phases = _phases_of(seen.bursts, slot_ms, period)
-        else:
+    if seen.bursts is not None and (Kind.TRAFFIC in found or by_gates):
+        if by_gates:
             phases = _in_a_row(seen.bursts, job.phases, slot_ms)
             # A gate keeps the slot of the first burst.
             offset += min(p.start for p in job.phases) - phases[0].start
+        else:
+            phases = _phases_of(seen.bursts, slot_ms, period)
     period = max(period, *(phase.end for phase in phases))
     changes = {"phases": phases, "period": period, "current_offset": offset}
     return job.model_copy(update=changes)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from metronome_opt.control.claims import Claims
-from metronome_opt.control.observation import Observation
+from metronome_opt.control.observation import Observation, Tolerance
 from metronome_opt.control.watch import Read
 from metronome_opt.instance import Job
 from metronome_opt.profiles import Burst, Samples
@@ -94,14 +94,17 @@ def _found_out(
     )
     computing_ms = period_ms - waited_ms - burst_ms
     volume = 1000 * _MBIT * totals["sent_bytes"] / times
-    others: dict[str, Any] = {}
-    if claims.is_gated(job.name):
+    # At either end of the time a part of an iteration is counted, and the rest of it is not.
+    others: dict[str, Any] = {"period_error_ms": period_ms / times}
+    gated = claims.is_gated(job.name)
+    if gated:
         due_ms = claims.next_due_ms(job.name, 1000 * now_s)
         late_ms = 1000 * totals["late_seconds"] / totals["bursts"]
         others["origin_ms"] = due_ms + late_ms
         others["origin_error_ms"] = late_ms + claims.instance.slot_ms  # no drift: the gate knows
-    elif totals["fastest_seconds"]:
-        # Bursts that keep no slots meet others; of sixteen the fastest met nobody, or fewest.
+    in_time = gated and period_ms <= job.period * claims.instance.slot_ms * (1 + Tolerance.late)
+    if totals["fastest_seconds"] and not in_time:
+        # Bursts out of their slots meet others; of sixteen the fastest met nobody, or fewest.
         fastest = _MBIT * totals["fastest_bytes"] / totals["fastest_seconds"]
         burst_ms, others["alone"] = min(burst_ms, volume / fastest), True
     bursts = _bursts(claims, job, computing_ms, burst_ms, volume)

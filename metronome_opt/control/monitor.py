@@ -345,7 +345,11 @@ class Monitor:
         right, kept = put_right(claims, believed, observations, capacities, settings.most_stretch)
         # Who is gone is told by its links.
         links = (claims.instance.job(name).links for name in _gone(believed))
-        suspects = {each.name for each in believed if each.name not in kept}.union(*links)
+        suspects = {
+            each.name
+            for each in believed
+            if each.name not in kept and each.kind is not Kind.LATE  # other slots would not help
+        }.union(*links)
         choice = self._choose(
             claims,
             right,

@@ -27,6 +27,7 @@ class Tolerance:
     traffic: float = 0.1  # share of volume or length of a burst; of a length one slot at least
     start: float = 0.05  # share of the period by which a burst is elsewhere, one slot at least
     capacity: float = 0.05  # share of the capacity
+    late: float = 0.02  # share of the period by which a gated job that fits its slots takes longer
 
     def of_period(self, period_ms: float, slot_ms: int, error_ms: float) -> float:
         """Return by how many ms a period may be off that is known up to an error."""

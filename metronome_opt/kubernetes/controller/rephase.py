@@ -2,6 +2,11 @@
 
 A decision takes seconds, and what it is made of milliseconds. So a thread decides by a copy of the
 claims in force, and the loop, which alone changes the state, carries out what is still true then.
+
+Jobs that fit can be late all the same: once several of them are out of their slots, each holds up
+the others, and none catches up. On real networks that lasts for minutes, and free jobs come apart
+by themselves. So all that hang together are let go for some seconds; for twice as long each time
+that it does not help.
 """
 
 from __future__ import annotations
@@ -15,15 +20,18 @@ from threading import Thread
 from typing import NamedTuple
 
 from metronome_opt.control.claims import Claims
+from metronome_opt.control.detect import Kind
 from metronome_opt.control.gates import observe_gates
 from metronome_opt.control.monitor import Decision, Monitor, Settings
 from metronome_opt.control.observation import Observation
 from metronome_opt.control.watch import Read, bare_claims, carry_out, with_cushions
 from metronome_opt.errors import MetronomeError
+from metronome_opt.presolve.components import components
 from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.slowdown.rephase import least_slowdown
 
+_LOOSE_S, _LONGEST_LOOSE_S = 5.0, 600.0
 _SETTLE_S = 2.0  # gangs that come one after the other are decided about together
 _SETTINGS = Settings(
     large=math.inf,  # the first look at a change may have seen a part of it only
@@ -59,9 +67,15 @@ class _Asked:
     concerned: frozenset[str]
     told_s: Mapping[str, float]
     at_s: float
+    measured: bool
 
 
-_Answer = tuple[Decision, str | None]
+class _Answer(NamedTuple):
+    """What is to be, who is late though nothing of its own has changed, and why nobody knows."""
+
+    decision: Decision
+    late: frozenset[str]
+    fault: str | None
 
 
 class Rephasing:
@@ -84,7 +98,7 @@ class Rephasing:
         state: ClusterState,
         read: Read | None = None,
         *,
-        check_s: float = 15.0,
+        check_s: float = 10.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._state, self._read = state, read
@@ -100,6 +114,9 @@ class Rephasing:
         self._later_s = 0.0
         self._since_s = clock()  # when the last gang came or left
         self._due_s = clock() + check_s
+        self._loose: set[str] = set()  # gangs that were let go, until when, and for how long next
+        self._loose_until_s = 0.0
+        self._loose_s = _LOOSE_S
         self._under_way: tuple[_Asked, Future[_Answer]] | None = None
 
     def step(self) -> Rephased | None:
@@ -111,7 +128,9 @@ class Rephasing:
             if not future.done():
                 return None
             self._under_way = None
-            return self._finish(asked, *future.result())
+            return self._finish(asked, future.result())
+        if self._loose:
+            return self._gather() if now >= self._loose_until_s else None
         if self._later and now >= self._later_s:
             self._concerned |= self._later & self._known.keys()
             self._later = set()
@@ -147,7 +166,8 @@ class Rephasing:
         if measure:
             self._due_s = now + self._check_s
         if claims is not None:
-            asked = _Asked(dict(self._state.claims), claims, concerned, dict(self._told_s), now)
+            before, told_s = dict(self._state.claims), dict(self._told_s)
+            asked = _Asked(before, claims, concerned, told_s, now, measure)
             read = self._read if measure else None
             future: Future[_Answer] = Future()
             self._under_way = asked, future
@@ -177,18 +197,27 @@ class Rephasing:
                 fault = str(error)
         observations = {job: each for job, each in seen.items() if isinstance(each, Observation)}
         known = asked.claims.offsets.keys() | {link.name for link in asked.claims.instance.links}
-        decision = self._monitor.check(
+        monitor = self._monitor
+        decision = monitor.check(
             with_cushions(asked.claims),
             observations,
             1000 * asked.at_s,
             concerned=asked.concerned & known,
         )
-        return decision, fault
+        late = frozenset(
+            finding.name
+            for finding in decision.findings
+            if finding.kind is Kind.LATE and monitor.memory.is_ripe(finding, monitor.settings)
+        )
+        return _Answer(decision, late, fault)
 
-    def _finish(self, asked: _Asked, decision: Decision, fault: str | None) -> Rephased:
+    def _finish(self, asked: _Asked, answer: _Answer) -> Rephased:
         """Carry out a decision if the gangs that it is about are as they were."""
+        decision, late, fault = answer
         nothing = Rephased(0, decision.reason, fault)
         if decision.contention is None:
+            if asked.measured and not decision.findings:
+                self._loose_s = _LOOSE_S
             return nothing
         names = asked.claims.offsets.keys()
         if any(self._state.claims.get(job) != asked.before[job] for job in names):
@@ -202,7 +231,34 @@ class Rephasing:
             self._later_s = now + _SETTINGS.pause_ms / 1000
         told = [job for job in names if _slots(claims[job]) != _slots(asked.before[job])]
         self._told_s |= dict.fromkeys(told, now)
+        if late.isdisjoint(told) and late:
+            return self._let_go(asked.claims, late, now)
         return Rephased(len(told), decision.reason, fault)
+
+    def _let_go(self, claims: Claims, late: frozenset[str], now: float) -> Rephased:
+        """Let all go that hang together with gangs that are late."""
+        for part in components(claims.running):
+            names = {job.name for job in part.jobs}
+            if not names.isdisjoint(late):
+                self._loose |= {name for name in names if self._state.claims[name].gated}
+        self._gate(gated=False)
+        self._loose_until_s = now + self._loose_s
+        line = f"{', '.join(sorted(late))} late though bursts fit: no slots for {self._loose_s:g} s"
+        self._loose_s = min(2 * self._loose_s, _LONGEST_LOOSE_S)
+        return Rephased(len(self._loose), line, None)
+
+    def _gather(self) -> Rephased:
+        """Give back their slots to those that were let go and are still there."""
+        self._loose &= self._state.claims.keys()
+        self._gate(gated=True)
+        self._told_s |= dict.fromkeys(self._loose, self._clock())
+        count = len(self._loose)
+        self._loose = set()
+        return Rephased(count, f"{count} gangs keep their slots again", None)
+
+    def _gate(self, *, gated: bool) -> None:
+        claims = (self._state.claims[job] for job in self._loose)
+        self._state.revise(claim.model_copy(update={"gated": gated}) for claim in claims)
 
 
 def _slots(claim: Claim) -> tuple[object, ...] | None:

@@ -65,11 +65,11 @@ def test_whoever_is_slower_than_without_the_controller_is_so_for_a_more_importan
     losses = {name: looked_after[name] - alone[name] for name in alone}
     weights = {name: worker.weight for name, worker in fleets[0].workers.items()}
     assert sum(weights[name] * loss for name, loss in losses.items()) <= 0
-    # By how much jobs that keep no slots meet is a matter of chance, so that 2 % are nothing.
+    # By how much jobs that keep no slots meet is a matter of chance, so that 4 % are nothing.
     for name, loss in losses.items():
         gains = [-losses[other] for other in losses if weights[other] > weights[name]]
-        assert loss <= max([0.02 * alone[name], *gains])
-    assert len(fleets[0].rephasings) <= 4
+        assert loss <= max([0.04 * alone[name], *gains])
+    assert len(fleets[0].rephasings) <= 5
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
@@ -86,6 +86,19 @@ def test_what_passes_leaves_no_trace(seed: int) -> None:
     assert times(fleet) == pytest.approx({"a": 200, "b": 200, "c": 200}, rel=0.005)
 
 
+@pytest.mark.parametrize("measured", [True, False])
+def test_jobs_that_hold_one_another_up_are_let_go_for_a_moment(measured: bool) -> None:
+    fleet = three(measured=measured)
+    computes_longer(fleet)
+    fleet.run(8)
+    fleet.workers["c"].compute_ms = 140
+    fleet.run(100)
+    if measured:
+        assert times(fleet) == pytest.approx({"a": 200, "b": 200, "c": 200}, rel=0.002)
+    else:  # nothing is wrong any more, and nobody finds back
+        assert min(times(fleet).values()) > 230
+
+
 def test_jobs_that_do_as_they_claim_are_left_in_peace() -> None:
     fleet = three(measured=True)
     fleet.run(600)
@@ -94,15 +107,15 @@ def test_jobs_that_do_as_they_claim_are_left_in_peace() -> None:
 
 
 def test_jobs_that_cannot_fit_keep_no_slots_and_those_that_can_again_do() -> None:
-    # Four bursts of 70 ms want 280 ms; who computes for 100 ms would be alone in 170 ms.
+    # Four bursts of 65 ms want 260 ms, of which half fit 200 ms; alone it would be 195 ms.
     fleet = Fleet(measured=True)
     for name, offset in (("a", 0), ("b", 14), ("c", 28), ("d", 5)):
-        fleet.come(Worker(name, 100, 70, LINK_MBPS), offset)
+        fleet.come(Worker(name, 130, 65, LINK_MBPS), offset)
     fleet.run(60)
     assert [claim.gated for claim in fleet.state.claims.values()] == [False] * 4
     fleet.leave("c")
     fleet.leave("d")
-    fleet.run(60)
+    fleet.run(90)
     assert [claim.gated for claim in fleet.state.claims.values()] == [True] * 2
     assert times(fleet) == pytest.approx({"a": 200, "b": 200}, rel=0.03)
 
