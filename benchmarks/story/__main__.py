@@ -28,7 +28,7 @@ def story(
         if (reason := missing() or lacking()) is not None:
             raise InputError(reason)
         folders = {"without": output / "without", "with": output / "with"}
-        steering = ["--prometheus", "{prometheus}", "--check", "5"] if steered else []
+        steering = ["--prometheus", "{prometheus}"] if steered else []
         for heading, folder in folders.items():
             gated = heading == "with"
             with bed(folder, gated=gated, options=steering if gated else []) as cluster:
