@@ -58,7 +58,8 @@ recorded: $(KERNELS)
 test-cluster: $(KERNELS)
 	$(BIN)/pytest -m cluster
 
-# Jobs on real networks of this machine; needs Linux, root and iproute2.
+# Jobs on real networks of this machine; needs Linux, root and iproute2, and for those of a cluster
+# METRONOME_TEST_APISERVER=1 and KUBE_CACHE, a folder of the programs of Kubernetes.
 test-netns: $(KERNELS)
 	$(BIN)/pytest -m netns
 
