@@ -94,12 +94,12 @@ def _found_out(
     )
     computing_ms = period_ms - waited_ms - burst_ms
     volume = 1000 * _MBIT * totals["sent_bytes"] / times
-    # At either end of the time a part of an iteration is counted, and the rest of it is not.
-    others: dict[str, Any] = {"period_error_ms": period_ms / times}
+    late_ms = 1000 * totals["late_seconds"] / totals["bursts"]
+    # At either end of the time an iteration may be counted of which a wait is not.
+    others: dict[str, Any] = {"period_error_ms": 2 * (waited_ms + late_ms) / times}
     gated = claims.is_gated(job.name)
     if gated:
         due_ms = claims.next_due_ms(job.name, 1000 * now_s)
-        late_ms = 1000 * totals["late_seconds"] / totals["bursts"]
         others["origin_ms"] = due_ms + late_ms
         others["origin_error_ms"] = late_ms + claims.instance.slot_ms  # no drift: the gate knows
     in_time = gated and period_ms <= job.period * claims.instance.slot_ms * (1 + Tolerance.late)

@@ -181,6 +181,8 @@ class _Group:
         """Return the best plan, and whether a better one would move jobs that are resting."""
         least = self.settings.minimum_gain
         chosen, better_later = self._put_right, False
+        if self._fits and self._is_as_claimed:
+            return chosen, False  # how much idle time there really is shows when they run
         if not self._is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= least:
             chosen = self.stay
         if not self._fits and self._cost(chosen) > self._cost(self._free) - least:
@@ -196,6 +198,21 @@ class _Group:
     def _or_later(self, chosen: Plan, better: Plan, resting: Collection[str]) -> tuple[Plan, bool]:
         """Return the better plan, unless it moves jobs that are resting."""
         return (better, False) if self._moved(better).isdisjoint(resting) else (chosen, True)
+
+    @property
+    def _is_as_claimed(self) -> bool:
+        """Whether all keep slots no further apart than need be, and do as they claim."""
+        whole = self.right.hyperperiod
+        for job in self._instance.jobs:
+            before, period = self.claims.instance.job(job.name), self.claims.period(job.name)
+            shorter = range(job.period, period)
+            if (
+                not self.claims.is_gated(job.name)
+                or (job.period, job.phases) != (before.period, before.phases)
+                or any(whole is None or whole % length == 0 for length in shorter)
+            ):
+                return False
+        return True
 
     @cached_property
     def _fits(self) -> bool:
