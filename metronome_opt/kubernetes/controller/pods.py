@@ -26,6 +26,8 @@ _JOB_LABELS = (
     "jobset.sigs.k8s.io/jobset-name",
     "training.kubeflow.org/job-name",
     "volcano.sh/job-name",
+    "leaderworkerset.sigs.k8s.io/group-key",
+    "ray.io/cluster",
     "scheduling.x-k8s.io/pod-group",
     "batch.kubernetes.io/job-name",
     "job-name",
@@ -34,6 +36,7 @@ _RANKS = (  # where controllers number the pods of a job; annotations and labels
     f"{DEFAULT_GROUP}/task",
     "jobset.sigs.k8s.io/job-global-index",
     "training.kubeflow.org/replica-index",
+    "leaderworkerset.sigs.k8s.io/worker-index",
     "batch.kubernetes.io/job-completion-index",
 )
 _OVER = ("Succeeded", "Failed")

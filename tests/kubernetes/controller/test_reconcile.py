@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.kubernetes.controller import Controller
+from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.scheduling import Store, place_job
 from metronome_opt.scheduling.cycle import Decision
 from metronome_opt.scheduling.gang import Gang
@@ -311,6 +312,23 @@ def test_claims_that_somebody_deletes_or_changes_are_written_again(store: Store)
     cluster.left = 0
     clock.now = 100.0
     look(controller, cluster)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"jobset.sigs.k8s.io/jobset-name": "j", "job-name": "j-workers-0"},
+        {"training.kubeflow.org/job-name": "j"},
+        {"volcano.sh/job-name": "j"},
+        {"leaderworkerset.sigs.k8s.io/group-key": "j", "leaderworkerset.sigs.k8s.io/name": "x"},
+        {"ray.io/cluster": "j"},
+        {"scheduling.x-k8s.io/pod-group": "j"},
+        {"batch.kubernetes.io/job-name": "j"},
+    ],
+)
+def test_labels_of_operators_say_of_which_job_a_pod_is(labels: dict[str, str]) -> None:
+    metadata = {"name": "p", "namespace": "n", "labels": labels}
+    assert Pod({"metadata": metadata, "spec": {}}).job == "n/j"
 
 
 def test_more_pods_than_tasks_are_told_and_wait(store: Store) -> None:
