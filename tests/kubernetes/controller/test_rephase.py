@@ -72,7 +72,8 @@ def test_whoever_is_slower_than_without_the_controller_is_so_for_a_more_importan
     assert len(fleets[0].rephasings) <= 5
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
 def test_what_passes_leaves_no_trace(seed: int) -> None:
     fleet = three(measured=True, seed=seed)
     computes_longer(fleet)
