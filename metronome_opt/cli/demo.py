@@ -62,7 +62,7 @@ def demo(
     console.print(comparison_table(results, played, failures))
     console.print(_LEGEND)
     chosen = results.get(DEFAULT)
-    if chosen is not None and chosen.schedule.gated is None:
+    if chosen is not None and chosen.schedule.first != "slowdown":
         console.print(*(f"{DEFAULT}: {note}" for note in chosen.notes), sep="\n")
     console.print()
     # Those that are proved first among equal ones.

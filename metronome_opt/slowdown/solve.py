@@ -9,6 +9,8 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
+from immutabledict import immutabledict
+
 from metronome_opt.compatible.choices import most_stretch
 from metronome_opt.errors import InputError, show
 from metronome_opt.instance import Instance
@@ -154,11 +156,15 @@ def solve(
             callback=callback,
             start=None if start is None or any(start.stretch.values()) or cushion_slots else start,
         )
+        fits = not result.evaluation.objectives["contention"]
         note = (
             "no time to simulate so many jobs: least contention instead of least slowdown, "
-            "without regard to a stretch limit and to how links are shared"
+            "without regard to a stretch limit and to how links are shared; "
+            + ("all bursts fit" if fits else "not all bursts fit, so nobody is gated")
         )
-        return replace(result, notes=(*result.notes, note))
+        gated = dict.fromkeys((job.name for job in instance.jobs), fits)
+        schedule = result.schedule.model_copy(update={"gated": immutabledict(gated)})
+        return replace(result, schedule=schedule, notes=(*result.notes, note))
     _load_kernels()
     budget = Budget(time_limit)
     trajectory: list[Event] = []

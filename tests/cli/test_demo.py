@@ -41,8 +41,8 @@ def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None
     assert rows["unshifted"][5:7] == [f"{each:.3f}" for each in unshifted]
     for name, row in rows.items():
         by = np.array([float(each) for each in row[5:7]]) / unshifted
-        if name in ("unshifted", "random"):
-            assert by == pytest.approx([1, 1], abs=0.01)
+        if name in ("unshifted", "random", DEFAULT):  # nobody is gated
+            assert by == pytest.approx([1, 1], abs=0.02)
         else:  # slots in which not all bursts fit
             assert np.all(by > 1.03)
     for name in ("overview.svg", "circle.svg", "timeline.svg", "heatmap.svg", "traffic.csv"):

@@ -21,7 +21,7 @@ def test_without_time_to_simulate_it_is_least_contention(seconds: float) -> None
     result = solve(HARD, time_limit=seconds, workers=1)
     assert check(HARD, result.schedule) == ()
     assert result.schedule.first == "contention"
-    assert result.schedule.gated is None
+    assert set((result.schedule.gated or {}).values()) == {False}  # they do not fit
     assert result.notes[-1].startswith("no time to simulate so many jobs")
 
 
