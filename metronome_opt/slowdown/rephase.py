@@ -70,6 +70,8 @@ def least_slowdown(
         if everything.isdisjoint(suspects):
             continue
         group = _Group(claims, right, part, settings, seed)
+        if group.fits_as_claimed:
+            continue  # how much idle time there really is shows when they run
         way, better_later = group.choose(resting)
         if group.is_slow:
             why.append(group.told(way))
@@ -181,8 +183,6 @@ class _Group:
         """Return the best plan, and whether a better one would move jobs that are resting."""
         least = self.settings.minimum_gain
         chosen, better_later = self._put_right, False
-        if self._fits and self._is_as_claimed:
-            return chosen, False  # how much idle time there really is shows when they run
         if not self._is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= least:
             chosen = self.stay
         if not self._fits and self._cost(chosen) > self._cost(self._free) - least:
@@ -200,8 +200,8 @@ class _Group:
         return (better, False) if self._moved(better).isdisjoint(resting) else (chosen, True)
 
     @property
-    def _is_as_claimed(self) -> bool:
-        """Whether all keep slots no further apart than need be, and do as they claim."""
+    def fits_as_claimed(self) -> bool:
+        """Whether all fit, keep slots no further apart than need be, and do as they claim."""
         whole = self.right.hyperperiod
         for job in self._instance.jobs:
             before, period = self.claims.instance.job(job.name), self.claims.period(job.name)
@@ -212,7 +212,7 @@ class _Group:
                 or any(whole is None or whole % length == 0 for length in shorter)
             ):
                 return False
-        return True
+        return self._fits
 
     @cached_property
     def _fits(self) -> bool:

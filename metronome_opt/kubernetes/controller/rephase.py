@@ -31,6 +31,9 @@ from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.slowdown.rephase import least_slowdown
 
+THREAD = "rephasing"
+"""Name of the thread that decides."""
+
 _LOOSE_S, _LONGEST_LOOSE_S = 5.0, 600.0
 _SETTLE_S = 2.0  # gangs that come one after the other are decided about together
 _SETTINGS = Settings(
@@ -139,11 +142,6 @@ class Rephasing:
             self._begin(now, measure=is_due)
         return None
 
-    def wait(self) -> None:
-        """Wait for the decision that is under way."""
-        if self._under_way is not None:
-            self._under_way[1].result()
-
     def _follow(self) -> None:
         """Note which gangs have come, and on which links others have left."""
         claims, now = self._state.claims, self._clock()
@@ -172,7 +170,8 @@ class Rephasing:
             future: Future[_Answer] = Future()
             self._under_way = asked, future
             # No pool: who ends a controller does not wait for a decision.
-            Thread(target=self._answer, args=(asked, read, future), daemon=True).start()
+            todo = asked, read, future
+            Thread(target=self._answer, args=todo, name=THREAD, daemon=True).start()
 
     def _answer(self, asked: _Asked, read: Read | None, future: Future[_Answer]) -> None:
         try:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import heapq
 import random
+import threading
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +20,7 @@ from immutabledict import immutabledict
 from metronome_opt.gate.plan import Claim as Told
 from metronome_opt.gate.plan import Plan
 from metronome_opt.instance import Phase
-from metronome_opt.kubernetes.controller.rephase import Rephasing
+from metronome_opt.kubernetes.controller.rephase import THREAD, Rephasing
 from metronome_opt.profiles import Samples
 from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.state import ClusterState
@@ -29,17 +31,6 @@ SLOT_MS = 5
 _SCRAPE_S = 5.0
 _LOOK_S = 1.0
 _MBIT = 8e-6  # per byte
-_COUNTERS = (
-    "iterations",
-    "iteration_seconds",
-    "bursts",
-    "burst_seconds",
-    "waited_seconds",
-    "late_seconds",
-    "sent_bytes",
-    "fastest_bytes",
-    "fastest_seconds",
-)
 _EACH = 16
 
 
@@ -60,7 +51,7 @@ class Worker:
     left: float = 0.0  # of its burst, Mbit/s * ms
     before_ms: float | None = None
     fastest_s: float = 1e9
-    counts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_COUNTERS, 0.0))
+    counts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     ended: list[tuple[float, float]] = field(default_factory=list)  # when, iteration in ms
 
     def gang(self) -> Gang:
@@ -249,7 +240,9 @@ class Fleet:
         if self._rephasing is None:
             return
         done = self._rephasing.step()
-        self._rephasing.wait()
+        for thread in threading.enumerate():
+            if thread.name == THREAD:
+                thread.join()
         if done is not None and done.fault is not None:
             self.faults.append(done.fault)
         if done is not None and done.gangs:
