@@ -94,6 +94,11 @@ def controller(
     from metronome_opt.scheduling.store import Store
 
     where = namespace or ALL_NAMESPACES
+    read = None
+    if prometheus is not None:
+        from metronome_opt.profiles.prometheus import Prometheus
+
+        read = Prometheus(prometheus, timeout_s=_PROMETHEUS_S, attempts=1).raw
     changed, stop = threading.Event(), threading.Event()
     metrics = Metrics()
     with ExitStack() as stack:
@@ -119,11 +124,6 @@ def controller(
             store = stack.enter_context(Store(state))
             if new is not None and store.change_cluster(new.cluster):
                 typer.echo(f"{state}: has the nodes and links of {cluster} now", err=True)
-        read = None
-        if prometheus is not None:
-            from metronome_opt.profiles.prometheus import Prometheus
-
-            read = Prometheus(prometheus, timeout_s=_PROMETHEUS_S, attempts=1).raw
         live = LiveCluster(connection, may_act=lambda: leadership is None or leadership.held)
         loop = Controller(
             store.state,
