@@ -19,7 +19,6 @@ from metronome_opt.scenario import (
     load,
     read_workload,
 )
-from metronome_opt.scenario.traffic import Setting
 from paper.shown import Numbers, camel, whole
 from paper.solvers import FAMILIES
 
@@ -102,21 +101,21 @@ def workloads() -> tuple[Traffic, ...]:
     read = map(read_workload, find_workloads().values())
     by_name = {workload.name: workload for workload in read}
     found = [
-        _traffic(entry, entry.setting, by_name[entry.model])
+        _traffic(entry, entry.batch, by_name[entry.model])
         for entry in traffic
-        if entry.setting is not None
+        if entry.batch is not None
     ]
     return tuple(sorted(found, key=lambda each: each.parameters))
 
 
-def _traffic(entry: JobTraffic, setting: Setting, workload: Workload) -> Traffic:
+def _traffic(entry: JobTraffic, batch: int, workload: Workload) -> Traffic:
     numbers = workload.parameters, workload.forward_flops
     return Traffic(
         model=workload.name,
         parameters=workload.parameters.value,
         forward_flops=workload.forward_flops.value,
-        workers=setting.workers,
-        batch=setting.batch,
+        workers=entry.workers,
+        batch=batch,
         period_ms=entry.rounded.period * entry.rounded.slot_ms,
         bursts=len(entry.phases),
         sources=tuple(dict.fromkeys(_word(number.source) for number in numbers)),

@@ -9,21 +9,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, counted, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
 from metronome_opt.records import read_as
-from metronome_opt.scenario.cluster import ROOM, ListedCluster, find_room
+from metronome_opt.scenario.cluster import ROOM, Gpu, ListedCluster, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario, Work
+from metronome_opt.scenario.measured import MeasuredStep
+from metronome_opt.scenario.model import COMPUTED, MEASURED, SCENARIO_FORMAT, Scenario, Source, Work
 from metronome_opt.scenario.traffic import (
     Iteration,
     Rounded,
-    Setting,
     common_hyperperiod,
-    iteration,
     most_divisors,
 )
-from metronome_opt.scenario.workload import Workload, data_folder
+from metronome_opt.scenario.workload import data_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,10 +36,12 @@ class JobTraffic:
 
     Attributes
     ----------
-    model, parallelism
-        What it trains; both ``stated`` where the scenario states its traffic.
-    setting
-        GPUs, batch, throughput and rate that went in; None where nothing was computed.
+    model, parallelism, batch
+        What it trains; ``stated``, and None, where the scenario states its traffic.
+    rate
+        The fastest that one worker may send, in Mbit/s.
+    traffic
+        Where the numbers come from: ``computed``, ``measured on`` a device, or ``stated``.
     rounded
         The iteration in slots, with its errors.
     assumptions
@@ -51,14 +52,11 @@ class JobTraffic:
     workers: int
     model: str
     parallelism: str
-    setting: Setting | None
+    batch: int | None
+    rate: int
+    traffic: str
     rounded: Rounded
     assumptions: tuple[str, ...] = ()
-
-    @property
-    def traffic(self) -> str:
-        """Where the numbers come from: ``computed``, never measured, or ``stated``."""
-        return "stated" if self.setting is None else "computed"
 
     @property
     def exact(self) -> Iteration:
@@ -69,13 +67,6 @@ class JobTraffic:
     def phases(self) -> tuple[Phase, ...]:
         """The bursts in slots and Mbit/s."""
         return self.rounded.phases
-
-    @property
-    def rate(self) -> int:
-        """The fastest that one worker may send, in Mbit/s."""
-        if self.setting is not None:
-            return self.setting.rate
-        return max(burst.rate for burst in self.exact.bursts)
 
 
 @dataclass(frozen=True)
@@ -112,6 +103,12 @@ class Problem:
                 f"hyperperiod_ms: missing, so {self.computed_ms} ms is taken, and periods are "
                 f"longer by up to {float(longer):.1%}; state one to choose yourself"
             )
+        measured = Counter(
+            entry.traffic for entry in self.traffic if entry.traffic.startswith(MEASURED)
+        )
+        notes += [
+            f"traffic of {counted(count, 'job')} {where}" for where, count in measured.items()
+        ]
         capacities = {link.name: link.capacity for link in self.instance.links}
         over = [
             f"job {job.name} overloads {link} by itself: {flows} x {job.peak:,} Mbit/s at once, "
@@ -133,7 +130,7 @@ class Problem:
                 "model": entry.model,
                 "parallelism": entry.parallelism,
                 "workers": entry.workers,
-                "batch": entry.setting.batch if entry.setting else None,
+                "batch": entry.batch,
                 "rate_mbps": entry.rate,
                 "compute_ms": float(entry.exact.compute),
                 "sent_mb": float(entry.exact.volume / 8),
@@ -239,16 +236,16 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
             f"hyperperiod_ms: {show(scenario.hyperperiod_ms)}: is {show(slots)} slots, above the "
             f"limit of {hyperperiod_limit}; coarsen the slots or raise the limit"
         )
-    workloads = scenario.models()
     network = scenario.cluster.listed
     placements = _place_tasks(scenario)
     tasks: list[Task] = []
     traffic: list[JobTraffic] = []
     jobs: list[dict[str, Any]] = []
-    for index, (job, placement) in enumerate(zip(scenario.jobs, placements, strict=True)):
+    placed_jobs = zip(scenario.jobs, placements, scenario.sources(), strict=True)
+    for index, (job, placement, source) in enumerate(placed_jobs):
         crossed, counts = network.routes(placement), network.flows(placement)
         try:
-            entry = _traffic_of(job, scenario, workloads.get(job.model or ""), network, counts)
+            entry = _traffic_of(job, scenario, source, network, counts)
         except InputError as error:
             raise InputError(f"jobs[{index}].{error}") from None
         traffic.append(entry)
@@ -306,36 +303,47 @@ def _job(
 def _traffic_of(
     job: Work,
     scenario: Scenario,
-    workload: Workload | None,
+    source: Source | None,
     network: ListedCluster,
     counts: Mapping[str, int],
 ) -> JobTraffic:
-    """Take or compute the traffic of a job, whose tasks cross links `counts` times; round it."""
+    """Take or work out the traffic of a job, whose tasks cross links `counts` times; round it."""
     grid = scenario.slot_ms, scenario.hyperperiod_slots
-    if job.traffic is not None:
-        exact = job.iteration(job.traffic.fastest, None, None)
-        place = f"traffic.period_ms: {float(job.traffic.period_ms):g}"
+    if job.stated is not None:
+        exact = job.stated.iteration(min(job.stated.fastest, job.rate or job.stated.fastest))
+        place = f"traffic.period_ms: {float(job.stated.period_ms):g}"
         rounded = exact.round_to(*grid, place, "raise hyperperiod_ms")
-        return JobTraffic(job.name, job.workers, "stated", "stated", None, rounded)
-    if workload is None:
+        most = max(burst.rate for burst in exact.bursts)
+        return JobTraffic(job.name, job.workers, "stated", "stated", None, most, "stated", rounded)
+    if source is None:
         raise InputError("traffic: missing; state it, or name a model")
-    gpu, (rate, link) = network.gpu, network.fastest(counts)
-    if not rate:
+    share, link = network.fastest(counts)
+    if not share:
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
-    setting = job.setting(rate, workload, gpu)
-    place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
-    rounded = iteration(workload, setting).round_to(*grid, place, remedy)
-    assumptions = list(workload.assumptions)
-    if gpu is not None and gpu.sustained_tflops.assumed:
-        speed = gpu.sustained_tflops
-        assumptions.append(f"sustained_tflops = {float(speed.value):g}: {speed.assumed}")
+    rate = min(share, job.rate or share)
+    exact, batch = job.iteration(rate, source, network.gpu), job.batch
+    if isinstance(source, MeasuredStep):
+        model, batch, traffic = source.model, source.batch, f"measured on {source.device}"
+        assumptions = [source.provenance]
+        place, remedy = f"model: {show(job.model)}", "raise hyperperiod_ms"
+    else:
+        model, traffic = source.name, COMPUTED
+        assumptions = [*source.assumptions, *_assumed_speed(network.gpu)]
+        place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
     if link is None:
         assumptions.append("all tasks share a node, so that no link carries anything")
-    elif rate < network.nic:
-        assumptions.append(f"each task sends at most {rate} Mbit/s, its share of {link}")
-    return JobTraffic(
-        job.name, job.workers, workload.name, workload.kind, setting, rounded, tuple(assumptions)
-    )
+    elif share < network.nic:
+        assumptions.append(f"each task sends at most {share} Mbit/s, its share of {link}")
+    rounded = exact.round_to(*grid, place, remedy)
+    kind, told = source.kind, tuple(assumptions)
+    return JobTraffic(job.name, job.workers, model, kind, batch, rate, traffic, rounded, told)
+
+
+def _assumed_speed(gpu: Gpu | None) -> list[str]:
+    speed = None if gpu is None else gpu.sustained_tflops
+    if speed is None or not speed.assumed:
+        return []
+    return [f"sustained_tflops = {float(speed.value):g}: {speed.assumed}"]
 
 
 def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -24,6 +24,7 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario.cluster import ONE_GPU, AnyCluster, Gpu, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.measured import MeasuredStep, find_measured, measured_named
 from metronome_opt.scenario.traffic import Iteration, Setting, Traffic, iteration
 from metronome_opt.scenario.workload import (
     Rational,
@@ -36,6 +37,7 @@ from metronome_opt.scenario.workload import (
 SCENARIO_FORMAT = "metronome-scenario/1"
 MAX_BATCH = 10**9
 GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
+COMPUTED, MEASURED = "computed", "measured"  # traffic of jobs by model
 _RINGS = ("data-parallel", "tensor-parallel")  # models whose traffic is that of rings
 
 
@@ -62,16 +64,29 @@ _Placement = Annotated[
 ]
 
 
-def _written_out(value: Any) -> Any:
-    """Refuse the name of a pattern that no scenario has put its traffic in place of."""
+def _traffic(value: Any) -> Any:
+    """Read traffic; refuse the name of a pattern that no scenario has put its traffic in place of.
+
+    What is stated is read here, so that what is wrong in it is named as of that.
+    """
+    if value is None or value == COMPUTED:
+        return None
+    if value == MEASURED or isinstance(value, Traffic):
+        return value
     if isinstance(value, str):
         raise PydanticCustomError("pattern", "must be a mapping; patterns are a scenario's")
-    return value
+    return Traffic.model_validate(value)
 
 
 _Traffic = Annotated[
-    Traffic | None, BeforeValidator(_written_out, json_schema_input_type=Traffic | Name | None)
+    Traffic | Literal["measured"] | None,
+    BeforeValidator(_traffic, json_schema_input_type=Traffic | Name | None),
 ]
+
+Folder = Annotated[str, Field(min_length=1)]
+
+Source = Workload | MeasuredStep
+"""What the traffic of a job by model is computed from."""
 
 
 class Work(Record):
@@ -83,7 +98,8 @@ class Work(Record):
         A workload by name, and samples per GPU and iteration.
     traffic
         What one worker sends, in place of model and batch; in a scenario perhaps the name of one
-        of its patterns.
+        of its patterns. Or ``measured``: the model's, from a record of a training step, whose batch
+        it is; or ``computed`` from its workload, as if left out.
     rate_gbps, rate_mbps
         The fastest that one worker sends; left out, what its traffic says or its links leave it.
     workers
@@ -123,13 +139,13 @@ class Work(Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.traffic is not None:
+        if self.stated is not None:
             for field in ("model", "batch"):
                 if getattr(self, field) is not None:
                     refuse(field, "the job states its traffic; leave one of the two out")
         elif self.model is None:
             refuse("model", "missing; name a workload, or state the traffic")
-        elif self.batch is None:
+        elif self.batch is None and not self.is_measured:
             refuse("batch", "missing; say how many samples each GPU has in an iteration")
         if self.rate_gbps is not None or self.rate_mbps is not None:
             megabits("rate", self.rate_gbps, self.rate_mbps)
@@ -141,6 +157,16 @@ class Work(Record):
                 what = "tasks are placed" if field == "nodes" else "pods are named"
                 refuse(field, f"{len(given)} {what}, but workers is {self.workers}")
         return self
+
+    @property
+    def stated(self) -> Traffic | None:
+        """Its traffic where it is stated; None for a job by model."""
+        return self.traffic if isinstance(self.traffic, Traffic) else None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether its traffic is that of a record."""
+        return self.traffic == MEASURED
 
     @property
     def gpus(self) -> int:
@@ -166,20 +192,37 @@ class Work(Record):
                 f"model: {show(self.model)}: the cluster does not say how fast its GPUs are; "
                 f"{GPU_HINT}, or state the job's traffic"
             )
-        if self.each.gpus > 1 and workload.kind not in _RINGS:
+        self._check_ring(workload)
+        return Setting(self.gpus, self.batch or 1, gpu.flops, min(rate, self.rate or rate))
+
+    def iteration(self, rate: int, source: Source | None, gpu: Gpu | None) -> Iteration:
+        """Return what it does if each worker may send at `rate` Mbit/s; errors as of `setting`."""
+        if self.stated is not None:
+            return self.stated.iteration(min(rate, self.rate or rate))
+        match source:
+            case None:
+                raise InputError("traffic: missing; state it, or name a model")
+            case Workload():
+                return iteration(source, self.setting(rate, source, gpu))
+            case MeasuredStep():
+                self._check_measured(source)
+                return source.iteration(self.gpus, min(rate, self.rate or rate))
+
+    def _check_measured(self, step: MeasuredStep) -> None:
+        """Refuse another batch, and workers of several GPUs that are more than parts of a ring."""
+        if self.batch not in (None, step.batch):
+            raise InputError(
+                f"batch: {self.batch}: the step of {step.model} was measured with {step.batch}; "
+                "leave batch out"
+            )
+        self._check_ring(step)
+
+    def _check_ring(self, source: Source) -> None:
+        if self.each.gpus > 1 and source.kind not in _RINGS:
             raise InputError(
                 f"each.gpus: {self.each.gpus}: what {show(self.model)} sends can be computed for "
                 "workers of one GPU only; state the traffic"
             )
-        return Setting(self.gpus, self.batch or 1, gpu.flops, min(rate, self.rate or rate))
-
-    def iteration(self, rate: int, workload: Workload | None, gpu: Gpu | None) -> Iteration:
-        """Return what it does if each worker may send at `rate` Mbit/s; errors as of `setting`."""
-        if self.traffic is not None:
-            return self.traffic.iteration(min(rate, self.rate or rate))
-        if workload is None:
-            raise InputError("traffic: missing; state it, or name a model")
-        return iteration(workload, self.setting(rate, workload, gpu))
 
 
 _TIMES = ("ready_ms", "max_stretch_ms", "fixed_offset_ms", "current_offset_ms")
@@ -197,6 +240,8 @@ class Scenario(Record):
         as they come, unless a link's would repeat too late: then one is computed.
     workloads
         Folder of workloads of one's own, relative to the scenario file.
+    measured
+        Folder of records of training steps of one's own, likewise.
     patterns
         Traffic by name, which jobs share.
     """
@@ -205,7 +250,8 @@ class Scenario(Record):
     name: Name
     slot_ms: Positive
     hyperperiod_ms: Positive | None = None
-    workloads: Annotated[str, Field(min_length=1)] | None = None
+    workloads: Folder | None = None
+    measured: Folder | None = None
     cluster: AnyCluster
     patterns: FrozenMap[Name, Traffic] = Field(default_factory=immutabledict)
     jobs: Annotated[tuple[Work, ...], Field(strict=False)]
@@ -219,13 +265,17 @@ class Scenario(Record):
             return data
         patterns = data.get("patterns")
         known = patterns if isinstance(patterns, Mapping) else {}
+        for taken in (COMPUTED, MEASURED):
+            if taken in known:
+                refuse(f"patterns.{taken}", f"{show(taken)} is taken; rename the pattern")
         shared = []
         for index, job in enumerate(jobs):
             name = job.get("traffic") if isinstance(job, Mapping) else None
-            if isinstance(name, str) and name not in known:
+            if isinstance(name, str) and name not in (*known, COMPUTED, MEASURED):
                 there = f"there are {', '.join(map(str, known))}" if known else "write patterns"
                 refuse(f"jobs[{index}].traffic", f"there is no pattern {show(name)}; {there}")
-            shared.append({**job, "traffic": known[name]} if isinstance(name, str) else job)
+            is_pattern = isinstance(name, str) and name in known
+            shared.append({**job, "traffic": known[name]} if is_pattern else job)
         return {**data, "jobs": shared}
 
     @model_validator(mode="after")
@@ -267,21 +317,17 @@ class Scenario(Record):
         """The hyperperiod in slots, None where none is given."""
         return None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
 
-    def models(self) -> dict[str, Workload]:
-        """Return the workload of each model that it names; case does not matter."""
-        files = find_workloads(self.workloads)
-        found: dict[str, Workload] = {}
-        for index, job in enumerate(self.jobs):
-            if job.model is not None and job.model not in found:
-                found[job.model] = workload_named(job.model, files, f"jobs[{index}].model")
-        return found
+    def sources(self) -> tuple[Source | None, ...]:
+        """Return what the traffic of each job comes from; None where it is stated."""
+        find = find_sources(self.workloads, self.measured)
+        return tuple(find(job, f"jobs[{index}].model") for index, job in enumerate(self.jobs))
 
     def _off_grid(self, value: int) -> str:
         return f"{show(value)}: must be a multiple of slot_ms, {self.slot_ms}"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
-        """Build a scenario from a document; its ``workloads`` is relative to `folder`.
+        """Build a scenario from a document; its folders of models are relative to `folder`.
 
         Raises
         ------
@@ -292,11 +338,39 @@ class Scenario(Record):
 
 
 def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
-    """Return a document whose folder of ``workloads``, if it has one, is found from here."""
-    workloads = data.get("workloads")
-    if not isinstance(workloads, str) or not workloads:
-        return data
-    return {**data, "workloads": str(Path(folder) / workloads)}
+    """Return a document whose folders of models, if it has any, are found from here."""
+    given = {field: data.get(field) for field in ("workloads", "measured")}
+    found = {
+        field: str(Path(folder) / name)
+        for field, name in given.items()
+        if isinstance(name, str) and name
+    }
+    return {**data, **found}
+
+
+def find_sources(
+    workloads: str | None, measured: str | None
+) -> Callable[[Work, str], Source | None]:
+    """Return what finds the workload or the record of a job by model, reading each file once.
+
+    Parameters
+    ----------
+    workloads, measured
+        Folders of one's own, as of a `Scenario`.
+    """
+    files, records = find_workloads(workloads), find_measured(measured)
+    read: dict[tuple[str, bool], Source] = {}
+
+    def find(job: Work, where: str) -> Source | None:
+        if job.model is None:
+            return None
+        key = job.model, job.is_measured
+        if key not in read:
+            named = measured_named if job.is_measured else workload_named
+            read[key] = named(job.model, records if job.is_measured else files, where)
+        return read[key]
+
+    return find
 
 
 def read_scenario(path: str | Path) -> Scenario:

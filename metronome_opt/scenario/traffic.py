@@ -35,9 +35,10 @@ from metronome_opt.scenario.workload import (
 )
 
 _MAX_PHASES = 1024  # as many as a claim may have
-_MEGABIT_PER_BYTE = Fraction(8, 10**6)
+MEGABIT_PER_BYTE = Fraction(8, 10**6)
 _SEARCHED = 100_000  # slots up to which a hyperperiod is looked for
 _LONGER = (0.05, 0.1, 0.2, 0.4, 1.0)  # shares of a period that a hyperperiod may add to it
+_MOST_AHEAD = 2  # slots that rounding may add before a pause without its giving them back
 _MOST_IDLE = 0.05  # of an iteration, up to which its length is close to a divisor
 
 
@@ -113,25 +114,36 @@ class Iteration:
     def to_slots(self, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
         """Round it to slots.
 
-        Pauses go to the nearest slot. A burst gets whole slots enough to carry it at its fastest,
-        and then the lowest whole rate that carries it in these: at most its fastest, and less than
-        1 Mbit/s * slot per slot too much. The period becomes the smallest divisor of the
-        hyperperiod, in slots, that is long enough; with None there is no idling.
+        Pauses go to the nearest slot, and give back what rounding has added before them beyond
+        `_MOST_AHEAD` slots. Bursts of one rate become one where the pause between them goes to 0. A
+        burst gets whole slots enough to carry it at its fastest, and then the lowest whole rate
+        that carries it in these: at most its fastest, and less than 1 Mbit/s * slot per slot too
+        much. The period becomes the smallest divisor of the hyperperiod, in slots, that is long
+        enough; with None there is no idling.
 
         Raises
         ------
         ValueError
             If the iteration is longer than the hyperperiod.
         """
-        phases = []
-        slot = 0
-        for burst in self.bursts:
-            slot += _nearest(burst.after, slot_ms)
-            length = math.ceil(burst.duration / slot_ms)
-            rate = math.ceil(1000 * burst.volume / (length * slot_ms))
+        phases: list[Phase] = []
+        slot, exact = 0, Fraction(0)
+        lasting = volume = Fraction(0)  # of the last phase
+        for before, burst in zip((None, *self.bursts), self.bursts, strict=False):
+            pause = _pause(burst.after, slot, exact, slot_ms)
+            if before and burst.after and not pause and burst.rate == before.rate:
+                slot = phases.pop().start
+                lasting += burst.after + burst.duration
+                volume += burst.volume
+            else:
+                slot += pause
+                lasting, volume = burst.duration, burst.volume
+            length = math.ceil(lasting / slot_ms)
+            rate = math.ceil(1000 * volume / (length * slot_ms))
             phases.append(Phase(start=slot, length=length, rate=rate))
             slot += length
-        slot += _nearest(self.rest, slot_ms)
+            exact += burst.after + burst.duration
+        slot += _pause(self.rest, slot, exact, slot_ms)
         period = slot if hyperperiod is None else _divisor(hyperperiod, slot)
         return Rounded(tuple(phases), slot, period, slot_ms, self)
 
@@ -164,12 +176,12 @@ def iteration(workload: Workload, setting: Setting) -> Iteration:
     return Iteration(3 * forward, tuple(burst for burst in bursts if burst.volume))
 
 
-def _all_reduce(size: int | Fraction, workers: int) -> Fraction:
+def all_reduce(size: int | Fraction, workers: int) -> Fraction:
     """Return what each worker sends in a ring all-reduce of `size`, in the unit of `size`."""
     return Fraction(2 * (workers - 1), workers) * size
 
 
-def _all_to_all(size: int | Fraction, workers: int) -> Fraction:
+def all_to_all(size: int | Fraction, workers: int) -> Fraction:
     """Return what each worker sends of its `size` if every worker needs an equal share of it."""
     return Fraction(workers - 1, workers) * size
 
@@ -183,7 +195,7 @@ def _data_parallel(
     over more time and lower the peak.
     """
     gradients = workload.parameters.value * spread.gradient_bytes.value
-    volume = _all_reduce(gradients, setting.workers) * _MEGABIT_PER_BYTE
+    volume = all_reduce(gradients, setting.workers) * MEGABIT_PER_BYTE
     return [Burst("gradients", 3 * forward, volume, setting.rate)]
 
 
@@ -194,7 +206,7 @@ def _tensor_parallel(spread: TensorParallel, setting: Setting, forward: Fraction
     computing layer by layer, far below the length of a slot, and is seen as a steady rate.
     """
     size = 2 * spread.layers.value * _activations(spread, setting.workers * setting.batch)
-    volume = _all_reduce(size, setting.workers) * _MEGABIT_PER_BYTE
+    volume = all_reduce(size, setting.workers) * MEGABIT_PER_BYTE
     rate = min(setting.rate, spread.rate_mbps.value)
     return [
         _beside("forward", forward, volume, rate),
@@ -228,15 +240,15 @@ def _hybrid_parallel(
             f"cannot be shared out to {micro} micro-batches"
         )
     activations = _activations(spread, samples)
-    reduced = _all_reduce(2 * (spread.layers.value // stages) * activations, tensor)
-    volume = (reduced + (activations if stages > 1 else 0)) * _MEGABIT_PER_BYTE
+    reduced = all_reduce(2 * (spread.layers.value // stages) * activations, tensor)
+    volume = (reduced + (activations if stages > 1 else 0)) * MEGABIT_PER_BYTE
     rate = min(setting.rate, spread.rate_mbps.value)
     there = _beside("forward", forward / micro, volume, rate)
     back = _beside("backward", 2 * forward / micro, volume, rate)
     bubble = (stages - 1) * (there.after + there.duration + back.after + back.duration)
-    gradient = spread.gradient_bytes.value * _MEGABIT_PER_BYTE
-    shard = _all_reduce(workload.parameters.value * gradient / group, replicas)
-    tied = _all_reduce(spread.embedding_parameters.value * gradient / tensor, min(stages, 2))
+    gradient = spread.gradient_bytes.value * MEGABIT_PER_BYTE
+    shard = all_reduce(workload.parameters.value * gradient / group, replicas)
+    tied = all_reduce(spread.embedding_parameters.value * gradient / tensor, min(stages, 2))
     return [
         *[there] * micro,
         replace(back, after=bubble + back.after),
@@ -255,9 +267,9 @@ def _embedding_parallel(
     the gradients of the vectors go back the same way.
     """
     numbers = spread.tables.value * spread.dimension.value * spread.embedding_bytes.value
-    exchange = _all_to_all(setting.batch * numbers, setting.workers) * _MEGABIT_PER_BYTE
+    exchange = all_to_all(setting.batch * numbers, setting.workers) * MEGABIT_PER_BYTE
     gradients = workload.parameters.value * spread.gradient_bytes.value
-    dense = _all_reduce(gradients, setting.workers) * _MEGABIT_PER_BYTE
+    dense = all_reduce(gradients, setting.workers) * MEGABIT_PER_BYTE
     return [
         Burst("embeddings", Fraction(0), exchange, setting.rate),
         Burst("embedding and dense gradients", 3 * forward, exchange + dense, setting.rate),
@@ -284,9 +296,10 @@ def _moment(value: Any) -> Fraction:
     return Fraction(0) if is_zero else rational(value)
 
 
-_Moment = Annotated[
+Moment = Annotated[
     Fraction, BeforeValidator(_moment, json_schema_input_type=Annotated[float, Field(ge=0)])
 ]
+"""A time in ms as it is written, or 0."""
 
 
 class _StatedPhase(Record):
@@ -295,7 +308,7 @@ class _StatedPhase(Record):
     The rate is `rate_gbps` or `rate_mbps`.
     """
 
-    start_ms: _Moment
+    start_ms: Moment
     length_ms: Rational
     rate_gbps: Rational | None = None
     rate_mbps: Positive | None = None
@@ -407,8 +420,10 @@ class Rounded:
         return sent / self.exact.volume - 1
 
 
-def _nearest(pause: Fraction, slot_ms: int) -> int:
-    return math.floor(pause / slot_ms + Fraction(1, 2))
+def _pause(pause: Fraction, slot: int, exact: Fraction, slot_ms: int) -> int:
+    """Return the slots of a pause that begins at a slot and exactly at so many ms."""
+    ahead = slot - exact / slot_ms - _MOST_AHEAD
+    return max(0, math.floor(pause / slot_ms - max(ahead, Fraction(0)) + Fraction(1, 2)))
 
 
 def _divisor(whole: int, least: int) -> int:

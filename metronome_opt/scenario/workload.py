@@ -17,7 +17,7 @@ WORKLOAD_FORMAT = "metronome-workload/1"
 
 # Far beyond any machine, and near enough for every time and volume to have a decimal form.
 _SMALLEST, _LARGEST = Fraction(1, 10**6), 10**9
-_MOST = 10**18
+MAX_COUNT = 10**18
 FASTEST = 10**7
 """Mbit/s that no machine sends: 10 Tbit/s. Who states more has taken another unit."""
 
@@ -72,7 +72,7 @@ class _Sourced(Record):
 class Count(_Sourced):
     """A whole number with its provenance."""
 
-    value: Annotated[int, Field(ge=1, le=_MOST)]
+    value: Annotated[int, Field(ge=1, le=MAX_COUNT)]
 
 
 class Measure(_Sourced):
@@ -233,15 +233,21 @@ def find_workloads(folder: str | Path | None = None) -> Mapping[str, Path]:
 
     Those of a folder of one's own come before shipped ones of the same name.
     """
-    folders = [data_folder() / "workloads"]
+    return find_files("workloads", folder)
+
+
+def find_files(kind: str, folder: str | Path | None) -> Mapping[str, Path]:
+    """Return the files of a folder of the shipped data, and of one's own, by name in lower case."""
+    folders = [data_folder() / kind]
     if folder is not None:
         if not Path(folder).is_dir():
-            raise InputError(f"workloads: there is no folder {show(str(folder))}")
+            raise InputError(f"{kind}: there is no folder {show(str(folder))}")
         folders.append(Path(folder))
     return {
         path.stem.lower(): path
-        for folder in folders
-        for path in sorted(folder.iterdir())
+        for each in folders
+        if each.is_dir()
+        for path in sorted(each.iterdir())
         if path.suffix in {".yaml", ".yml", ".json"}
     }
 
@@ -254,8 +260,13 @@ def workload_named(model: str, files: Mapping[str, Path], where: str = "model") 
     InputError
         If there is none, naming the place that asks for it, or it cannot be read.
     """
+    return read_workload(file_of(model, files, where, "workload"))
+
+
+def file_of(model: str, files: Mapping[str, Path], where: str, what: str) -> Path:
+    """Return the file of a model by its name; an `InputError` says what there is instead."""
     path = files.get(model.lower())
     if path is None:
-        known = ", ".join(sorted(files))
-        raise InputError(f"{where}: there is no workload {show(model)}; known are {known}")
-    return read_workload(path)
+        known = ", ".join(sorted(files)) or "none"
+        raise InputError(f"{where}: there is no {what} {show(model)}; known are {known}")
+    return path

@@ -24,9 +24,8 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario.cluster import ONE_GPU, ClusterSpec, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.model import GPU_HINT, Work, in_folder
-from metronome_opt.scenario.traffic import Iteration, Setting, iteration
-from metronome_opt.scenario.workload import find_workloads, workload_named
+from metronome_opt.scenario.model import Folder, Work, find_sources, in_folder
+from metronome_opt.scenario.traffic import Iteration
 
 JOB_FORMAT = "metronome-job/1"
 
@@ -208,13 +207,14 @@ class DescribedJob(Work):
         a node.
     most_racks
         As in `Gang`.
-    workloads
-        Folder of workloads of one's own, relative to the file.
+    workloads, measured
+        As of a `Scenario`.
     """
 
     format: Literal["metronome-job/1"] = "metronome-job/1"
     most_racks: Positive | None = None
-    workloads: Annotated[str, Field(min_length=1)] | None = None
+    workloads: Folder | None = None
+    measured: Folder | None = None
 
 
 def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
@@ -250,9 +250,9 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
         _check_rate(f"phases[{fastest}].rate", job.phases[fastest].rate, job, cluster)
         return job
     gang = _rounded(job, cluster)
-    stated = job.rate if job.traffic is None else job.traffic.fastest
-    if stated is not None:
-        _check_rate("rate_mbps" if job.traffic is None else "traffic", stated, gang, cluster)
+    rate = job.rate if job.stated is None else job.stated.fastest
+    if rate is not None:
+        _check_rate("rate_mbps" if job.stated is None else "traffic", rate, gang, cluster)
     return gang
 
 
@@ -271,12 +271,14 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
 
 def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
-    if job.traffic is not None:
-        exact = job.iteration(job.traffic.fastest, None, None)
+    if job.stated is not None:
+        exact = job.iteration(job.stated.fastest, None, None)
         place, remedy = "traffic.period_ms", "choose a longer hyperperiod"
     else:
         exact = _iteration(job, cluster)
         place, remedy = f"batch: {job.batch}", "lower the batch or raise rate_mbps"
+        if job.is_measured:
+            place, remedy = f"model: {show(job.model)}", "choose a longer hyperperiod"
     rounded = exact.round_to(cluster.slot_ms, cluster.hyperperiod, place, remedy)
     return Gang(
         name=job.name,
@@ -292,17 +294,12 @@ def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
 
 
 def _iteration(job: DescribedJob, cluster: ClusterSpec) -> Iteration:
-    """Return the computed iteration of a job by model."""
-    workload = workload_named(job.model or "", find_workloads(job.workloads))
-    if cluster.gpu is None:
-        raise InputError(
-            f"model: {show(job.model)}: the cluster does not say how fast its GPUs are; "
-            f"{GPU_HINT}, or state the job's traffic"
-        )
+    """Return the iteration of a job by model."""
+    source = find_sources(job.workloads, job.measured)(job, "model")
     rate = job.rate
     if rate is None:
         nodes = cluster.nodes
         rate = min(cluster.capacities[node.interface] // max(1, node.has.gpus) for node in nodes)
     if not rate:
         raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
-    return iteration(workload, Setting(job.workers, job.batch or 1, cluster.gpu.flops, rate))
+    return job.iteration(rate, source, cluster.gpu)

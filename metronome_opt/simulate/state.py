@@ -12,9 +12,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.model import Scenario, Work
+from metronome_opt.scenario.model import Scenario, Source, Work
 from metronome_opt.scenario.traffic import Iteration, Rounded
-from metronome_opt.scenario.workload import Workload
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine
@@ -35,8 +34,8 @@ class TrainingJob:
     ----------
     index
         Its place in the scenario.
-    work, workload
-        What the scenario says of it, and of its model; None where it states the traffic.
+    work, source
+        What the scenario says of it, and what its traffic comes from; None where it is stated.
     scenario
         Where it stands.
     compute_error, volume_error
@@ -47,14 +46,14 @@ class TrainingJob:
         self,
         index: int,
         scenario: Scenario,
-        workload: Workload | None,
+        source: Source | None,
         compute_error: Fraction,
         volume_error: Fraction,
     ) -> None:
         self.index = index
         self.work: Work = scenario.jobs[index]
         self._scenario = scenario
-        self._workload = workload
+        self._source = source
         self._errors = (compute_error, volume_error)
         self._iterations: dict[int, Iteration] = {}
         self._patterns: dict[int, Pattern] = {}
@@ -86,7 +85,7 @@ class TrainingJob:
         if rate not in self._iterations:
             try:
                 gpu = self._scenario.cluster.gpu
-                self._iterations[rate] = self.work.iteration(rate, self._workload, gpu)
+                self._iterations[rate] = self.work.iteration(rate, self._source, gpu)
             except InputError as error:
                 raise InputError(f"jobs[{self.index}].{error}") from None
         return self._iterations[rate]
@@ -141,16 +140,14 @@ class TrainingJob:
 
 def training_jobs(scenario: Scenario, claim_error: float, seed: int) -> list[TrainingJob]:
     """Return the jobs of a scenario, their claims off by up to `claim_error`, uniformly."""
-    workloads = scenario.models()
     jobs = []
-    for index, work in enumerate(scenario.jobs):
+    for index, source in enumerate(scenario.sources()):
         draw = random.Random(f"claim {seed} {index}")  # noqa: S311 (nothing is kept secret)
         compute, volume = (
             1 + Fraction(claim_error * draw.uniform(-1, 1)).limit_denominator(10**6)
             for _ in range(2)
         )
-        workload = workloads.get(work.model or "")
-        jobs.append(TrainingJob(index, scenario, workload, compute, volume))
+        jobs.append(TrainingJob(index, scenario, source, compute, volume))
     return jobs
 
 

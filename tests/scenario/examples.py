@@ -52,3 +52,36 @@ def scenario(**changes: Any) -> dict[str, Any]:
         ],
         **changes,
     }
+
+
+def spread(median: float) -> dict[str, float]:
+    return {"median": median, "low": median, "high": median}
+
+
+def measured(**changes: Any) -> dict[str, Any]:
+    """Return the record of a step of 320 ms with two buckets, invented for tests."""
+    return {
+        "format": "metronome-measured/1",
+        "model": "Tiny",
+        "configuration": "two layers",
+        "sample": "a number",
+        "batch": 3,
+        "precision": "float32",
+        "optimizer": "SGD",
+        "parameters": 7_500_000,
+        "device": {"kind": "cpu", "name": "Old Faithful", "threads": 2, "driver": None},
+        "software": {"torch": "1.13.0", "cuda": None},
+        "command": "python measure.py tiny",
+        "commit": None,
+        "warmup": 5,
+        "steps": 50,
+        "forward_ms": spread(100),
+        "backward_ms": spread(200),
+        "optimizer_ms": spread(20),
+        "memory_mib": 100,
+        "buckets": [
+            {"bytes": 10_000_000, "ready_ms": spread(50)},
+            {"bytes": 20_000_000, "ready_ms": spread(200)},
+        ],
+        **changes,
+    }

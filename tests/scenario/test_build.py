@@ -366,6 +366,5 @@ def test_decimals_are_exact() -> None:
     document = scenario()
     document["cluster"]["gpu"]["sustained_tflops"] = number(0.1)
     built = build_scenario(Scenario.from_dict(document))
-    setting = built.traffic[0].setting
-    assert setting is not None
-    assert setting.flops == 10**11  # a tenth exactly, not its binary neighbour
+    # 2 samples at 0.1 TFLOP/s, a tenth exactly and not its binary neighbour.
+    assert built.traffic[0].exact.compute == 3 * 1000 * 2 * Fraction(30_940_000_000, 10**11)

@@ -94,9 +94,10 @@ def test_a_job_by_model_computes_and_sends_at_its_share_of_an_interface(tmp_path
 
 def test_a_job_may_say_how_fast_it_sends_and_what_a_worker_needs(tmp_path: Path) -> None:
     asked = read(tmp_path, BY_MODEL, rate_mbps=50_000, each={"gpus": 2})
-    # 60 and 20 slots; the next divisor of 300 is 100.
-    assert asked.phases == (Phase(start=60, length=20, rate=50_000),)
-    assert (asked.period, asked.max_stretch, asked.each) == (80, 20, Resources(gpus=2))
+    # A ring of four GPUs sends 2 x 3/4 of it, 7,500 Mbit: 60 and 30 slots; the next divisor of 300
+    # is 100.
+    assert asked.phases == (Phase(start=60, length=30, rate=50_000),)
+    assert (asked.period, asked.max_stretch, asked.each) == (90, 10, Resources(gpus=2))
 
 
 @pytest.mark.parametrize(

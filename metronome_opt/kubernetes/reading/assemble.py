@@ -499,7 +499,7 @@ def _note_rounding(problem: Problem, slot_ms: int, notes: list[str]) -> None:
     errors = {
         entry.job: entry.rounded.period_error
         for entry in problem.traffic
-        if entry.setting is None and entry.rounded.period_error
+        if entry.traffic == "stated" and entry.rounded.period_error
     }
     if errors:
         worst = max(errors, key=lambda job: abs(errors[job]))

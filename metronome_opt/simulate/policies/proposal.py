@@ -121,6 +121,6 @@ def _gang(job: TrainingJob, rate: int) -> Gang:
 
 def _lengthened_by(job: TrainingJob) -> str:
     """Return the place of what makes an iteration long, with its value."""
-    if job.work.traffic is not None:
-        return f"traffic.period_ms: {float(job.work.traffic.period_ms):g}"
-    return f"batch: {job.work.batch}"
+    if job.work.stated is not None:
+        return f"traffic.period_ms: {float(job.work.stated.period_ms):g}"
+    return f"model: {job.work.model}" if job.work.is_measured else f"batch: {job.work.batch}"

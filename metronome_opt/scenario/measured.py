@@ -1,0 +1,309 @@
+"""Measured traffic: from a training step that one device ran to the bursts of an iteration.
+
+A record says how long the passes take and when the gradients of each bucket are ready; what the
+network adds to that is worked out here, in exact arithmetic, from the medians. Notation: n workers
+with a device each, in p stages, so that n / p of them reduce the same gradients; m micro-batches.
+
+What a worker sends goes out one after the other, each as soon as it is ready, beside the computing;
+only an all-to-all makes the computing wait. The optimiser begins when all is computed and sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from metronome_opt.errors import InputError
+from metronome_opt.records import (
+    FrozenMap,
+    Name,
+    NonNegative,
+    Positive,
+    Record,
+    build,
+    read_as,
+    refuse,
+)
+from metronome_opt.scenario.traffic import (
+    MEGABIT_PER_BYTE,
+    Burst,
+    Iteration,
+    Moment,
+    all_reduce,
+    all_to_all,
+)
+from metronome_opt.scenario.workload import MAX_COUNT, Rational, file_of, find_files
+
+MEASURED_FORMAT = "metronome-measured/1"
+
+_Text = Annotated[str, Field(min_length=1)]
+_Bytes = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+
+
+class _Spread(Record):
+    """A time of each step in ms: its median, and its 5th and 95th percentile."""
+
+    median: Moment
+    low: Moment
+    high: Moment
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.low <= self.median <= self.high:
+            refuse(
+                "median",
+                f"{float(self.median):g}: must be between low, {float(self.low):g}, and high, "
+                f"{float(self.high):g}",
+            )
+        return self
+
+
+class _Lasting(_Spread):
+    """A time that is not 0."""
+
+    median: Rational
+
+
+class Device(Record):
+    """What a step was measured on.
+
+    Parameters
+    ----------
+    threads
+        Of a CPU; None where it does not matter.
+    driver
+        Of a GPU; None where there is none.
+    """
+
+    kind: Literal["cpu", "cuda"]
+    name: Name
+    threads: Positive | None
+    driver: str | None
+
+    def __str__(self) -> str:
+        threads = f", {self.threads} threads" if self.kind == "cpu" and self.threads else ""
+        return f"{self.name} ({self.kind}{threads})"
+
+
+class _Bucket(Record):
+    """Gradients that are all-reduced together, and when the last of them is ready.
+
+    Parameters
+    ----------
+    ready_ms
+        Since the backward pass began.
+    """
+
+    bytes: _Bytes
+    ready_ms: _Spread
+
+
+class _Exchange(Record):
+    """What goes over the network besides gradients, in each micro-batch.
+
+    Parameters
+    ----------
+    kind
+        An all-to-all makes the computing wait; a hand-over to another stage does not.
+    bytes
+        What a worker holds for everybody, or what it hands over.
+    begin, after_ms
+        When, in computing time since the beginning of a pass.
+    """
+
+    kind: Literal["all-to-all", "hand-over"]
+    bytes: _Bytes
+    begin: Literal["forward", "backward"]
+    after_ms: Moment
+
+
+@dataclass(frozen=True)
+class _Send:
+    """What a worker sends once it has computed for so many ms, in Mbit."""
+
+    at: Fraction
+    volume: Fraction
+    waits: bool  # whether the computing goes on only when it is sent
+
+
+class MeasuredStep(Record):
+    """A training step of a model as it was measured on one device, and how.
+
+    Parameters
+    ----------
+    model, configuration, sample
+        What was trained on what.
+    sample_share
+        The sample's size over that of the workload's: of a sequence that is shorter.
+    batch
+        Samples of a step; of a micro-batch where there are stages.
+    precision, optimizer, parameters, memory_mib
+        How it was trained; the parameters are those that the device reduces.
+    device, software, command, commit
+        Where, with what, and by which call of which commit of the measuring script.
+    warmup, steps
+        How many steps were left out, and how many were measured then.
+    forward_ms, backward_ms, optimizer_ms
+        How long the parts of a step take, nothing being sent.
+    buckets
+        In the order in which they are reduced.
+    exchanges
+        What else is sent; of data-parallel models nothing.
+    stages, microbatches
+        The device held one of so many stages of a pipeline; times are of one micro-batch then.
+    """
+
+    format: Literal["metronome-measured/1"] = "metronome-measured/1"
+    model: Name
+    configuration: _Text
+    sample: _Text
+    sample_share: Rational = Fraction(1)
+    batch: Positive
+    precision: _Text
+    optimizer: _Text
+    parameters: _Bytes
+    device: Device
+    software: FrozenMap[Name, str | None]
+    command: _Text
+    commit: str | None
+    warmup: NonNegative
+    steps: Positive
+    forward_ms: _Lasting
+    backward_ms: _Lasting
+    optimizer_ms: _Spread
+    memory_mib: NonNegative
+    buckets: Annotated[tuple[_Bucket, ...], Field(strict=False, min_length=1)]
+    exchanges: Annotated[tuple[_Exchange, ...], Field(strict=False)] = ()
+    stages: Positive = 1
+    microbatches: Positive = 1
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        before = Fraction(0)
+        for index, bucket in enumerate(self.buckets):
+            ready, where = bucket.ready_ms.median, f"buckets[{index}].ready_ms.median"
+            if ready < before:
+                refuse(
+                    where,
+                    f"{float(ready):g}: is before the bucket before it, {float(before):g} ms; list "
+                    "buckets in the order in which they are ready",
+                )
+            _check_inside(where, ready, "backward", self.backward_ms.median)
+            before = ready
+        for index, exchange in enumerate(self.exchanges):
+            where, begin = f"exchanges[{index}].after_ms", exchange.begin
+            _check_inside(where, exchange.after_ms, begin, self._pass_ms(begin))
+        if self.stages > 1 and all(each.kind != "hand-over" for each in self.exchanges):
+            refuse("exchanges", f"no hand-over; {self.stages} stages hand activations over")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The parallelism in words, such as ``data-parallel``."""
+        if self.stages > 1:
+            return "pipeline-parallel"
+        return "embedding-parallel" if self.exchanges else "data-parallel"
+
+    @property
+    def provenance(self) -> str:
+        """What was measured how, in a line."""
+        return (
+            f"measured on {self.device}: {self.configuration}, batch {self.batch}, "
+            f"{self.precision}, median of {self.steps} steps"
+        )
+
+    def iteration(self, workers: int, rate: int, nodes: int | None = None) -> Iteration:
+        """Return the iteration of a job.
+
+        Parameters
+        ----------
+        workers
+            How many devices; a multiple of the stages, which share them evenly.
+        rate
+            The fastest that a worker may send, in Mbit/s.
+        nodes
+            How many send when gradients are reduced, if nodes reduce them among their workers
+            first; None where each worker does.
+        """
+        bursts: list[Burst] = []
+        delay = end = Fraction(0)  # for how long computing waited; when all so far is sent
+        for send in self._sends(workers, nodes):
+            burst = Burst(f"burst {len(bursts) + 1}", Fraction(0), send.volume, rate)
+            begin = max(send.at + delay, end)
+            if begin > end or not bursts:
+                bursts.append(replace(burst, after=begin - end))
+            else:
+                bursts[-1] = replace(bursts[-1], volume=bursts[-1].volume + burst.volume)
+            end = begin + burst.duration
+            if send.waits:
+                delay = end - send.at
+        step = self._pass_ms("forward") + self._pass_ms("backward")
+        computed = (self.microbatches + self.stages - 1) * step + delay
+        optimizer = self.optimizer_ms.median
+        rest = max(computed - end, Fraction(0)) + optimizer
+        return Iteration(self.microbatches * step + optimizer, tuple(bursts), rest)
+
+    def _sends(self, workers: int, nodes: int | None) -> list[_Send]:
+        """Return what each worker sends in an iteration, in order."""
+        replicas, left = divmod(workers, self.stages)
+        if left:
+            raise InputError(
+                f"workers: {workers}: must be a multiple of the {self.stages} stages that "
+                f"{self.model} was measured in"
+            )
+        forward, backward = self._pass_ms("forward"), self._pass_ms("backward")
+        turn = self.microbatches * forward + (self.stages - 1) * (forward + backward)
+        begins = {
+            "forward": [number * forward for number in range(self.microbatches)],
+            "backward": [turn + number * backward for number in range(self.microbatches)],
+        }
+        sent = [
+            (begin + exchange.after_ms, all_to_all(exchange.bytes, replicas), True)
+            if exchange.kind == "all-to-all"
+            else (begin + exchange.after_ms, exchange.bytes, False)
+            for exchange in self.exchanges
+            for begin in begins[exchange.begin]
+        ]
+        group = replicas if nodes is None else nodes
+        sent += [
+            (
+                begins["backward"][-1] + bucket.ready_ms.median,
+                all_reduce(bucket.bytes, group),
+                False,
+            )
+            for bucket in self.buckets
+        ]
+        sends = [_Send(at, size * MEGABIT_PER_BYTE, waits) for at, size, waits in sent if size]
+        return sorted(sends, key=lambda send: send.at)
+
+    def _pass_ms(self, which: Literal["forward", "backward"]) -> Fraction:
+        return self.forward_ms.median if which == "forward" else self.backward_ms.median
+
+
+def _check_inside(where: str, moment: Fraction, which: str, length: Fraction) -> None:
+    if moment > length:
+        refuse(
+            where,
+            f"{float(moment):g}: is after the end of the {which} pass, {float(length):g} ms; "
+            "measure again",
+        )
+
+
+def read_measured(path: str | Path) -> MeasuredStep:
+    """Read a record from a JSON or YAML file; errors name the file, the place and the value."""
+    return read_as(path, lambda document: build(MeasuredStep, document, MEASURED_FORMAT))
+
+
+def find_measured(folder: str | Path | None = None) -> Mapping[str, Path]:
+    """Return the files of all records by name, as `find_workloads` does those of workloads."""
+    return find_files("measured", folder)
+
+
+def measured_named(model: str, files: Mapping[str, Path], where: str = "model") -> MeasuredStep:
+    """Return one of the records of `find_measured`; errors as of `workload_named`."""
+    return read_measured(file_of(model, files, where, "measured step of"))

@@ -1,0 +1,285 @@
+"""Records of training steps, and the traffic that is made of them."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Phase
+from metronome_opt.scenario import load
+from metronome_opt.scenario.measured import MeasuredStep, read_measured
+from metronome_opt.scenario.traffic import Iteration
+from tests.scenario.examples import measured, scenario, spread
+
+MB = 10**6
+
+
+def step(**changes: Any) -> MeasuredStep:
+    return MeasuredStep(**measured(**changes))
+
+
+def bursts(found: Iteration) -> list[tuple[float, float]]:
+    """Return the pause before each burst and its length, in ms."""
+    return [(float(burst.after), float(burst.duration)) for burst in found.bursts]
+
+
+# ------------------------------------------------------------------ timelines
+
+
+def test_each_bucket_is_sent_when_it_is_ready() -> None:
+    # Two workers send a bucket once: 10 MB are 80 Mbit, 40 ms at 2 Gbit/s, 20 MB are 80 ms.
+    # Forward ends at 100, so the first is sent from 150 to 190; the second is ready when the
+    # backward pass ends, at 300, and sent until 380; the optimiser takes until 400.
+    found = step().iteration(2, 2000)
+    assert bursts(found) == [(150, 40), (110, 80)]
+    assert found.rest == 20
+    assert found.duration == 400
+    assert found.compute == 320
+
+
+def test_a_bucket_waits_for_the_one_before() -> None:
+    # At 0.5 Gbit/s the first is sent from 150 to 310, and the second at once until 630.
+    found = step().iteration(2, 500)
+    assert bursts(found) == [(150, 480)]
+    assert found.volume == 240
+    assert found.duration == 650
+
+
+def test_the_backward_pass_may_be_what_the_optimiser_waits_for() -> None:
+    early = {"bytes": 10 * MB, "ready_ms": spread(50)}
+    # 150 to 190 of 300; four workers send one and a half times as much, 60 ms.
+    assert step(buckets=[early]).iteration(2, 2000).rest == 110 + 20
+    assert bursts(step(buckets=[early]).iteration(4, 2000)) == [(150, 60)]
+
+
+def test_nodes_may_reduce_inside_first() -> None:
+    # Eight workers on two nodes: each bucket once, as of two workers.
+    assert bursts(step().iteration(8, 2000, 2)) == bursts(step().iteration(2, 2000))
+
+
+def test_an_all_to_all_makes_the_computing_wait() -> None:
+    there = {"kind": "all-to-all", "bytes": 20 * MB, "begin": "forward", "after_ms": 10.0}
+    back = {**there, "begin": "backward", "after_ms": 200.0}
+    bucket = {"bytes": 10 * MB, "ready_ms": spread(190)}
+    found = step(exchanges=[there, back], buckets=[bucket]).iteration(2, 2000)
+    # Half of 20 MB takes 40 ms: from 10 to 50. The passes end at 340; the bucket is ready at 330
+    # and sent until 370, then the exchange until 410, then comes the optimiser.
+    assert bursts(found) == [(10, 40), (280, 80)]
+    assert found.rest == 20
+    assert found.duration == 430
+
+
+def test_a_pipeline_drains_and_fills() -> None:
+    there = {"kind": "hand-over", "bytes": 5 * MB, "begin": "forward", "after_ms": 100}
+    bucket = {"bytes": MB, "ready_ms": spread(200)}
+    slices = step(stages=2, microbatches=2, exchanges=[there], buckets=[bucket])
+    found = slices.iteration(4, 1000)
+    # Two forward passes hand 40 Mbit over at 100 and 200; between the passes 300 ms, then two
+    # backward ones from 500 on, the last ready at 900; 8 Mbit among the two of a stage.
+    assert bursts(found) == [
+        (100, 40),
+        (60, 40),
+        (660, 8),
+    ]
+    assert found.rest == 20
+    assert found.duration == 928
+    assert found.compute == 620
+    with pytest.raises(InputError, match=r"workers: 3: must be a multiple of the 2 stages"):
+        slices.iteration(3, 1000)
+
+
+sizes = st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 2000)), min_size=1, max_size=30)
+
+
+@given(sizes, st.integers(2, 64), st.integers(1, 10**6), st.integers(1, 10**6))
+def test_laws(made: list[tuple[int, int]], workers: int, one: int, other: int) -> None:
+    ready = sorted(tenths for _, tenths in made)
+    found = step(
+        buckets=[
+            {"bytes": size, "ready_ms": spread(tenths / 10)}
+            for (size, _), tenths in zip(made, ready, strict=True)
+        ]
+    )
+    slow, fast = (found.iteration(workers, rate) for rate in sorted((one, other)))
+    sent = sum(Fraction(2 * (workers - 1) * size, workers) for size, _ in made) * 8 / 10**6
+    assert slow.volume == fast.volume == sent
+    assert slow.duration >= fast.duration >= 100 + 200 + 20
+    assert all(burst.after > 0 for burst in slow.bursts)  # forward comes first, and none touch
+    endless = found.iteration(workers, 10**30)
+    assert 0 <= endless.duration - 320 < Fraction(1, 10**6)
+
+
+@given(sizes, st.integers(2, 64), st.integers(1, 10**5), st.integers(1, 50))
+def test_rounding_keeps_volume_and_length(
+    made: list[tuple[int, int]], workers: int, rate: int, slot_ms: int
+) -> None:
+    ready = sorted(tenths for _, tenths in made)
+    exact = step(
+        buckets=[
+            {"bytes": size, "ready_ms": spread(tenths / 10)}
+            for (size, _), tenths in zip(made, ready, strict=True)
+        ]
+    ).iteration(workers, rate)
+    rounded = exact.to_slots(slot_ms)
+    assert -1 <= rounded.busy - exact.duration / slot_ms <= 4
+    assert rounded.volume_error >= 0
+    assert all(phase.rate <= rate for phase in rounded.phases)
+    assert all(
+        one.start + one.length <= other.start
+        for one, other in zip(rounded.phases, rounded.phases[1:], strict=False)
+    )
+
+
+def test_bursts_a_few_ms_apart_become_one() -> None:
+    # 40 bursts of 2 ms, 2 ms apart, from 102 to 260: slots of 10 ms would make 40 of them.
+    buckets = [{"bytes": 250_000, "ready_ms": spread(2 + 4 * number)} for number in range(40)]
+    rounded = step(buckets=buckets).iteration(2, 1000).to_slots(10)
+    # 158 ms take 16 slots, and 80 Mbit in 160 ms are 500 Mbit/s.
+    assert rounded.phases == (Phase(start=10, length=16, rate=500),)
+    assert rounded.busy == 32
+    assert rounded.volume_error == 0
+
+
+# ------------------------------------------------------------------ records
+
+
+def test_a_record_is_read_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.json"
+    path.write_text(json.dumps(measured(forward_ms=spread(0.1), sample_share=0.25)))
+    record = read_measured(path)
+    assert record.forward_ms.median == Fraction(1, 10)
+    assert str(record.device) == "Old Faithful (cpu, 2 threads)"
+    assert record.kind == "data-parallel"
+
+
+BUCKET = {"bytes": 10 * MB, "ready_ms": spread(50)}
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"format": "metronome-measured/2"}, "format: must be 'metronome-measured/1', got 'metronome"),
+    ({"colour": 1}, "colour: unknown field, got 1"),
+    ({"batch": 0}, "batch: must be at least 1, got 0"),
+    ({"forward_ms": spread(0)}, "forward_ms.median: must be between 0.000001 and 1000000000, got"),
+    (
+        {"optimizer_ms": {"median": 5, "low": 6, "high": 7}},
+        "optimizer_ms.median: 5: must be between low, 6, and high, 7",
+    ),
+    ({"buckets": []}, "buckets: must have at least 1 in it"),
+    ({"buckets": [BUCKET, {**BUCKET, "bytes": 0}]}, "buckets[1].bytes: must be at least 1, got 0"),
+    (
+        {"buckets": [BUCKET, {**BUCKET, "ready_ms": spread(200.5)}]},
+        "buckets[1].ready_ms.median: 200.5: is after the end of the backward pass, 200 ms; measure",
+    ),
+    (
+        {"buckets": [BUCKET, {**BUCKET, "ready_ms": spread(49)}]},
+        "buckets[1].ready_ms.median: 49: is before the bucket before it, 50 ms; list buckets in",
+    ),
+    (
+        {"exchanges": [{"kind": "hand-over", "bytes": 1, "begin": "forward", "after_ms": 101}]},
+        "exchanges[0].after_ms: 101: is after the end of the forward pass, 100 ms",
+    ),
+    ({"stages": 2}, "exchanges: no hand-over; 2 stages hand activations over"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), FAULTS)
+def test_bad_records(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "tiny.json"
+    path.write_text(json.dumps(measured(**changes)))
+    with pytest.raises(InputError) as caught:
+        read_measured(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("field", ["device", "backward_ms", "buckets", "commit"])
+def test_no_field_may_be_missing(field: str, tmp_path: Path) -> None:
+    document = measured()
+    del document[field]
+    (tmp_path / "tiny.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=rf"tiny.json: {field}: missing"):
+        read_measured(tmp_path / "tiny.json")
+
+
+# ------------------------------------------------------------------ scenarios
+
+
+def written(folder: Path, *jobs: dict[str, Any], **changes: Any) -> Path:
+    """Write a scenario whose jobs all have two workers, with a record of Tiny beside it."""
+    (folder / "records").mkdir()
+    (folder / "records" / "tiny.json").write_text(json.dumps(measured()))
+    document = scenario(measured="records", **changes)
+    document["cluster"] |= {"nic_gbps": 2, "gpu": None}
+    document["jobs"] = [
+        {"name": f"job-{index}", "workers": 2, **job} for index, job in enumerate(jobs)
+    ]
+    path = folder / "scenario.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+TINY = {"model": "Tiny", "traffic": "measured"}
+
+
+def test_a_scenario_uses_records(tmp_path: Path) -> None:
+    problem = load(written(tmp_path, TINY, {**TINY, "model": "tiny", "batch": 3}))
+    one, other = problem.instance.jobs
+    assert one.phases == other.phases
+    assert one.phases == (
+        Phase(start=15, length=4, rate=2000),
+        Phase(start=30, length=8, rate=2000),
+    )
+    assert one.period == 40
+    frame = problem.traffic_frame()
+    assert set(frame["traffic"]) == {"measured on Old Faithful (cpu, 2 threads)"}
+    assert list(frame["batch"]) == [3, 3]
+    assert list(frame["model"]) == ["Tiny", "Tiny"]
+    assert problem.notes == ["traffic of 2 jobs measured on Old Faithful (cpu, 2 threads)"]
+    assert problem.traffic[0].assumptions[0] == (
+        "measured on Old Faithful (cpu, 2 threads): two layers, batch 3, float32, "
+        "median of 50 steps"
+    )
+
+
+def test_measured_and_computed_stand_side_by_side(tmp_path: Path) -> None:
+    path = written(tmp_path, TINY, {"model": "VGG16", "batch": 1, "traffic": "computed"}, slot_ms=1)
+    document = json.loads(path.read_text())
+    document["cluster"]["gpu"] = scenario()["cluster"]["gpu"]
+    path.write_text(json.dumps(document))
+    assert [each.traffic[:8] for each in load(path).traffic] == ["measured", "computed"]
+
+
+def test_workers_of_several_gpus_are_parts_of_a_ring(tmp_path: Path) -> None:
+    path = written(tmp_path, {**TINY, "each": {"gpus": 2}, "nodes": ["node-00", "node-03"]})
+    assert load(path).traffic[0].exact == step().iteration(4, 2000)
+
+
+BAD_JOBS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"batch": 4}, {}, "jobs[0].batch: 4: the step of Tiny was measured with 3; leave batch out"),
+    ({"model": None}, {}, "jobs[0].model: missing; name a workload, or state the traffic"),
+    ({"model": "Huge"}, {}, "jobs[0].model: there is no measured step of 'Huge'; known are "),
+    ({}, {"hyperperiod_ms": 390}, "jobs[0].model: 'Tiny': an iteration takes 400 ms, more than"),
+    ({}, {"measured": "nowhere"}, "measured: there is no folder"),
+    (
+        {},
+        {"patterns": {"measured": {"period_ms": 1, "phases": []}}},
+        "patterns.measured: 'measured' is taken; rename the pattern",
+    ),
+    ({"traffic": "computed", "batch": 4}, {}, "jobs[0].model: there is no workload 'Tiny'"),
+]
+
+
+@pytest.mark.parametrize(("job", "changes", "message"), BAD_JOBS)
+def test_bad_scenarios(
+    job: dict[str, Any], changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path, {**TINY, **job})
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
