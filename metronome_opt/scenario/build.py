@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -246,9 +246,11 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     traffic: list[JobTraffic] = []
     jobs: list[dict[str, Any]] = []
     for index, (job, placement) in enumerate(zip(scenario.jobs, placements, strict=True)):
-        crossed, counts = network.routes(placement), network.flows(placement)
+        crossed = network.routes(placement, job.algorithm)
+        counts = network.flows(placement, job.algorithm)
+        workload = workloads.get(job.model or "")
         try:
-            entry = _traffic_of(job, scenario, workloads.get(job.model or ""), network, counts)
+            entry = _traffic_of(job, scenario, workload, network, placement, counts)
         except InputError as error:
             raise InputError(f"jobs[{index}].{error}") from None
         traffic.append(entry)
@@ -308,6 +310,7 @@ def _traffic_of(
     scenario: Scenario,
     workload: Workload | None,
     network: ListedCluster,
+    placement: Sequence[str],
     counts: Mapping[str, int],
 ) -> JobTraffic:
     """Take or compute the traffic of a job, whose tasks cross links `counts` times; round it."""
@@ -322,7 +325,7 @@ def _traffic_of(
     gpu, (rate, link) = network.gpu, network.fastest(counts)
     if not rate:
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
-    setting = job.setting(rate, workload, gpu)
+    setting = job.setting(rate, workload, gpu, len(set(placement)))
     place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
     rounded = iteration(workload, setting).round_to(*grid, place, remedy)
     assumptions = list(workload.assumptions)
