@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario.cluster import ClusterSpec, Host, Rack, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Host, Rack, Resources
 from metronome_opt.scheduling.gang import (
     CapacityChanged,
     Claim,

@@ -8,6 +8,7 @@ upstream gives them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -201,7 +202,9 @@ def _claims(
     """Return one STBandwidthClaim per task, in the order of job names and indices.
 
     That a claim is called like the pod it is for is a choice of ours. Where a cushion was reserved,
-    traffic and cushion are still those of the bursts as they are, and the reserve stands beside.
+    traffic and cushion are still those of the bursts as they are, and the reserve stands beside. A
+    task that crosses no link while others of its job do has the least cushion of all their links:
+    it is as late as they are.
     """
     judged = evaluate(
         instance, schedule.offsets, schedule.stretch, stretch_limit=schedule.stretch_limit
@@ -213,17 +216,18 @@ def _claims(
         job = instance.job(task.job)
         node = naming.nodes[task.node]
         stretch = schedule.stretch.get(job.name, 0)
-        report = reports[task.links[0]] if task.links else None
+        mine = [reports[link] for link in task.links[:1] or job.links]
+        cushion = min((each.cushion for each in mine if each.cushion is not None), default=None)
+        hyperperiod = math.lcm(job.period + stretch, *(each.hyperperiod for each in mine))
         allocation: dict[str, Any] = {"node": node}
-        if report is not None:
-            allocation["link"] = report.name
+        if task.links:
+            allocation["link"] = task.links[0]
         allocation["offsetMicroseconds"] = slot_us * schedule.offsets[job.name]
         allocation["stretchMicroseconds"] = slot_us * stretch
-        if report is not None and report.cushion is not None:
-            allocation["cushionMicroseconds"] = slot_us * report.cushion
+        if cushion is not None:
+            allocation["cushionMicroseconds"] = slot_us * cushion
         if schedule.cushion_slots:
             allocation["reservedCushionMicroseconds"] = slot_us * schedule.cushion_slots
-        hyperperiod = job.period + stretch if report is None else report.hyperperiod
         allocation["hyperperiodMicroseconds"] = slot_us * hyperperiod
         if not (schedule.gated or {}).get(job.name, True):
             allocation["gated"] = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import InputError, counted, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
 from metronome_opt.records import read_as
-from metronome_opt.scenario.cluster import ROOM, Gpu, ListedCluster, find_room
+from metronome_opt.scenario.cluster import ROOM, ListedCluster, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED, MEASURED, SCENARIO_FORMAT, Scenario, Source, Work
+from metronome_opt.scenario.network import Gpu
 from metronome_opt.scenario.traffic import (
     Iteration,
     Rounded,
@@ -243,9 +244,10 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     jobs: list[dict[str, Any]] = []
     placed_jobs = zip(scenario.jobs, placements, scenario.sources(), strict=True)
     for index, (job, placement, source) in enumerate(placed_jobs):
-        crossed, counts = network.routes(placement), network.flows(placement)
+        crossed = network.routes(placement, job.algorithm)
+        counts = network.flows(placement, job.algorithm)
         try:
-            entry = _traffic_of(job, scenario, source, network, counts)
+            entry = _traffic_of(job, scenario, source, network, placement, counts)
         except InputError as error:
             raise InputError(f"jobs[{index}].{error}") from None
         traffic.append(entry)
@@ -305,6 +307,7 @@ def _traffic_of(
     scenario: Scenario,
     source: Source | None,
     network: ListedCluster,
+    placement: Sequence[str],
     counts: Mapping[str, int],
 ) -> JobTraffic:
     """Take or work out the traffic of a job, whose tasks cross links `counts` times; round it."""
@@ -321,13 +324,13 @@ def _traffic_of(
     if not share:
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
     rate = min(share, job.rate or share)
-    exact, batch = job.iteration(rate, source, network.gpu), job.batch
+    exact = job.iteration(rate, source, network.gpu, len(set(placement)))
     if isinstance(source, MeasuredStep):
         model, batch, traffic = source.model, source.batch, f"measured on {source.device}"
         assumptions = [source.provenance]
         place, remedy = f"model: {show(job.model)}", "raise hyperperiod_ms"
     else:
-        model, traffic = source.name, COMPUTED
+        model, batch, traffic = source.name, job.batch or 1, COMPUTED
         assumptions = [*source.assumptions, *_assumed_speed(network.gpu)]
         place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
     if link is None:

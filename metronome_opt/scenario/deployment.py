@@ -36,7 +36,7 @@ class Task:
     Attributes
     ----------
     links
-        The links that its traffic crosses; empty if its job stays inside one node.
+        The links that its traffic crosses; empty if what it sends stays inside its node.
     pod, namespace
         What the cluster calls its pod, and where that lives; None where unknown.
     """

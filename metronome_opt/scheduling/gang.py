@@ -22,9 +22,10 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.cluster import ONE_GPU, ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import Folder, Work, find_sources, in_folder
+from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
 from metronome_opt.scenario.traffic import Iteration
 
 JOB_FORMAT = "metronome-job/1"
@@ -39,6 +40,8 @@ class Gang(Record):
         How many, and what one task needs.
     period, phases
         The traffic of one task, in slots and Mbit/s, wherever it runs.
+    allreduce
+        Whether each task sends over the network, or a ring in order of rank, from node to node.
     weight
         Priority, larger is more important.
     ready
@@ -55,6 +58,7 @@ class Gang(Record):
     each: Resources = ONE_GPU
     period: Positive
     phases: Annotated[tuple[Phase, ...], Field(strict=False, min_length=1)]
+    allreduce: AllReduce = "tasks"
     weight: NonNegative = 1
     ready: NonNegative = 0
     max_stretch: NonNegative = 0
@@ -204,7 +208,7 @@ class DescribedJob(Work):
     ----------
     rate_gbps, rate_mbps
         Left out of a job by model, its share of an interface if there is one worker for each GPU of
-        a node.
+        a node; of a ring all of it.
     most_racks
         As in `Gang`.
     workloads, measured
@@ -287,6 +291,7 @@ def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
         period=rounded.busy,
         max_stretch=rounded.period - rounded.busy,
         phases=rounded.phases,
+        allreduce=job.algorithm,
         weight=job.priority,
         ready=job.ready_ms // cluster.slot_ms,
         most_racks=job.most_racks,
@@ -296,10 +301,15 @@ def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
 def _iteration(job: DescribedJob, cluster: ClusterSpec) -> Iteration:
     """Return the iteration of a job by model."""
     source = find_sources(job.workloads, job.measured)(job, "model")
-    rate = job.rate
-    if rate is None:
-        nodes = cluster.nodes
-        rate = min(cluster.capacities[node.interface] // max(1, node.has.gpus) for node in nodes)
+    if job.algorithm == "hierarchical":
+        raise InputError(
+            "allreduce: 'hierarchical': what the job sends would depend on its place; write ring"
+        )
+    rate = job.rate or min(
+        cluster.capacities[node.interface]
+        // (max(1, node.has.gpus) if job.algorithm == "tasks" else 1)
+        for node in cluster.nodes
+    )
     if not rate:
         raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
     return job.iteration(rate, source, cluster.gpu)

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.records import explain
-from metronome_opt.scenario.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Resources
 from metronome_opt.scheduling.gang import (
     CapacityChanged,
     Claim,
@@ -319,7 +320,7 @@ class ClusterState:
             raise InputError(f"{claim.job}: is there twice")
         self._check_claim(claim)
         _check_layers(self.cluster, [*self.demand.weights, claim.gang.weight])
-        for link, count in self.cluster.flows(claim.nodes).items():
+        for link, count in self.cluster.flows(claim.nodes, claim.gang.allreduce).items():
             _check_size(link, self.peak(link) + count * claim.gang.peak)
         self.take(claim)
         for node in claim.nodes:
@@ -345,7 +346,7 @@ class ClusterState:
             short = lacking(self.free[index], gang.each, count) if self.up[index] else "is down"
             if short is not None:
                 raise InputError(f"{claim.job}: node {node}: {short}")
-        for link, count in self.cluster.flows(claim.nodes).items():
+        for link, count in self.cluster.flows(claim.nodes, gang.allreduce).items():
             asked, room = count * gang.peak, self.room(link)
             if asked > room:
                 raise InputError(f"{claim.job}: {link}: {asked} Mbit/s asked for, {room} to be had")
@@ -415,7 +416,7 @@ class ClusterState:
 
     def take(self, claim: Claim) -> None:
         """Take a claim in without asking whether there is room for it, and without a note."""
-        crossed = sorted(self.cluster.flows(claim.nodes).items())
+        crossed = sorted(self.cluster.flows(claim.nodes, claim.gang.allreduce).items())
         flows = {self._links[link]: count for link, count in crossed}
         self.claims[claim.job] = claim
         self.crossed[claim.job] = flows

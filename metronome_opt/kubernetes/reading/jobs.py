@@ -25,8 +25,8 @@ from metronome_opt.kubernetes.reading.workloads import (
     without_suffix,
 )
 from metronome_opt.kubernetes.schemas import CLAIM
-from metronome_opt.scenario.cluster import ONE_GPU, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.network import ONE_GPU, Resources
 from metronome_opt.scenario.workload import FASTEST
 
 _LONGEST_US = 10**12  # eleven days, as far as a scenario goes

@@ -1,0 +1,298 @@
+"""Networks: machines by name, the links between them, and what the tasks of a job put on these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PlainSerializer, model_validator
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Link
+from metronome_opt.records import Name, NonNegative, Record, check_unique, refuse
+from metronome_opt.scenario.deployment import Node
+from metronome_opt.scenario.workload import Speed
+
+MAX_NODES = 100_000
+
+AllReduce = Literal["tasks", "ring", "hierarchical"]
+"""Who of a job's tasks sends over the network: all of them in full, or as rings have it."""
+
+# So many times the largest number of tasks fits 64 bits.
+Amount = Annotated[int, Field(ge=0, le=2**40)]
+
+
+class Resources(Record):
+    """What a task needs, or a node has."""
+
+    gpus: Amount = 0
+    cpu_millicores: Amount = 0
+    memory_mib: Amount = 0
+
+    @property
+    def vector(self) -> tuple[int, int, int]:
+        """All three, in this order."""
+        return self.gpus, self.cpu_millicores, self.memory_mib
+
+
+ONE_GPU = Resources(gpus=1)
+
+
+class Gpu(Record):
+    """What computes: `sustained_tflops` is what training really reaches, not the peak."""
+
+    name: Name
+    sustained_tflops: Speed
+
+    @property
+    def flops(self) -> Fraction:
+        """The same in floating-point operations per second."""
+        return 10**12 * self.sustained_tflops.value
+
+
+def _gpu_as_written(gpu: Gpu | None) -> dict[str, Any] | None:
+    """Return a GPU as a scenario has it: its speed as a number, which comes back exactly."""
+    if gpu is None:
+        return None
+    document = gpu.model_dump(mode="json")
+    document["sustained_tflops"]["value"] = float(gpu.sustained_tflops.value)
+    return document
+
+
+class Host(Record):
+    """A machine that tasks run on.
+
+    Parameters
+    ----------
+    interface
+        The link that is its own.
+    rack, region
+        Where it stands; None where unknown. A rack is a zone to Kubernetes.
+    """
+
+    name: Name
+    has: Resources
+    interface: Name
+    rack: Name | None = None
+    region: Name | None = None
+
+
+class Rack(Record):
+    """Nodes that share an uplink, which what leaves them crosses; None if nothing limits it."""
+
+    name: Name
+    uplink: Name | None = None
+
+
+class Distance(Record):
+    """Network cost from one rack or region to another one."""
+
+    origin: Name
+    destination: Name
+    cost: NonNegative
+
+
+class Network(Record):
+    """Machines by name in a tree of interfaces and uplinks.
+
+    One direction of a link is modelled: what a worker of a ring, a pipeline or an all-to-all sends
+    it receives as well, so that both directions carry the same. The core between the racks is taken
+    to be free of contention, so that a rack's uplinks are one link, balanced perfectly.
+
+    Parameters
+    ----------
+    nodes, racks, links
+        The tree. A node in no rack has nothing but its interface between it and the others.
+    zone_costs, region_costs
+        Network costs between racks, and between regions, as a NetworkTopology has them.
+    gpu
+        The kind of GPU in all nodes; only jobs that are asked for by model need it.
+    """
+
+    nodes: Annotated[tuple[Host, ...], Field(strict=False, min_length=1, max_length=MAX_NODES)]
+    racks: Annotated[tuple[Rack, ...], Field(strict=False)] = ()
+    links: Annotated[tuple[Link, ...], Field(strict=False)]
+    zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
+    region_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
+    gpu: Annotated[Gpu | None, PlainSerializer(_gpu_as_written)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for field in ("nodes", "racks", "links"):
+            check_unique(field, [each.name for each in getattr(self, field)])
+        _check_ways(self)
+        _check_racks(self)
+        _check_costs("zone_costs", "rack", self.zone_costs, set(self.uplinks))
+        regions = {node.region for node in self.nodes if node.region is not None}
+        _check_costs("region_costs", "region", self.region_costs, regions)
+        return self
+
+    @cached_property
+    def uplinks(self) -> Mapping[str, str | None]:
+        """The uplink of each rack."""
+        return {rack.name: rack.uplink for rack in self.racks}
+
+    @cached_property
+    def hosts(self) -> Mapping[str, Host]:
+        """The nodes by name."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def capacities(self) -> Mapping[str, int]:
+        """Mbit/s per link, in the order of the links."""
+        return {link.name: link.capacity for link in self.links}
+
+    @cached_property
+    def zone_ways(self) -> Mapping[tuple[str, str], int]:
+        """Network costs by origin and destination: between racks."""
+        return {(way.origin, way.destination): way.cost for way in self.zone_costs}
+
+    @cached_property
+    def region_ways(self) -> Mapping[tuple[str, str], int]:
+        """The same between regions."""
+        return {(way.origin, way.destination): way.cost for way in self.region_costs}
+
+    @cached_property
+    def rack_cost(self) -> Mapping[tuple[str, str], int]:
+        """Network costs between racks; those in two regions are as far apart as the regions."""
+        region_of = {node.rack: node.region for node in self.nodes if node.rack is not None}
+        costs = dict(self.zone_ways)
+        if not self.region_ways:
+            return costs
+        for here, one in region_of.items():
+            for there, other in region_of.items():
+                cost = self.region_ways.get((one or "", other or ""))
+                if cost is not None:
+                    costs[here, there] = cost
+        return costs
+
+    @cached_property
+    def nic(self) -> int:
+        """The widest interface of a node in Mbit/s."""
+        return max(self.capacities[node.interface] for node in self.nodes)
+
+    def links_of(self, node: Host) -> tuple[str, ...]:
+        """Return the links that the traffic of a node may cross, its own interface first."""
+        uplink = self.uplinks.get(node.rack or "")
+        return (node.interface,) if uplink is None else (node.interface, uplink)
+
+    def deployment_nodes(self) -> tuple[Node, ...]:
+        """Return the nodes as a deployment has them."""
+        return tuple(
+            Node(node.name, self.links_of(node), node.rack, node.region) for node in self.nodes
+        )
+
+    def routes(
+        self, nodes: Sequence[str], allreduce: AllReduce = "tasks"
+    ) -> tuple[tuple[str, ...], ...]:
+        """Return the links that the traffic of each task of a job crosses, given the nodes of all.
+
+        In full, a task crosses its node's interface if the job has tasks on other nodes, and its
+        rack's uplink if the job has tasks in other racks: as if all its partners were there. In a
+        ring, flat or of nodes, it does so if the next one is. A ring visits the tasks of a node one
+        after the other, and nodes in the order of their first tasks. A node that is not known is an
+        `InputError`.
+        """
+        for name in nodes:
+            if name not in self.hosts:
+                raise InputError(f"there is no node {show(name)}")
+        homes = [self.hosts[name] for name in nodes]
+        routes: list[tuple[str, ...]] = [()] * len(homes)
+        last = {name: task for task, name in enumerate(nodes)}  # in the order of first tasks
+        if len(last) < 2:
+            return tuple(routes)
+        if allreduce == "tasks":
+            crossed = 2 if len({home.rack for home in homes}) > 1 else 1
+            return tuple(self.links_of(home)[:crossed] for home in homes)
+        leaving = list(last.values())
+        for task, following in zip(leaving, [*leaving[1:], leaving[0]], strict=True):
+            crossed = 2 if homes[task].rack != homes[following].rack else 1
+            routes[task] = self.links_of(homes[task])[:crossed]
+        return tuple(routes)
+
+    def flows(self, nodes: Sequence[str], allreduce: AllReduce = "tasks") -> dict[str, int]:
+        """Return how many tasks of a job cross each link, in the order of the links."""
+        counts = Counter(link for links in self.routes(nodes, allreduce) for link in links)
+        return {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
+
+    def fastest(self, flows: Mapping[str, int]) -> tuple[int, str | None]:
+        """Return how fast a task of a job that crosses links alone may send, and what limits it.
+
+        That is its share of a link in Mbit/s, and the link; of a job that crosses none the widest
+        interface, and None.
+        """
+        shares = [(self.capacities[link] // count, link) for link, count in flows.items()]
+        return min(shares, default=(self.nic, None))
+
+    @cached_property
+    def _order(self) -> Mapping[str, int]:
+        return {link.name: index for index, link in enumerate(self.links)}
+
+
+def _check_ways(fabric: Network) -> None:
+    """Refuse interfaces and uplinks that are not links, and links that are not one of them each."""
+    ways = [(f"nodes[{i}].interface", node.interface) for i, node in enumerate(fabric.nodes)]
+    ways += [
+        (f"racks[{i}].uplink", rack.uplink)
+        for i, rack in enumerate(fabric.racks)
+        if rack.uplink is not None
+    ]
+    known = {link.name for link in fabric.links}
+    user: dict[str, str] = {}
+    for where, link in ways:
+        if link not in known:
+            refuse(where, f"there is no link {show(link)}")
+        if link in user:
+            refuse(where, f"{show(link)} is also {user[link]}; each link has one place")
+        user[link] = where
+    for index, each in enumerate(fabric.links):
+        if each.name not in user:
+            refuse(
+                f"links[{index}].name",
+                f"{show(each.name)} is no node's interface and no rack's uplink; leave it out",
+            )
+
+
+def _check_racks(fabric: Network) -> None:
+    """Refuse racks that are not there, hold no node, or stand in two regions."""
+    first: dict[str, int] = {}
+    known = {rack.name for rack in fabric.racks}
+    used = {node.rack for node in fabric.nodes}
+    for index, node in enumerate(fabric.nodes):
+        if node.rack is None:
+            continue
+        if node.rack not in known:
+            refuse(f"nodes[{index}].rack", f"there is no rack {show(node.rack)}")
+        if node.region is None:
+            continue
+        other = first.setdefault(node.rack, index)
+        if fabric.nodes[other].region != node.region:
+            refuse(
+                f"nodes[{index}].region",
+                f"{show(node.region)}: rack {show(node.rack)} is in "
+                f"{show(fabric.nodes[other].region)} by nodes[{other}]; a rack has one region",
+            )
+    for index, rack in enumerate(fabric.racks):
+        if rack.name not in used:
+            refuse(f"racks[{index}].name", f"{show(rack.name)} holds no node; leave it out")
+
+
+def _check_costs(field: str, kind: str, costs: Sequence[Distance], known: set[str]) -> None:
+    """Refuse costs of places that are not there, of one place to itself, and those given twice."""
+    first: dict[tuple[str, str], int] = {}
+    for index, way in enumerate(costs):
+        for end, name in (("origin", way.origin), ("destination", way.destination)):
+            if name not in known:
+                refuse(f"{field}[{index}].{end}", f"there is no {kind} {show(name)}")
+        if way.origin == way.destination:
+            refuse(f"{field}[{index}]", f"{show(way.origin)} is both of its ends; leave it out")
+        pair = way.origin, way.destination
+        if pair in first:
+            refuse(
+                f"{field}[{index}]",
+                f"{show(way.origin)} to {show(way.destination)} is also {field}[{first[pair]}]",
+            )
+        first[pair] = index
