@@ -115,8 +115,9 @@ class _Scene:
         """
         scenario = self.study.scenario(self.cell, self.seed)
         document: dict[str, Any] = _plain(scenario)
-        if scenario.workloads is not None:  # a worker runs in a folder of its own
-            document["workloads"] = str(Path(scenario.workloads).resolve())
+        for folder in ("workloads", "measured"):  # a worker runs in a folder of its own
+            if document.get(folder) is not None:
+                document[folder] = str(Path(document[folder]).resolve())
         return document
 
 

@@ -146,13 +146,24 @@ def write_simulation_report(
         ],
         policies=whole.policies,
         seeds=len(whole.seeds),
-        computed=bool((whole.jobs["model"] != "stated").any()),
+        sources=_sources(whole.jobs["model"]),
         one_scenario=one_scenario,
         names={"baseline": BASELINE, "exclusive": EXCLUSIVE, "rival": RIVAL, "ideal": IDEAL},
         signs={"some_seeds": _SOME_SEEDS, "only_finished": _ONLY_FINISHED},
         confidence=f"{100 * CONFIDENCE:g}",
         resamples=RESAMPLES,
     )
+
+
+def _sources(models: pd.Series[str]) -> list[str]:
+    """Return where the traffic of models comes from, in words."""
+    models = models.dropna().astype(str)
+    measured = models.str.contains(", measured on ")
+    told = {
+        "computed from published sizes of models": ~measured & (models != "stated"),
+        "made of training steps that were measured on one device each": measured,
+    }
+    return [words for words, which in told.items() if which.any()]
 
 
 def _csv(frame: pd.DataFrame) -> str:

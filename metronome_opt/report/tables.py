@@ -17,6 +17,7 @@ from metronome_opt.multiobjective.front import Front
 from metronome_opt.report.classes import priority_classes
 from metronome_opt.result import Result
 from metronome_opt.scenario import Deployment, Problem
+from metronome_opt.scenario.model import MEASURED
 from metronome_opt.schedule import Schedule
 from metronome_opt.simulate.runner import alone_ms
 from metronome_opt.slowdown.plan import Plan, mean_slowdown
@@ -203,7 +204,7 @@ def traffic_table(problem: Problem) -> Table:
             job.name,
             str(job.weight),
             str(entry.workers),
-            entry.model,
+            entry.model + (f", {entry.traffic}" if entry.traffic.startswith(MEASURED) else ""),
             f"{float(entry.exact.duration):,.1f}",
             f"{job.period * slot_ms:,}",
             str(len(job.phases)),

@@ -29,6 +29,7 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
+from metronome_opt.scenario.network import AllReduce
 from metronome_opt.scenario.traffic import (
     MEGABIT_PER_BYTE,
     Burst,
@@ -210,12 +211,25 @@ class MeasuredStep(Record):
         return "embedding-parallel" if self.exchanges else "data-parallel"
 
     @property
+    def allreduce(self) -> AllReduce:
+        """What its workers put on links, see `Work`: more than a ring where there are exchanges."""
+        return "ring" if self.kind == "data-parallel" else "tasks"
+
+    @property
     def provenance(self) -> str:
         """What was measured how, in a line."""
         return (
             f"measured on {self.device}: {self.configuration}, batch {self.batch}, "
             f"{self.precision}, median of {self.steps} steps"
         )
+
+    def check_batch(self, batch: int | None) -> None:
+        """Refuse a batch that is not the record's; None, which leaves it open, is not refused."""
+        if batch not in (None, self.batch):
+            raise InputError(
+                f"batch: {batch}: the step of {self.model} was measured with {self.batch}; "
+                "leave batch out"
+            )
 
     def iteration(self, workers: int, rate: int, nodes: int | None = None) -> Iteration:
         """Return the iteration of a job.

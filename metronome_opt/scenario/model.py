@@ -228,11 +228,7 @@ class Work(Record):
             case Workload():
                 return iteration(source, self.setting(rate, source, gpu, nodes))
             case MeasuredStep():
-                if self.batch not in (None, source.batch):
-                    raise InputError(
-                        f"batch: {self.batch}: the step of {source.model} was measured with "
-                        f"{source.batch}; leave batch out"
-                    )
+                source.check_batch(self.batch)
                 self._check_ring(source)
                 own, apart = min(rate, self.rate or rate), self._apart(nodes)
                 return source.iteration(self.gpus, own, apart)

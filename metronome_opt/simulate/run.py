@@ -115,7 +115,7 @@ class _Simulation:
         self._facts: list[Facts] = [
             {
                 "job": job.name,
-                "model": job.work.model or "stated",
+                "model": job.model,
                 "priority": job.work.priority,
                 "workers": job.work.workers,
                 "ideal_ms": job.ideal.alone_ms,

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from metronome_opt.errors import InputError
+from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import Scenario, Source, Work
 from metronome_opt.scenario.traffic import Iteration, Rounded
 from metronome_opt.simulate.cluster import Machines, Placement
@@ -63,6 +64,13 @@ class TrainingJob:
     def name(self) -> str:
         """What the scenario calls it."""
         return self.work.name
+
+    @property
+    def model(self) -> str:
+        """What it trains, and what that was measured on; ``stated`` if its traffic is."""
+        if isinstance(self._source, MeasuredStep):
+            return f"{self.work.model}, measured on {self._source.device.kind}"
+        return self.work.model or "stated"
 
     @property
     def iterations(self) -> int:

@@ -35,7 +35,8 @@ from metronome_opt.records import (
 )
 from metronome_opt.scenario import SCENARIO_FORMAT, Scenario, data_folder, find_workloads
 from metronome_opt.scenario.cluster import AnyCluster
-from metronome_opt.scenario.model import in_folder
+from metronome_opt.scenario.measured import find_measured
+from metronome_opt.scenario.model import Folder, in_folder
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.draws import AnyDraw, Draw, Given, Setup
 from metronome_opt.simulate.policies import REGISTERED
@@ -101,7 +102,7 @@ class Study(Record):
     ----------
     name, about
         What it is, the latter in a sentence or two.
-    cluster, slot_ms, hyperperiod_ms, workloads
+    cluster, slot_ms, hyperperiod_ms, workloads, measured
         As in a `Scenario`.
     draw
         The generator of the jobs, with the parameters that are the same in all cells.
@@ -124,7 +125,8 @@ class Study(Record):
     cluster: AnyCluster
     slot_ms: Positive
     hyperperiod_ms: Positive | None = None
-    workloads: Annotated[str, Field(min_length=1)] | None = None
+    workloads: Folder | None = None
+    measured: Folder | None = None
     draw: Annotated[SerializeAsAny[AnyDraw], BeforeValidator(_draw)]
     grid: FrozenMap[Name, Settings] = immutabledict()
     conditions: Conditions = Conditions()
@@ -170,7 +172,7 @@ class Study(Record):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
-        """Build a study from a document; its ``workloads`` is relative to `folder`."""
+        """Build a study from a document; its folders of models are relative to `folder`."""
         return build(cls, in_folder(data, folder), STUDY_FORMAT)
 
     @classmethod
@@ -184,6 +186,7 @@ class Study(Record):
             slot_ms=scenario.slot_ms,
             hyperperiod_ms=scenario.hyperperiod_ms,
             workloads=scenario.workloads,
+            measured=scenario.measured,
             draw=Draw(given=Given(work=scenario.jobs)),
             conditions=conditions or Conditions(),
             seeds=seeds,
@@ -222,6 +225,7 @@ class Study(Record):
                     "slot_ms": self.slot_ms,
                     "hyperperiod_ms": self.hyperperiod_ms,
                     "workloads": self.workloads,
+                    "measured": self.measured,
                     "cluster": self.cluster,
                     "jobs": jobs,
                 }
@@ -236,7 +240,8 @@ class Study(Record):
     @cached_property
     def _setup(self) -> Setup:
         hyperperiod = None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
-        return Setup(self.cluster, self.slot_ms, hyperperiod, find_workloads(self.workloads))
+        files, records = find_workloads(self.workloads), find_measured(self.measured)
+        return Setup(self.cluster, self.slot_ms, hyperperiod, files, records)
 
 
 def _own(record: Record, cell: Cell) -> dict[str, Setting]:

@@ -24,6 +24,7 @@ from metronome_opt.simulate.draws.setup import (
     Seconds,
     Setup,
     Span,
+    TrafficOfModels,
     stream,
 )
 
@@ -50,14 +51,26 @@ class Given(Generator):
 
 
 class _Member(Record):
-    """A job of a mix: model, batch and priority."""
+    """A job of a mix: model, batch (a measured one has that of its record) and priority."""
 
     model: Name
-    batch: Positive
+    batch: Positive | None = None
     priority: NonNegative = 1
 
 
-class Snapshot(Generator):
+class _ByModel(Generator):
+    """Jobs by model.
+
+    Parameters
+    ----------
+    traffic
+        Whether what they send is computed, or measured: then each has the batch of its record.
+    """
+
+    traffic: TrafficOfModels = "computed"
+
+
+class Snapshot(_ByModel):
     """Jobs of two workers, one on each of the first two nodes.
 
     All of them cross the interfaces of both nodes, so that they share one link, twice. A job
@@ -84,6 +97,9 @@ class Snapshot(Generator):
         for name, members in self.mixes.items():
             if not members:
                 refuse(f"mixes.{name}", "empty; name a model and its batch")
+            for index, member in enumerate(members):
+                if member.batch is None and self.traffic == "computed":
+                    refuse(f"mixes.{name}[{index}].batch", "missing; say how many samples")
         if self.mix is not None and self.mix not in self.mixes:
             refuse("mix", f"there is no mix {show(self.mix)}; there are {', '.join(self.mixes)}")
         return self
@@ -107,12 +123,12 @@ class Snapshot(Generator):
         nodes: tuple[str, ...],
         draw: random.Random,
     ) -> Work:
-        alone_s = setup.alone_s(setup.workload(member.model), _WORKERS, member.batch, nodes)
-        return Work(
-            name=f"{member.model.lower()}-{index}",
-            model=member.model,
-            batch=member.batch,
-            workers=_WORKERS,
+        model = setup.of(self.traffic).model(member.model, member.batch)
+        alone_s = setup.alone_s(model, _WORKERS, model.batch, nodes)
+        return model.job(
+            f"{member.model.lower()}-{index}",
+            _WORKERS,
+            model.batch,
             priority=member.priority,
             nodes=nodes,
             arrival_s=alone_s * draw.random(),
@@ -141,7 +157,7 @@ def take_fragment(
     return nodes
 
 
-class Static(Generator):
+class Static(_ByModel):
     """One job of each of the thirteen models, with workers, priority and batch drawn.
 
     The jobs come in random order; each draws its workers, its priority and up to `racks` racks, and
@@ -175,6 +191,7 @@ class Static(Generator):
 
     def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
         """Return the jobs in the order of the shipped scenario."""
+        setup = setup.of(self.traffic)
         draw, batches = stream(seed, "jobs"), stream(seed, "batches")
         for _ in range(_ATTEMPTS):
             placed = self._place(setup, draw)
@@ -216,12 +233,11 @@ class Static(Generator):
         if not batches:
             raise InputError(f"mix: {self.mix}: no batch of {model.name} fits the hyperperiod")
         batch = draw.choice(batches)
-        alone_s = setup.alone_s(model.workload, workers, batch, nodes)
-        return Work(
-            name=name,
-            model=model.name,
-            batch=batch,
-            workers=workers,
+        alone_s = setup.alone_s(model, workers, batch, nodes)
+        return model.job(
+            name,
+            workers,
+            batch,
             priority=priority,
             nodes=nodes,
             iterations=max(1, round(self.seconds / alone_s)),
@@ -252,7 +268,7 @@ class _Drawn:
         return arrival_s + done * self.alone_s, self.iterations - done
 
 
-class Dynamic(Generator):
+class Dynamic(_ByModel):
     """Poisson arrivals of jobs of the thirteen models, drawn evenly, nodes left to the policy.
 
     The load is what arrives over what the GPUs could do: arrivals per second, times the mean
@@ -294,6 +310,7 @@ class Dynamic(Generator):
 
     def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:
         """Return the jobs in order of arrival."""
+        setup = setup.of(self.traffic)
         if self.workers[1] > setup.gpus:
             raise InputError(f"workers: {self.workers[1]}: the cluster has {setup.gpus} GPUs")
         endless = self._draw(setup, seed)
@@ -330,19 +347,13 @@ class Dynamic(Generator):
             if not suitable:
                 raise InputError(f"mix: {self.mix}: no batch of {model.name} fits the hyperperiod")
             batch = batches.choice(suitable)
-            job = Work(
-                name=model.name,
-                model=model.name,
-                batch=batch,
-                workers=workers,
-                priority=classes.choice(self.priorities),
-            )
-            yield _Drawn(job, iterations, setup.alone_s(model.workload, workers, batch))
+            job = model.job(model.name, workers, batch, priority=classes.choice(self.priorities))
+            yield _Drawn(job, iterations, setup.alone_s(model, workers, batch))
 
     def _longest_s(self, setup: Setup) -> float:
         """Return how long no job takes that has the network to itself, in seconds."""
         return self.iterations[1] * max(
-            setup.alone_s(model.workload, workers, setup.batches(model, workers, "free")[-1])
+            setup.alone_s(model, workers, setup.batches(model, workers, "free")[-1])
             for model in setup.models.values()
             for workers in model.workers(*self.workers)[-1:]
         )

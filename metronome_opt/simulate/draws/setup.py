@@ -6,7 +6,7 @@ import random
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,8 +17,16 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.cluster import Cluster, ListedCluster
-from metronome_opt.scenario.model import GPU_HINT, Work, read_scenario
-from metronome_opt.scenario.traffic import Setting, batches_around, iteration, suitable_batches
+from metronome_opt.scenario.measured import MeasuredStep, measured_named
+from metronome_opt.scenario.model import GPU_HINT, Source, Work, read_scenario
+from metronome_opt.scenario.network import AllReduce
+from metronome_opt.scenario.traffic import (
+    Iteration,
+    Setting,
+    batches_around,
+    iteration,
+    suitable_batches,
+)
 from metronome_opt.scenario.workload import (
     HybridParallel,
     TensorParallel,
@@ -26,6 +34,9 @@ from metronome_opt.scenario.workload import (
     data_folder,
     workload_named,
 )
+
+TrafficOfModels = Literal["computed", "measured"]
+"""Where the numbers of models come from, as in a job of a scenario."""
 
 Mix = Literal["harmonic", "any", "free"]
 """What batches are drawn from; see `Setup.batches`."""
@@ -36,11 +47,27 @@ BATCHES = (0.5, 2.0)  # least and most, as a multiple of the usual batch
 
 @dataclass(frozen=True)
 class Model:
-    """A training model with the batch that is usual for it, as in the scenario ``paper-24``."""
+    """A training model with the batch that is usual for it, as in the scenario ``paper-24``.
+
+    That of a measured one is the batch of its record.
+    """
 
     name: str
     batch: int
-    workload: Workload
+    source: Source
+
+    def job(self, name: str, workers: int, batch: int, **fields: Any) -> Work:
+        """Return a job that trains it."""
+        step = self.source if isinstance(self.source, MeasuredStep) else None
+        return Work(
+            name=name,
+            model=self.name,
+            batch=batch,
+            workers=workers,
+            traffic="measured" if step else None,
+            allreduce=step.allreduce if step else None,
+            **fields,
+        )
 
     def workers(self, least: int, most: int) -> tuple[int, ...]:
         """Return the numbers of workers to draw from: those that the model can be shared out to.
@@ -49,10 +76,12 @@ class Model:
         activations of all, so that more of them would only send longer. An `InputError` if there is
         none.
         """
-        match self.workload.parallelism:
-            case TensorParallel():
+        match self.source:
+            case MeasuredStep(stages=unit):
+                pass
+            case Workload(parallelism=TensorParallel()):
                 return (least,)
-            case HybridParallel() as spread:
+            case Workload(parallelism=HybridParallel() as spread):
                 unit = spread.tensor.value * spread.stages.value
             case _:
                 unit = 1
@@ -76,21 +105,33 @@ class Setup:
         Length of a slot.
     hyperperiod
         In slots; None for periods as they come.
-    files
-        The file of each workload that is known, by name in lower case.
+    files, records
+        The file of each workload and of each record that is known, by name in lower case.
+    traffic
+        Whether what models send is computed or measured.
     """
 
     machines: Cluster | ListedCluster
     slot_ms: int
     hyperperiod: int | None
     files: Mapping[str, Path]
+    records: Mapping[str, Path]
+    traffic: TrafficOfModels = "computed"
+
+    def of(self, traffic: TrafficOfModels) -> Setup:
+        """Return the same for models whose traffic is computed, or measured."""
+        return self if traffic == self.traffic else self._other
+
+    @cached_property
+    def _other(self) -> Setup:
+        return replace(self, traffic="computed" if self.traffic == "measured" else "measured")
 
     @cached_property
     def models(self) -> Mapping[str, Model]:
         """The thirteen models of the shipped ``paper-24`` by job name, in its order."""
         example = read_scenario(data_folder() / "scenarios" / "paper-24.yaml")
         return {
-            job.name: Model(job.model, job.batch, self.workload(job.model))
+            job.name: self.model(job.model, job.batch if self.traffic == "computed" else None)
             for job in example.jobs
             if job.model is not None and job.batch is not None
         }
@@ -110,18 +151,26 @@ class Setup:
         """GPUs of the whole cluster."""
         return self.cluster.nodes * self.cluster.gpus
 
-    def workload(self, model: str) -> Workload:
-        """Return the workload of a model; one that is not known is an `InputError`."""
-        return workload_named(model, self.files)
+    def model(self, name: str, batch: int | None) -> Model:
+        """Return a model by name; an `InputError` if it is not known, or not with this batch."""
+        if self.traffic == "computed":
+            return Model(name, batch or 1, workload_named(name, self.files))
+        step = measured_named(name, self.records)
+        step.check_batch(batch)
+        return Model(name, step.batch, step)
 
     def alone_s(
-        self, workload: Workload, workers: int, batch: int, nodes: Sequence[str] | None = None
+        self, model: Model, workers: int, batch: int, nodes: Sequence[str] | None = None
     ) -> float:
         """Return the seconds of an iteration of a job that has the network to itself.
 
         Its tasks are on `nodes`; if they are not known, each sends as fast as an interface.
         """
-        return float(iteration(workload, self._setting(workers, batch, nodes)).duration) / 1000
+        if isinstance(model.source, MeasuredStep):
+            exact = self._measured(model.source, workers, nodes)
+        else:
+            exact = iteration(model.source, self._setting(workers, batch, nodes))
+        return float(exact.duration) / 1000
 
     def batches(
         self, model: Model, workers: int, mix: Mix, nodes: Sequence[str] | None = None
@@ -137,14 +186,18 @@ class Setup:
             All of them: periods fit only by chance.
 
         If no batch is such, those of the least idle time: GPT2 and GPT3 have one or two samples
-        a worker, which leaves no choice. Empty if every iteration is longer than the hyperperiod.
+        a worker, which leaves no choice; measured ones have one batch. Empty if every iteration is
+        longer than the hyperperiod.
         """
+        if isinstance(model.source, MeasuredStep):
+            slots = self._measured(model.source, workers, nodes).to_slots(self.slot_ms).busy
+            return (model.batch,) if slots <= (self.hyperperiod or slots) else ()
         batches = batches_around(model.batch, *BATCHES)
         if mix == "free":
             return tuple(batches)
         wanted = tuple(ms // self.slot_ms for ms in HARMONIC_MS if ms % self.slot_ms == 0)
         return suitable_batches(
-            model.workload,
+            model.source,
             self._setting(workers, model.batch, nodes),
             batches,
             self.slot_ms,
@@ -156,12 +209,17 @@ class Setup:
     def _network(self) -> ListedCluster:
         return self.cluster.listed
 
+    def _rate(self, allreduce: AllReduce, nodes: Sequence[str] | None) -> int:
+        return self._network.fastest(self._network.flows(nodes or (), allreduce))[0]
+
+    def _measured(self, step: MeasuredStep, workers: int, nodes: Sequence[str] | None) -> Iteration:
+        return step.iteration(workers, self._rate(step.allreduce, nodes))
+
     def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Setting:
-        rate, _ = self._network.fastest(self._network.flows(nodes or ()))
         gpu = self.cluster.gpu
         if gpu is None:
             raise InputError(f"cluster.gpu: missing; jobs are drawn by model, so {GPU_HINT}")
-        return Setting(workers, batch, gpu.flops, rate)
+        return Setting(workers, batch, gpu.flops, self._rate("tasks", nodes))
 
 
 def stream(seed: int, aspect: str) -> random.Random:
