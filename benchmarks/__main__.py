@@ -22,6 +22,7 @@ import benchmarks.gate
 import benchmarks.kept
 import benchmarks.kernels
 import benchmarks.lateness
+import benchmarks.measured
 import benchmarks.objectives
 import benchmarks.placement
 import benchmarks.prediction

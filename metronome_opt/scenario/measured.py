@@ -18,7 +18,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, counted
 from metronome_opt.records import (
     FrozenMap,
     Name,
@@ -87,7 +87,7 @@ class Device(Record):
     driver: str | None
 
     def __str__(self) -> str:
-        threads = f", {self.threads} threads" if self.kind == "cpu" and self.threads else ""
+        threads = f", {counted(self.threads, 'thread')}" if self.threads else ""
         return f"{self.name} ({self.kind}{threads})"
 
 

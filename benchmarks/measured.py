@@ -1,0 +1,268 @@
+"""Traffic made of measured training steps beside what is computed for the same jobs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.patches import Patch
+
+from benchmarks.registry import Figure, benchmark
+from metronome_opt import solve
+from metronome_opt.cli.demo import play
+from metronome_opt.compatible import least_stretch, solve_choices
+from metronome_opt.errors import counted
+from metronome_opt.instance import Instance, Job, Link
+from metronome_opt.plot import style
+from metronome_opt.plot.picture import Picture, save_figure
+from metronome_opt.result import Result
+from metronome_opt.scenario import (
+    JobTraffic,
+    Problem,
+    Scenario,
+    Work,
+    Workload,
+    build_scenario,
+    find_workloads,
+    locate,
+    read_scenario,
+)
+from metronome_opt.scenario.measured import MeasuredStep
+from metronome_opt.scenario.model import COMPUTED
+from metronome_opt.scenario.network import Gpu
+from metronome_opt.scenario.workload import Measure, workload_named
+from metronome_opt.slowdown.times import Times
+
+SCENARIO = "paper-24-measured"
+TABLE = Path(__file__).with_suffix(".csv")
+PICTURE = Path(__file__).parents[1] / "docs" / "measured-traffic.png"
+
+_KINDS = ("measured", "computed")
+_SOLVE_S, _DECIDE_S = 10, 5
+_STRETCH = Fraction(1, 5)  # of a period
+_REFERENCE = "ResNet50"  # whose step says what the device sustains, as in `paper-24`
+
+
+@benchmark("Does traffic that was measured differ from what is computed, and what then fits?")
+def measured_traffic(small: bool) -> Iterator[Figure]:
+    """Build a scenario from records, and once more from workloads; compare, solve and play both.
+
+    A table and a picture of all jobs are kept, but for a small run.
+    """
+    seconds = 1 if small else _SOLVE_S
+    scenario = read_scenario(locate(SCENARIO))
+    steps = {step.model: step for step in scenario.sources() if isinstance(step, MeasuredStep)}
+    with tempfile.TemporaryDirectory() as folder:
+        twin = _computed(scenario, steps, Path(folder))
+        problems = dict(zip(_KINDS, map(build_scenario, (scenario, twin)), strict=True))
+    yield Figure(f"{_REFERENCE} sustains", float(_flops(steps) / 10**12), "TFLOP/s")
+    rows = []
+    for kind, problem in problems.items():
+        yield from _fitting(kind, problem)
+        results = {
+            "unshifted": solve(problem.instance, "unshifted", objectives=["contention"]),
+            "least contention": solve(
+                problem.instance, objectives=["contention"], time_limit=seconds
+            ),
+            "solve": solve(problem.instance, time_limit=seconds),
+        }
+        yield from _outcomes(kind, results)
+        rows.append(_rows(problem, results["solve"]))
+    table = pd.concat(rows).sort_values(["model", "traffic"], ascending=[True, False])
+    for field in ("iteration_ms", "duty_cycle"):
+        measured, computed = (table[is_it][field] for is_it in _halves(table))
+        ratios = measured.to_numpy() / computed.to_numpy()
+        for name, value in (
+            ("least", ratios.min()),
+            ("median", np.median(ratios)),
+            ("largest", ratios.max()),
+        ):
+            yield Figure(f"measured over computed, {field}: {name}", float(value), "")
+    if not small:
+        table.to_csv(TABLE, index=False, float_format="%.6g", lineterminator="\n")
+        save_figure(_picture(problems), PICTURE)
+
+
+def _halves(table: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
+    computed = table["traffic"] == COMPUTED
+    return ~computed, computed
+
+
+# ------------------------------------------------------------------ the computed twin
+
+
+def _computed(scenario: Scenario, steps: Mapping[str, MeasuredStep], folder: Path) -> Scenario:
+    """Return a scenario whose traffic is computed for the device that the records are from."""
+    for step in steps.values():
+        workload = _shortened(workload_named(step.model, find_workloads()), step.sample_share)
+        (folder / f"{step.model.lower()}.json").write_text(json.dumps(workload))
+    device = steps[_REFERENCE].device
+    speed = Measure(value=_flops(steps) / 10**12, assumed=f"as {_REFERENCE} was measured")
+    gpu = Gpu(name=device.name, sustained_tflops=speed)
+    return Scenario.model_validate(
+        {
+            **dict(scenario),
+            "name": f"{scenario.name}, computed",
+            "workloads": str(folder),
+            "cluster": scenario.cluster.model_copy(update={"gpu": gpu}),
+            "jobs": [_computed_job(job, step) for job, step in _by_model(scenario)],
+        }
+    )
+
+
+def _by_model(scenario: Scenario) -> Iterator[tuple[Work, MeasuredStep]]:
+    for job, step in zip(scenario.jobs, scenario.sources(), strict=True):
+        if isinstance(step, MeasuredStep):
+            yield job, step
+
+
+def _computed_job(job: Work, step: MeasuredStep) -> Work:
+    """Return a job of the same batch; stages share the samples of their micro-batches."""
+    batch = step.batch * step.microbatches // step.stages
+    return job.model_copy(update={"traffic": None, "batch": batch, "allreduce": job.algorithm})
+
+
+def _flops(steps: Mapping[str, MeasuredStep]) -> Fraction:
+    """Return what the device sustains, as `paper-24` derives it: three forward passes a step."""
+    step, workload = steps[_REFERENCE], workload_named(_REFERENCE, find_workloads())
+    step_ms = step.forward_ms.median + step.backward_ms.median + step.optimizer_ms.median
+    operations = 3 * workload.forward_flops.value * step.batch * step.sample_share
+    return 1000 * operations / step_ms
+
+
+def _shortened(workload: Workload, share: Fraction) -> dict[str, Any]:
+    """Return a workload as a document, its samples being a share as long."""
+    document: dict[str, Any] = workload.model_dump(mode="json", exclude_none=True)
+    spread = document[workload.kind.replace("-", "_")]
+    numbers = [document["forward_flops"], *([spread["tokens"]] if "tokens" in spread else [])]
+    for number in numbers:
+        number["value"] = round(number["value"] * share)
+    return document
+
+
+# ------------------------------------------------------------------ what fits, what it brings
+
+
+def _fitting(kind: str, problem: Problem) -> Iterator[Figure]:
+    """Count pairs of jobs on one interface, and jobs of links, that fit without contention."""
+    instance = problem.instance
+    interface = Link(name="interface", capacity=min(link.capacity for link in instance.links))
+    pairs = [[(job, 1) for job in pair] for pair in combinations(instance.jobs, 2)]
+    alone = [_crossing(instance, interface, pair) for pair in pairs]
+    for limit, told in ((Fraction(0), ""), (_STRETCH, f", stretched by {float(_STRETCH):.0%}")):
+        fit = sum(_fits(pair, limit) for pair in alone)
+        yield Figure(f"{kind}: pairs that fit on an interface{told}", fit, f"of {len(pairs)}")
+    shared = {
+        link: [(instance.jobs[index], instance.jobs[index].links[link.name]) for index in found]
+        for link in instance.links
+        if len(found := instance.jobs_on[link.name]) > 1
+    }
+    fit = sum(_fits(_crossing(instance, link, jobs)) for link, jobs in shared.items())
+    yield Figure(f"{kind}: links whose jobs fit", fit, f"of {len(shared)}")
+
+
+def _crossing(instance: Instance, link: Link, jobs: list[tuple[Job, int]]) -> Instance:
+    """Return the instance of one link that some jobs put so many flows on."""
+    crossing = tuple(job.model_copy(update={"links": {link.name: flows}}) for job, flows in jobs)
+    return instance.replace(links=(link,), jobs=crossing)
+
+
+def _fits(instance: Instance, limit: Fraction = Fraction(0)) -> bool:
+    """Whether jobs fit if each period may be stretched by a share, as far as is found in time."""
+    choices = least_stretch(instance, limit)
+    return solve_choices(instance, choices, time_limit=_DECIDE_S).kept is not None
+
+
+def _outcomes(kind: str, results: Mapping[str, Result]) -> Iterator[Figure]:
+    """Tell contention and slowdown, as `metronome demo` does."""
+    for name, result in results.items():
+        contention = float(result.evaluation.contention)
+        yield Figure(f"{kind}, {name}: contention", contention, "weight x Mbit/s")
+        for sharing, slowdown in play(result).items():
+            yield Figure(f"{kind}, {name}: slowdown, {sharing}", slowdown, "")
+
+
+def _rows(problem: Problem, result: Result) -> pd.DataFrame:
+    times = Times.of(result)
+    return pd.DataFrame(
+        {
+            "model": entry.model,
+            "traffic": entry.traffic,
+            "workers": entry.workers,
+            "batch": entry.batch,
+            "rate_mbps": entry.rate,
+            "compute_ms": float(entry.exact.compute),
+            "sent_mb": float(entry.exact.volume / 8),
+            "iteration_ms": float(entry.exact.duration),
+            "bursts": len(entry.exact.bursts),
+            "duty_cycle": _duty_cycle(entry),
+            "period_ms": entry.rounded.period * entry.rounded.slot_ms,
+            "bursts_in_slots": len(entry.phases),
+            "grid_error_percent": float(100 * entry.rounded.grid_error),
+            "idle_error_percent": float(100 * entry.rounded.idle_error),
+            "unshifted_ms": float(times.before[entry.job]),
+            "solved_ms": float(times.after[entry.job]),
+        }
+        for entry in problem.traffic
+    )
+
+
+def _duty_cycle(entry: JobTraffic) -> float:
+    """Return the share of an iteration in which a worker sends, with the network to itself."""
+    return float(sum(burst.duration for burst in entry.exact.bursts) / entry.exact.duration)
+
+
+# ------------------------------------------------------------------ the picture
+
+
+def _picture(problems: Mapping[str, Problem]) -> Picture:
+    """Draw an iteration of each model as measured, and below it as computed."""
+    looks = dict(zip(_KINDS, ((style.BLUE, 0.42), ("#E69F00", 0.42)), strict=True))
+    entries = [problem.traffic for problem in problems.values()]
+    device = entries[0][0].traffic.removeprefix("measured on ")
+    picture = Picture(10, 7.4, f"An iteration with the network to itself; device: {device}")
+    axes = picture.subplots()
+    rows = list(zip(*entries, strict=True))
+    for row, pair in enumerate(rows):
+        longest = max(entry.exact.duration for entry in pair)
+        for place, (entry, (colour, height)) in enumerate(zip(pair, looks.values(), strict=True)):
+            y = row + (place - 1) * height
+            length = float(entry.exact.duration / longest)
+            axes.broken_barh([(0, length)], (y, 0.9 * height), facecolor=style.PAPER)
+            axes.broken_barh(_spans(entry, longest), (y, 0.9 * height), facecolor=colour)
+            axes.text(
+                1.01,
+                y + 0.45 * height,
+                f"{counted(len(entry.exact.bursts), 'burst')}, {_duty_cycle(entry):.0%} of "
+                f"{float(entry.exact.duration) / 1000:.2f} s",
+                va="center",
+                fontsize=style.SMALL,
+            )
+    axes.set_yticks(range(len(rows)), [f"{m.model}, {m.workers} workers" for m, _ in rows])
+    axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
+    axes.set_xlabel("time as a share of the longer of the two iterations")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(left=False)
+    handles = [
+        Patch(facecolor=colour, label=f"bursts as {kind}") for kind, (colour, _) in looks.items()
+    ]
+    handles.append(Patch(facecolor=style.PAPER, label="no traffic"))
+    picture.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    return picture
+
+
+def _spans(entry: JobTraffic, longest: Fraction) -> list[tuple[float, float]]:
+    """Return begin and length of each burst as shares of `longest`."""
+    spans, end = [], Fraction(0)
+    for burst in entry.exact.bursts:
+        begin = end + burst.after
+        spans.append((float(begin / longest), float(burst.duration / longest)))
+        end = begin + burst.duration
+    return spans
