@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -135,7 +136,7 @@ _SMALL_BERT = {
 
 
 class _Block(nn.Module):
-    """A transformer block as GPT has it: norm first, causal attention, four times as wide inside."""
+    """A transformer block as GPT has it: norm first, causal attention, a wide perceptron."""
 
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
@@ -219,7 +220,7 @@ class _Dlrm(nn.Module):
 
     @staticmethod
     def _perceptron(widths: list[int]) -> nn.Sequential:
-        pairs = zip(widths, widths[1:], strict=False)
+        pairs = pairwise(widths)
         return nn.Sequential(
             *(part for one, other in pairs for part in (nn.Linear(one, other), nn.ReLU()))
         )
