@@ -166,7 +166,7 @@ class _Slice(nn.Module):
 
     def __init__(self, layers: int, hidden: int, heads: int) -> None:
         super().__init__()
-        self.mark: Callable[[int], None] = lambda number: None
+        self.mark: Callable[[int], None] = lambda _: None
         self.blocks = nn.Sequential(*(_Block(hidden, heads) for _ in range(layers)))
 
     def forward(self, states: Tensor) -> Tensor:
@@ -209,7 +209,7 @@ class _Dlrm(nn.Module):
 
     def __init__(self, rows: int, bottom: list[int], top: list[int]) -> None:
         super().__init__()
-        self.mark: Callable[[int], None] = lambda number: None
+        self.mark: Callable[[int], None] = lambda _: None
         self.tables = nn.ModuleList(
             nn.EmbeddingBag(rows, bottom[-1], mode="sum", sparse=True) for _ in range(26)
         )
