@@ -80,7 +80,7 @@ def _images(network: str) -> Callable[[int, int | None, bool], Setup]:
         import torchvision
 
         if tokens is not None:
-            raise SystemExit("--tokens: images have none; leave it out")
+            raise ValueError("--tokens: images have none; leave it out")
         side, classes = (64, 10) if tiny else (224, 1000)
         inputs = torch.randn(batch, 3, side, side), torch.randint(classes, (batch,))
         return Setup(
@@ -107,7 +107,7 @@ def _language_model(
         transformers.logging.set_verbosity_error()  # which speaks of sampling, and nobody samples
         tokens = tokens or (16 if tiny else length)
         if tokens > length:
-            raise SystemExit(f"--tokens: {tokens}: a sample has at most {length}")
+            raise ValueError(f"--tokens: {tokens}: a sample has at most {length}")
         settings = getattr(transformers, config)(**(full | small if tiny else full))
         words = torch.randint(5, _WORDS, (batch, tokens))  # the first few mean padding and the like
         return Setup(
@@ -238,7 +238,7 @@ class _Dlrm(nn.Module):
 def _dlrm(batch: int, tokens: int | None, tiny: bool) -> Setup:
     """Return the model of the Criteo terabyte script, its tables cut to as many rows as fit."""
     if tokens is not None:
-        raise SystemExit("--tokens: clicks have none; leave it out")
+        raise ValueError("--tokens: clicks have none; leave it out")
     rows = 1000 if tiny else 100_000
     module = _Dlrm(rows, [13, 512, 256, 64], [512, 512, 256, 1])
     sparse = torch.randint(rows, (26, batch, 1))

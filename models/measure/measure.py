@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -34,7 +34,7 @@ def main() -> None:
     names = list(CONFIGURATIONS) if arguments.models == ["all"] else arguments.models
     for name in names:
         if name not in CONFIGURATIONS:
-            raise SystemExit(f"{name}: no such model; there are all, {', '.join(CONFIGURATIONS)}")
+            _refuse(f"{name}: no such model; there are all, {', '.join(CONFIGURATIONS)}")
     if len(names) > 1:
         words = [word for word in sys.argv[1:] if word not in arguments.models]
         failed = [n for n in names if subprocess.call([sys.executable, __file__, n, *words])]
@@ -43,7 +43,13 @@ def main() -> None:
     if path.exists() and not arguments.again:
         print(f"{path}: is there already; --again measures anew")
         return
-    record = measured(CONFIGURATIONS[names[0]], arguments)
+    configuration = CONFIGURATIONS[names[0]]
+    torch.manual_seed(0)
+    try:
+        setup = configuration.build(arguments.batch, arguments.tokens, arguments.tiny)
+    except ValueError as error:
+        _refuse(str(error))
+    record = measured(configuration, setup, arguments)
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_suffix(".half")
     half.write_text(json.dumps(record, indent=1) + "\n")
@@ -53,6 +59,11 @@ def main() -> None:
         f"backward {record['backward_ms']['median']} ms in {len(record['buckets'])} buckets, "
         f"optimizer {record['optimizer_ms']['median']} ms"
     )
+
+
+def _refuse(message: str) -> NoReturn:
+    print(message, file=sys.stderr)
+    raise SystemExit(2)
 
 
 def _arguments() -> argparse.Namespace:
@@ -71,11 +82,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="replace records that are there")
     arguments = parser.parse_args()
     arguments.device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    arguments.batch = arguments.batch or _BATCHES[arguments.device]
     for field, least in (("batch", 1), ("tokens", 1), ("steps", 2), ("warmup", 2), ("threads", 1)):
         value = getattr(arguments, field)
         if value is not None and value < least:
             parser.error(f"--{field}: {value}: must be at least {least}")
+    arguments.batch = arguments.batch or _BATCHES[arguments.device]
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device: cuda: there is none here; say cpu")
     if arguments.device == "cpu" and arguments.precision == "tf32":
@@ -86,15 +97,15 @@ def _arguments() -> argparse.Namespace:
 # ------------------------------------------------------------------ one model
 
 
-def measured(configuration: Configuration, arguments: argparse.Namespace) -> dict[str, Any]:
+def measured(
+    configuration: Configuration, setup: Setup, arguments: argparse.Namespace
+) -> dict[str, Any]:
     """Train for a while and return the record."""
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = (
         arguments.precision == "tf32"
     )
-    setup = configuration.build(arguments.batch, arguments.tokens, arguments.tiny)
     label, make = _OPTIMIZERS[arguments.optimizer or configuration.optimizer]
     backend = "nccl" if arguments.device == "cuda" else "gloo"
     dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
