@@ -163,7 +163,8 @@ def _train(
     inputs = tuple(each.detach().to(device) for each in setup.inputs)
     if setup.inputs[0].requires_grad:
         inputs[0].requires_grad_()
-    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, setup.local)
+    alone = [*setup.local, *(name for name, _ in module.named_buffers())]  # gloo refuses masks
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, alone)
     model = DistributedDataParallel(module, gradient_as_bucket_view=True)
     optimizer = make_optimizer(module.parameters())
     ready: list[tuple[int, Any]] = []
