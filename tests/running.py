@@ -1,15 +1,33 @@
-"""Programs that are let run for a while before something happens to them."""
+"""Programs that are let run for a while before something happens to them, and interpreters."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psutil
 
+ROOT = Path(__file__).parents[1]
 PATIENCE_S = 200.0
+_INTERPRETERS = (sys.executable, ROOT / "build/measure/bin/python", "/usr/bin/python3")
+
+
+@cache
+def python_with(*modules: str) -> str | None:
+    """Return an interpreter that has modules such as torch; None if there is none."""
+    for candidate in map(str, _INTERPRETERS):
+        asked = f"import sys, {', '.join(modules)}; assert sys.version_info >= (3, 11)"
+        if (
+            Path(candidate).exists()
+            and not subprocess.run([candidate, "-c", asked], capture_output=True).returncode
+        ):
+            return candidate
+    return None
 
 
 def let_work(process: subprocess.Popen[str], cpu_s: float = 3.0) -> None:

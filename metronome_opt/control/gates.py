@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,60 @@ def observe_gates(
             totals[counter] += _increase(samples, begin_s)
         seen[job.name] = _found_out(claims, job, totals, now_s)
     return seen
+
+
+class Beliefs:
+    """How long the bursts of each job are if they meet nobody.
+
+    In its slots a job meets nobody, and what is seen is so. Out of them even its fastest bursts may
+    have met others, so that they are as long as seen at most: what was known before is believed,
+    at first the claim. Once slots for that were tried in vain, what is seen is all there is.
+    """
+
+    def __init__(self) -> None:
+        self._known_ms: dict[str, float | None] = {}
+
+    def of(
+        self, claims: Claims, seen: Mapping[str, Observation], *, tried: bool
+    ) -> dict[str, Observation]:
+        """Return what is believed of jobs, given what was seen of them; note what is known now.
+
+        Parameters
+        ----------
+        tried
+            Whether jobs that are late in slots which fit them, as far as is believed, have already
+            been given a chance to come apart.
+        """
+        believed = {}
+        for name, each in seen.items():
+            job = claims.instance.job(name)
+            length = sum(phase.length for phase in job.phases) * claims.instance.slot_ms
+            most = sum(burst.length_ms for burst in each.bursts or ())
+            known = self._known_ms.setdefault(name, length)
+            if not each.alone:
+                self._known_ms[name] = most
+            elif tried and claims.is_gated(name):
+                self._known_ms[name] = None
+            elif known is not None and known < most:
+                each = _shortened(claims, job, each, known)
+            believed[name] = each
+        return believed
+
+    def forget(self, job: str) -> None:
+        """Forget a job that has left."""
+        self._known_ms.pop(job, None)
+
+
+def _shortened(claims: Claims, job: Job, seen: Observation, burst_ms: float) -> Observation:
+    """Return what would have been seen had bursts taken so long."""
+    bursts = seen.bursts or ()
+    computing_ms = (seen.own_ms or 0.0) - sum(burst.length_ms for burst in bursts)
+    volume = sum(burst.length_ms * burst.rate_mbps for burst in bursts)
+    return replace(
+        seen,
+        own_ms=computing_ms + burst_ms,
+        bursts=_bursts(claims, job, computing_ms, burst_ms, volume),
+    )
 
 
 def _increase(samples: Samples, begin_s: float) -> float:

@@ -11,7 +11,7 @@ from immutabledict import immutabledict
 
 from metronome_opt.control.claims import Claims
 from metronome_opt.control.detect import Kind, detect, put_right
-from metronome_opt.control.gates import observe_gates
+from metronome_opt.control.gates import Beliefs, observe_gates
 from metronome_opt.control.observation import Observation
 from metronome_opt.profiles import Samples
 from tests.builders import job, network
@@ -115,3 +115,35 @@ def test_what_is_too_little_or_from_before_says_nothing() -> None:
     seen = observe(claimed, COUNTED, a=95.9)
     assert isinstance(seen, Observation)
     assert observe(claimed, COUNTED, a=97.5) == "its gates told Prometheus nothing"
+
+
+# It computes for 130 ms as before, and is late: bursts take 90 ms, of the fastest 80 ms.
+LATE = COUNTED | {
+    "iteration_seconds": 12.5,
+    "burst_seconds": 4.5,
+    "waited_seconds": 1.5,
+    "fastest_seconds": 3 * 0.08,
+}
+
+
+def believed_ms(beliefs: Beliefs, counted: Mapping[str, float], *, tried: bool) -> float:
+    claimed = claims((130, 60, 100))
+    seen = observe(claimed, counted)
+    assert isinstance(seen, Observation)
+    believed = beliefs.of(claimed, {"a": seen}, tried=tried)["a"]
+    (burst,) = believed.bursts or ()
+    assert burst.length_ms * burst.rate_mbps == pytest.approx(6000)  # as much as it sends
+    assert believed.own_ms == pytest.approx(130 + burst.length_ms)
+    return burst.length_ms
+
+
+def test_a_job_out_of_its_slots_is_believed_to_burst_as_before_until_slots_were_tried() -> None:
+    beliefs = Beliefs()
+    assert believed_ms(beliefs, LATE, tried=False) == pytest.approx(60)  # as it claims
+    assert believed_ms(beliefs, LATE, tried=True) == pytest.approx(80)
+    assert believed_ms(beliefs, LATE, tried=False) == pytest.approx(80)
+    shorter = COUNTED | {"burst_seconds": 2.5, "waited_seconds": 1.0}
+    assert believed_ms(beliefs, shorter, tried=False) == pytest.approx(50)  # in its slots
+    assert believed_ms(beliefs, LATE, tried=False) == pytest.approx(50)
+    beliefs.forget("a")
+    assert believed_ms(beliefs, LATE, tried=False) == pytest.approx(60)

@@ -5,39 +5,29 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.prometheus.server import free_port
+from tests.running import ROOT, python_with
 
-ROOT = Path(__file__).parents[2]
 PERIOD_MS = 100
-
-
-@cache
-def python() -> str | None:
-    """Return an interpreter that has torch; None if there is none."""
-    for candidate in (sys.executable, "/usr/bin/python3"):
-        asked = [candidate, "-c", "import sys, torch; assert sys.version_info >= (3, 11)"]
-        if Path(candidate).exists() and not subprocess.run(asked, capture_output=True).returncode:
-            return candidate
-    return None
 
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(python() is None, reason="torch is not installed (Debian: python3-torch)"),
+    pytest.mark.skipif(
+        python_with("torch") is None, reason="torch is not installed (Debian: python3-torch)"
+    ),
 ]
 
 
 def train(folder: Path, mode: str) -> list[subprocess.Popen[bytes]]:
     """Start both ranks."""
     port = str(free_port())
-    interpreter = python()
+    interpreter = python_with("torch")
     assert interpreter is not None
     ranks = []
     for rank in range(2):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from metronome_opt.control.claims import Claims
 from metronome_opt.control.detect import Kind
-from metronome_opt.control.gates import observe_gates
+from metronome_opt.control.gates import Beliefs, observe_gates
 from metronome_opt.control.monitor import Decision, Monitor, Settings
 from metronome_opt.control.observation import Observation
 from metronome_opt.control.watch import Read, bare_claims, carry_out, with_cushions
@@ -71,13 +71,25 @@ class _Asked:
     told_s: Mapping[str, float]
     at_s: float
     measured: bool
+    tried: bool
 
 
 class _Answer(NamedTuple):
-    """What is to be, who is late though nothing of its own has changed, and why nobody knows."""
+    """What is to be.
+
+    Attributes
+    ----------
+    late
+        Who is late though nothing of its own has changed.
+    calm
+        Whether all that keep slots were seen in time.
+    fault
+        Why nothing was measured; None if all is well.
+    """
 
     decision: Decision
     late: frozenset[str]
+    calm: bool
     fault: str | None
 
 
@@ -108,6 +120,7 @@ class Rephasing:
         self._check_s = check_s
         self._clock = clock
         self._monitor = Monitor(_SETTINGS, choose=least_slowdown)
+        self._beliefs = Beliefs()
         self._told_s: dict[str, float] = {}  # by gang: when it was told its slots
         self._known: dict[str, frozenset[str]] = {
             job: frozenset(state.flows(job)) for job in state.claims
@@ -150,6 +163,7 @@ class Rephasing:
         for job in left:
             self._concerned |= self._known.pop(job)
             self._told_s.pop(job, None)
+            self._beliefs.forget(job)
         for job in came:
             self._known[job] = frozenset(self._state.flows(job))
             self._told_s[job] = now
@@ -165,7 +179,8 @@ class Rephasing:
             self._due_s = now + self._check_s
         if claims is not None:
             before, told_s = dict(self._state.claims), dict(self._told_s)
-            asked = _Asked(before, claims, concerned, told_s, now, measure)
+            tried = self._loose_s > _LOOSE_S
+            asked = _Asked(before, claims, concerned, told_s, now, measure, tried)
             read = self._read if measure else None
             future: Future[_Answer] = Future()
             self._under_way = asked, future
@@ -194,7 +209,11 @@ class Rephasing:
                 )
             except MetronomeError as error:
                 fault = str(error)
-        observations = {job: each for job, each in seen.items() if isinstance(each, Observation)}
+        observations = self._beliefs.of(
+            asked.claims,
+            {job: each for job, each in seen.items() if isinstance(each, Observation)},
+            tried=asked.tried,
+        )
         known = asked.claims.offsets.keys() | {link.name for link in asked.claims.instance.links}
         monitor = self._monitor
         decision = monitor.check(
@@ -208,15 +227,19 @@ class Rephasing:
             for finding in decision.findings
             if finding.kind is Kind.LATE and monitor.memory.is_ripe(finding, monitor.settings)
         )
-        return _Answer(decision, late, fault)
+        kept = filter(asked.claims.is_gated, asked.claims.offsets)
+        calm = bool(seen) and all(
+            name in observations and not observations[name].alone for name in kept
+        )
+        return _Answer(decision, late, calm, fault)
 
     def _finish(self, asked: _Asked, answer: _Answer) -> Rephased:
         """Carry out a decision if the gangs that it is about are as they were."""
-        decision, late, fault = answer
+        decision, late, calm, fault = answer
         nothing = Rephased(0, decision.reason, fault)
+        if calm:
+            self._loose_s = _LOOSE_S
         if decision.contention is None:
-            if asked.measured and not decision.findings:
-                self._loose_s = _LOOSE_S
             return nothing
         names = asked.claims.offsets.keys()
         if any(self._state.claims.get(job) != asked.before[job] for job in names):

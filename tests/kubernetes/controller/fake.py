@@ -28,7 +28,7 @@ class Killed(BaseException):
     """The controller was killed."""
 
 
-def spec_of(nodes: int, gpus: int = 8) -> ClusterSpec:
+def spec_of(nodes: int, gpus: int = 8, hyperperiod: int = 240) -> ClusterSpec:
     """Return a cluster of nodes in one rack."""
     names = [f"n{index}" for index in range(nodes)]
     return ClusterSpec.from_dict(
@@ -36,7 +36,7 @@ def spec_of(nodes: int, gpus: int = 8) -> ClusterSpec:
             "format": "metronome-cluster/1",
             "name": "c",
             "slot_ms": 5,
-            "hyperperiod": 240,
+            "hyperperiod": hyperperiod,
             "nodes": [{"name": n, "has": {"gpus": gpus}, "interface": f"if-{n}"} for n in names],
             "links": [{"name": f"if-{n}", "capacity": 50000} for n in names],
             "racks": [],

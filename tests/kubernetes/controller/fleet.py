@@ -1,6 +1,6 @@
-"""Jobs with gates on one link, in a simulation of its own: what a controller sees of a cluster.
+"""Jobs with gates on few links, in a simulation of its own: what a controller sees of a cluster.
 
-Jobs compute, wait for their slots by the rules of the gate, and share the link fairly. Their gates'
+Jobs compute, wait for their slots by the rules of the gate, and share links fairly. Their gates'
 counters are scraped every five seconds. No code of the package's own simulator is used.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import random
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,10 +54,10 @@ class Worker:
     counts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     ended: list[tuple[float, float]] = field(default_factory=list)  # when, iteration in ms
 
-    def gang(self) -> Gang:
-        """Return what it says of itself, with a period that is rounded up to a divisor of 1.2 s."""
+    def gang(self, hyperperiod: int) -> Gang:
+        """Return what it says of itself, with a period that is rounded up to a divisor."""
         compute, burst = round(self.compute_ms / SLOT_MS), round(self.burst_ms / SLOT_MS)
-        period = next(p for p in range(compute + burst, 241) if 240 % p == 0)
+        period = next(p for p in range(compute + burst, 1000) if hyperperiod % p == 0)
         return Gang(
             name=self.name,
             tasks=2,
@@ -69,11 +69,22 @@ class Worker:
 
 
 class Fleet:
-    """Jobs on the link, and perhaps a controller that looks after their slots."""
+    """Jobs on links, and perhaps a controller that looks after their slots.
 
-    def __init__(self, *, measured: bool, seed: int = 0, jitter: float = 0.01) -> None:
-        self.state = ClusterState(spec_of(2, gpus=64))
-        self.capacity = float(LINK_MBPS)
+    Links are the interfaces of nodes n0, n1 and so on; `slowed` says what is left of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        measured: bool,
+        seed: int = 0,
+        jitter: float = 0.01,
+        nodes: int = 2,
+        hyperperiod: int = 240,
+    ) -> None:
+        self.state = ClusterState(spec_of(nodes, gpus=64, hyperperiod=hyperperiod))
+        self.slowed = dict.fromkeys(self.state.cluster.capacities, 1.0)
         self.now_ms = 0.0
         self.workers: dict[str, Worker] = {}
         self.rephasings: list[str] = []
@@ -89,13 +100,20 @@ class Fleet:
         if measured:
             self._rephasing = Rephasing(self.state, self.read, clock=lambda: self.now_ms / 1000)
 
-    def come(self, worker: Worker, offset: int, *, gated: bool = True) -> None:
+    def come(
+        self,
+        worker: Worker,
+        offset: int,
+        *,
+        gated: bool = True,
+        nodes: tuple[str, ...] = ("n0", "n1"),
+    ) -> None:
         """Let a job begin, with a reservation at an offset in slots."""
         self.workers[worker.name] = worker
-        gang = worker.gang()
+        gang = worker.gang(self.state.cluster.hyperperiod)
         stretch = gang.stretch_for(self.state.cluster.hyperperiod)
         self.state.reserve(
-            Claim(gang=gang, nodes=("n0", "n1"), offset=offset, stretch=stretch, gated=gated)
+            Claim(gang=gang, nodes=nodes, offset=offset, stretch=stretch, gated=gated)
         )
         self._tell()
         self._compute(worker)
@@ -138,14 +156,22 @@ class Fleet:
     # ------------------------------------------------------------------ jobs
 
     def _rates(self) -> dict[str, float]:
-        """Return what each burst gets: equal shares, none more than it can send."""
+        """Return what each burst gets: shares that are fair, none more than it can send."""
         asking = {n: w.rate for n, w in self.workers.items() if w.began_ms is not None}
-        rates, left = {}, self.capacity
-        for count, name in zip(
-            range(len(asking), 0, -1), sorted(asking, key=asking.__getitem__), strict=True
-        ):
-            rates[name] = min(asking[name], left / count)
-            left -= rates[name]
+        crossed = {name: self.state.flows(name) for name in asking}
+        left = {link: LINK_MBPS * share for link, share in self.slowed.items()}
+        rates: dict[str, float] = {}
+        while asking:
+            users = Counter(link for name in asking for link in crossed[name])
+            ways = {
+                name: min([most, *(left[link] / users[link] for link in crossed[name])])
+                for name, most in asking.items()
+            }
+            name = min(ways, key=ways.__getitem__)
+            rates[name] = ways[name]
+            del asking[name]
+            for link in crossed[name]:
+                left[link] -= rates[name]
         return rates
 
     def _at(self, when_ms: float, what: str, name: str) -> None:

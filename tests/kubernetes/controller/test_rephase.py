@@ -32,7 +32,7 @@ def sends_longer(fleet: Fleet) -> None:
 
 
 def link_slows_down(fleet: Fleet) -> None:
-    fleet.capacity = 0.6 * LINK_MBPS
+    fleet.slowed |= dict.fromkeys(fleet.slowed, 0.6)
 
 
 def a_fourth_comes(fleet: Fleet) -> None:
@@ -69,7 +69,7 @@ def test_whoever_is_slower_than_without_the_controller_is_so_for_a_more_importan
     for name, loss in losses.items():
         gains = [-losses[other] for other in losses if weights[other] > weights[name]]
         assert loss <= max([0.04 * alone[name], *gains])
-    assert len(fleets[0].rephasings) <= 5
+    assert len(fleets[0].rephasings) <= 7
 
 
 @pytest.mark.slow
@@ -82,9 +82,33 @@ def test_what_passes_leaves_no_trace(seed: int) -> None:
     fleet.run(150)
     link_slows_down(fleet)
     fleet.run(150)
-    fleet.capacity = LINK_MBPS
+    fleet.slowed |= dict.fromkeys(fleet.slowed, 1.0)
     fleet.run(200)
     assert times(fleet) == pytest.approx({"a": 200, "b": 200, "c": 200}, rel=0.005)
+
+
+def ring(seed: int) -> Fleet:
+    """Return four jobs, each of which shares a link with its neighbours, for 350 ms of 400."""
+    fleet = Fleet(measured=True, seed=seed, jitter=0.002, nodes=4, hyperperiod=480)
+    for number, (name, burst_ms, offset) in enumerate(
+        [("a", 180, 0), ("b", 170, 38), ("c", 180, 0), ("d", 170, 38)]
+    ):
+        worker = Worker(name, 392 - burst_ms, burst_ms, LINK_MBPS)
+        fleet.come(worker, offset, nodes=(f"n{number}", f"n{(number + 1) % 4}"))
+    fleet.run(40)
+    return fleet
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_bursts_that_meet_others_are_not_taken_for_longer_ones(seed: int) -> None:
+    fleet = ring(seed)
+    fleet.workers["b"].compute_ms += 60
+    fleet.run(60)
+    assert max(times(fleet).values()) < 490  # 480 is the next divisor of 2.4 s
+    fleet.workers["b"].compute_ms -= 60
+    fleet.run(60)
+    assert times(fleet) == pytest.approx(dict.fromkeys("abcd", 400), rel=0.005)
 
 
 @pytest.mark.parametrize("measured", [True, False])
