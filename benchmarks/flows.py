@@ -31,14 +31,18 @@ def rings(small: bool) -> Iterator[Figure]:
 
 
 def _packed(scenario: Scenario) -> Scenario:
-    """Return a scenario whose tasks fill node after node, in the order of the jobs."""
+    """Return a scenario whose tasks fill node after node, in the order of the jobs.
+
+    Counted in full they send so long that the hyperperiod is twice as long as well.
+    """
     machines = scenario.cluster.gpus_of
     places = iter([node for node, gpus in machines.items() for _ in range(gpus)])
     jobs = [
         job.model_copy(update={"nodes": tuple(islice(places, job.workers))})
         for job in scenario.jobs
     ]
-    return scenario.model_copy(update={"name": f"{scenario.name} packed", "jobs": tuple(jobs)})
+    changes = {"name": f"{scenario.name} packed", "hyperperiod_ms": 3000, "jobs": tuple(jobs)}
+    return scenario.model_copy(update=changes)
 
 
 def _reducing(scenario: Scenario, allreduce: AllReduce) -> Scenario:
