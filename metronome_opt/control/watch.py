@@ -85,7 +85,7 @@ class Selector:
     def of_task(self, state: ClusterState, job: str, task: int) -> str:
         """Return the selector of one task."""
         node = state.claims[job].nodes[task]
-        interface = state.cluster.hosts[node].interface
+        interface = state.cluster.hosts[node].rails[0]
         values = zip(_FIELDS, (job, str(task), f"{job}-{task}", node, interface), strict=True)
         return self._template.substitute({key: _quoted(text) for key, text in values})
 
@@ -103,7 +103,7 @@ class Selector:
         if not self._named & {"node", "interface"}:
             return len(nodes)
         node = nodes[task]
-        interface = state.cluster.hosts[node].interface
+        interface = state.cluster.hosts[node].rails[0]
         others = [
             other for other in state.claims if other != job and interface in state.flows(other)
         ]

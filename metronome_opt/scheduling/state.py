@@ -158,7 +158,7 @@ class ClusterState:
         self.others: Ints = np.zeros_like(self.total)
         self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
         self.rack = _ints(numbers[rack] for rack in racks)
-        self.interface = _ints(self._links[node.interface] for node in cluster.nodes)
+        self.interface = _ints(self._links[node.rails[0]] for node in cluster.nodes)
         self.uplink = _ints(uplinks.get(rack or "", -1) for rack in racks)
         self.capacity = _ints(link.capacity for link in cluster.links)
         self.demand = _Demand(len(cluster.links), cluster.hyperperiod)
