@@ -189,6 +189,12 @@ class ClusterState:
         links = self.cluster.links
         return {links[link].name: count for link, count in self.crossed[job].items()}
 
+    def senders(self, job: str) -> list[int]:
+        """Return the tasks of a job in force that cross links: of a ring the last on each node."""
+        claim = self.claims[job]
+        routes = self.cluster.routes(claim.nodes, claim.gang.allreduce)
+        return [task for task, links in enumerate(routes.tasks) if links]
+
     def peak(self, link: str) -> int:
         """Return what the jobs on a link would send if all burst at once, in Mbit/s."""
         return int(self.demand.peaks[self.link_index(link)])
