@@ -283,6 +283,18 @@ class ClusterSpec(Network, _Grid):  # the fields of the last base come first
         As in `Network`.
     """
 
+    @model_validator(mode="after")
+    def _check_interfaces(self) -> Self:
+        # Searches count tasks on one link a node, and which GPUs a task will get is not known.
+        for index, node in enumerate(self.nodes):
+            if len(node.rails) > 1:
+                refuse(
+                    f"nodes[{index}].interfaces",
+                    f"{len(node.rails)} of them, and places are found on nodes with one; write an "
+                    "interface that carries what they do together",
+                )
+        return self
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Build a cluster from a document of format ``metronome-cluster/1``."""

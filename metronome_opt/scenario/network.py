@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, PlainSerializer, model_validator
 
@@ -67,17 +68,38 @@ class Host(Record):
 
     Parameters
     ----------
-    interface
-        The link that is its own.
+    interface, interfaces
+        The link that is its own; or several, each next to an equal share of its GPUs.
     rack, region
         Where it stands; None where unknown. A rack is a zone to Kubernetes.
     """
 
     name: Name
     has: Resources
-    interface: Name
+    interface: Name | None = None
+    interfaces: Annotated[tuple[Name, ...], Field(strict=False, min_length=1)] | None = None
     rack: Name | None = None
     region: Name | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.interface is None) == (self.interfaces is None):
+            refuse("interface", "give either interface or interfaces")
+        return self
+
+    @property
+    def rails(self) -> tuple[str, ...]:
+        """Its own links."""
+        return self.interfaces or (self.interface or "",)
+
+    def rails_near(self, first: int, gpus: int) -> tuple[str, ...]:
+        """Return the links next to so many of its GPUs, from one on; next to each is one at least.
+
+        That is how machines with several interfaces are built, and what NCCL looks for.
+        """
+        total = max(1, self.has.gpus)
+        end = -(-(first + gpus) * len(self.rails) // total)
+        return self.rails[first * len(self.rails) // total : end]
 
 
 class Rack(Record):
@@ -93,6 +115,21 @@ class Distance(Record):
     origin: Name
     destination: Name
     cost: NonNegative
+
+
+class Routes(NamedTuple):
+    """What a job puts on links.
+
+    Attributes
+    ----------
+    tasks
+        The links that each task crosses, one as often as it puts a flow there.
+    parts
+        Into how many flows of one rate what a task sends is divided, on the interfaces of its node.
+    """
+
+    tasks: tuple[tuple[str, ...], ...]
+    parts: int = 1
 
 
 class Network(Record):
@@ -171,60 +208,84 @@ class Network(Record):
 
     @cached_property
     def nic(self) -> int:
-        """The widest interface of a node in Mbit/s."""
-        return max(self.capacities[node.interface] for node in self.nodes)
+        """The most that a node sends in Mbit/s."""
+        return max(sum(self.capacities[rail] for rail in node.rails) for node in self.nodes)
 
     def links_of(self, node: Host) -> tuple[str, ...]:
-        """Return the links that the traffic of a node may cross, its own interface first."""
+        """Return the links that the traffic of a node may cross, its own ones first."""
         uplink = self.uplinks.get(node.rack or "")
-        return (node.interface,) if uplink is None else (node.interface, uplink)
+        return node.rails if uplink is None else (*node.rails, uplink)
 
     def deployment_nodes(self) -> tuple[Node, ...]:
         """Return the nodes as a deployment has them."""
         return tuple(
-            Node(node.name, self.links_of(node), node.rack, node.region) for node in self.nodes
+            Node(node.name, self.links_of(node), node.rack, node.region, len(node.rails))
+            for node in self.nodes
         )
 
     def routes(
-        self, nodes: Sequence[str], allreduce: AllReduce = "tasks"
-    ) -> tuple[tuple[str, ...], ...]:
-        """Return the links that the traffic of each task of a job crosses, given the nodes of all.
+        self,
+        nodes: Sequence[str],
+        allreduce: AllReduce = "tasks",
+        rails: Sequence[tuple[str, ...]] | None = None,
+    ) -> Routes:
+        """Return what a job puts on links, given the node of each task.
 
         In full, a task crosses its node's interface if the job has tasks on other nodes, and its
         rack's uplink if the job has tasks in other racks: as if all its partners were there. In a
         ring, flat or of nodes, it does so if the next one is. A ring visits the tasks of a node one
-        after the other, and nodes in the order of their first tasks. A node that is not known is an
-        `InputError`.
+        after the other, and nodes in the order of their first tasks.
+
+        Of several interfaces a task uses equally those that it is next to, `rails`, or all; a ring
+        leaves a node by those of all its tasks there. A node that is not known is an `InputError`.
         """
         for name in nodes:
             if name not in self.hosts:
                 raise InputError(f"there is no node {show(name)}")
         homes = [self.hosts[name] for name in nodes]
-        routes: list[tuple[str, ...]] = [()] * len(homes)
+        near = [home.rails for home in homes] if rails is None else rails
         last = {name: task for task, name in enumerate(nodes)}  # in the order of first tasks
+        tasks: list[tuple[str, ...]] = [()] * len(homes)
         if len(last) < 2:
-            return tuple(routes)
+            return Routes(tuple(tasks))
         if allreduce == "tasks":
-            crossed = 2 if len({home.rack for home in homes}) > 1 else 1
-            return tuple(self.links_of(home)[:crossed] for home in homes)
-        leaving = list(last.values())
-        for task, following in zip(leaving, [*leaving[1:], leaving[0]], strict=True):
-            crossed = 2 if homes[task].rack != homes[following].rack else 1
-            routes[task] = self.links_of(homes[task])[:crossed]
-        return tuple(routes)
+            several = len({home.rack for home in homes}) > 1
+            leaves = dict.fromkeys(range(len(homes)), several)
+            used = dict(enumerate(near))
+        else:
+            senders = list(last.values())
+            following = [*senders[1:], senders[0]]
+            leaves = {
+                task: homes[task].rack != homes[other].rack
+                for task, other in zip(senders, following, strict=True)
+            }
+            on: dict[str, dict[str, None]] = {}
+            for name, its in zip(nodes, near, strict=True):
+                on.setdefault(name, {}).update(dict.fromkeys(its))
+            used = {task: tuple(on[nodes[task]]) for task in senders}
+        parts = math.lcm(*[len(its) for its in used.values()])
+        for task, its in used.items():
+            uplink = self.uplinks.get(homes[task].rack or "") if leaves[task] else None
+            shared = () if uplink is None else (uplink,) * parts
+            tasks[task] = (*its, *its * (parts // len(its) - 1), *shared)
+        return Routes(tuple(tasks), parts)
 
-    def flows(self, nodes: Sequence[str], allreduce: AllReduce = "tasks") -> dict[str, int]:
-        """Return how many tasks of a job cross each link, in the order of the links."""
-        counts = Counter(link for links in self.routes(nodes, allreduce) for link in links)
+    def counted(self, routes: Routes) -> dict[str, int]:
+        """Return how many flows there are on each link, in the order of the links."""
+        counts = Counter(link for links in routes.tasks for link in links)
         return {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
 
-    def fastest(self, flows: Mapping[str, int]) -> tuple[int, str | None]:
+    def flows(self, nodes: Sequence[str], allreduce: AllReduce = "tasks") -> dict[str, int]:
+        """Return how many flows a job puts on each link; of `Network.routes`."""
+        return self.counted(self.routes(nodes, allreduce))
+
+    def fastest(self, flows: Mapping[str, int], parts: int = 1) -> tuple[int, str | None]:
         """Return how fast a task of a job that crosses links alone may send, and what limits it.
 
-        That is its share of a link in Mbit/s, and the link; of a job that crosses none the widest
-        interface, and None.
+        That is its share of a link in Mbit/s, in so many flows, and the link; of a job that crosses
+        none what the widest node sends, and None.
         """
-        shares = [(self.capacities[link] // count, link) for link, count in flows.items()]
+        shares = [(parts * self.capacities[link] // count, link) for link, count in flows.items()]
         return min(shares, default=(self.nic, None))
 
     @cached_property
@@ -234,7 +295,11 @@ class Network(Record):
 
 def _check_ways(fabric: Network) -> None:
     """Refuse interfaces and uplinks that are not links, and links that are not one of them each."""
-    ways = [(f"nodes[{i}].interface", node.interface) for i, node in enumerate(fabric.nodes)]
+    ways = [
+        (f"nodes[{i}].interface" + (f"s[{number}]" if node.interfaces else ""), rail)
+        for i, node in enumerate(fabric.nodes)
+        for number, rail in enumerate(node.rails)
+    ]
     ways += [
         (f"racks[{i}].uplink", rack.uplink)
         for i, rack in enumerate(fabric.racks)

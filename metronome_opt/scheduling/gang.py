@@ -306,7 +306,7 @@ def _iteration(job: DescribedJob, cluster: ClusterSpec) -> Iteration:
             "allreduce: 'hierarchical': what the job sends would depend on its place; write ring"
         )
     rate = job.rate or min(
-        cluster.capacities[node.interface]
+        cluster.capacities[node.rails[0]]
         // (max(1, node.has.gpus) if job.algorithm == "tasks" else 1)
         for node in cluster.nodes
     )

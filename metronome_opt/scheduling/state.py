@@ -158,7 +158,7 @@ class ClusterState:
         self.others: Ints = np.zeros_like(self.total)
         self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
         self.rack = _ints(numbers[rack] for rack in racks)
-        self.interface = _ints(self._links[node.interface] for node in cluster.nodes)
+        self.interface = _ints(self._links[node.rails[0]] for node in cluster.nodes)
         self.uplink = _ints(uplinks.get(rack or "", -1) for rack in racks)
         self.capacity = _ints(link.capacity for link in cluster.links)
         self.demand = _Demand(len(cluster.links), cluster.hyperperiod)
@@ -188,6 +188,12 @@ class ClusterState:
         """Return how many tasks of a job in force cross each link."""
         links = self.cluster.links
         return {links[link].name: count for link, count in self.crossed[job].items()}
+
+    def senders(self, job: str) -> list[int]:
+        """Return the tasks of a job in force that cross links: of a ring the last on each node."""
+        claim = self.claims[job]
+        routes = self.cluster.routes(claim.nodes, claim.gang.allreduce)
+        return [task for task, links in enumerate(routes.tasks) if links]
 
     def peak(self, link: str) -> int:
         """Return what the jobs on a link would send if all burst at once, in Mbit/s."""

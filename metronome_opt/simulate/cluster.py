@@ -61,6 +61,12 @@ class Machines:
 
     def __init__(self, cluster: Cluster | ListedCluster) -> None:
         self.network = cluster.listed
+        for index, node in enumerate(self.network.nodes):
+            if len(node.rails) > 1:
+                raise InputError(
+                    f"cluster.nodes[{index}].interfaces: {len(node.rails)} of them, and policies "
+                    "know nodes with one; write an interface that carries what they do together"
+                )
         self.capacities = self.network.capacities
         self.gpus = sum(cluster.gpus_of.values())
         self.free: Counter[str] = Counter(cluster.gpus_of)
