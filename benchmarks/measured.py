@@ -101,7 +101,7 @@ def _halves(table: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
 def _computed(scenario: Scenario, steps: Mapping[str, MeasuredStep], folder: Path) -> Scenario:
     """Return a scenario whose traffic is computed for the device that the records are from."""
     for step in steps.values():
-        workload = _shortened(workload_named(step.model, find_workloads()), step.sample_share)
+        workload = _as_measured(workload_named(step.model, find_workloads()), step)
         (folder / f"{step.model.lower()}.json").write_text(json.dumps(workload))
     device = steps[_REFERENCE].device
     speed = Measure(value=_flops(steps) / 10**12, assumed=f"as {_REFERENCE} was measured")
@@ -137,13 +137,25 @@ def _flops(steps: Mapping[str, MeasuredStep]) -> Fraction:
     return 1000 * operations / step_ms
 
 
-def _shortened(workload: Workload, share: Fraction) -> dict[str, Any]:
-    """Return a workload as a document, its samples being a share as long."""
+def _as_measured(workload: Workload, step: MeasuredStep) -> dict[str, Any]:
+    """Return a workload as a document: samples as long, and spread, as those of a record.
+
+    What was measured has no tensor groups.
+    """
     document: dict[str, Any] = workload.model_dump(mode="json", exclude_none=True)
-    spread = document[workload.kind.replace("-", "_")]
-    numbers = [document["forward_flops"], *([spread["tokens"]] if "tokens" in spread else [])]
-    for number in numbers:
-        number["value"] = round(number["value"] * share)
+    kind = workload.kind.replace("-", "_")
+    if step.kind == "data-parallel":
+        gradient = {"value": 4, "assumed": "as reduced in single precision"}
+        document["data_parallel"] = {"gradient_bytes": gradient}
+        if kind != "data_parallel":
+            del document[kind]
+    if step.kind == "pipeline-parallel":
+        values = {"tensor": 1, "stages": step.stages, "microbatches": step.microbatches}
+        for field, value in values.items():
+            document[kind][field]["value"] = value
+    shortened = [document["forward_flops"], document.get(kind, {}).get("tokens")]
+    for number in filter(None, shortened):
+        number["value"] = round(number["value"] * step.sample_share)
     return document
 
 
@@ -195,6 +207,7 @@ def _rows(problem: Problem, result: Result) -> pd.DataFrame:
         {
             "model": entry.model,
             "traffic": entry.traffic,
+            "parallelism": entry.parallelism,
             "workers": entry.workers,
             "batch": entry.batch,
             "rate_mbps": entry.rate,
