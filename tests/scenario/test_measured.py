@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
-from metronome_opt.scenario import load
-from metronome_opt.scenario.measured import MeasuredStep, read_measured
+from metronome_opt.scenario import find_workloads, load, locate, read_scenario
+from metronome_opt.scenario.measured import MeasuredStep, find_measured, read_measured
 from metronome_opt.scenario.traffic import Iteration
 from tests.scenario.examples import measured, scenario, spread
 
@@ -257,6 +257,24 @@ def test_measured_and_computed_stand_side_by_side(tmp_path: Path) -> None:
 def test_workers_of_several_gpus_are_parts_of_a_ring(tmp_path: Path) -> None:
     path = written(tmp_path, {**TINY, "each": {"gpus": 2}, "nodes": ["node-00", "node-03"]})
     assert load(path).traffic[0].exact == step().iteration(4, 2000)
+
+
+def test_every_shipped_workload_has_a_record() -> None:
+    records = {name: read_measured(path) for name, path in find_measured().items()}
+    assert {name: each.model.lower() for name, each in records.items()} == {
+        name: name for name in find_workloads()
+    }
+
+
+def test_the_shipped_scenario_is_paper_24_but_for_traffic() -> None:
+    one, other = (read_scenario(locate(name)) for name in ("paper-24", "paper-24-measured"))
+    for job, twin in zip(one.jobs, other.jobs, strict=True):
+        same = {"traffic": "measured", "batch": None, "allreduce": twin.allreduce}
+        assert twin == job.model_copy(update=same)
+    problem = load("paper-24-measured")
+    assert all(entry.traffic.startswith("measured on ") for entry in problem.traffic)
+    period = {entry.model: entry.rounded.period * 10 for entry in problem.traffic}
+    assert all(46_800 % length == 0 for length in period.values())
 
 
 BAD_JOBS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
