@@ -224,7 +224,7 @@ def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Gro
     """Return lower bounds as the kernels want them; of every link the load is known."""
     position = {link.name: index for index, link in enumerate(compiled.links)}
     # Rounded up: every optimum is a whole number of units.
-    bound = [-int(-_load_bound(compiled, link) // unit) for link in compiled.links]
+    bound = [-int(-load_bound(compiled, link) // unit) for link in compiled.links]
     first, second = [-1] * len(position), [-1] * len(position)
 
     def add(group: Known) -> int | None:
@@ -289,7 +289,7 @@ def links_bound(instance: Instance, *, by_load: bool = False) -> Fraction:
         search = Search(instance, time_limit=None, seed=0, workers=1)
     except CostTooLargeError:  # nothing can be counted
         return Fraction(0)
-    loads = {link.name: _load_bound(search.compiled, link) for link in search.compiled.links}
+    loads = {link.name: load_bound(search.compiled, link) for link in search.compiled.links}
     bounded = [] if by_load else sorted(loads, key=lambda name: -loads[name])[:_MOST_LINKS]
     for name in bounded:
         alone = search.below(restrict(instance, [name]))
@@ -298,7 +298,16 @@ def links_bound(instance: Instance, *, by_load: bool = False) -> Fraction:
     return sum(loads.values(), Fraction(0))
 
 
-def _load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
+def raise_to_loads(search: Search) -> None:
+    """Raise the bound to what the loads of the links prove, which takes no time.
+
+    Without it a solver that runs out of time would state less than anybody can see.
+    """
+    loads = (load_bound(search.compiled, link) for link in search.compiled.links)
+    search.raise_bound(sum(loads, Fraction(0)), "loads")
+
+
+def load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
     """Return a lower bound of the contention of a link, in weight * Mbit/s.
 
     What is unserved is convex in demand, so in each layer it is on average at least what it would
