@@ -19,7 +19,7 @@ from metronome_opt.slowdown.plan import Plan, expected_ms
 from metronome_opt.slowdown.player import PERIODS, Player, plays
 
 _FIRST, _SEEDS = 300, 2  # seeds that nothing is found or judged by
-_MOST_EVENTS = 500_000  # about a second: nobody has asked for a simulation
+_MOST_EVENTS = 200_000  # a second at most: nobody has asked for a simulation
 _LEAST_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
 
 

@@ -65,8 +65,8 @@ def test_of_periods_that_differ_much_fewer_are_played(monkeypatch: pytest.Monkey
         iteration_times(instance, Plan(instance.unshifted))
     # 50 periods of the longest in 4 plays; a burst is 2 events, of which b has one in 4 slots.
     assert played[0] == 50 * 4 * 2 * (1 + 40 / 4)
-    assert played[1] == 50 * 4 * 2 * (1 + 4000 / 4)
-    assert played[2] == (10 + 12) * 4 * 2 * (1 + 16000 / 4)  # 12 of 40: 500,000 of 1,600,400
+    assert played[1] == (10 + 19) * 4 * 2 * (1 + 4000 / 4)  # 19 of 40: 200,000 of 400,400
+    assert played[2] == (10 + 5) * 4 * 2 * (1 + 16000 / 4)
 
 
 def test_all_jobs_keep_slots_unless_a_schedule_says_who_does() -> None:
