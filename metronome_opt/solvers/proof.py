@@ -49,6 +49,7 @@ _LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for
 LINK_NODES = 20_000
 """The budget of the proof of a link."""
 _FEW_NODES, _MOST_LINKS = 2_000, 250  # where it is only to be shown
+_FEW_ENTRIES = 2**29  # of demand, that all these nodes go through in about a second
 _LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of some links
 
 
@@ -277,8 +278,8 @@ def _bound_alone(alone: Search, nodes: int) -> Fraction:
 def links_bound(instance: Instance, *, by_load: bool = False) -> Fraction:
     """Return a lower bound of the contention: what the links cost at least, each alone, added up.
 
-    Repeatable: branch and bound ends after so many nodes, not seconds, and of many links only the
-    fullest have it.
+    Repeatable: branch and bound ends after so many nodes, not seconds, fewer where hyperperiods are
+    long, and of many links only the fullest have it.
 
     Parameters
     ----------
@@ -290,11 +291,13 @@ def links_bound(instance: Instance, *, by_load: bool = False) -> Fraction:
     except CostTooLargeError:  # nothing can be counted
         return Fraction(0)
     loads = {link.name: load_bound(search.compiled, link) for link in search.compiled.links}
-    bounded = [] if by_load else sorted(loads, key=lambda name: -loads[name])[:_MOST_LINKS]
-    for name in bounded:
-        alone = search.below(restrict(instance, [name]))
+    links = sorted(search.compiled.links, key=lambda link: -loads[link.name])[:_MOST_LINKS]
+    for link in [] if by_load else links:
+        alone = search.below(restrict(instance, [link.name]))
         greedy.run(alone)
-        loads[name] = max(loads[name], _bound_alone(alone, _FEW_NODES))
+        entries = link.hyperperiod * len(link.prices) * len(link.jobs)  # that a node goes through
+        nodes = min(_FEW_NODES, _FEW_ENTRIES // (entries * len(links)))
+        loads[link.name] = max(loads[link.name], _bound_alone(alone, nodes))
     return sum(loads.values(), Fraction(0))
 
 
