@@ -286,8 +286,8 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     )
     if gated and after > before + _BY_CHANCE:
         text += (
-            f"\nslower than no slots: slowdown {after:.4f} instead of {before:.4f}; "
-            "solve without other objectives minimises it"
+            f"\nslower than no slots: {after:.4f} instead of {before:.4f}; "
+            "solve without --objectives looks for the least"
         )
     return text
 

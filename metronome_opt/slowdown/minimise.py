@@ -229,8 +229,8 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
             seed=terms.seed,
         )
         tried.append(_let_go(search, found, budget))
-    best = _best_harmless(judge, sorted(tried, key=search.value), judging)
-    return best if best and judge.value(best) < base - _WORTH else unshifted
+    least = _best_harmless(judge, sorted(tried, key=search.value), judging)
+    return least if least and judge.value(least) < base - _WORTH else unshifted
 
 
 def _cushion(part: Instance, terms: Terms) -> int:

@@ -16,7 +16,6 @@ from metronome_opt.result import Block, Stop
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.local import Population
-from metronome_opt.solvers.proof import raise_to_loads
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
@@ -39,7 +38,7 @@ class BlockRun:
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        raise_to_loads(search)
+        search.raise_to_loads()
         self.link_groups = LinkGroups(search)
         self.improved = 0
         self._population: Population | None = None

@@ -24,8 +24,8 @@ import networkx as nx
 from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.kernels.tree import TreeTooLargeError
-from metronome_opt.solvers.proof import LINK_NODES, Known, Proof, load_bound, search_part
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.proof import LINK_NODES, Known, Proof, search_part
+from metronome_opt.solvers.search import Search, load_bound
 
 _FIRST_NODES = 2_000  # budget of a proof in the first round
 _MORE_NODES = 3  # times that in each further round

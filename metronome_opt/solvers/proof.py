@@ -18,7 +18,6 @@ from metronome_opt.kernels.tables import (
     Compiled,
     CostTooLargeError,
     Ints,
-    SharedLink,
     compile_instance,
 )
 from metronome_opt.kernels.tree import (
@@ -34,7 +33,7 @@ from metronome_opt.kernels.tree import (
 )
 from metronome_opt.presolve import Offsets, restrict
 from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.search import Search, load_bound
 
 _SOURCE = "branch-bound"
 _TURN = 250  # nodes of a tree before it is the other's turn
@@ -299,31 +298,3 @@ def links_bound(instance: Instance, *, by_load: bool = False) -> Fraction:
         nodes = min(_FEW_NODES, _FEW_ENTRIES // (entries * len(links)))
         loads[link.name] = max(loads[link.name], _bound_alone(alone, nodes))
     return sum(loads.values(), Fraction(0))
-
-
-def raise_to_loads(search: Search) -> None:
-    """Raise the bound to what the loads of the links prove, which takes no time.
-
-    Without it a solver that runs out of time would state less than anybody can see.
-    """
-    loads = (load_bound(search.compiled, link) for link in search.compiled.links)
-    search.raise_bound(sum(loads, Fraction(0)), "loads")
-
-
-def load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
-    """Return a lower bound of the contention of a link, in weight * Mbit/s.
-
-    What is unserved is convex in demand, so in each layer it is on average at least what it would
-    be if the demand were spread evenly (Jensen's inequality).
-    """
-    jobs = compiled.instance.jobs
-    capacity = link.capacity * compiled.unit
-    total = Fraction(0)
-    for layer, price in enumerate(link.prices):
-        demand = sum(
-            Fraction(flows * jobs[job].volume, jobs[job].period)
-            for job, flows, class_ in zip(link.jobs, link.flows, link.classes, strict=True)
-            if class_ >= layer
-        )
-        total += price * max(Fraction(0), demand - capacity)
-    return total

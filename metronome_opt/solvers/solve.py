@@ -82,9 +82,7 @@ def solve(
     SolverError
         If the solver fails before it has found anything.
     """
-    # With compiled kernels: only where they are used.
-    from metronome_opt.solvers.proof import raise_to_loads
-    from metronome_opt.solvers.search import Search
+    from metronome_opt.solvers.search import Search  # with compiled kernels: only where it is used
 
     check_instance(instance)
     chosen = find_solver(solver)
@@ -107,7 +105,7 @@ def solve(
     with interrupt_stops(search):
         try:
             if chosen.exact:
-                raise_to_loads(search)
+                search.raise_to_loads()
             if start is not None:
                 search.offer([start.offsets[job.name] for job in instance.jobs], "start")
             run(search)

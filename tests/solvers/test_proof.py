@@ -17,8 +17,8 @@ from metronome_opt.presolve import restrict
 from metronome_opt.result import Stop
 from metronome_opt.solvers import link_groups, solve
 from metronome_opt.solvers import proof as module
-from metronome_opt.solvers.proof import Known, Proof, link_bound, load_bound, search_part
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.proof import Known, Proof, link_bound, search_part
+from metronome_opt.solvers.search import Search, load_bound
 from tests.builders import HARD, job, network
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
