@@ -98,7 +98,7 @@ def _differences(
     return sorted(meets)
 
 
-_MOST_WORK = 2**24  # entries of demand to go through for one question, some 50 ms
+_MOST_WORK = 2**22  # entries of demand to go through for one question, some 10 ms
 _REMEMBERED = 2**16
 _LARGEST_KEY = 2**62
 _NONE = 2**62
