@@ -53,6 +53,8 @@ _HARM = 0.01
 
 _PENALTY = 10.0  # for each unit of slowdown beyond that
 
+_REMEMBERED = 64  # plans; a search tries thousands, and asks again for the last ones alone
+
 _FULL = 1 - 1e-9  # of a link's capacity
 
 JITTER = 0.01
@@ -229,6 +231,8 @@ class Judge:
         """Return the slowdowns; nobody is let run again under the same plan."""
         key = tuple((plan.offsets[name], plan.periods.get(name)) for name in self._names)
         if key not in self._played:
+            if len(self._played) == _REMEMBERED:
+                self._played.clear()
             self._played[key] = self.player.by_sharing(plan)
         return self._played[key]
 
