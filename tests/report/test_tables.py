@@ -54,6 +54,18 @@ def test_a_job_has_slots_of_its_stretched_period_unless_it_is_free() -> None:
     assert gated_text(STRETCHY, some, TIMES).startswith("1 of 2 jobs gated")
 
 
+def test_slots_that_make_jobs_slower_are_called_so() -> None:
+    kept = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
+    # (1.5 + 46 / 45) / 2 with slots, (1 + 50 / 45) / 2 without
+    assert gated_text(STRETCHY, kept, TIMES).split("\n", 1)[1] == (
+        "slower than no slots: 1.2611 instead of 1.0556; "
+        "solve without --objectives looks for the least"
+    )
+    assert len(gated_text(STRETCHY, kept, Times(TIMES.after, TIMES.before)).splitlines()) == 1
+    nobody = kept.model_copy(update={"gated": {"a": False, "b": False}})
+    assert len(gated_text(STRETCHY, nobody, TIMES).splitlines()) == 1
+
+
 def test_alone_is_longer_than_the_period_where_a_job_does_not_fit_by_itself() -> None:
     # 3 slots of 60 on a link of 100 with two flows: at 50 that takes 3.6 slots of 5 ms.
     crowded = network(job("a", 6, (0, 3, 60), links={"link": 2}))
