@@ -144,6 +144,7 @@ def import_(
     _tell(notes)
     if output is not None:
         write_text(output, imported.text())
+        options.wrote(output)
     if as_json:
         written = None if output is None else str(output)
         told = {"scenario": imported.document, "notes": notes, "output": written}
@@ -155,7 +156,6 @@ def import_(
         f"{len(nodes)} nodes, {len(instance.links)} links, {len(instance.jobs)} jobs, "
         f"{running} of them running"
     )
-    typer.echo(f"wrote {output}")
     return 0
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.options import note, print_json, read_names, read_pairs
+from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, counted
@@ -120,8 +120,9 @@ def pareto(
             point = ", ".join(f"{name} {stated(name, value)}" for name, value in at.items())
             source = "" if given else f" ({_REFERENCE})"
             typer.echo(f"hypervolume {share:.4f} of the box from 0 to {point}{source}")
-        for path in (output / _TABLE, *pictures):
-            typer.echo(f"wrote {path}")
+    memorised = output / _MEMORY
+    wrote(output / _TABLE, *pictures, memorised if memorised.exists() else None)
+    if not as_json:
         for each in notes:
             note(each)
     if front.stop is Stop.INTERRUPTED:

@@ -52,6 +52,11 @@ def rows(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO((folder / "front.csv").read_text())))
 
 
+def told(folder: Path) -> list[str]:
+    """Return what the command says that it wrote."""
+    return [f"wrote {folder / name}" for name in ("front.csv", "front.svg", "front.json")]
+
+
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
@@ -74,7 +79,7 @@ def test_each_point_is_a_schedule_that_verify_accepts(
         *("front.csv", "front.svg", "front.json"),
     }
     assert "<svg" in (folder / "front.svg").read_text()
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err.splitlines() == told(folder)
 
 
 def test_the_table_says_what_there_is(file: Path, folder: Path, capsys: Captured) -> None:
@@ -109,7 +114,8 @@ def test_without_a_reference_there_is_a_note(file: Path, folder: Path, capsys: C
     printed = capsys.readouterr()
     assert "hypervolume" not in printed.out
     assert printed.err.splitlines() == [
-        "note: no hypervolume: the wait of the unshifted schedule is 0; say --reference wait=VALUE"
+        *told(folder),
+        "note: no hypervolume: the wait of the unshifted schedule is 0; say --reference wait=VALUE",
     ]
     assert main([*arguments, "contention,cushion"]) == 0
     assert "how much cushion matters is not known" in capsys.readouterr().err
@@ -124,7 +130,8 @@ def test_without_moocore_the_front_is_still_there(
     assert main(["pareto", str(file), "--output", str(folder)]) == 0
     assert len(rows(folder)) == 4
     assert capsys.readouterr().err.splitlines() == [
-        "note: the hypervolume needs moocore, which is not installed: pip install moocore"
+        *told(folder),
+        "note: the hypervolume needs moocore, which is not installed: pip install moocore",
     ]
 
 
@@ -186,7 +193,8 @@ def test_a_damaged_memory_is_a_note(file: Path, folder: Path, capsys: Captured) 
     folder.mkdir()
     (folder / "front.json").write_text("{")
     assert main(["pareto", str(file), "--output", str(folder)]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
+    *files, line = capsys.readouterr().err.splitlines()
+    assert files == told(folder)
     assert line.startswith(f"note: {folder / 'front.json'}: ")
     assert json.loads((folder / "front.json").read_text())["parts"]
 
