@@ -23,9 +23,9 @@ from metronome_opt.multiobjective import Front, FrontEvent, solve
 from metronome_opt.multiobjective import pareto as find_front
 from metronome_opt.multiobjective.front import FrontMemory
 from metronome_opt.multiobjective.goals import exact
-from metronome_opt.multiobjective.objectives import BY_NAME, check_names
+from metronome_opt.multiobjective.objectives import BY_NAME, CUSHION, check_names
 from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
-from metronome_opt.report.tables import front_table, stated, terminal
+from metronome_opt.report.tables import CUSHION_LEGEND, front_table, stated, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
 
@@ -281,6 +281,8 @@ def _print(front: Front, files: Sequence[Path]) -> None:
         if slots := front.points[0].cushion_slots:
             typer.echo(f"all values are those of longer bursts, by {counted(slots, 'slot')}")
         terminal().print(front_table(front, [str(file) for file in files]))
+        if CUSHION in front.objectives:
+            typer.echo(CUSHION_LEGEND)
 
 
 def _document(

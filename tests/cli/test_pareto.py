@@ -15,6 +15,7 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.instance import Instance, read_instance, write_instance
+from metronome_opt.report.tables import CUSHION_LEGEND
 from metronome_opt.schedule import read_schedule
 from metronome_opt.verify import check
 from tests.builders import hard_instance, job, network
@@ -181,12 +182,16 @@ def test_a_reserve_is_said_and_verified(file: Path, folder: Path, capsys: Captur
         assert main(["verify", str(file), str(folder / row["schedule"])]) == 0
 
 
-def test_a_cushion_without_limit_is_infinite_in_the_table(tmp_path: Path, folder: Path) -> None:
+def test_a_cushion_without_limit_is_infinite_in_the_table(
+    tmp_path: Path, folder: Path, capsys: Captured
+) -> None:
     path = tmp_path / "alone.json"
     write_instance(network(job("a", 4, (0, 1, 60)), job("b", 4, (0, 1, 60), links={})), path)
-    assert main(["pareto", str(path), "--output", str(folder)]) == 0
+    arguments = ["pareto", str(path), "--output", str(folder)]
+    assert main([*arguments, "--objectives", "contention,cushion"]) == 0
     (row,) = rows(folder)
     assert (row["cushion"], float(row["cushion_float"])) == ("no limit", float("inf"))
+    assert CUSHION_LEGEND in capsys.readouterr().out
 
 
 def test_a_damaged_memory_is_a_note(file: Path, folder: Path, capsys: Captured) -> None:
