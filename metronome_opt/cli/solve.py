@@ -166,7 +166,7 @@ def _print_result(result: Result, placed: Deployment | None) -> None:
     instance, longer = result.instance, result.schedule.cushion_slots
     # What is so if nobody shifts a job; unknown where jobs have to be stretched first.
     before = None
-    if not instance.needs_stretch:
+    if result.unshifted_ms is None and not instance.needs_stretch:
         before = evaluate(instance, instance.unshifted, longer=longer)
     console = terminal()
     typer.echo(result.summary(known_bound(instance, result.schedule)))

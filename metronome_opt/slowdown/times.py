@@ -15,9 +15,11 @@ from metronome_opt.instance import Instance
 from metronome_opt.result import Result
 from metronome_opt.schedule import Schedule
 from metronome_opt.slowdown.plan import Plan, expected_ms
-from metronome_opt.slowdown.player import Player, plays
+from metronome_opt.slowdown.player import PERIODS, Player, plays
 
 _FIRST, _SEEDS = 300, 2  # seeds that nothing is found or judged by
+_MOST_EVENTS = 1_000_000  # seconds; where the shortest period is a thousandth of the longest
+_LEAST_PERIODS = 5
 
 
 class Times(NamedTuple):
@@ -48,7 +50,16 @@ def iteration_times(instance: Instance, plan: Plan) -> dict[str, Fraction]:
     As `solve` states them: the mean over fair sharing and TCP, with computing times that vary by
     1 %. The same arguments give the same times.
     """
-    player = Player(instance, plays(_FIRST, _SEEDS), workers=os.cpu_count() or 1)
+    player = player_of(instance)
     names = (job.name for job in instance.jobs)
     slowdowns = dict(zip(names, map(float, player.slowdowns(plan)), strict=True))
     return expected_ms(instance, plan, slowdowns)
+
+
+def player_of(instance: Instance) -> Player:
+    """Return who lets the jobs run, for fewer periods where that would take minutes."""
+    player = Player(instance, plays(_FIRST, _SEEDS), workers=os.cpu_count() or 1)
+    if player.events <= _MOST_EVENTS:
+        return player
+    periods = max(_LEAST_PERIODS, int(PERIODS * _MOST_EVENTS / player.events))
+    return Player(instance, plays(_FIRST, _SEEDS), workers=os.cpu_count() or 1, periods=periods)

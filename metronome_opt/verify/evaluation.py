@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -150,10 +150,15 @@ def evaluate(
     for run in runs:
         for name in run.job.links:
             users_of[name].append(run)
+    judged: dict[tuple[object, ...], tuple[LinkReport, list[Fraction]]] = {}
     for link in instance.links:
         users = users_of[link.name]
-        report, unserved = _judge_link(link, users)
-        reports.append(report)
+        # Links alike, such as the nodes of a rack, need to be walked through once.
+        alike = (link.capacity, *((run.job.name, run.job.links[link.name]) for run in users))
+        if alike not in judged:
+            judged[alike] = _judge_link(link, users)
+        report, unserved = judged[alike]
+        reports.append(replace(report, name=link.name))
         for run, volume in zip(users, unserved, strict=True):
             mean = volume / report.hyperperiod
             missing[run.job.name] += mean

@@ -17,8 +17,8 @@ from metronome_opt.bench.suites import read_suite
 from metronome_opt.instance import Instance
 from metronome_opt.simulate import Conditions, play
 from metronome_opt.slowdown.plan import Plan
-from metronome_opt.slowdown.player import Play, Player
-from metronome_opt.slowdown.times import Times, iteration_times
+from metronome_opt.slowdown.player import Play, Player, plays
+from metronome_opt.slowdown.times import Times, iteration_times, player_of
 from tests.builders import job, network
 from tests.simulate.cases import links
 from tests.slowdown.cases import ALTERNATING, TIGHT, least
@@ -59,6 +59,15 @@ def test_all_jobs_keep_slots_unless_a_schedule_says_who_does() -> None:
     assert Plan.of(TIGHT, some).periods == {"b": 22}
     none = schedule.model_copy(update={"gated": dict.fromkeys("abc", False)})
     assert Plan.of(TIGHT, none).periods == {}
+
+
+def test_periods_that_differ_by_thousands_are_played_more_briefly() -> None:
+    long = network(job("fast", 2, (0, 1, 40)), job("slow", 30_000, (0, 9_000, 40)))
+    assert player_of(TIGHT).events == Player(TIGHT, plays(0, 2)).events
+    assert player_of(long).events < Player(long, plays(0, 2)).events / 2
+    times = iteration_times(long, Plan(long.unshifted))
+    ends = {each.name: each.period * long.slot_ms for each in long.jobs}  # there is room for both
+    assert {name: float(time) for name, time in times.items()} == pytest.approx(ends, rel=0.02)
 
 
 def test_who_idles_takes_as_long_as_slots_are_apart() -> None:
