@@ -282,7 +282,7 @@ def _print(front: Front, files: Sequence[Path]) -> None:
             typer.echo(f"all values are those of longer bursts, by {counted(slots, 'slot')}")
         terminal().print(front_table(front, [str(file) for file in files]))
         if CUSHION in front.objectives:
-            typer.echo(CUSHION_LEGEND)
+            terminal().print(CUSHION_LEGEND)
 
 
 def _document(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from metronome_opt.bench.simulations import FILE
 from metronome_opt.cli.options import print_json, wrote
 from metronome_opt.cli.progress import live_line
@@ -65,9 +63,9 @@ def play(problem: str, path: Path, output: Path, *, as_json: bool) -> int:
         }
         print_json(document)
     else:
-        typer.echo(gated_text(instance, schedule, times))
+        terminal().print(gated_text(instance, schedule, times))
         terminal().print(jobs_table(instance, schedule, times))
-        typer.echo(JOBS_LEGEND)
+        terminal().print(JOBS_LEGEND)
     wrote(*targets)
     return 0
 

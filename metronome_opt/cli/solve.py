@@ -177,15 +177,15 @@ def _print_result(result: Result, placed: Deployment | None) -> None:
         typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
     if result.unshifted_ms is None:
         console.print(objectives_table(before, result.evaluation))
-        typer.echo(CUSHION_LEGEND)
+        console.print(CUSHION_LEGEND)
     with live_line("letting the jobs run", str):
         times = Times.of(result)
-    typer.echo(gated_text(instance, result.schedule, times))
+    console.print(gated_text(instance, result.schedule, times))
     console.print(jobs_table(instance, result.schedule, times, result.waits, placed))
-    typer.echo(JOBS_LEGEND)
+    console.print(JOBS_LEGEND)
     if result.unshifted_ms is None and len({job.weight for job in instance.jobs}) > 1:
         console.print(classes_table(instance, before, result.evaluation, times))
-        typer.echo(CLASSES_LEGEND)
+        console.print(CLASSES_LEGEND)
     for each in result.notes:
         note(each)
 
