@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from metronome_opt.compatible import Kept
 from metronome_opt.errors import counted
@@ -97,9 +99,12 @@ def plain_table(
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for position, heading in enumerate(headings):
         is_left = position == 0 or heading in left
-        table.add_column(heading, justify="left" if is_left else "right", no_wrap=True)
+        # On a narrow terminal words are cut before numbers are: only columns that may wrap shrink.
+        justify: Literal["left", "right"] = "left" if is_left else "right"
+        table.add_column(heading, justify=justify, no_wrap=heading not in left)
     for row in rows:
-        table.add_row(*row)
+        cells = zip(headings, row, strict=True)
+        table.add_row(*(Text(cell, no_wrap=True) if of in left else cell for of, cell in cells))
     return table
 
 
@@ -268,7 +273,7 @@ def jobs_table(
         *(["held up by"] if waits is not None else []),
         *(["where"] if where else []),
     )
-    return plain_table(headings, rows, left=("where",))
+    return plain_table(headings, rows, left=("held up by", "where"))
 
 
 def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from io import StringIO
+
+from rich.console import Console
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import Front
@@ -11,6 +14,7 @@ from metronome_opt.report.tables import (
     gated_text,
     jobs_table,
     objectives_table,
+    plain_table,
     stated,
 )
 from metronome_opt.result import Stop
@@ -121,3 +125,13 @@ def test_digits_end_somewhere() -> None:
 
 def test_a_front_without_points_is_an_empty_table() -> None:
     assert len(lines(front_table(front(), []))) == 3
+
+
+def test_a_narrow_terminal_cuts_words_and_no_numbers() -> None:
+    rows = [("job", "1,234,567.8", "a word and another one", "-12.5%")]
+    console = Console(width=40, file=StringIO(), record=True)
+    console.print(plain_table(("name", "number", "words", "change"), rows, left=("words",)))
+    line = console.export_text().splitlines()[-1]
+    assert len(line.rstrip()) <= 40
+    for text in ("job", "1,234,567.8", "-12.5%", "…"):
+        assert text in line

@@ -80,6 +80,13 @@ def test_all_jobs_keep_slots_unless_a_schedule_says_who_does() -> None:
     assert Plan.of(TIGHT, none).periods == {}
 
 
+def test_periods_that_differ_by_thousands_are_played_more_briefly() -> None:
+    long = network(job("fast", 2, (0, 1, 40)), job("slow", 30_000, (0, 9_000, 40)))
+    times = iteration_times(long, Plan(long.unshifted))
+    ends = {each.name: each.period * long.slot_ms for each in long.jobs}  # there is room for both
+    assert {name: float(time) for name, time in times.items()} == pytest.approx(ends, rel=0.02)
+
+
 def test_who_idles_takes_as_long_as_slots_are_apart() -> None:
     times = iteration_times(TIGHT, Plan({"a": 0, "b": 7, "c": 14}, dict.fromkeys("abc", 21)))
     assert {name: float(time) for name, time in times.items()} == pytest.approx(
