@@ -17,6 +17,7 @@ from rich.table import Table
 
 import benchmarks.cluster
 import benchmarks.controller
+import benchmarks.flows
 import benchmarks.gains
 import benchmarks.gate
 import benchmarks.kept

@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 
 from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario.cluster import ClusterSpec, Distance, Host, Rack, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Distance, Host, Rack, Resources
 from metronome_opt.scheduling.cycle import Cycle
 from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.state import ClusterState, Mode

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario.cluster import ClusterSpec, Host, Rack, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Host, Rack, Resources
 from metronome_opt.scheduling.gang import (
     CapacityChanged,
     Claim,
@@ -58,7 +59,7 @@ def small_cluster() -> ClusterSpec:
         for index in range(13)
     ]
     uplinks = {f"rack-{rack}": carries for rack, carries in enumerate(_UPLINKS)}
-    links = [Link(name=node.interface, capacity=100) for node in nodes]
+    links = [Link(name=node.rails[0], capacity=100) for node in nodes]
     links += [
         Link(name=f"up-{rack}", capacity=carries) for rack, carries in uplinks.items() if carries
     ]
@@ -190,7 +191,7 @@ def _mistake(chance: random.Random, state: ClusterState) -> Event:
         Revised(claims=(moved,)),
         Revised(claims=(late,)),
         CapacityChanged(link="none", capacity=1),
-        CapacityChanged(link=node.interface, capacity=2**40),
+        CapacityChanged(link=node.rails[0], capacity=2**40),
         NodeChanged(node="none", up=True),
     ]
     return chance.choice(mistakes)

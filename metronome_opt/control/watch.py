@@ -85,12 +85,12 @@ class Selector:
     def of_task(self, state: ClusterState, job: str, task: int) -> str:
         """Return the selector of one task."""
         node = state.claims[job].nodes[task]
-        interface = state.cluster.hosts[node].interface
+        interface = state.cluster.hosts[node].rails[0]
         values = zip(_FIELDS, (job, str(task), f"{job}-{task}", node, interface), strict=True)
         return self._template.substitute({key: _quoted(text) for key, text in values})
 
     def counted(self, state: ClusterState, job: str, task: int) -> int:
-        """Return how many tasks of a job are counted together with one of them, itself included.
+        """Return how many tasks that send are counted together with one of them, itself included.
 
         Raises
         ------
@@ -100,10 +100,11 @@ class Selector:
         if self._named & {"pod", "task"}:
             return 1
         nodes = state.claims[job].nodes
+        sending = [nodes[each] for each in state.senders(job)]
         if not self._named & {"node", "interface"}:
-            return len(nodes)
+            return len(sending)
         node = nodes[task]
-        interface = state.cluster.hosts[node].interface
+        interface = state.cluster.hosts[node].rails[0]
         others = [
             other for other in state.claims if other != job and interface in state.flows(other)
         ]
@@ -112,7 +113,7 @@ class Selector:
                 f"selector: counts all that {show(node)} sends, which is used by {show(job)} and "
                 f"{show(others[0])}; name $pod, or $job and $task"
             )
-        return nodes.count(node)
+        return sending.count(node)
 
 
 def _quoted(text: str) -> str:
@@ -166,8 +167,8 @@ def observe(
 def _samples(
     state: ClusterState, job: str, selector: Selector, read: Read, begin_s: float, end_s: float
 ) -> Samples | None:
-    """Return the samples of one flow of the first task that has any."""
-    for task in range(min(_TASKS, len(state.claims[job].nodes))):
+    """Return the samples of one flow of the first task that sends and has any."""
+    for task in state.senders(job)[:_TASKS]:
         counted = selector.counted(state, job, task)
         found = read(selector.of_task(state, job, task), begin_s, end_s)
         if len(found) > 1:

@@ -8,6 +8,7 @@ upstream gives them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -141,8 +142,8 @@ def _check_deployment(instance: Instance, deployment: Deployment) -> None:
 def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> list[Manifest]:
     """Return one STBandwidthCapacity per node, in the order of their names.
 
-    Calling a link ``Node`` if it is the first of its node and of no other one is a choice of ours;
-    any other link is ``Shared``. The node's rack and region stand in the well-known topology
+    Calling a link ``Node`` if it is an interface of its node and of no other one is a choice of
+    ours; any other link is ``Shared``. The node's rack and region stand in the well-known topology
     labels.
     """
     carries = {link.name: quantity(link.capacity) for link in instance.links}
@@ -156,7 +157,9 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
             {
                 "name": link,
                 "capacity": carries[link],
-                "scope": "Node" if index == 0 and crossed_by[link] == 1 else "Shared",
+                "scope": (
+                    "Node" if index < node.interfaces and crossed_by[link] == 1 else "Shared"
+                ),
             }
             for index, link in enumerate(node.links)
         ]
@@ -178,13 +181,16 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
     return objects
 
 
-def claimed_traffic(job: Job | Gang, slot_us: int) -> dict[str, Any]:
-    """Return ``spec.traffic`` of a claim, with slots of so many microseconds."""
+def claimed_traffic(job: Job | Gang, slot_us: int, parts: int = 1) -> dict[str, Any]:
+    """Return ``spec.traffic`` of a claim, with slots of so many microseconds.
+
+    A task sends so many flows at once.
+    """
     phases = [
         {
             "startMicroseconds": slot_us * phase.start,
             "lengthMicroseconds": slot_us * phase.length,
-            "rate": quantity(phase.rate),
+            "rate": quantity(parts * phase.rate),
         }
         for phase in sorted(job.phases, key=lambda phase: phase.start)
     ]
@@ -201,33 +207,39 @@ def _claims(
     """Return one STBandwidthClaim per task, in the order of job names and indices.
 
     That a claim is called like the pod it is for is a choice of ours. Where a cushion was reserved,
-    traffic and cushion are still those of the bursts as they are, and the reserve stands beside.
+    traffic and cushion are still those of the bursts as they are, and the reserve stands beside. Of
+    several interfaces the first is named, and the traffic is that on all of them together. A task
+    that crosses no link while others of its job do has the least cushion of all their links: it is
+    as late as they are.
     """
     judged = evaluate(
         instance, schedule.offsets, schedule.stretch, stretch_limit=schedule.stretch_limit
     )
     reports = {report.name: report for report in judged.links}
+    own_links = {node.name: {*node.links[: node.interfaces]} for node in deployment.nodes}
     slot_us = 1000 * instance.slot_ms
     objects = []
     for task in sorted(deployment.tasks, key=lambda task: (naming.jobs[task.job], task.index)):
         job = instance.job(task.job)
         node = naming.nodes[task.node]
         stretch = schedule.stretch.get(job.name, 0)
-        report = reports[task.links[0]] if task.links else None
+        own = own_links[task.node].intersection(task.links)
+        mine = [reports[link] for link in own or job.links]
+        cushion = min((each.cushion for each in mine if each.cushion is not None), default=None)
+        hyperperiod = math.lcm(job.period + stretch, *(each.hyperperiod for each in mine))
         allocation: dict[str, Any] = {"node": node}
-        if report is not None:
-            allocation["link"] = report.name
+        if task.links:
+            allocation["link"] = task.links[0]
         allocation["offsetMicroseconds"] = slot_us * schedule.offsets[job.name]
         allocation["stretchMicroseconds"] = slot_us * stretch
-        if report is not None and report.cushion is not None:
-            allocation["cushionMicroseconds"] = slot_us * report.cushion
+        if cushion is not None:
+            allocation["cushionMicroseconds"] = slot_us * cushion
         if schedule.cushion_slots:
             allocation["reservedCushionMicroseconds"] = slot_us * schedule.cushion_slots
-        hyperperiod = job.period + stretch if report is None else report.hyperperiod
         allocation["hyperperiodMicroseconds"] = slot_us * hyperperiod
         if not (schedule.gated or {}).get(job.name, True):
             allocation["gated"] = False
-        traffic = claimed_traffic(job, slot_us)
+        traffic = claimed_traffic(job, slot_us, deployment.parts.get(job.name, 1))
         objects.append(
             naming.manifest(
                 f"{naming.group}/{VERSION}",

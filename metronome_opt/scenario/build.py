@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -259,19 +259,29 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     tasks: list[Task] = []
     traffic: list[JobTraffic] = []
     jobs: list[dict[str, Any]] = []
+    parts: dict[str, int] = {}
+    taken: Counter[str] = Counter()
     for index, (job, placement) in enumerate(zip(scenario.jobs, placements, strict=True)):
-        crossed, counts = network.routes(placement), network.flows(placement)
+        rails = _next_rails(network, placement, job.each.gpus, taken)
+        routes = network.routes(placement, job.algorithm, rails)
+        counts = network.counted(routes)
+        rate = network.fastest(counts, routes.parts)
+        workload = workloads.get(job.model or "")
         try:
-            entry = _traffic_of(job, scenario, workloads.get(job.model or ""), network, counts)
+            entry = _traffic_of(job, scenario, workload, network, placement, rate)
         except InputError as error:
             raise InputError(f"jobs[{index}].{error}") from None
         traffic.append(entry)
         pods = job.pods or (None,) * job.workers
         tasks += [
             Task(job.name, number, node, links, pod, job.namespace)
-            for number, (node, links, pod) in enumerate(zip(placement, crossed, pods, strict=True))
+            for number, (node, links, pod) in enumerate(
+                zip(placement, routes.tasks, pods, strict=True)
+            )
         ]
-        jobs.append(_job(scenario, index, entry.rounded, counts))
+        jobs.append(_job(scenario, index, entry.rounded, counts, routes.parts))
+        if routes.parts > 1:
+            parts[job.name] = routes.parts
     document = {
         "format": INSTANCE_FORMAT,
         "name": scenario.name,
@@ -287,14 +297,28 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
         computed = _with_slots(scenario, _computed(traffic, hyperperiod_limit))
         problem = build_scenario(computed, hyperperiod_limit=hyperperiod_limit)
         return replace(problem, computed_ms=computed.hyperperiod_ms)
-    placed = Deployment(network.deployment_nodes(), tuple(tasks), network.rack_cost)
+    placed = Deployment(network.deployment_nodes(), tuple(tasks), network.rack_cost, parts)
     return Problem(instance, tuple(traffic), placed)
 
 
+def _next_rails(
+    network: ListedCluster, placement: Sequence[str], gpus: int, taken: Counter[str]
+) -> list[tuple[str, ...]]:
+    """Return the interfaces next to the GPUs that tasks get, if each gets the next ones there.
+
+    Which ones they really get is known only when they run.
+    """
+    rails = []
+    for node in placement:
+        rails.append(network.hosts[node].rails_near(taken[node], gpus))
+        taken[node] += gpus
+    return rails
+
+
 def _job(
-    scenario: Scenario, index: int, rounded: Rounded, counts: Mapping[str, int]
+    scenario: Scenario, index: int, rounded: Rounded, counts: Mapping[str, int], parts: int
 ) -> dict[str, Any]:
-    """Return one job of the instance as a document."""
+    """Return one job of the instance as a document; each flow is so great a part of a task's."""
     job = scenario.jobs[index]
     offsets: dict[str, int | None] = {}
     for field, slack in (("fixed_offset", 0), ("current_offset", job.max_stretch_ms)):
@@ -311,7 +335,9 @@ def _job(
         "weight": job.priority,
         "ready": job.ready_ms // scenario.slot_ms,
         "max_stretch": job.max_stretch_ms // scenario.slot_ms,
-        "phases": [phase.model_dump() for phase in rounded.phases],
+        "phases": [
+            {**phase.model_dump(), "rate": -(-phase.rate // parts)} for phase in rounded.phases
+        ],
         "links": dict(counts),
         **offsets,
     }
@@ -322,9 +348,10 @@ def _traffic_of(
     scenario: Scenario,
     workload: Workload | None,
     network: ListedCluster,
-    counts: Mapping[str, int],
+    placement: Sequence[str],
+    fastest: tuple[int, str | None],
 ) -> JobTraffic:
-    """Take or compute the traffic of a job, whose tasks cross links `counts` times; round it."""
+    """Take or compute the traffic of a job, given how fast its tasks may send; round it."""
     grid = scenario.slot_ms, scenario.hyperperiod_slots
     if job.traffic is not None:
         exact = job.iteration(job.traffic.fastest, None, None)
@@ -333,10 +360,10 @@ def _traffic_of(
         return JobTraffic(job.name, job.workers, "stated", "stated", None, rounded)
     if workload is None:
         raise InputError("traffic: missing; state it, or name a model")
-    gpu, (rate, link) = network.gpu, network.fastest(counts)
+    gpu, (rate, link) = network.gpu, fastest
     if not rate:
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
-    setting = job.setting(rate, workload, gpu)
+    setting = job.setting(rate, workload, gpu, len(set(placement)))
     place, remedy = f"batch: {job.batch}", "raise hyperperiod_ms or lower the batch"
     rounded = iteration(workload, setting).round_to(*grid, place, remedy)
     assumptions = list(workload.assumptions)

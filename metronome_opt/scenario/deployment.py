@@ -18,15 +18,18 @@ class Node:
     Attributes
     ----------
     links
-        Names of the links that its traffic may cross, its own interface first.
+        Names of the links that its traffic may cross, its own interfaces first.
     rack, region
         Failure domains, None where unknown. A rack is a zone to Kubernetes.
+    interfaces
+        How many of its links are its own.
     """
 
     name: str
     links: tuple[str, ...]
     rack: str | None = None
     region: str | None = None
+    interfaces: int = 1
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class Task:
     Attributes
     ----------
     links
-        The links that its traffic crosses; empty if its job stays inside one node.
+        The links that its traffic crosses, one for each flow; empty if what it sends stays inside
+        its node.
     pod, namespace
         What the cluster calls its pod, and where that lives; None where unknown.
     """
@@ -57,11 +61,14 @@ class Deployment:
     ----------
     rack_cost
         Network cost between two racks, by origin and destination; empty where it is unknown.
+    parts
+        Of jobs on nodes with several interfaces, into how many flows a task's traffic is divided.
     """
 
     nodes: tuple[Node, ...]
     tasks: tuple[Task, ...]
     rack_cost: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    parts: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_instance(cls, instance: Instance) -> Deployment:

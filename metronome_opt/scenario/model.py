@@ -22,8 +22,9 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.cluster import ONE_GPU, AnyCluster, Gpu, Resources
+from metronome_opt.scenario.cluster import AnyCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
 from metronome_opt.scenario.traffic import Iteration, Setting, Traffic, iteration
 from metronome_opt.scenario.workload import (
     Rational,
@@ -90,6 +91,10 @@ class Work(Record):
         How many tasks, at least 2: a single one sends nothing.
     each
         What one worker needs.
+    allreduce
+        What its workers put on links: ``tasks``, each all that it sends; ``ring``, what a ring in
+        order of rank takes from node to node; ``hierarchical``, the same after each node has
+        reduced inside. Left out, ``tasks``.
     priority
         Weight, larger is more important.
     nodes
@@ -110,6 +115,7 @@ class Work(Record):
     rate_mbps: Positive | None = None
     workers: Annotated[int, Field(ge=2, le=MAX_TASKS)]
     each: Resources = ONE_GPU
+    allreduce: AllReduce | None = None
     priority: NonNegative = 1
     nodes: _Placement | None = None
     pods: Annotated[tuple[Name, ...], Field(strict=False)] | None = None
@@ -122,17 +128,23 @@ class Work(Record):
     current_offset_ms: NonNegative | None = None
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_traffic(self) -> Self:
         if self.traffic is not None:
             for field in ("model", "batch"):
                 if getattr(self, field) is not None:
                     refuse(field, "the job states its traffic; leave one of the two out")
+            if self.allreduce == "hierarchical":
+                refuse("allreduce", "'hierarchical': the job states what it sends; write ring")
         elif self.model is None:
             refuse("model", "missing; name a workload, or state the traffic")
         elif self.batch is None:
             refuse("batch", "missing; say how many samples each GPU has in an iteration")
         if self.rate_gbps is not None or self.rate_mbps is not None:
             megabits("rate", self.rate_gbps, self.rate_mbps)
+        return self
+
+    @model_validator(mode="after")
+    def _check_workers(self) -> Self:
         if not self.each.gpus:
             refuse("each.gpus", "0: a worker needs at least 1")
         for field in ("nodes", "pods"):
@@ -154,12 +166,20 @@ class Work(Record):
             return self.rate_mbps
         return megabits("rate", self.rate_gbps, self.rate_mbps)
 
-    def setting(self, rate: int, workload: Workload, gpu: Gpu | None) -> Setting:
+    @property
+    def algorithm(self) -> AllReduce:
+        """How its workers all-reduce: as it says, or each in full, as files without it mean."""
+        return self.allreduce or "tasks"
+
+    def setting(
+        self, rate: int, workload: Workload, gpu: Gpu | None, nodes: int | None = None
+    ) -> Setting:
         """Return the conditions under which a job by model is trained; errors say where in it.
 
         A ring visits the GPUs of a worker one after the other, so that a worker with several of
         them sends and receives what one of them would; other exchanges are not of that kind. `rate`
-        is the fastest that one worker may send, in Mbit/s.
+        is the fastest that one worker may send, in Mbit/s, and `nodes` how many the job runs on,
+        which hierarchical ones need to know.
         """
         if gpu is None:
             raise InputError(
@@ -171,7 +191,13 @@ class Work(Record):
                 f"each.gpus: {self.each.gpus}: what {show(self.model)} sends can be computed for "
                 "workers of one GPU only; state the traffic"
             )
-        return Setting(self.gpus, self.batch or 1, gpu.flops, min(rate, self.rate or rate))
+        if self.algorithm != "tasks" and workload.kind not in _RINGS:
+            raise InputError(
+                f"allreduce: {show(self.allreduce)}: what {show(self.model)} sends is more than an "
+                "all-reduce among all workers; leave it out"
+            )
+        apart = None if self.algorithm != "hierarchical" or nodes == 1 else nodes
+        return Setting(self.gpus, self.batch or 1, gpu.flops, min(rate, self.rate or rate), apart)
 
     def iteration(self, rate: int, workload: Workload | None, gpu: Gpu | None) -> Iteration:
         """Return what it does if each worker may send at `rate` Mbit/s; errors as of `setting`."""

@@ -5,8 +5,9 @@ with B samples each, so n B samples an iteration whatever the parallelism; F the
 operations of one sample's forward pass; P what a GPU sustains. Computing takes ``B F / P``
 forward and twice that backward on every worker, because the work is shared out evenly.
 
-A ring all-reduce of S bytes among n workers sends ``2 (n - 1) / n * S`` bytes out of each and as
-many into it, so that one direction of a link tells of both.
+A ring all-reduce of S bytes among n workers, or among n nodes that have reduced inside first, sends
+``2 (n - 1) / n * S`` bytes out of each and as many into it, so that one direction of a link tells
+of both.
 """
 
 from __future__ import annotations
@@ -53,12 +54,21 @@ class Setting:
         What a GPU sustains, in floating-point operations per second.
     rate
         The fastest that one worker may send when the job has the network to itself, in Mbit/s.
+    nodes
+        How many of them all-reduce with one another once each has reduced inside; None if the
+        workers themselves do.
     """
 
     workers: int
     batch: int
     flops: Fraction
     rate: int
+    nodes: int | None = None
+
+    @property
+    def members(self) -> int:
+        """How many there are in the ring of an all-reduce."""
+        return self.nodes or self.workers
 
 
 @dataclass(frozen=True)
@@ -183,7 +193,7 @@ def _data_parallel(
     over more time and lower the peak.
     """
     gradients = workload.parameters.value * spread.gradient_bytes.value
-    volume = _all_reduce(gradients, setting.workers) * _MEGABIT_PER_BYTE
+    volume = _all_reduce(gradients, setting.members) * _MEGABIT_PER_BYTE
     return [Burst("gradients", 3 * forward, volume, setting.rate)]
 
 
@@ -194,7 +204,7 @@ def _tensor_parallel(spread: TensorParallel, setting: Setting, forward: Fraction
     computing layer by layer, far below the length of a slot, and is seen as a steady rate.
     """
     size = 2 * spread.layers.value * _activations(spread, setting.workers * setting.batch)
-    volume = _all_reduce(size, setting.workers) * _MEGABIT_PER_BYTE
+    volume = _all_reduce(size, setting.members) * _MEGABIT_PER_BYTE
     rate = min(setting.rate, spread.rate_mbps.value)
     return [
         _beside("forward", forward, volume, rate),

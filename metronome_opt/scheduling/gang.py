@@ -22,10 +22,11 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
-from metronome_opt.scenario.cluster import ONE_GPU, ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import MAX_TASKS
-from metronome_opt.scenario.model import GPU_HINT, Work, in_folder
-from metronome_opt.scenario.traffic import Iteration, Setting, iteration
+from metronome_opt.scenario.model import Work, in_folder
+from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
+from metronome_opt.scenario.traffic import Iteration
 from metronome_opt.scenario.workload import find_workloads, workload_named
 
 JOB_FORMAT = "metronome-job/1"
@@ -40,6 +41,8 @@ class Gang(Record):
         How many, and what one task needs.
     period, phases
         The traffic of one task, in slots and Mbit/s, wherever it runs.
+    allreduce
+        Whether each task sends over the network, or a ring in order of rank, from node to node.
     weight
         Priority, larger is more important.
     ready
@@ -56,6 +59,7 @@ class Gang(Record):
     each: Resources = ONE_GPU
     period: Positive
     phases: Annotated[tuple[Phase, ...], Field(strict=False, min_length=1)]
+    allreduce: AllReduce = "tasks"
     weight: NonNegative = 1
     ready: NonNegative = 0
     max_stretch: NonNegative = 0
@@ -205,7 +209,7 @@ class DescribedJob(Work):
     ----------
     rate_gbps, rate_mbps
         Left out of a job by model, its share of an interface if there is one worker for each GPU of
-        a node.
+        a node; of a ring all of it.
     most_racks
         As in `Gang`.
     workloads
@@ -285,6 +289,7 @@ def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
         period=rounded.busy,
         max_stretch=rounded.period - rounded.busy,
         phases=rounded.phases,
+        allreduce=job.algorithm,
         weight=job.priority,
         ready=job.ready_ms // cluster.slot_ms,
         most_racks=job.most_racks,
@@ -294,15 +299,15 @@ def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
 def _iteration(job: DescribedJob, cluster: ClusterSpec) -> Iteration:
     """Return the computed iteration of a job by model."""
     workload = workload_named(job.model or "", find_workloads(job.workloads))
-    if cluster.gpu is None:
+    if job.algorithm == "hierarchical":
         raise InputError(
-            f"model: {show(job.model)}: the cluster does not say how fast its GPUs are; "
-            f"{GPU_HINT}, or state the job's traffic"
+            "allreduce: 'hierarchical': what the job sends would depend on its place; write ring"
         )
-    rate = job.rate
-    if rate is None:
-        nodes = cluster.nodes
-        rate = min(cluster.capacities[node.interface] // max(1, node.has.gpus) for node in nodes)
+    rate = job.rate or min(
+        cluster.capacities[node.rails[0]]
+        // (max(1, node.has.gpus) if job.algorithm == "tasks" else 1)
+        for node in cluster.nodes
+    )
     if not rate:
         raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
-    return iteration(workload, Setting(job.workers, job.batch or 1, cluster.gpu.flops, rate))
+    return job.iteration(rate, workload, cluster.gpu)

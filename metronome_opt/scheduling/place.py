@@ -171,13 +171,14 @@ def place_scenario(
 ) -> None:
     """Reserve for the jobs of a scenario the nodes that its instance has, one after the other.
 
-    They send what they send there, from the offset on that the scenario gives, else in their best
-    rotation. If there is no room for one of them, that is an `InputError`; those before it stay.
+    They send what they send there, from the offset on that the scenario gives, else in the rotation
+    that is best if every task counts in full, as for all searches here. If there is no room for one
+    of them, that is an `InputError`; those before it stay.
     """
     problem = build_scenario(scenario)
-    nodes: dict[str, list[int]] = {}
+    nodes: dict[str, list[str]] = {}
     for task in problem.deployment.tasks:
-        nodes.setdefault(task.job, []).append(state.node_index(task.node))
+        nodes.setdefault(task.job, []).append(task.node)
     for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True):
         gang = Gang(
             name=job.name,
@@ -185,11 +186,14 @@ def place_scenario(
             each=work.each,
             period=job.period,
             phases=job.phases,
+            allreduce=work.algorithm,
             weight=job.weight,
             ready=job.ready,
             max_stretch=job.max_stretch,
         )
         cycle = Cycle(state, gang, first=first)
-        claim = decide(cycle, cycle.partial(nodes[job.name])).claim
+        there = tuple(nodes[job.name])
+        claim = decide(cycle, cycle.partial([state.node_index(node) for node in there])).claim
         offset = job.current_offset if job.fixed_offset is None else job.fixed_offset
-        state.reserve(claim if offset is None else claim.model_copy(update={"offset": offset}))
+        changes = {"nodes": there, "offset": claim.offset if offset is None else offset}
+        state.reserve(claim.model_copy(update=changes))

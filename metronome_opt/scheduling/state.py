@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from metronome_opt.errors import InputError, show
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.records import explain
-from metronome_opt.scenario.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Resources
 from metronome_opt.scheduling.gang import (
     CapacityChanged,
     Claim,
@@ -157,7 +158,7 @@ class ClusterState:
         self.others: Ints = np.zeros_like(self.total)
         self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
         self.rack = _ints(numbers[rack] for rack in racks)
-        self.interface = _ints(self._links[node.interface] for node in cluster.nodes)
+        self.interface = _ints(self._links[node.rails[0]] for node in cluster.nodes)
         self.uplink = _ints(uplinks.get(rack or "", -1) for rack in racks)
         self.capacity = _ints(link.capacity for link in cluster.links)
         self.demand = _Demand(len(cluster.links), cluster.hyperperiod)
@@ -187,6 +188,12 @@ class ClusterState:
         """Return how many tasks of a job in force cross each link."""
         links = self.cluster.links
         return {links[link].name: count for link, count in self.crossed[job].items()}
+
+    def senders(self, job: str) -> list[int]:
+        """Return the tasks of a job in force that cross links: of a ring the last on each node."""
+        claim = self.claims[job]
+        routes = self.cluster.routes(claim.nodes, claim.gang.allreduce)
+        return [task for task, links in enumerate(routes.tasks) if links]
 
     def peak(self, link: str) -> int:
         """Return what the jobs on a link would send if all burst at once, in Mbit/s."""
@@ -319,7 +326,7 @@ class ClusterState:
             raise InputError(f"{claim.job}: is there twice")
         self._check_claim(claim)
         _check_layers(self.cluster, [*self.demand.weights, claim.gang.weight])
-        for link, count in self.cluster.flows(claim.nodes).items():
+        for link, count in self.cluster.flows(claim.nodes, claim.gang.allreduce).items():
             _check_size(link, self.peak(link) + count * claim.gang.peak)
         self.take(claim)
         for node in claim.nodes:
@@ -345,7 +352,7 @@ class ClusterState:
             short = lacking(self.free[index], gang.each, count) if self.up[index] else "is down"
             if short is not None:
                 raise InputError(f"{claim.job}: node {node}: {short}")
-        for link, count in self.cluster.flows(claim.nodes).items():
+        for link, count in self.cluster.flows(claim.nodes, gang.allreduce).items():
             asked, room = count * gang.peak, self.room(link)
             if asked > room:
                 raise InputError(f"{claim.job}: {link}: {asked} Mbit/s asked for, {room} to be had")
@@ -415,7 +422,7 @@ class ClusterState:
 
     def take(self, claim: Claim) -> None:
         """Take a claim in without asking whether there is room for it, and without a note."""
-        crossed = sorted(self.cluster.flows(claim.nodes).items())
+        crossed = sorted(self.cluster.flows(claim.nodes, claim.gang.allreduce).items())
         flows = {self._links[link]: count for link, count in crossed}
         self.claims[claim.job] = claim
         self.crossed[claim.job] = flows

@@ -196,7 +196,7 @@ def deployment_of(state: ClusterState) -> Deployment:
         Task(job, index, node, links)
         for job, claim in state.claims.items()
         for index, (node, links) in enumerate(
-            zip(claim.nodes, cluster.routes(claim.nodes), strict=True)
+            zip(claim.nodes, cluster.routes(claim.nodes, claim.gang.allreduce).tasks, strict=True)
         )
     ]
     return Deployment(cluster.deployment_nodes(), tuple(tasks), cluster.rack_cost)

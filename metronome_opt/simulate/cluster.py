@@ -9,6 +9,7 @@ from itertools import islice
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import Cluster, ListedCluster, most_free
+from metronome_opt.scenario.model import Work
 
 _Rack = Mapping[str, int]  # tasks that there are GPUs for, by node
 _WHOLE_RACKS = 8  # looked at where several have room for a job
@@ -22,7 +23,7 @@ class Placement:
     Attributes
     ----------
     nodes
-        One per task, sorted.
+        One per task, in the order of their ranks.
     links
         Flows per link.
     rate
@@ -60,6 +61,12 @@ class Machines:
 
     def __init__(self, cluster: Cluster | ListedCluster) -> None:
         self.network = cluster.listed
+        for index, node in enumerate(self.network.nodes):
+            if len(node.rails) > 1:
+                raise InputError(
+                    f"cluster.nodes[{index}].interfaces: {len(node.rails)} of them, and policies "
+                    "know nodes with one; write an interface that carries what they do together"
+                )
         self.capacities = self.network.capacities
         self.gpus = sum(cluster.gpus_of.values())
         self.free: Counter[str] = Counter(cluster.gpus_of)
@@ -72,21 +79,20 @@ class Machines:
         """How many GPUs are free in all."""
         return self.free.total()
 
-    def placement(self, nodes: Sequence[str], each: int = 1) -> Placement:
-        """Return what it means for the network to run tasks of `each` GPUs on nodes, one per task.
+    def placement(self, nodes: Sequence[str], work: Work) -> Placement:
+        """Return what it means for the network to run the tasks of a job on nodes, one per task.
 
         An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
         """
-        chosen = tuple(sorted(nodes))
-        links = self.network.flows(chosen)
+        links = self.network.flows(nodes, work.algorithm)
         rate, link = self.network.fastest(links)
         if not rate and link is not None:
             raise InputError(
                 f"{link}: its {self.capacities[link]} Mbit/s are less than 1 Mbit/s for each "
                 f"of the {links[link]} tasks of a job; widen it or use fewer workers"
             )
-        racks = len({self.network.hosts[node].rack for node in chosen})
-        return Placement(chosen, links, rate, racks, each)
+        racks = len({self.network.hosts[node].rack for node in nodes})
+        return Placement(tuple(nodes), links, rate, racks, work.each.gpus)
 
     def fits(self, nodes: Sequence[str], each: int = 1) -> bool:
         """Whether a task of so many GPUs finds room on each of these nodes."""
@@ -100,24 +106,26 @@ class Machines:
         """Give the GPUs of a placement back."""
         self.free.update(placement.gpus_of)
 
-    def spread(self, workers: int, each: int = 1) -> Placement | None:
-        """Put every task of `each` GPUs where most are free, the first node by name among equals.
+    def spread(self, work: Work) -> Placement | None:
+        """Put every task of a job where most GPUs are free, the first node by name among equals.
 
         This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
         """
-        if workers > sum(free // each for free in self.free.values()):
+        each = work.each.gpus
+        if work.workers > sum(free // each for free in self.free.values()):
             return None
-        return self.placement(most_free(self.free, workers, each), each)
+        return self.placement(most_free(self.free, work.workers, each), work)
 
-    def candidates(self, workers: int, most: int, each: int = 1) -> list[Placement]:
-        """Return placements worth looking at, `most` of them, those that span few racks first.
+    def candidates(self, work: Work, most: int) -> list[Placement]:
+        """Return placements of a job worth looking at, `most` of them, few racks first.
 
         One rack each, then several: the fullest ones that have room, and the emptiest ones. In a
         rack tasks are put on as few nodes as possible, or on as many; several racks get equal
         shares.
         """
-        different = dict.fromkeys(tuple(sorted(nodes)) for nodes in _choices(self, workers, each))
-        placements = [self.placement(nodes, each) for nodes in islice(different, most)]
+        choices = _choices(self, work.workers, work.each.gpus)
+        different = dict.fromkeys(tuple(sorted(nodes)) for nodes in choices)
+        placements = [self.placement(nodes, work) for nodes in islice(different, most)]
         return sorted(placements, key=lambda placement: placement.racks)
 
 

@@ -242,10 +242,9 @@ class _Simulation:
     def _place(self, job: TrainingJob) -> Placement | None:
         if job.work.nodes is None:
             return self._policy.place(job, self._state)
-        each = job.work.each.gpus
-        if not self._machines.fits(job.work.nodes, each):
+        if not self._machines.fits(job.work.nodes, job.work.each.gpus):
             return None
-        placement = self._machines.placement(job.work.nodes, each)
+        placement = self._machines.placement(job.work.nodes, job.work)
         return placement if self._policy.admits(job, placement, self._state) else None
 
     def _enter(self, index: int, order: Order) -> None:

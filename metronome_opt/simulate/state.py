@@ -144,6 +144,11 @@ def training_jobs(scenario: Scenario, claim_error: float, seed: int) -> list[Tra
     workloads = scenario.models()
     jobs = []
     for index, work in enumerate(scenario.jobs):
+        if work.algorithm == "hierarchical":
+            raise InputError(
+                f"jobs[{index}].allreduce: 'hierarchical': what a job sends would depend on where "
+                "a policy places it; write ring to simulate it"
+            )
         draw = random.Random(f"claim {seed} {index}")  # noqa: S311 (nothing is kept secret)
         compute, volume = (
             1 + Fraction(claim_error * draw.uniform(-1, 1)).limit_denominator(10**6)

@@ -121,6 +121,20 @@ def test_every_job_is_measured_by_its_first_task_that_has_samples() -> None:
         assert (origin_ms - due_ms + 500) % 1000 - 500 == pytest.approx(0.0, abs=5.0)
 
 
+def test_tasks_of_a_ring_that_send_inside_their_node_are_not_asked() -> None:
+    """They send nothing over the network, and would tell that the job is gone."""
+    ring = claim("a", 0, nodes="n0 n0 n1")
+    ring = ring.model_copy(update={"gang": ring.gang.model_copy(update={"allreduce": "ring"})})
+    state = state_of(ring)
+    wire = Wire({"a-0": SILENT, "a-1": traffic(), "a-2": traffic()})
+    seen, _ = look(state, wire.read)
+    assert [query[-5:-2] for query, _, _ in wire.asked] == ["a-1"]
+    assert not seen["a"].gone
+    # Of the two on n0 one sends, and so of the three two do.
+    assert Selector('sent{job="$job",instance="$node"}').counted(state, "a", 1) == 1
+    assert Selector('sent{job="$job"}').counted(state, "a", 1) == 2
+
+
 def test_a_job_without_samples_is_not_asked_for_forever() -> None:
     wire = Wire({})
     assert look(state_of(claim("a", 0, nodes="n0 n0 n0 n1 n1", rate=300)), wire.read)[0] == {}

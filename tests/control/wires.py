@@ -11,7 +11,8 @@ import pandas as pd
 
 from metronome_opt.instance import Link, Phase
 from metronome_opt.profiles.samples import Samples, from_series
-from metronome_opt.scenario.cluster import ClusterSpec, Host, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Host, Resources
 from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.state import ClusterState, Mode
 from tests.prometheus.history import EPOCH_S, Traffic

@@ -4,6 +4,7 @@ import dataclasses
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
@@ -159,6 +160,21 @@ def test_a_claim_of_a_task_that_stays_in_its_node_has_no_link() -> None:
         "offsetMicroseconds": 3 * 2000,
         "stretchMicroseconds": 2 * 2000,
         "hyperperiodMicroseconds": 9 * 2000,
+    }
+
+
+def test_a_task_of_a_ring_that_sends_inside_its_node_keeps_the_slots_of_its_job() -> None:
+    """Its cushion is the least of the links of its job: none on NIC 1, 0 slots on NIC 2."""
+    instance, schedule, deployment = fabric()
+    inside = replace(deployment, tasks=(*deployment.tasks, Task("wide", 2, "n1.example.org", ())))
+    *_, wide = build_manifests(instance, schedule, inside)["claims.yaml"]
+    assert wide["spec"]["task"] == 2
+    assert wide["spec"]["allocation"] == {
+        "node": "n1.example.org",
+        "offsetMicroseconds": 0,
+        "stretchMicroseconds": 0,
+        "cushionMicroseconds": 0,
+        "hyperperiodMicroseconds": 30 * 2000,
     }
 
 

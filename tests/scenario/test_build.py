@@ -68,6 +68,73 @@ def test_a_small_scenario() -> None:
     assert entry.assumptions[-1] == "each task sends at most 25000 Mbit/s, its share of node-00"
 
 
+def test_a_ring_goes_from_node_to_node() -> None:
+    """0 sends to 0, 0 to 1, 1 to 3 in the other rack, 3 back to 0; the rest is as above."""
+    document = scenario()
+    document["jobs"][0]["allreduce"] = "ring"
+    built = build_scenario(Scenario.from_dict(document))
+    one = built.instance.jobs[0]
+    assert [task.links for task in built.deployment.tasks if task.job == "one"] == [
+        (),
+        ("node-00",),
+        ("node-01", "rack-0-uplink"),
+        ("node-03", "rack-1-uplink"),
+    ]
+    assert dict(one.links) == dict.fromkeys(
+        ("node-00", "node-01", "node-03", "rack-0-uplink", "rack-1-uplink"), 1
+    )
+    # 6641.16 Mbit at 50 Gbit/s: 132.8 ms, 14 slots at 47,437 Mbit/s.
+    assert [(phase.start, phase.length, phase.rate) for phase in one.phases] == [(19, 14, 47_437)]
+    # Among three nodes that reduce inside first, 4/3 of 4427.44 Mbit: 118.1 ms, 12 slots.
+    document["jobs"][0]["allreduce"] = "hierarchical"
+    three = build_scenario(Scenario.from_dict(document)).instance.jobs[0]
+    assert three.links == one.links
+    assert [(phase.start, phase.length, phase.rate) for phase in three.phases] == [(19, 12, 49_194)]
+
+
+def test_on_one_node_nothing_is_sent_between_nodes() -> None:
+    """What its two workers send inside is what a ring of two sends: 4427.44 Mbit, 88.5 ms."""
+    document = scenario()
+    document["jobs"][0] |= {"workers": 2, "nodes": {"node-00": 2}}
+    for algorithm in ("tasks", "ring", "hierarchical"):
+        document["jobs"][0]["allreduce"] = algorithm
+        job = build_scenario(Scenario.from_dict(document)).instance.jobs[0]
+        assert (dict(job.links), job.phases[0].length) == ({}, 9)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "flows"),
+    [
+        # Each of the four is followed by one in the other rack.
+        ("0314", {"node-00": 1, "node-01": 1, "node-03": 1, "node-04": 1, "up-0": 2, "up-1": 2}),
+        # All of node 0 before node 3, as it has the first task.
+        ("030", {"node-00": 1, "node-03": 1, "up-0": 1, "up-1": 1}),
+        ("0011", {"node-00": 1, "node-01": 1}),
+        ("000", {}),
+    ],
+)
+def test_nodes_of_a_ring_are_in_the_order_of_their_first_tasks(
+    nodes: str, flows: dict[str, int]
+) -> None:
+    network = Scenario.from_dict(scenario()).cluster.listed
+    found = network.flows([f"node-0{node}" for node in nodes], "ring")
+    assert found == {
+        name.replace("up-", "rack-") + "-uplink" * ("up" in name): count
+        for name, count in flows.items()
+    }
+
+
+@given(nodes=st.lists(st.integers(0, 5), min_size=1, max_size=12))
+def test_a_ring_puts_no_more_on_a_link_than_all_of_its_tasks(nodes: list[int]) -> None:
+    network = Scenario.from_dict(scenario()).cluster.listed
+    names = [f"node-0{node}" for node in nodes]
+    full, ring = network.flows(names), network.flows(names, "ring")
+    assert ring.keys() == full.keys()
+    assert all(ring[link] <= full[link] for link in full)
+    # What leaves a rack comes into the other one.
+    assert ring.get("rack-0-uplink") == ring.get("rack-1-uplink")
+
+
 def test_tasks_are_spread_after_the_placed_ones() -> None:
     document = scenario()
     document["jobs"] = [
@@ -169,6 +236,11 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "ready": (job(ready_ms=15), "jobs[0].ready_ms: 15: must be a multiple of slot_ms, 10"),
     "fixed": (job(fixed_offset_ms=460), "jobs[0].fixed_offset_ms: 460: must be below the period o"),
     "groups": (job(model="GPT3", workers=2, nodes=None), "jobs[0].workers: 2: must be a multiple"),
+    "no ring": (
+        job(model="DLRM", allreduce="ring"),
+        "jobs[0].allreduce: 'ring': what 'DLRM' sends is more than an all-reduce among all workers",
+    ),
+    "all-reduce": (job(allreduce="tree"), "jobs[0].allreduce: must be 'tasks', 'ring' or 'hierarc"),
     "folder": (top(workloads="nowhere"), "workloads: there is no folder "),
 }
 
@@ -303,6 +375,10 @@ def test_an_iteration_that_slots_lengthen_much_is_told() -> None:
     [
         ({"traffic": "brust"}, "jobs[1].traffic: there is no pattern 'brust'; there are burst"),
         ({"model": "VGG16"}, "jobs[1].model: the job states its traffic"),
+        (
+            {"allreduce": "hierarchical"},
+            "jobs[1].allreduce: 'hierarchical': the job states what it sends; write ring",
+        ),
         ({"rate_gbps": 1, "rate_mbps": 1}, "jobs[1].rate_gbps: give either rate_gbps or rate_mbps"),
         ({"rate_gbps": 0.0001}, "jobs[1].rate_gbps: 0.0001: must be a whole number of Mbit/s"),
         ({"rate_gbps": 25_000}, "jobs[1].rate_gbps: 25000.0: no machine sends 25 Tbit/s; look at"),

@@ -131,6 +131,8 @@ WAY = {"origin": "r1", "destination": "r0", "cost": 2}
     [
         ("nodes.0.name", "b", "nodes[1].name: 'b' is also nodes[0]"),
         ("nodes.0.interface", "eth-x", "nodes[0].interface: there is no link 'eth-x'"),
+        ("nodes.0.interfaces", ["eth-x"], "nodes[0].interface: give either interface or interfac"),
+        ("nodes.0.interface", None, "nodes[0].interface: give either interface or interfaces"),
         ("nodes.0.rack", "r7", "nodes[0].rack: there is no rack 'r7'"),
         (
             "nodes.1.interface",
@@ -212,7 +214,7 @@ def test_a_single_switch_has_interfaces_and_nothing_else() -> None:
         (),
         {None},
     )
-    assert network.routes(["node-00", "node-01"]) == (("node-00",), ("node-01",))
+    assert network.routes(["node-00", "node-01"]).tasks == (("node-00",), ("node-01",))
 
 
 @pytest.mark.parametrize(

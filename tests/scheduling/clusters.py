@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from benchmarks.clusters import make_cluster, small_case
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
-from metronome_opt.scenario.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Resources
 from metronome_opt.scheduling.cycle import Cycle
 from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.place import FIRST

@@ -25,7 +25,7 @@ def flows_by_definition(spec: ClusterSpec, claim: Claim, link: str) -> int:
         rack = homes[node].rack
         leaves_node = any(other != node for other in claim.nodes)
         leaves_rack = any(homes[other].rack != rack for other in claim.nodes)
-        count += leaves_node and homes[node].interface == link
+        count += leaves_node and homes[node].rails[0] == link
         count += leaves_rack and rack is not None and uplinks[rack] == link
     return count
 

@@ -9,7 +9,8 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link
-from metronome_opt.scenario.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Resources
 from metronome_opt.scheduling.gang import Claim, Revised
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.views import differences, rebuilt

@@ -12,7 +12,8 @@ import yaml
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario import Scenario, build_scenario, locate
-from metronome_opt.scenario.cluster import ClusterSpec, Gpu, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Gpu, Resources
 from metronome_opt.scheduling.gang import Gang, read_request
 from metronome_opt.scheduling.place import place_scenario
 from metronome_opt.scheduling.state import ClusterState
@@ -94,14 +95,26 @@ def test_a_job_by_model_computes_and_sends_at_its_share_of_an_interface(tmp_path
 
 def test_a_job_may_say_how_fast_it_sends_and_what_a_worker_needs(tmp_path: Path) -> None:
     asked = read(tmp_path, BY_MODEL, rate_mbps=50_000, each={"gpus": 2})
-    # 60 and 20 slots; the next divisor of 300 is 100.
+    # A ring of four GPUs sends 2 x 3/4 of it, 7,500 Mbit: 60 and 30 slots; the next divisor of 300
+    # is 100.
+    assert asked.phases == (Phase(start=60, length=30, rate=50_000),)
+    assert (asked.period, asked.max_stretch, asked.each) == (90, 10, Resources(gpus=2))
+
+
+def test_a_ring_has_the_whole_interface(tmp_path: Path) -> None:
+    asked = read(tmp_path, BY_MODEL, allreduce="ring")
     assert asked.phases == (Phase(start=60, length=20, rate=50_000),)
-    assert (asked.period, asked.max_stretch, asked.each) == (80, 20, Resources(gpus=2))
+    assert asked.allreduce == "ring"
 
 
 @pytest.mark.parametrize(
     ("document", "changes", "said"),
     [
+        (
+            BY_MODEL,
+            {"allreduce": "hierarchical"},
+            "allreduce: 'hierarchical': what the job sends would depend on its place; write ring",
+        ),
         (BY_TRAFFIC, {"format": "metronome-instance/1"}, "format: must be 'metronome-job/1', got "),
         (BY_TRAFFIC, {"tasks": 100_001}, "tasks: must be at most 100000, got 100001"),
         (BY_TRAFFIC, {"phases": [burst(8, 4)]}, r"phases\[0\].length: 4: the burst ends"),

@@ -12,7 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.instance import Link
-from metronome_opt.scenario.cluster import ClusterSpec, Distance, Host, Rack, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Distance, Host, Rack, Resources
 from metronome_opt.scheduling.cycle import Cycle, First, Partial
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.nodes import (

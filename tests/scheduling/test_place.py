@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import Resources
+from metronome_opt.scenario.network import Resources
 from metronome_opt.scheduling.nodes import why_not
 from metronome_opt.scheduling.place import SEARCHES, place_job
 from tests.scheduling.clusters import cluster, gang, running, state_of

@@ -26,7 +26,7 @@ def at(
     engine = Engine(machines.capacities, runners)
     state = State(machines, engine)
     for job in jobs:
-        placed = Placed(job, machines.placement(job.work.nodes or ()))
+        placed = Placed(job, machines.placement(job.work.nodes or (), job.work))
         placed.slot = (slots or {}).get(job.index)
         state.add(placed)
         if job.index in starts:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt.scenario import Work
 from metronome_opt.simulate.cluster import Machines, Placement
 from tests.simulate.scenes import racks, scene, switch, work
 
@@ -16,6 +17,12 @@ def machines(cluster: dict[str, object], **taken: int) -> Machines:
     for node, count in taken.items():
         made.free[node.replace("_", "-")] -= count
     return made
+
+
+def job(workers: int, **fields: object) -> Work:
+    return Work.model_validate(
+        {"name": "a", "model": "VGG16", "batch": 1, "workers": workers} | fields
+    )
 
 
 @st.composite
@@ -34,15 +41,30 @@ def used(draw: st.DrawFn) -> Machines:
 def test_tasks_of_a_rack_share_its_uplink() -> None:
     """Three nodes of 100 a rack, 3:1, make an uplink of 100: two tasks get 50 each."""
     cluster = racks(2, 3, 2, "3:1")
-    assert machines(cluster).placement(["node-00", "node-01", "node-03"]) == Placement(
+    assert machines(cluster).placement(["node-00", "node-01", "node-03"], job(3)) == Placement(
         nodes=("node-00", "node-01", "node-03"),
         links={"node-00": 1, "node-01": 1, "node-03": 1, "rack-0-uplink": 2, "rack-1-uplink": 1},
         rate=50,
         racks=2,
     )
-    within = machines(cluster).placement(["node-03", "node-04"])
+    within = machines(cluster).placement(["node-03", "node-04"], job(2))
     assert within.links == {"node-03": 1, "node-04": 1}
     assert within.rate == 100
+
+
+def test_a_ring_crosses_less() -> None:
+    """In order of rank 0, 1, 3, 3: node 0 sends to 1, 1 to the other rack, and 3 back once."""
+    placed = machines(racks(2, 3, 2, "3:1")).placement(
+        ["node-00", "node-01", "node-03", "node-03"], job(4, allreduce="ring")
+    )
+    assert placed.links == {
+        "node-00": 1,
+        "node-01": 1,
+        "node-03": 1,
+        "rack-0-uplink": 1,
+        "rack-1-uplink": 1,
+    }
+    assert placed.rate == 100
 
 
 # ------------------------------------------------------------------ spreading
@@ -54,7 +76,7 @@ def test_tasks_of_a_rack_share_its_uplink() -> None:
 )
 def test_each_task_goes_where_most_gpus_are_free(workers: int, nodes: str) -> None:
     """Free are 1, 3, 2 and 1: 3 on node 1; 2 on 1 and 2, in the order of names; 1 on all four."""
-    placed = machines(switch(4, 3), node_00=2, node_02=1, node_03=2).spread(workers)
+    placed = machines(switch(4, 3), node_00=2, node_02=1, node_03=2).spread(job(workers))
     assert placed is not None
     assert placed.nodes == tuple(f"node-0{node}" for node in nodes)
 
@@ -64,18 +86,18 @@ def test_each_task_goes_where_most_gpus_are_free(workers: int, nodes: str) -> No
 
 @given(used(), st.integers(2, 12))
 def test_candidates_fit_and_are_told_once(made: Machines, workers: int) -> None:
-    found = list(made.candidates(workers, 100))
+    found = list(made.candidates(job(workers), 100))
     assert bool(found) == (workers <= made.free_gpus)
     assert len({placement.nodes for placement in found}) == len(found)
     for placement in found:
         assert len(placement.nodes) == workers
         assert made.fits(placement.nodes)
-        assert placement == made.placement(placement.nodes)
+        assert placement == made.placement(placement.nodes, job(workers))
 
 
 @given(used(), st.integers(2, 12))
 def test_candidates_that_span_few_racks_come_first(made: Machines, workers: int) -> None:
-    spans = [placement.racks for placement in made.candidates(workers, 100)]
+    spans = [placement.racks for placement in made.candidates(job(workers), 100)]
     assert spans == sorted(spans)
     if any(sum(made.free[node] for node in rack) >= workers for rack in made.racks.values()):
         assert spans[0] == 1

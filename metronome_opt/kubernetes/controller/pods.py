@@ -15,7 +15,8 @@ from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.jobs import read_pattern
 from metronome_opt.kubernetes.reading.objects import Field
 from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES, neediest, needs_of
-from metronome_opt.scenario.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Resources
 from metronome_opt.scheduling.gang import JOB_FORMAT, Gang, request
 
 SCHEDULER = "metronome"

@@ -23,8 +23,9 @@ from metronome_opt.kubernetes.reading.resources import has_of
 from metronome_opt.kubernetes.reading.workloads import LeftOut, Pods
 from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.build import Problem, build_scenario
-from metronome_opt.scenario.cluster import Resources, find_room
+from metronome_opt.scenario.cluster import find_room
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.network import Resources
 from metronome_opt.scenario.traffic import common_hyperperiod
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
@@ -41,7 +42,7 @@ class _Machine:
 
     found: Found  # the Node, or the capacity if there is none
     has: Resources | None  # what pods may take; None without a Node
-    interface: _Link  # its own
+    interfaces: tuple[_Link, ...]  # its own
     uplink: _Link | None  # the one that it shares, if there is one
     zone: str | None
     region: str | None
@@ -78,7 +79,7 @@ def _read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict
     machines = {}
     for name, (found, room) in nodes.items():
         if name not in links and choices.nic_mbps is not None:
-            links[name] = (name, choices.nic_mbps), None
+            links[name] = ((name, choices.nic_mbps),), None
         if name in links:
             said = [found.labels, capacities.get(name, found).labels]
             zone, region = (
@@ -103,8 +104,10 @@ def _read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict
     return machines
 
 
-def _read_links(capacities: Iterable[Found]) -> dict[str, tuple[_Link, _Link | None]]:
-    """Return interface and shared link of each node.
+def _read_links(
+    capacities: Iterable[Found],
+) -> dict[str, tuple[tuple[_Link, ...], _Link | None]]:
+    """Return interfaces and shared link of each node.
 
     An interface belongs to one node, and a shared link carries the same for all.
     """
@@ -124,12 +127,12 @@ def _read_links(capacities: Iterable[Found]) -> dict[str, tuple[_Link, _Link | N
                 (link / "capacity").fail(f"is not the {known} Mbit/s that {other} states")
             scopes[scope.value].append((name, capacity))
         own, shared = scopes.values()
-        if len(own) != 1 or len(shared) > 1:
+        if not own or len(shared) > 1:
             (each / "spec" / "links").fail(
-                f"must have one link of scope Node, has {len(own)}, and at most one of scope "
-                f"Shared, has {len(shared)}; add up what is the node's, keep the narrowest else"
+                f"must have links of scope Node, has {len(own)}, and at most one of scope Shared, "
+                f"has {len(shared)}; keep the narrowest of these"
             )
-        links[each.name] = own[0], next(iter(shared), None)
+        links[each.name] = tuple(own), next(iter(shared), None)
     return links
 
 
@@ -225,7 +228,7 @@ def _cluster_document(
                     "Mbit/s; the uplink is taken to carry the least"
                 )
     _choose_uplinks(uplinks, machines, racks, choices, notes)
-    links = dict(machine.interface for machine in machines.values())
+    links = dict(link for machine in machines.values() for link in machine.interfaces)
     for uplink, capacity in (uplinks[rack] for rack in zone_of if rack in uplinks):
         if uplink in links:
             raise InputError(
@@ -237,7 +240,9 @@ def _cluster_document(
         amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}
         place = {"rack": racks.get(name), "region": machine.region}
         place = {key: value for key, value in place.items() if value}
-        nodes.append({"name": name, "has": amounts, "interface": machine.interface[0], **place})
+        own = [link for link, _ in machine.interfaces]
+        ways = {"interfaces": own} if len(own) > 1 else {"interface": own[0]}
+        nodes.append({"name": name, "has": amounts, **ways, **place})
     regions = {machine.region for machine in machines.values()}
     costs = {
         (here, there): _SAME_ZONE if zone == other else zone_costs.get((zone or "", other or ""))
@@ -277,7 +282,8 @@ def _choose_uplinks(
     for rack in chosen:
         carried = choices.uplink_mbps
         if carried is None:
-            together = sum(machines[name].interface[1] for name in racks if racks[name] == rack)
+            mine = (machines[name].interfaces for name in racks if racks[name] == rack)
+            together = sum(capacity for links in mine for _, capacity in links)
             carried = int(together / (choices.oversubscription or 1))  # rounded down
         uplinks[rack] = f"{rack}-uplink", carried
     if chosen:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from metronome_opt.kubernetes.reading.objects import Field, Found, Objects
 from metronome_opt.kubernetes.reading.resources import container_needs, needs_of
-from metronome_opt.scenario.cluster import Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.network import Resources
 
 _TRAINER = "node"  # the job of a TrainJob in which training happens
 _RAY_PREFIX = 50  # characters of a name of a pod that KubeRay keeps

@@ -8,7 +8,7 @@ from fractions import Fraction
 from operator import add
 
 from metronome_opt.kubernetes.reading.objects import Field
-from metronome_opt.scenario.cluster import Resources
+from metronome_opt.scenario.network import Resources
 
 GPU_RESOURCES = (
     "nvidia.com/gpu",

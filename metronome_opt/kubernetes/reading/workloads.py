@@ -10,8 +10,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.reading.kinds import Replicas, made_by, replicas
 from metronome_opt.kubernetes.reading.objects import Found, Objects
 from metronome_opt.kubernetes.reading.resources import neediest, needs_of
-from metronome_opt.scenario.cluster import ONE_GPU, Resources
 from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.network import ONE_GPU, Resources
 
 LeftOut = dict[str, list[str]]  # titles of what is left out, by reason
 

@@ -138,9 +138,7 @@ class Metronome(Default):
         length = _weight(job) * job.iterations * job.ideal.alone_ms
         waited = state.now - 1000 * job.work.arrival_s
         most = _weight(job) * max(_wait_ms(state), _AGEING * waited)
-        for placement in state.machines.candidates(
-            job.work.workers, CANDIDATES, job.work.each.gpus
-        ):
+        for placement in state.machines.candidates(job.work, CANDIDATES):
             own = _own(job, placement) + _EXPOSURE * _exposed(placement, state)
             price = own * length
             if least is not None and price >= least[0]:

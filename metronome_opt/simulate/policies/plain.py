@@ -43,7 +43,7 @@ class Default:
 
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Return where a waiting job is to run, None to let it wait: where most GPUs are free."""
-        return state.machines.spread(job.work.workers, job.work.each.gpus)
+        return state.machines.spread(job.work)
 
     def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:  # noqa: ARG002
         """Whether a waiting job may run where the scenario says; there are GPUs for it."""
@@ -72,8 +72,7 @@ class Exclusive(Default):
 
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Take the nearest placement whose bandwidth is free."""
-        load, each = state.load(), job.work.each.gpus
-        places = state.machines.candidates(job.work.workers, _MANY, each)
+        load, places = state.load(), state.machines.candidates(job.work, _MANY)
         fitting = [place for place in places if _fits(job, place, state, load)]
         return min(fitting, key=network_cost, default=None)
 
@@ -112,7 +111,7 @@ class Cassini(Default):
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Return the most compatible candidate."""
         return min(
-            state.machines.candidates(job.work.workers, CANDIDATES, job.work.each.gpus),
+            state.machines.candidates(job.work, CANDIDATES),
             key=lambda placement: (*_badness(job, placement, state), network_cost(placement)),
             default=None,
         )
@@ -171,7 +170,7 @@ class MetronomeGreedy(Default):
     def place(self, job: TrainingJob, state: State) -> Placement | None:
         """Return the candidate of least price."""
         return min(
-            state.machines.candidates(job.work.workers, CANDIDATES, job.work.each.gpus),
+            state.machines.candidates(job.work, CANDIDATES),
             key=lambda placement: (*_price(job, placement, state), network_cost(placement)),
             default=None,
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import ClusterSpec, Resources
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Resources
 from metronome_opt.scheduling.cycle import Cycle, decide
 from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.place import place_job
@@ -44,7 +45,7 @@ class Proposal(Default):
         cluster = self._claims(state)
         decision = place_job(cluster, _gang(job, rate), first="contention")
         if decision is not None:
-            return machines.placement(decision.claim.nodes, job.work.each.gpus)
+            return machines.placement(decision.claim.nodes, job.work)
         return None if state.running else super().place(job, state)
 
     def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
@@ -95,7 +96,8 @@ class Proposal(Default):
             cycle = Cycle(cluster, gang, first="contention")
             nodes = [cluster.node_index(node) for node in placed.placement.nodes]
             # It runs there, even if its own tasks ask for more than a link carries.
-            cluster.take(decide(cycle, cycle.partial(nodes)).claim)
+            claim = decide(cycle, cycle.partial(nodes)).claim
+            cluster.take(claim.model_copy(update={"nodes": placed.placement.nodes}))
         return cluster
 
 
@@ -113,6 +115,7 @@ def _gang(job: TrainingJob, rate: int) -> Gang:
         name=job.name,
         tasks=job.work.workers,
         each=Resources(gpus=job.work.each.gpus),
+        allreduce=job.work.algorithm,
         period=rounded.period,
         phases=rounded.phases,
         weight=job.work.priority,

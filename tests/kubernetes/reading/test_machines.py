@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -134,6 +135,18 @@ def test_nodes_without_an_interface_are_left_out_or_get_one() -> None:
     assert Link(name="n9", capacity=25_000) in given.problem.instance.links
 
 
+def test_several_links_of_a_node_are_one_interface_each() -> None:
+    two = capacity("n0")
+    two["spec"]["links"] = [LINK, LINK | {"name": "b", "capacity": "2G"}]
+    made = imported(
+        node("n0", zone="z"), two, *machines(2)[2:], job(), oversubscription=Fraction(2)
+    )
+    first = made.document["cluster"]["nodes"][0]
+    assert first["interfaces"] == ["a", "b"]
+    assert "interface" not in first
+    assert Link(name="z-uplink", capacity=1500) in made.problem.instance.links
+
+
 def test_gpus_have_other_names_elsewhere() -> None:
     amd = node("n0")
     amd["status"]["allocatable"] = {"cpu": "8", "memory": "8Gi", "amd.com/gpu": "4"}
@@ -150,7 +163,7 @@ def test_gpus_have_other_names_elsewhere() -> None:
 
 def test_what_gpus_sustain_is_said_by_the_nodes_or_by_hand() -> None:
     by_model = job(annotations={f"{GROUP}/model": "VGG16", f"{GROUP}/batch": "8"})
-    with pytest.raises(InputError, match=r"Job team/train: model: .* how fast its GPUs are"):
+    with pytest.raises(InputError, match=r"Job team/train: model: .* how fast GPUs are"):
         imported(*machines(), by_model)
     objects = machines()
     objects[0]["metadata"]["annotations"] = {f"{GROUP}/sustained-tflops": "23.5"}
@@ -168,8 +181,8 @@ SHARED = [LINK | {"name": name, "scope": "Shared"} for name in "bc"]
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ([], ": must have one link of scope Node, has 0"),
-        ([LINK, *SHARED], ": must have one link of scope Node, has 1, and at most one of scope"),
+        ([], ": must have links of scope Node, has 0"),
+        ([LINK, *SHARED], ": must have links of scope Node, has 1, and at most one of scope Share"),
         ([LINK | {"capacity": "-1G"}], "[0].capacity: must be a quantity that is not negative"),
         ([LINK | {"capacity": "999999"}], "[0].capacity: must be at least 1 Mbit/s (1M), got '9"),
         ([LINK | {"capacity": None}], "[0].capacity: missing"),

@@ -1,0 +1,369 @@
+"""Networks: machines by name, the links between them, and what the tasks of a job put on these."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import Field, PlainSerializer, model_validator
+
+from metronome_opt.errors import InputError, show
+from metronome_opt.instance import Link
+from metronome_opt.records import Name, NonNegative, Record, check_unique, refuse
+from metronome_opt.scenario.deployment import Node
+from metronome_opt.scenario.workload import Speed
+
+MAX_NODES = 100_000
+
+AllReduce = Literal["tasks", "ring", "hierarchical"]
+"""Who of a job's tasks sends over the network: all of them in full, or as rings have it."""
+
+# So many times the largest number of tasks fits 64 bits.
+Amount = Annotated[int, Field(ge=0, le=2**40)]
+
+
+class Resources(Record):
+    """What a task needs, or a node has."""
+
+    gpus: Amount = 0
+    cpu_millicores: Amount = 0
+    memory_mib: Amount = 0
+
+    @property
+    def vector(self) -> tuple[int, int, int]:
+        """All three, in this order."""
+        return self.gpus, self.cpu_millicores, self.memory_mib
+
+
+ONE_GPU = Resources(gpus=1)
+
+
+class Gpu(Record):
+    """What computes: `sustained_tflops` is what training really reaches, not the peak."""
+
+    name: Name
+    sustained_tflops: Speed
+
+    @property
+    def flops(self) -> Fraction:
+        """The same in floating-point operations per second."""
+        return 10**12 * self.sustained_tflops.value
+
+
+def _gpu_as_written(gpu: Gpu | None) -> dict[str, Any] | None:
+    """Return a GPU as a scenario has it: its speed as a number, which comes back exactly."""
+    if gpu is None:
+        return None
+    document = gpu.model_dump(mode="json")
+    document["sustained_tflops"]["value"] = float(gpu.sustained_tflops.value)
+    return document
+
+
+class Host(Record):
+    """A machine that tasks run on.
+
+    Parameters
+    ----------
+    interface, interfaces
+        The link that is its own; or several, each next to an equal share of its GPUs.
+    rack, region
+        Where it stands; None where unknown. A rack is a zone to Kubernetes.
+    """
+
+    name: Name
+    has: Resources
+    interface: Name | None = None
+    interfaces: Annotated[tuple[Name, ...], Field(strict=False, min_length=1)] | None = None
+    rack: Name | None = None
+    region: Name | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.interface is None) == (self.interfaces is None):
+            refuse("interface", "give either interface or interfaces")
+        return self
+
+    @property
+    def rails(self) -> tuple[str, ...]:
+        """Its own links."""
+        return self.interfaces or (self.interface or "",)
+
+    def rails_near(self, first: int, gpus: int) -> tuple[str, ...]:
+        """Return the links next to so many of its GPUs, from one on; next to each is one at least.
+
+        That is how machines with several interfaces are built, and what NCCL looks for.
+        """
+        total = max(1, self.has.gpus)
+        end = -(-(first + gpus) * len(self.rails) // total)
+        return self.rails[first * len(self.rails) // total : end]
+
+
+class Rack(Record):
+    """Nodes that share an uplink, which what leaves them crosses; None if nothing limits it."""
+
+    name: Name
+    uplink: Name | None = None
+
+
+class Distance(Record):
+    """Network cost from one rack or region to another one."""
+
+    origin: Name
+    destination: Name
+    cost: NonNegative
+
+
+class Routes(NamedTuple):
+    """What a job puts on links.
+
+    Attributes
+    ----------
+    tasks
+        The links that each task crosses, one as often as it puts a flow there.
+    parts
+        Into how many flows of one rate what a task sends is divided, on the interfaces of its node.
+    """
+
+    tasks: tuple[tuple[str, ...], ...]
+    parts: int = 1
+
+
+class Network(Record):
+    """Machines by name in a tree of interfaces and uplinks.
+
+    One direction of a link is modelled: what a worker of a ring, a pipeline or an all-to-all sends
+    it receives as well, so that both directions carry the same. The core between the racks is taken
+    to be free of contention, so that a rack's uplinks are one link, balanced perfectly.
+
+    Parameters
+    ----------
+    nodes, racks, links
+        The tree. A node in no rack has nothing but its interface between it and the others.
+    zone_costs, region_costs
+        Network costs between racks, and between regions, as a NetworkTopology has them.
+    gpu
+        The kind of GPU in all nodes; only jobs that are asked for by model need it.
+    """
+
+    nodes: Annotated[tuple[Host, ...], Field(strict=False, min_length=1, max_length=MAX_NODES)]
+    racks: Annotated[tuple[Rack, ...], Field(strict=False)] = ()
+    links: Annotated[tuple[Link, ...], Field(strict=False)]
+    zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
+    region_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
+    gpu: Annotated[Gpu | None, PlainSerializer(_gpu_as_written)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for field in ("nodes", "racks", "links"):
+            check_unique(field, [each.name for each in getattr(self, field)])
+        _check_ways(self)
+        _check_racks(self)
+        _check_costs("zone_costs", "rack", self.zone_costs, set(self.uplinks))
+        regions = {node.region for node in self.nodes if node.region is not None}
+        _check_costs("region_costs", "region", self.region_costs, regions)
+        return self
+
+    @cached_property
+    def uplinks(self) -> Mapping[str, str | None]:
+        """The uplink of each rack."""
+        return {rack.name: rack.uplink for rack in self.racks}
+
+    @cached_property
+    def hosts(self) -> Mapping[str, Host]:
+        """The nodes by name."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def capacities(self) -> Mapping[str, int]:
+        """Mbit/s per link, in the order of the links."""
+        return {link.name: link.capacity for link in self.links}
+
+    @cached_property
+    def zone_ways(self) -> Mapping[tuple[str, str], int]:
+        """Network costs by origin and destination: between racks."""
+        return {(way.origin, way.destination): way.cost for way in self.zone_costs}
+
+    @cached_property
+    def region_ways(self) -> Mapping[tuple[str, str], int]:
+        """The same between regions."""
+        return {(way.origin, way.destination): way.cost for way in self.region_costs}
+
+    @cached_property
+    def rack_cost(self) -> Mapping[tuple[str, str], int]:
+        """Network costs between racks; those in two regions are as far apart as the regions."""
+        region_of = {node.rack: node.region for node in self.nodes if node.rack is not None}
+        costs = dict(self.zone_ways)
+        if not self.region_ways:
+            return costs
+        for here, one in region_of.items():
+            for there, other in region_of.items():
+                cost = self.region_ways.get((one or "", other or ""))
+                if cost is not None:
+                    costs[here, there] = cost
+        return costs
+
+    @cached_property
+    def nic(self) -> int:
+        """The most that a node sends in Mbit/s."""
+        return max(sum(self.capacities[rail] for rail in node.rails) for node in self.nodes)
+
+    def links_of(self, node: Host) -> tuple[str, ...]:
+        """Return the links that the traffic of a node may cross, its own ones first."""
+        uplink = self.uplinks.get(node.rack or "")
+        return node.rails if uplink is None else (*node.rails, uplink)
+
+    def deployment_nodes(self) -> tuple[Node, ...]:
+        """Return the nodes as a deployment has them."""
+        return tuple(
+            Node(node.name, self.links_of(node), node.rack, node.region, len(node.rails))
+            for node in self.nodes
+        )
+
+    def routes(
+        self,
+        nodes: Sequence[str],
+        allreduce: AllReduce = "tasks",
+        rails: Sequence[tuple[str, ...]] | None = None,
+    ) -> Routes:
+        """Return what a job puts on links, given the node of each task.
+
+        In full, a task crosses its node's interface if the job has tasks on other nodes, and its
+        rack's uplink if the job has tasks in other racks: as if all its partners were there. In a
+        ring, flat or of nodes, the last task on a node does so if the next one is there. Of several
+        interfaces a task uses equally those that it is next to, `rails`, or all; a ring leaves a
+        node by those of all its tasks there. A node that is not known is an `InputError`.
+        """
+        for name in nodes:
+            if name not in self.hosts:
+                raise InputError(f"there is no node {show(name)}")
+        homes = [self.hosts[name] for name in nodes]
+        near = [home.rails for home in homes] if rails is None else rails
+        tasks: list[tuple[str, ...]] = [()] * len(homes)
+        if len(set(nodes)) < 2:
+            return Routes(tuple(tasks))
+        if allreduce == "tasks":
+            is_far = len({home.rack for home in homes}) > 1
+            senders = [(task, its, is_far) for task, its in enumerate(near)]
+        else:
+            senders = _around(homes, near)
+        parts = math.lcm(*[len(its) for _, its, _ in senders])
+        for task, its, is_far in senders:
+            uplink = self.uplinks.get(homes[task].rack or "") if is_far else None
+            shared = () if uplink is None else (uplink,) * parts
+            tasks[task] = its * (parts // len(its)) + shared
+        return Routes(tuple(tasks), parts)
+
+    def counted(self, routes: Routes) -> dict[str, int]:
+        """Return how many flows there are on each link, in the order of the links."""
+        counts = Counter(link for links in routes.tasks for link in links)
+        return {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
+
+    def flows(self, nodes: Sequence[str], allreduce: AllReduce = "tasks") -> dict[str, int]:
+        """Return how many flows a job puts on each link; of `Network.routes`."""
+        return self.counted(self.routes(nodes, allreduce))
+
+    def fastest(self, flows: Mapping[str, int], parts: int = 1) -> tuple[int, str | None]:
+        """Return how fast a task of a job that crosses links alone may send, and what limits it.
+
+        That is its share of a link in Mbit/s, in so many flows, and the link; of a job that crosses
+        none what the widest node sends, and None.
+        """
+        shares = [(parts * self.capacities[link] // count, link) for link, count in flows.items()]
+        return min(shares, default=(self.nic, None))
+
+    @cached_property
+    def _order(self) -> Mapping[str, int]:
+        return {link.name: index for index, link in enumerate(self.links)}
+
+
+def _around(
+    homes: Sequence[Host], near: Sequence[tuple[str, ...]]
+) -> list[tuple[int, tuple[str, ...], bool]]:
+    """Return who sends to another node in a ring, by which interfaces, and whether out of its rack.
+
+    A ring visits the tasks of a node one after the other, and nodes in the order of their first
+    tasks. Source: NVIDIA/nccl, src/init.cc and `connectRings` in src/graph/connect.cc.
+    """
+    last = {home.name: task for task, home in enumerate(homes)}  # in the order of first tasks
+    rails: dict[str, dict[str, None]] = {}
+    for home, its in zip(homes, near, strict=True):
+        rails.setdefault(home.name, {}).update(dict.fromkeys(its))
+    leaving = list(last.values())
+    return [
+        (task, tuple(rails[homes[task].name]), homes[task].rack != homes[following].rack)
+        for task, following in zip(leaving, [*leaving[1:], leaving[0]], strict=True)
+    ]
+
+
+def _check_ways(fabric: Network) -> None:
+    """Refuse interfaces and uplinks that are not links, and links that are not one of them each."""
+    ways = [
+        (f"nodes[{i}].interface" + (f"s[{number}]" if node.interfaces else ""), rail)
+        for i, node in enumerate(fabric.nodes)
+        for number, rail in enumerate(node.rails)
+    ]
+    ways += [
+        (f"racks[{i}].uplink", rack.uplink)
+        for i, rack in enumerate(fabric.racks)
+        if rack.uplink is not None
+    ]
+    known = {link.name for link in fabric.links}
+    user: dict[str, str] = {}
+    for where, link in ways:
+        if link not in known:
+            refuse(where, f"there is no link {show(link)}")
+        if link in user:
+            refuse(where, f"{show(link)} is also {user[link]}; each link has one place")
+        user[link] = where
+    for index, each in enumerate(fabric.links):
+        if each.name not in user:
+            refuse(
+                f"links[{index}].name",
+                f"{show(each.name)} is no node's interface and no rack's uplink; leave it out",
+            )
+
+
+def _check_racks(fabric: Network) -> None:
+    """Refuse racks that are not there, hold no node, or stand in two regions."""
+    first: dict[str, int] = {}
+    known = {rack.name for rack in fabric.racks}
+    used = {node.rack for node in fabric.nodes}
+    for index, node in enumerate(fabric.nodes):
+        if node.rack is None:
+            continue
+        if node.rack not in known:
+            refuse(f"nodes[{index}].rack", f"there is no rack {show(node.rack)}")
+        if node.region is None:
+            continue
+        other = first.setdefault(node.rack, index)
+        if fabric.nodes[other].region != node.region:
+            refuse(
+                f"nodes[{index}].region",
+                f"{show(node.region)}: rack {show(node.rack)} is in "
+                f"{show(fabric.nodes[other].region)} by nodes[{other}]; a rack has one region",
+            )
+    for index, rack in enumerate(fabric.racks):
+        if rack.name not in used:
+            refuse(f"racks[{index}].name", f"{show(rack.name)} holds no node; leave it out")
+
+
+def _check_costs(field: str, kind: str, costs: Sequence[Distance], known: set[str]) -> None:
+    """Refuse costs of places that are not there, of one place to itself, and those given twice."""
+    first: dict[tuple[str, str], int] = {}
+    for index, way in enumerate(costs):
+        for end, name in (("origin", way.origin), ("destination", way.destination)):
+            if name not in known:
+                refuse(f"{field}[{index}].{end}", f"there is no {kind} {show(name)}")
+        if way.origin == way.destination:
+            refuse(f"{field}[{index}]", f"{show(way.origin)} is both of its ends; leave it out")
+        pair = way.origin, way.destination
+        if pair in first:
+            refuse(
+                f"{field}[{index}]",
+                f"{show(way.origin)} to {show(way.destination)} is also {field}[{first[pair]}]",
+            )
+        first[pair] = index

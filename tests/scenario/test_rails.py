@@ -1,0 +1,157 @@
+"""Nodes with several interfaces: which of them the tasks of a job use, and how much of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metronome_opt.__main__ import main
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes import build_manifests
+from metronome_opt.scenario import Problem, Scenario, build_scenario
+from metronome_opt.simulate import simulate
+from metronome_opt.solvers import solve
+
+RAILS = {"x": ("x0", "x1", "x2", "x3"), "y": ("y0", "y1"), "z": ("z0",)}
+
+
+def document(*jobs: dict[str, Any]) -> dict[str, Any]:
+    """Return nodes of eight GPUs: two in a rack, of four rails and of two, and one of one rail."""
+    capacities = {"x": 25_000, "y": 50_000, "z": 100_000}
+    traffic = {
+        "period_ms": 100,
+        "phases": [{"start_ms": 20, "length_ms": 30, "rate_mbps": 10_001}],
+    }
+    return {
+        "format": "metronome-scenario/1",
+        "name": "rails",
+        "slot_ms": 10,
+        "cluster": {
+            "topology": "listed",
+            "nodes": [
+                {"name": "x", "has": {"gpus": 8}, "interfaces": list(RAILS["x"]), "rack": "r"},
+                {"name": "y", "has": {"gpus": 8}, "interfaces": list(RAILS["y"]), "rack": "r"},
+                {"name": "z", "has": {"gpus": 8}, "interface": "z0", "rack": "s"},
+            ],
+            "racks": [{"name": "r", "uplink": "up"}, {"name": "s"}],
+            "links": [
+                *(
+                    {"name": rail, "capacity": capacities[node]}
+                    for node, rails in RAILS.items()
+                    for rail in rails
+                ),
+                {"name": "up", "capacity": 80_000},
+            ],
+        },
+        "jobs": [{"name": "a", "traffic": traffic, **job} for job in jobs],
+    }
+
+
+def built(*jobs: dict[str, Any]) -> Problem:
+    return build_scenario(Scenario.from_dict(document(*jobs)))
+
+
+def on(*nodes: str, gpus: int, **fields: Any) -> dict[str, Any]:
+    return {"workers": len(nodes), "nodes": list(nodes), "each": {"gpus": gpus}, **fields}
+
+
+def test_a_task_on_all_gpus_uses_all_rails() -> None:
+    """Four parts: one on each of four rails, two on each of two, four on an uplink or one rail."""
+    (job,) = built(on("x", "y", "z", gpus=8)).instance.jobs
+    x, y = dict.fromkeys(RAILS["x"], 1), dict.fromkeys(RAILS["y"], 2)
+    assert dict(job.links) == {**x, **y, "z0": 4, "up": 8}
+    assert job.phases[0].rate == 2501  # a quarter of 10,001, rounded up
+    (within,) = built(on("x", "y", gpus=8)).instance.jobs
+    assert dict(within.links) == {**x, **y}
+
+
+def test_tasks_use_the_rails_next_to_their_gpus_one_after_the_other() -> None:
+    """The first four GPUs are next to x0, x1 and y0, the others to the rest: nobody meets."""
+    problem = built(on("x", "y", gpus=4), on("x", "y", gpus=4, name="b"))
+    one, other = problem.instance.jobs
+    assert dict(one.links) == {"x0": 1, "x1": 1, "y0": 2}
+    assert dict(other.links) == {"x2": 1, "x3": 1, "y1": 2}
+    assert one.phases[0].rate == 5001
+    # Four tasks of a GPU each: two are next to x0, two to x1, and all are whole.
+    (four,) = built(on("x", "x", "x", "x", "z", gpus=1)).instance.jobs
+    assert dict(four.links) == {"x0": 2, "x1": 2, "z0": 1, "up": 4}
+    assert four.phases[0].rate == 10_001
+
+
+def test_a_ring_leaves_a_node_by_the_rails_of_all_its_tasks() -> None:
+    problem = built(on("x", "x", "y", "y", "z", gpus=2, allreduce="ring"))
+    # Next to x0 and x1, y0 twice, and z0: two parts. y sends to the other rack, and z back.
+    assert [task.links for task in problem.deployment.tasks] == [
+        (),
+        ("x0", "x1"),
+        (),
+        ("y0", "y0", "up", "up"),
+        ("z0", "z0"),
+    ]
+    assert problem.instance.jobs[0].phases[0].rate == 5001
+
+
+def test_how_fast_a_job_by_model_sends() -> None:
+    """Eight parts on an uplink of 80,000, of which a task has four: 40,000 Mbit/s."""
+    network = Scenario.from_dict(document(on("x", "y", "z", gpus=8))).cluster.listed
+    routes = network.routes(["x", "y", "z"])
+    assert network.fastest(network.counted(routes), routes.parts) == (40_000, "up")
+    assert network.nic == 100_000
+
+
+def test_claims_and_capacities_of_rails() -> None:
+    problem = built(on("x", "y", gpus=8))
+    schedule = solve(problem.instance, "unshifted").schedule
+    manifests = build_manifests(problem.instance, schedule, problem.deployment)
+    first, *_ = manifests["capacities.yaml"]
+    assert first["metadata"]["name"] == "x"
+    assert [(link["name"], link["scope"]) for link in first["spec"]["links"]] == [
+        *((rail, "Node") for rail in RAILS["x"]),
+        ("up", "Shared"),
+    ]
+    first, second = (item["spec"] for item in manifests["claims.yaml"])
+    assert [first["allocation"]["link"], second["allocation"]["link"]] == ["x0", "y0"]
+    # What the task sends on all of them: four times a part.
+    assert {each["traffic"]["phases"][0]["rate"] for each in (first, second)} == {"10004M"}
+
+
+@given(
+    nodes=st.lists(st.sampled_from("xyz"), min_size=1, max_size=12),
+    gpus=st.integers(1, 8),
+    ring=st.booleans(),
+)
+def test_every_sender_sends_all_of_its_traffic(nodes: list[str], gpus: int, ring: bool) -> None:
+    """What crosses interfaces is a whole for each task, or for each node of a ring."""
+    network = Scenario.from_dict(document(on("x", "y", gpus=1))).cluster.listed
+    taken: Counter[str] = Counter()
+    near = []
+    for node in nodes:
+        near.append(network.hosts[node].rails_near(taken[node] % 8, min(gpus, 8 - taken[node] % 8)))
+        taken[node] += gpus
+        assert near[-1]
+    routes = network.routes(nodes, "ring" if ring else "tasks", near)
+    own = {rail for rails in RAILS.values() for rail in rails}
+    sent = Fraction(sum(link in own for each in routes.tasks for link in each), routes.parts)
+    senders = len(set(nodes)) if ring else len(nodes)
+    assert sent == (senders if len(set(nodes)) > 1 else 0)
+
+
+def test_who_knows_one_interface_a_node_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = document(on("x", "y", gpus=8, iterations=3))
+    with pytest.raises(InputError, match=r"^cluster\.nodes\[0\]\.interfaces: 4 of them, and polic"):
+        simulate(Scenario.from_dict(written), "default")
+    path = tmp_path / "rails.yaml"
+    path.write_text(yaml.safe_dump(written))
+    assert main(["place", str(tmp_path / "state"), "--cluster", str(path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "nodes[0].interfaces: 4 of them, and places are found on nodes with one; write" in line
+    assert not (tmp_path / "state").exists()
