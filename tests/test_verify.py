@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.verify import evaluate
+from metronome_opt.verify import evaluate, evaluation
 from tests.builders import job, network
 
 F = Fraction
@@ -235,3 +236,26 @@ def test_a_hyperperiod_made_too_long_by_stretch_is_refused() -> None:
     assert evaluate(problem, offsets, {"b": 1}).links[0].hyperperiod == 900 * 901
     with pytest.raises(InputError, match=f"{900 * 901 * 907} slots"):  # 901 = 17 * 53
         evaluate(problem, offsets, {"b": 1, "c": 7})
+
+
+def test_links_of_the_same_jobs_are_walked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job on 16 nodes and their uplinks made the judge slower than its time limit."""
+    walked = []
+    real = evaluation.pieces
+
+    def counted(runs: list[evaluation.Run], hyperperiod: int) -> Iterator[tuple[int, int]]:
+        walked.append([run.job.name for run in runs])
+        return real(runs, hyperperiod)
+
+    monkeypatch.setattr(evaluation, "pieces", counted)
+    capacities = {"l": 100, "m": 110, "n": 70, "o": 50}
+    flows = dict.fromkeys("lmn", 1)
+    jobs = (
+        job("a", 6, (0, 4, 60), links={**flows, "o": 1}),
+        job("b", 6, (0, 3, 60), links={**flows, "m": 2}),
+    )
+    found = evaluate(network(*jobs, **capacities), {"a": 0, "b": 2})
+    # They meet in 2 of 6 slots; b has twice 60 on m for 3 of 6, and a 60 of 50 on o for 4 of 6.
+    late = {"l": 2 * 20, "m": 2 * 70 + 10, "n": 2 * 50, "o": 4 * 10}
+    assert {link.name: 6 * link.late for link in found.links if link.jobs} == late
+    assert [walked.count(names) for names in (["a", "b"], ["a"])] == [1, 1]

@@ -147,7 +147,8 @@ def run(
             return options.INTERRUPTED
     kinds = watcher.kinds
     told = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in kinds.most_common())
-    typer.echo(f"{output}: {kinds.total()} records added" + (f" ({told})" if told else ""))
+    typer.echo(f"{kinds.total()} records added" + (f" ({told})" if told else ""))
+    options.wrote(output)
     if watcher.lost_cases:
         typer.echo(
             f"{watcher.lost_cases} cases could not be run; the same command with --resume tries "
@@ -177,8 +178,8 @@ def report(
     from metronome_opt.bench.report import write_report
     from metronome_opt.bench.trials import read_records
 
-    write_report(read_records(files), output, baseline=baseline, best_known=best_known)
-    typer.echo(f"wrote {output}")
+    text = write_report(read_records(files), output, baseline=baseline, best_known=best_known)
+    options.wrote(text.with_suffix(".html"))
     return 0
 
 

@@ -120,6 +120,7 @@ def controller(
             new = new_state(cluster, with_jobs=False, schedule=None, exclusive=False)
         if new is not None and not state.exists():
             store = stack.enter_context(Store.keep(state, new))
+            options.wrote(state)
         else:
             store = stack.enter_context(Store(state))
             if new is not None and store.change_cluster(new.cluster):

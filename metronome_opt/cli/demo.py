@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
+from metronome_opt.cli.options import wrote
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import make_folder, write_text
 from metronome_opt.errors import MissingBackendError
@@ -73,8 +74,7 @@ def demo(
     console.print(jobs_table(instance, best.schedule, Times.of(best)))
     console.print(JOBS_LEGEND)
     console.print()
-    for line in _write(problem, best, output):
-        console.print(line, soft_wrap=True)
+    _write(problem, best, output)
     if any(result.stop is Stop.INTERRUPTED for result in results.values()):
         console.print("interrupted: the comparison above is not complete")
         return options.INTERRUPTED
@@ -115,8 +115,8 @@ def play(result: Result) -> dict[str, float]:
     return values
 
 
-def _write(problem: Problem, best: Result, folder: Path) -> list[str]:
-    """Write everything that the demo makes; return a line for each."""
+def _write(problem: Problem, best: Result, folder: Path) -> None:
+    """Write everything that the demo makes."""
     from metronome_opt.kubernetes import export_claims
     from metronome_opt.plot import (
         busiest_link,
@@ -130,16 +130,11 @@ def _write(problem: Problem, best: Result, folder: Path) -> list[str]:
     instance = problem.instance
     before, after = instance.unshifted, best.offsets
     link = busiest_link(instance, before, after)
+    schedule = folder / "schedule.json"
     write_instance(instance, folder / "instance.json")
-    write_schedule(best.schedule, folder / "schedule.json")
-    faults = check(instance, best.schedule)
-    verdict = "verified" if not faults else f"FALSE: {faults[0]}"
+    write_schedule(best.schedule, schedule)
     write_text(folder / "traffic.csv", problem.traffic_frame().to_csv(float_format="%.6g"))
-    lines = [
-        f"traffic   {folder / 'traffic.csv'} (computed, not measured: see models/README.md)",
-        f"instance  {folder / 'instance.json'}",
-        f"schedule  {folder / 'schedule.json'} ({verdict})",
-    ]
+    wrote(folder / "instance.json", schedule, folder / "traffic.csv")
     for name, figure in (
         ("overview", plot_overview(instance, before, after)),
         ("circle", plot_circle(instance, before, after, link)),
@@ -148,9 +143,9 @@ def _write(problem: Problem, best: Result, folder: Path) -> list[str]:
     ):
         path = folder / f"{name}.svg"
         save_figure(figure, path)
-        lines.append(f"picture   {path}")
-    manifests = export_claims(instance, best.schedule, problem.deployment, folder / "claims")
-    lines.append(
-        f"claims    {folder / 'claims'} ({len(manifests)} files, checked against their schemas)"
-    )
-    return lines
+        wrote(path)
+    export_claims(instance, best.schedule, problem.deployment, folder / "claims")
+    wrote(folder / "claims")
+    faults = check(instance, best.schedule)
+    verdict = f"FALSE: {faults[0]}" if faults else "verified"
+    terminal().print(f"{schedule}: {verdict}; traffic is computed: see models/README.md")

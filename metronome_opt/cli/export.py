@@ -30,5 +30,5 @@ def export(
         typer.echo(text, nl=False)
     else:
         write_text(output, text)
-        typer.echo(f"wrote {output}")
+        options.wrote(output)
     return 0

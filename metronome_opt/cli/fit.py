@@ -90,8 +90,8 @@ def fit(
     else:
         price = "leaves out weight" if drop else "sum of weight x stretch / period"
         _print(instance, found, price if drop or limit is not None else None)
-        if kept is not None and output is not None:
-            typer.echo(f"wrote {output}")
+    if kept is not None:
+        options.wrote(output)
     return 0 if kept is not None else 1
 
 

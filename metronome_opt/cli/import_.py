@@ -146,16 +146,15 @@ def import_(
         write_text(output, imported.text())
     if as_json:
         written = None if output is None else str(output)
-        told = {"scenario": imported.document, "notes": notes, "output": written}
-        options.print_json(told)
-        return 0
-    instance, nodes = imported.problem.instance, imported.problem.deployment.nodes
-    running = sum("nodes" in job for job in imported.document["jobs"])
-    typer.echo(
-        f"{len(nodes)} nodes, {len(instance.links)} links, {len(instance.jobs)} jobs, "
-        f"{running} of them running"
-    )
-    typer.echo(f"wrote {output}")
+        options.print_json({"scenario": imported.document, "notes": notes, "output": written})
+    else:
+        instance, nodes = imported.problem.instance, imported.problem.deployment.nodes
+        running = sum("nodes" in job for job in imported.document["jobs"])
+        typer.echo(
+            f"{len(nodes)} nodes, {len(instance.links)} links, {len(instance.jobs)} jobs, "
+            f"{running} of them running"
+        )
+    options.wrote(output)
     return 0
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from metronome_opt.cli.options import wrote
 from metronome_opt.documents import write_text
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import data_folder
@@ -32,5 +33,6 @@ def init(
     text = example.read_text(encoding="utf-8")
     text = text.replace(_SCHEMA, f"$schema={(data_folder() / 'schemas').as_uri()}", 1)
     write_text(file, text.replace(f"name: {_NAME}", f"name: {file.stem}", 1))
-    typer.echo(f"wrote {file}; go on with: metronome validate {file}")
+    wrote(file)
+    typer.echo(f"go on with: metronome validate {file}")
     return 0

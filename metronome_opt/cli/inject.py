@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from metronome_opt.cli.options import wrote
 from metronome_opt.documents import check_targets, write_text
 from metronome_opt.errors import InputError
 
@@ -44,6 +45,6 @@ def inject(
         typer.echo(text, nl=False)
     else:
         write_text(output, text)
-        typer.echo(f"wrote {output}", err=True)
+        wrote(output)
     typer.echo("\n".join(f"injected {title}" for title in changed), err=True)
     return 0

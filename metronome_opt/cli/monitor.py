@@ -162,7 +162,7 @@ def _write_dashboard(file: Path) -> None:
     from metronome_opt.control.metrics import dashboard_json
 
     write_text(file, dashboard_json())
-    typer.echo(f"wrote {file}", err=True)
+    options.wrote(file)
 
 
 @contextmanager
@@ -177,6 +177,7 @@ def _metrics(file: Path | None, listen: str | None) -> Iterator[Metrics | None]:
     if file is not None:
         told.resume(file)
         told.write(file)  # a file that cannot be written is found before anything is decided
+        options.wrote(file)
     if listen is None:
         yield told
         return

@@ -117,3 +117,10 @@ def print_json(document: Any) -> None:
 def note(text: str) -> None:
     """Print a note to standard error."""
     typer.echo(f"note: {text}", err=True)
+
+
+def wrote(*paths: Path | None) -> None:
+    """Print to standard error what was written; None stands for an output that nobody wants."""
+    for path in paths:
+        if path is not None:
+            typer.echo(f"wrote {path}", err=True)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.options import note, print_json, read_names, read_pairs
+from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, counted
@@ -23,9 +23,9 @@ from metronome_opt.multiobjective import Front, FrontEvent, solve
 from metronome_opt.multiobjective import pareto as find_front
 from metronome_opt.multiobjective.front import FrontMemory
 from metronome_opt.multiobjective.goals import exact
-from metronome_opt.multiobjective.objectives import BY_NAME, check_names
+from metronome_opt.multiobjective.objectives import BY_NAME, CUSHION, check_names
 from metronome_opt.multiobjective.pareto import DEFAULT_TIME_LIMIT
-from metronome_opt.report.tables import front_table, stated, terminal
+from metronome_opt.report.tables import CUSHION_LEGEND, front_table, stated, terminal
 from metronome_opt.result import Stop
 from metronome_opt.schedule import OBJECTIVES, read_schedule, write_schedule
 
@@ -120,8 +120,9 @@ def pareto(
             point = ", ".join(f"{name} {stated(name, value)}" for name, value in at.items())
             source = "" if given else f" ({_REFERENCE})"
             typer.echo(f"hypervolume {share:.4f} of the box from 0 to {point}{source}")
-        for path in (output / _TABLE, *pictures):
-            typer.echo(f"wrote {path}")
+    memorised = output / _MEMORY
+    wrote(output / _TABLE, *pictures, memorised if memorised.exists() else None)
+    if not as_json:
         for each in notes:
             note(each)
     if front.stop is Stop.INTERRUPTED:
@@ -280,6 +281,8 @@ def _print(front: Front, files: Sequence[Path]) -> None:
         if slots := front.points[0].cushion_slots:
             typer.echo(f"all values are those of longer bursts, by {counted(slots, 'slot')}")
         terminal().print(front_table(front, [str(file) for file in files]))
+        if CUSHION in front.objectives:
+            terminal().print(CUSHION_LEGEND)
 
 
 def _document(

@@ -113,6 +113,7 @@ def place(
         )
         _asked(new, state, job, remove, changes)  # what is wrong is found before STATE is made
     with Store(state) if new is None else Store.keep(state, new) as store:
+        before = store.state.sequence
         gang = _asked(store.state, state, job, remove, changes)
         for change in changes:
             typer.echo(_carry_out(store.state, change), err=True)
@@ -131,6 +132,8 @@ def place(
                 dry_run=dry_run,
                 as_json=as_json,
             )
+        is_changed = new is not None or store.state.sequence > before
+        options.wrote(state if is_changed else None)
         if claims is not None:
             export_state(store.state, claims)
     return 0 if placed else 1
@@ -383,7 +386,7 @@ def export_state(state: ClusterState, folder: Path) -> None:
         options.note(f"no claims are in force; {folder} stays as it is")
         return
     export_claims(instance_of(state), schedule_of(state), deployment_of(state), folder)
-    typer.echo(f"wrote {folder}", err=True)
+    options.wrote(folder)
 
 
 def is_exported(state: ClusterState, folder: Path) -> bool:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from metronome_opt.bench.simulations import FILE
-from metronome_opt.cli.options import print_json
+from metronome_opt.cli.options import print_json, wrote
 from metronome_opt.cli.progress import live_line
 from metronome_opt.documents import check_targets, make_folder, write_text
 from metronome_opt.errors import InputError
@@ -64,12 +62,11 @@ def play(problem: str, path: Path, output: Path, *, as_json: bool) -> int:
             "written": list(map(str, targets)),
         }
         print_json(document)
-        return 0
-    typer.echo(gated_text(instance, schedule, times))
-    terminal().print(jobs_table(instance, schedule, times))
-    typer.echo(JOBS_LEGEND)
-    for target in targets:
-        typer.echo(f"wrote {target}")
+    else:
+        terminal().print(gated_text(instance, schedule, times))
+        terminal().print(jobs_table(instance, schedule, times))
+        terminal().print(JOBS_LEGEND)
+    wrote(*targets)
     return 0
 
 

@@ -84,8 +84,7 @@ def profile(
         _print_json(found, slot_ms, phases)
     else:
         _print_tables(found, slot_ms, phases)
-        if plot is not None:
-            typer.echo(f"wrote {plot}")
+    options.wrote(plot)
     return 1 if found.period_ms is None else 0
 
 

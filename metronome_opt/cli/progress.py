@@ -18,11 +18,14 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 if TYPE_CHECKING:
     from metronome_opt.bench.simulations import SimulationRecord
     from metronome_opt.bench.trials import Record
     from metronome_opt.result import Event
+
+_CARET = 3  # columns for the ^C of a terminal, which would wrap a full line and leave it behind
 
 
 @contextmanager
@@ -32,6 +35,7 @@ def live_line(title: str, describe: Callable[..., str]) -> Iterator[Callable[...
     if not console.is_terminal:
         yield None
         return
+    console.width -= _CARET
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -98,13 +102,17 @@ def watching(total: int) -> Iterator[Watcher]:
     if not console.is_terminal:
         yield Watcher(total, console, None)
         return
+    console.width -= _CARET
     columns = (
         BarColumn(20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True)),
     )
-    with Progress(*columns, console=console) as bar:
-        yield Watcher(total, console, bar)
+    try:
+        with Progress(*columns, console=console, expand=True) as bar:
+            yield Watcher(total, console, bar)
+    finally:
+        console.show_cursor(True)  # an interrupted bar may have left it hidden

@@ -53,5 +53,5 @@ def report(
     with live_line(f"writing {output}", str):
         text = build_page(problem, points, group=group, namespace=namespace)
         write_text(output, text)
-    typer.echo(f"wrote {output}")
+    options.wrote(output)
     return 0

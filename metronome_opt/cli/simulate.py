@@ -160,13 +160,14 @@ def simulate(
             note(f"{output}: {len(cases) - len(left)} of {len(cases)} simulations are there")
         interrupted = _run(left, file, jobs or os.cpu_count() or 1)
         records = in_order(file.records, study)
-        written = _write(study, records, output, timeline=not interrupted)
+        written = [output / FILE, *_write(study, records, output, timeline=not interrupted)]
     if not interrupted and records and all(record.kind == "refused" for record in records):
         raise InputError(f"{records[0].title}: {records[0].error}")
     if as_json:
         _print_json(study, records, written)
     else:
-        _print_table(study, records, written)
+        _print_table(study, records)
+    options.wrote(*written)
     if interrupted:
         note(f"interrupted; {output} keeps what is done, the same command with --resume goes on")
         return options.INTERRUPTED
@@ -253,15 +254,13 @@ def _write(
     with live_line("writing the report", str):
         alone = study.is_one_scenario
         report = write_simulation_report(records, output, link=link, one_scenario=alone)
-    return [*tables, report]
+    return [*tables, report.with_suffix(".html")]
 
 
 # ------------------------------------------------------------------ what is told
 
 
-def _print_table(
-    study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]
-) -> None:
+def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     from metronome_opt.bench.study_report import SHOWN, summarise
     from metronome_opt.report.tables import plain_table, terminal
 
@@ -275,8 +274,6 @@ def _print_table(
         rows.append((each.policy, f"{each.runs:,}", *shown, f"{each.unfinished:,}"))
     headings = ("policy", "runs", *(measure.heading for measure in SHOWN), "unfinished jobs")
     terminal().print(plain_table(headings, rows))
-    for path in written:
-        typer.echo(f"wrote {path}")
 
 
 def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequence[Path]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.options import note, print_json, read_names, read_pairs
+from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
@@ -135,20 +135,20 @@ def solve(
     if as_json:
         print_json(result.schedule.to_dict())
     else:
-        _print_result(result, problem.placed, [path for path in (output, plot) if path is not None])
+        _print_result(result, problem.placed)
+    wrote(output, plot)
     if claims is not None:
         from metronome_opt.cli.claims import note_missing_nodes
         from metronome_opt.kubernetes import export_claims
 
         with live_line(f"writing {claims}", str):
             export_claims(problem.instance, result.schedule, problem.deployment, claims)
-        if not as_json:
-            typer.echo(f"wrote {claims}")
+        wrote(claims)
         note_missing_nodes(problem)
     return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
 
 
-def _print_result(result: Result, placed: Deployment | None, written: list[Path]) -> None:
+def _print_result(result: Result, placed: Deployment | None) -> None:
     from metronome_opt.errors import counted
     from metronome_opt.report.bounds import known_bound
     from metronome_opt.report.tables import (
@@ -166,7 +166,7 @@ def _print_result(result: Result, placed: Deployment | None, written: list[Path]
     instance, longer = result.instance, result.schedule.cushion_slots
     # What is so if nobody shifts a job; unknown where jobs have to be stretched first.
     before = None
-    if not instance.needs_stretch:
+    if result.unshifted_ms is None and not instance.needs_stretch:
         before = evaluate(instance, instance.unshifted, longer=longer)
     console = terminal()
     typer.echo(result.summary(known_bound(instance, result.schedule)))
@@ -177,17 +177,15 @@ def _print_result(result: Result, placed: Deployment | None, written: list[Path]
         typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
     if result.unshifted_ms is None:
         console.print(objectives_table(before, result.evaluation))
-        typer.echo(CUSHION_LEGEND)
+        console.print(CUSHION_LEGEND)
     with live_line("letting the jobs run", str):
         times = Times.of(result)
-    typer.echo(gated_text(instance, result.schedule, times))
+    console.print(gated_text(instance, result.schedule, times))
     console.print(jobs_table(instance, result.schedule, times, result.waits, placed))
-    typer.echo(JOBS_LEGEND)
+    console.print(JOBS_LEGEND)
     if result.unshifted_ms is None and len({job.weight for job in instance.jobs}) > 1:
         console.print(classes_table(instance, before, result.evaluation, times))
-        typer.echo(CLASSES_LEGEND)
-    for path in written:
-        typer.echo(f"wrote {path}")
+        console.print(CLASSES_LEGEND)
     for each in result.notes:
         note(each)
 

@@ -11,7 +11,9 @@ modulo the gcd of their periods at which this happens.
 
 What the open jobs of one link must add to it, given those that are placed, is a small problem of
 its own: the best offsets on this link alone, by contacts, cut short by the supermodular bound. It
-comes up again and again with the same relative offsets, so what was found is remembered.
+comes up again and again with the same relative offsets, so what was found is remembered. Long
+periods have so many offsets that one question could take minutes, in which nobody looks at the
+clock. So it is given up after so much work, and that bound is the answer.
 """
 
 from __future__ import annotations
@@ -96,6 +98,7 @@ def _differences(
     return sorted(meets)
 
 
+_MOST_WORK = 2**22  # entries of demand to go through for one question, some 10 ms
 _REMEMBERED = 2**16
 _LARGEST_KEY = 2**62
 _NONE = 2**62
@@ -141,7 +144,10 @@ def users_of(compiled: Compiled, contacts: Contacts) -> Users:
 
 @inner
 def least_addition(state: State, contacts: Contacts, users: Users, offset: Ints, link: int) -> int:
-    """Return the least that the jobs whose `offset` is -1 add to a link, scaled."""
+    """Return the least that the jobs whose `offset` is -1 add to a link, scaled.
+
+    It is less, and still a lower bound, where finding it takes too long.
+    """
     jobs = state.tables.jobs
     key = _key(jobs, users, offset, link)
     entry = (key * np.int64(0x9E3779B97F4A7C1)) >> 20 & (users.key.shape[0] - 1)
@@ -196,6 +202,8 @@ def _search(
 ) -> int:
     """Return the least that the open jobs of a link add to it, by depth-first search.
 
+    After `_MOST_WORK`, what they add each by itself.
+
     A loop, not a recursion: compiled recursive functions do not survive being kept on disk.
     """
     jobs = state.tables.jobs
@@ -217,10 +225,18 @@ def _search(
     )
     best = _NONE
     level = 0
-    total = _score_open(state, users, levels, level)
+    floor = _score_open(state, users, levels, level)
     if open_jobs == 1:
-        return total
+        return floor
+    scores = _MOST_WORK // (
+        state.tables.links[link]["hyperperiod"] * state.tables.links[link]["layers"]
+    )
     while level >= 0:
+        if scores <= 0:
+            while level > 0:
+                level -= 1
+                _put(state, users, levels, level, -1)
+            return floor
         if not _advance(jobs, contacts, users, levels, level, best):
             level -= 1
             if level >= 0:
@@ -231,6 +247,7 @@ def _search(
         below = level + 1
         levels.added[below] = levels.added[level] + levels.cost[level, user, o]
         levels.turn[below] = np.lcm(levels.turn[level], jobs[users.job[first + user]]["period"])
+        scores -= open_jobs - below
         total = _score_open(state, users, levels, below)
         if below == open_jobs - 1:
             best = min(best, levels.added[below] + total)

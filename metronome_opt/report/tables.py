@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from metronome_opt.compatible import Kept
 from metronome_opt.errors import counted
@@ -36,6 +38,7 @@ CUSHION_LEGEND = (
 )
 NODES_SHOWN = 3
 _WIDE = 200
+_BY_CHANCE = 2e-3  # of a mean slowdown: so much do plays differ
 
 UNITS = {
     "contention": "weight x Mbit/s",
@@ -97,9 +100,12 @@ def plain_table(
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for position, heading in enumerate(headings):
         is_left = position == 0 or heading in left
-        table.add_column(heading, justify="left" if is_left else "right", no_wrap=True)
+        # On a narrow terminal words are cut before numbers are: only columns that may wrap shrink.
+        justify: Literal["left", "right"] = "left" if is_left else "right"
+        table.add_column(heading, justify=justify, no_wrap=heading not in left)
     for row in rows:
-        table.add_row(*row)
+        cells = zip(headings, row, strict=True)
+        table.add_row(*(Text(cell, no_wrap=True) if of in left else cell for of, cell in cells))
     return table
 
 
@@ -268,18 +274,28 @@ def jobs_table(
         *(["held up by"] if waits is not None else []),
         *(["where"] if where else []),
     )
-    return plain_table(headings, rows, left=("where",))
+    return plain_table(headings, rows, left=("held up by", "where"))
 
 
 def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
-    """Return a line: how many jobs are gated, and the mean slowdown with that and without."""
+    """Return a line: how many jobs are gated, and the mean slowdown with that and without.
+
+    And one more where slots make the jobs slower, as those of least contention may.
+    """
     alone = {job.name: alone_ms(instance, job) for job in instance.jobs}
     each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))
-    return (
-        f"{len(Plan.of(instance, schedule).periods)} of {counted(len(instance.jobs), 'job')} "
+    gated = len(Plan.of(instance, schedule).periods)
+    text = (
+        f"{gated} of {counted(len(instance.jobs), 'job')} "
         f"gated: slowdown {after:.4f}; if nobody were shifted or gated, {before:.4f}; "
         f"if each were alone, {each:.4f}"
     )
+    if gated and after > before + _BY_CHANCE:
+        text += (
+            f"\nslower than no slots: {after:.4f} instead of {before:.4f}; "
+            "solve without --objectives looks for the least"
+        )
+    return text
 
 
 def fit_table(instance: Instance, kept: Kept) -> Table:

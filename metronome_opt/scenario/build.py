@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,8 @@ from metronome_opt.scenario.workload import data_folder
 if TYPE_CHECKING:
     import pandas as pd
 
-_TOLD = 3  # overloads that are told one by one
+_TOLD = 3  # faults of a kind that are told one by one
+_COARSE = Fraction(1, 10)  # of an iteration, which slots had better not lengthen by more
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,13 @@ class Problem:
         notes += [
             f"traffic of {counted(count, 'job')} {where}" for where, count in measured.items()
         ]
+        coarse = [
+            f"job {entry.job}: an iteration of {float(entry.exact.duration):.1f} ms takes "
+            f"{entry.rounded.busy * entry.rounded.slot_ms} ms in slots of "
+            f"{entry.rounded.slot_ms} ms; use a smaller slot_ms"
+            for entry in self.traffic
+            if entry.rounded.grid_error > _COARSE
+        ]
         capacities = {link.name: link.capacity for link in self.instance.links}
         over = [
             f"job {job.name} overloads {link} by itself: {flows} x {job.peak:,} Mbit/s at once, "
@@ -118,8 +127,7 @@ class Problem:
             for link, flows in sorted(job.links.items(), key=lambda item: -item[1])
             if flows * job.peak > capacities[link]
         ]
-        more = f" (and {len(over) - _TOLD} more)" if len(over) > _TOLD else ""
-        return notes + over[: _TOLD - 1] + [each + more for each in over[_TOLD - 1 : _TOLD]]
+        return [*notes, *_first(coarse), *_first(over)]
 
     def traffic_frame(self) -> pd.DataFrame:
         """Return a row per job: what went in, what was computed, and errors in percent."""
@@ -146,6 +154,12 @@ class Problem:
             for entry in self.traffic
         ]
         return pd.DataFrame(rows).set_index("job") if rows else pd.DataFrame()
+
+
+def _first(faults: list[str]) -> list[str]:
+    """Return the first few, the last of them with how many more there are."""
+    more = f" (and {len(faults) - _TOLD} more)" if len(faults) > _TOLD else ""
+    return faults[: _TOLD - 1] + [each + more for each in faults[_TOLD - 1 : _TOLD]]
 
 
 def load(path: str | Path, *, hyperperiod_limit: int = HYPERPERIOD_LIMIT) -> Problem:

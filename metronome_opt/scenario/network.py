@@ -233,41 +233,28 @@ class Network(Record):
 
         In full, a task crosses its node's interface if the job has tasks on other nodes, and its
         rack's uplink if the job has tasks in other racks: as if all its partners were there. In a
-        ring, flat or of nodes, it does so if the next one is. A ring visits the tasks of a node one
-        after the other, and nodes in the order of their first tasks.
-
-        Of several interfaces a task uses equally those that it is next to, `rails`, or all; a ring
-        leaves a node by those of all its tasks there. A node that is not known is an `InputError`.
+        ring, flat or of nodes, the last task on a node does so if the next one is there. Of several
+        interfaces a task uses equally those that it is next to, `rails`, or all; a ring leaves a
+        node by those of all its tasks there. A node that is not known is an `InputError`.
         """
         for name in nodes:
             if name not in self.hosts:
                 raise InputError(f"there is no node {show(name)}")
         homes = [self.hosts[name] for name in nodes]
         near = [home.rails for home in homes] if rails is None else rails
-        last = {name: task for task, name in enumerate(nodes)}  # in the order of first tasks
         tasks: list[tuple[str, ...]] = [()] * len(homes)
-        if len(last) < 2:
+        if len(set(nodes)) < 2:
             return Routes(tuple(tasks))
         if allreduce == "tasks":
-            several = len({home.rack for home in homes}) > 1
-            leaves = dict.fromkeys(range(len(homes)), several)
-            used = dict(enumerate(near))
+            is_far = len({home.rack for home in homes}) > 1
+            senders = [(task, its, is_far) for task, its in enumerate(near)]
         else:
-            senders = list(last.values())
-            following = [*senders[1:], senders[0]]
-            leaves = {
-                task: homes[task].rack != homes[other].rack
-                for task, other in zip(senders, following, strict=True)
-            }
-            on: dict[str, dict[str, None]] = {}
-            for name, its in zip(nodes, near, strict=True):
-                on.setdefault(name, {}).update(dict.fromkeys(its))
-            used = {task: tuple(on[nodes[task]]) for task in senders}
-        parts = math.lcm(*[len(its) for its in used.values()])
-        for task, its in used.items():
-            uplink = self.uplinks.get(homes[task].rack or "") if leaves[task] else None
+            senders = _around(homes, near)
+        parts = math.lcm(*[len(its) for _, its, _ in senders])
+        for task, its, is_far in senders:
+            uplink = self.uplinks.get(homes[task].rack or "") if is_far else None
             shared = () if uplink is None else (uplink,) * parts
-            tasks[task] = (*its, *its * (parts // len(its) - 1), *shared)
+            tasks[task] = its * (parts // len(its)) + shared
         return Routes(tuple(tasks), parts)
 
     def counted(self, routes: Routes) -> dict[str, int]:
@@ -291,6 +278,25 @@ class Network(Record):
     @cached_property
     def _order(self) -> Mapping[str, int]:
         return {link.name: index for index, link in enumerate(self.links)}
+
+
+def _around(
+    homes: Sequence[Host], near: Sequence[tuple[str, ...]]
+) -> list[tuple[int, tuple[str, ...], bool]]:
+    """Return who sends to another node in a ring, by which interfaces, and whether out of its rack.
+
+    A ring visits the tasks of a node one after the other, and nodes in the order of their first
+    tasks. Source: NVIDIA/nccl, src/init.cc and `connectRings` in src/graph/connect.cc.
+    """
+    last = {home.name: task for task, home in enumerate(homes)}  # in the order of first tasks
+    rails: dict[str, dict[str, None]] = {}
+    for home, its in zip(homes, near, strict=True):
+        rails.setdefault(home.name, {}).update(dict.fromkeys(its))
+    leaving = list(last.values())
+    return [
+        (task, tuple(rails[homes[task].name]), homes[task].rack != homes[following].rack)
+        for task, following in zip(leaving, [*leaving[1:], leaving[0]], strict=True)
+    ]
 
 
 def _check_ways(fabric: Network) -> None:

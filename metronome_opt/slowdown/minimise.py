@@ -49,7 +49,7 @@ time and is late once, stays so."""
 _SHARE = 0.1  # of the time, for the set of most worth, and again for its offsets
 _PER_COST = 10**7  # units of a cost of 1
 _ANNEALING = 0.95  # of the time that is left then; the rest is for letting go
-_LAST_VALUES = 6  # that are judged after that
+_LAST_VALUES, _STATED_VALUES = 6, 2  # that are judged after that, the last of them to be stated
 _GLANCE = 15  # periods of a play that says whether another is worth it
 _LONG, _LONG_ALL = 400, 8_000  # periods of a play, and times jobs
 _SEARCHING, _JUDGING, _STATING = 0, 100, 200  # first seeds
@@ -192,9 +192,11 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
     base = judge.value(unshifted)
     if base <= 1.0 + _WORTH or budget.stopped:
         return unshifted
+    judging = budget
     if began is not None and budget.remaining:
-        took = began - budget.remaining  # for one value; some more are to come in the end
-        budget = budget.fraction(max(0.0, 1.0 - _LAST_VALUES * took / budget.remaining))
+        took = (began - budget.remaining) / budget.remaining  # for one value; more are to come
+        judging = budget.fraction(max(0.0, 1.0 - _STATED_VALUES * took))
+        budget = budget.fraction(max(0.0, 1.0 - _LAST_VALUES * took))
     longest = {
         job.name: job.period
         + min(most_stretch(part, job, terms.stretch_limit), int(job.period * max(0.0, loses - 1.0)))
@@ -226,9 +228,9 @@ def _minimise_part(part: Instance, terms: Terms, short: Short, budget: Budget) -
             cushion_slots=cushion,
             seed=terms.seed,
         )
-        tried.append(_let_go(search, found))
-    best = min((plan for plan in tried if judge.is_harmless(plan)), key=judge.value)
-    return best if judge.value(best) < base - _WORTH else unshifted
+        tried.append(_let_go(search, found, budget))
+    least = _best_harmless(judge, sorted(tried, key=search.value), judging)
+    return least if least and judge.value(least) < base - _WORTH else unshifted
 
 
 def _cushion(part: Instance, terms: Terms) -> int:
@@ -301,10 +303,22 @@ def _cost(value: float) -> Fraction:
     return Fraction(round(_PER_COST * value), _PER_COST)
 
 
-def _let_go(judge: Judge, plan: Plan) -> Plan:
+def _best_harmless(judge: Judge, plans: Sequence[Plan], budget: Budget) -> Plan | None:
+    """Return the best of some plans that harms nobody, of the first of them if time is short."""
+    harmless = [
+        plan
+        for number, plan in enumerate(plans)
+        if not (number and budget.stopped) and judge.is_harmless(plan)
+    ]
+    return min(harmless, key=judge.value, default=None)
+
+
+def _let_go(judge: Judge, plan: Plan, budget: Budget) -> Plan:
     """Let go whoever gains nothing by being gated, one after the other."""
     value = judge.value(plan)
     for name in sorted(plan.periods):
+        if budget.stopped:
+            break
         less = Plan(
             {**plan.offsets, name: judge.player.instance.job(name).unshifted},
             {other: period for other, period in plan.periods.items() if other != name},

@@ -53,6 +53,8 @@ _HARM = 0.01
 
 _PENALTY = 10.0  # for each unit of slowdown beyond that
 
+_REMEMBERED = 64  # plans; a search tries thousands, and asks again for the last ones alone
+
 _FULL = 1 - 1e-9  # of a link's capacity
 
 JITTER = 0.01
@@ -205,7 +207,9 @@ class Judge:
         periods: int = PERIODS,
     ) -> None:
         self.player = Player(instance, plays, workers=workers, periods=periods)
-        self._unshifted = self.player.by_sharing(Plan(instance.unshifted))
+        self._names = [job.name for job in instance.jobs]
+        self._played: dict[tuple[tuple[int, int | None], ...], Floats] = {}
+        self._unshifted = self._by_sharing(Plan(instance.unshifted))
         self.unshifted: Floats = self._unshifted.mean(axis=0)
         self.most: Floats = self.unshifted * (1 + _HARM)
 
@@ -224,9 +228,13 @@ class Judge:
         return self._beyond(plan, self._by_sharing(plan)) <= 0
 
     def _by_sharing(self, plan: Plan) -> Floats:
-        """Return the slowdowns; nobody is let run again to be unshifted."""
-        same = not plan.periods and plan.offsets == self.player.instance.unshifted
-        return self._unshifted if same else self.player.by_sharing(plan)
+        """Return the slowdowns; nobody is let run again under the same plan."""
+        key = tuple((plan.offsets[name], plan.periods.get(name)) for name in self._names)
+        if key not in self._played:
+            if len(self._played) == _REMEMBERED:
+                self._played.clear()
+            self._played[key] = self.player.by_sharing(plan)
+        return self._played[key]
 
     def _beyond(self, plan: Plan, by_sharing: Floats) -> float:
         """Return by how much the job that is harmed most is slower than it may be."""

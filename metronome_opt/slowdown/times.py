@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from metronome_opt.instance import Instance
 from metronome_opt.result import Result
 from metronome_opt.schedule import Schedule
 from metronome_opt.slowdown.plan import Plan, expected_ms
-from metronome_opt.slowdown.player import Player, plays
+from metronome_opt.slowdown.player import PERIODS, Player, plays
 
 _FIRST, _SEEDS = 300, 2  # seeds that nothing is found or judged by
+_MOST_EVENTS = 200_000  # a second at most: nobody has asked for a simulation
+_LEAST_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
 
 
 class Times(NamedTuple):
@@ -48,7 +51,9 @@ def iteration_times(instance: Instance, plan: Plan) -> dict[str, Fraction]:
     As `solve` states them: the mean over fair sharing and TCP, with computing times that vary by
     1 %. The same arguments give the same times.
     """
-    player = Player(instance, plays(_FIRST, _SEEDS), workers=os.cpu_count() or 1)
+    let_run = partial(Player, instance, plays(_FIRST, _SEEDS), workers=os.cpu_count() or 1)
+    affordable = int(PERIODS * _MOST_EVENTS / max(1.0, let_run().events))
+    player = let_run(periods=min(PERIODS, max(_LEAST_PERIODS, affordable)))
     names = (job.name for job in instance.jobs)
     slowdowns = dict(zip(names, map(float, player.slowdowns(plan)), strict=True))
     return expected_ms(instance, plan, slowdowns)

@@ -38,6 +38,7 @@ class BlockRun:
 
     def __init__(self, search: Search) -> None:
         self.search = search
+        search.raise_to_loads()
         self.link_groups = LinkGroups(search)
         self.improved = 0
         self._population: Population | None = None

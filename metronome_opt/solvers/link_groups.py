@@ -25,7 +25,7 @@ from metronome_opt.errors import reason
 from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.kernels.tree import TreeTooLargeError
 from metronome_opt.solvers.proof import LINK_NODES, Known, Proof, search_part
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.search import Search, load_bound
 
 _FIRST_NODES = 2_000  # budget of a proof in the first round
 _MORE_NODES = 3  # times that in each further round
@@ -125,13 +125,17 @@ class LinkGroups:
         if first:
             for link in self.search.compiled.links:
                 jobs = frozenset(self._instance.jobs[index].name for index in link.jobs)
-                self._groups.append(_Group(Known(frozenset([link.name]), Fraction(0)), jobs))
+                known = Known(frozenset([link.name]), load_bound(self.search.compiled, link))
+                self._groups.append(_Group(known, jobs))
         for position, group in enumerate(self._groups):
-            links = group.known.links
+            if self.search.stopped:
+                return
+            links, bound = group.known.links, group.known.bound
             if first or (not group.known.parts and links in self._proofs):
                 part = self._part(links)
                 self._prove(part, links, (), LINK_NODES if first else nodes)
-                self._groups[position] = _Group(Known(links, part.bound or Fraction(0)), group.jobs)
+                known = Known(links, max(bound, part.bound or bound))
+                self._groups[position] = _Group(known, group.jobs)
 
     def _forget(self) -> None:
         """Let go of what was begun of groups that are not there any more."""

@@ -18,7 +18,6 @@ from metronome_opt.kernels.tables import (
     Compiled,
     CostTooLargeError,
     Ints,
-    SharedLink,
     compile_instance,
 )
 from metronome_opt.kernels.tree import (
@@ -34,7 +33,7 @@ from metronome_opt.kernels.tree import (
 )
 from metronome_opt.presolve import Offsets, restrict
 from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.search import Search
+from metronome_opt.solvers.search import Search, load_bound
 
 _SOURCE = "branch-bound"
 _TURN = 250  # nodes of a tree before it is the other's turn
@@ -49,6 +48,7 @@ _LATER_TRIES = 20.0  # nodes that what was learned before a new start counts for
 LINK_NODES = 20_000
 """The budget of the proof of a link."""
 _FEW_NODES, _MOST_LINKS = 2_000, 250  # where it is only to be shown
+_FEW_ENTRIES = 2**29  # of demand, that all these nodes go through in about a second
 _LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of some links
 
 
@@ -224,7 +224,7 @@ def _groups(compiled: Compiled, known: tuple[Known, ...], unit: Fraction) -> Gro
     """Return lower bounds as the kernels want them; of every link the load is known."""
     position = {link.name: index for index, link in enumerate(compiled.links)}
     # Rounded up: every optimum is a whole number of units.
-    bound = [-int(-_load_bound(compiled, link) // unit) for link in compiled.links]
+    bound = [-int(-load_bound(compiled, link) // unit) for link in compiled.links]
     first, second = [-1] * len(position), [-1] * len(position)
 
     def add(group: Known) -> int | None:
@@ -277,8 +277,8 @@ def _bound_alone(alone: Search, nodes: int) -> Fraction:
 def links_bound(instance: Instance, *, by_load: bool = False) -> Fraction:
     """Return a lower bound of the contention: what the links cost at least, each alone, added up.
 
-    Repeatable: branch and bound ends after so many nodes, not seconds, and of many links only the
-    fullest have it.
+    Repeatable: branch and bound ends after so many nodes, not seconds, fewer where hyperperiods are
+    long, and of many links only the fullest have it.
 
     Parameters
     ----------
@@ -289,29 +289,12 @@ def links_bound(instance: Instance, *, by_load: bool = False) -> Fraction:
         search = Search(instance, time_limit=None, seed=0, workers=1)
     except CostTooLargeError:  # nothing can be counted
         return Fraction(0)
-    loads = {link.name: _load_bound(search.compiled, link) for link in search.compiled.links}
-    bounded = [] if by_load else sorted(loads, key=lambda name: -loads[name])[:_MOST_LINKS]
-    for name in bounded:
-        alone = search.below(restrict(instance, [name]))
+    loads = {link.name: load_bound(search.compiled, link) for link in search.compiled.links}
+    links = sorted(search.compiled.links, key=lambda link: -loads[link.name])[:_MOST_LINKS]
+    for link in [] if by_load else links:
+        alone = search.below(restrict(instance, [link.name]))
         greedy.run(alone)
-        loads[name] = max(loads[name], _bound_alone(alone, _FEW_NODES))
+        entries = link.hyperperiod * len(link.prices) * len(link.jobs)  # that a node goes through
+        nodes = min(_FEW_NODES, _FEW_ENTRIES // (entries * len(links)))
+        loads[link.name] = max(loads[link.name], _bound_alone(alone, nodes))
     return sum(loads.values(), Fraction(0))
-
-
-def _load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
-    """Return a lower bound of the contention of a link, in weight * Mbit/s.
-
-    What is unserved is convex in demand, so in each layer it is on average at least what it would
-    be if the demand were spread evenly (Jensen's inequality).
-    """
-    jobs = compiled.instance.jobs
-    capacity = link.capacity * compiled.unit
-    total = Fraction(0)
-    for layer, price in enumerate(link.prices):
-        demand = sum(
-            Fraction(flows * jobs[job].volume, jobs[job].period)
-            for job, flows, class_ in zip(link.jobs, link.flows, link.classes, strict=True)
-            if class_ >= layer
-        )
-        total += price * max(Fraction(0), demand - capacity)
-    return total

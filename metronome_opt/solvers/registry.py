@@ -67,10 +67,18 @@ class Solver:
     seeded: bool = True
 
     def load(self) -> Run:
-        """Import the solver's module and return its function."""
+        """Import the solver's module and return its function; a plug-in may have none."""
         if callable(self.where):
             return self.where
-        function: Run = EntryPoint(self.name, self.where, GROUP).load()
+        try:
+            function: Run = EntryPoint(self.name, self.where, GROUP).load()
+        except (ImportError, AttributeError) as error:
+            if self.name in OWN_SOLVERS:
+                raise
+            raise InputError(
+                f"solver: {show(self.name)}: {self.where} cannot be loaded ({error}); mend the "
+                "entry point of its package"
+            ) from None
         return function
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from metronome_opt.errors import SolverError, show
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, state_of
-from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
+from metronome_opt.kernels.tables import Compiled, Ints, SharedLink, compile_instance
 from metronome_opt.result import Block, Event, Stop
 from metronome_opt.solvers.budget import Budget, Stoppable
 
@@ -189,6 +189,14 @@ class Search(Budget):
             self.bound, self.bound_by = Fraction(bound), source or self._name
             self._record(self.bound_by)
 
+    def raise_to_loads(self) -> None:
+        """Raise the bound to what the loads of the links prove, which takes no time.
+
+        Who runs out of time would otherwise state less than anybody can see.
+        """
+        loads = (load_bound(self.compiled, link) for link in self.compiled.links)
+        self.raise_bound(sum(loads, Fraction(0)), "loads")
+
     def _check(self, offsets: Sequence[int] | Ints) -> None:
         jobs = self.instance.jobs
         if len(offsets) != len(jobs):
@@ -203,3 +211,22 @@ class Search(Budget):
         self.trajectory.append(event)
         if self._callback is not None and self._callback(event):
             self.end(Stop.CALLBACK)
+
+
+def load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
+    """Return a lower bound of the contention of a link, in weight * Mbit/s.
+
+    What is unserved is convex in demand, so in each layer it is on average at least what it would
+    be if the demand were spread evenly (Jensen's inequality).
+    """
+    jobs = compiled.instance.jobs
+    capacity = link.capacity * compiled.unit
+    total = Fraction(0)
+    for layer, price in enumerate(link.prices):
+        demand = sum(
+            Fraction(flows * jobs[job].volume, jobs[job].period)
+            for job, flows, class_ in zip(link.jobs, link.flows, link.classes, strict=True)
+            if class_ >= layer
+        )
+        total += price * max(Fraction(0), demand - capacity)
+    return total

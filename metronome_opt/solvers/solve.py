@@ -104,6 +104,8 @@ def solve(
     )
     with interrupt_stops(search):
         try:
+            if chosen.exact:
+                search.raise_to_loads()
             if start is not None:
                 search.offer([start.offsets[job.name] for job in instance.jobs], "start")
             run(search)

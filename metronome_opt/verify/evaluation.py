@@ -2,12 +2,13 @@
 
 A demand is looked up slot by slot in the pattern of its job, the unserved bandwidth is taken from
 the lightest jobs first (the linear program that defines contention, solved as it stands), and only
-stretches of time in which no demand changes are counted at once.
+slots in which all jobs of a link burst at the same rates are counted at once.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -150,9 +151,13 @@ def evaluate(
     for run in runs:
         for name in run.job.links:
             users_of[name].append(run)
+    seen: dict[tuple[str, ...], _Rates] = {}  # links of the same jobs see the same rates
     for link in instance.links:
         users = users_of[link.name]
-        report, unserved = _judge_link(link, users)
+        names = tuple(run.job.name for run in users)
+        if names not in seen:
+            seen[names] = _Rates.of(users)
+        report, unserved = _judge_link(link, users, seen[names])
         reports.append(report)
         for run, volume in zip(users, unserved, strict=True):
             mean = volume / report.hyperperiod
@@ -283,16 +288,40 @@ def pieces(runs: list[Run], hyperperiod: int) -> Iterator[tuple[int, int]]:
     )
 
 
-def _judge_link(link: Link, runs: list[Run]) -> tuple[LinkReport, list[Fraction]]:
+@dataclass(frozen=True)
+class _Rates:
+    """What jobs send in a hyperperiod: the rates of all that come together, and in how many slots.
+
+    Attributes
+    ----------
+    hyperperiod
+        Of these jobs, in slots.
+    slots
+        For the rates of a flow of each job, Mbit/s, in how many slots they are these.
+    """
+
+    hyperperiod: int
+    slots: Mapping[tuple[int, ...], int]
+
+    @classmethod
+    def of(cls, runs: list[Run]) -> _Rates:
+        """Return those of some jobs."""
+        hyperperiod = math.lcm(*(run.period for run in runs))
+        slots: Counter[tuple[int, ...]] = Counter()
+        for slot, length in pieces(runs, hyperperiod):
+            slots[tuple([run.rate(slot) for run in runs])] += length
+        return cls(hyperperiod, slots)
+
+
+def _judge_link(link: Link, runs: list[Run], seen: _Rates) -> tuple[LinkReport, list[Fraction]]:
     """Return the link's report and each run's unserved volume in a hyperperiod."""
-    hyperperiod = math.lcm(*(run.period for run in runs))
     flows = [run.job.links[link.name] for run in runs]
     weights = [run.job.weight for run in runs]
     weighted = 0
     late = 0
     unserved = [Fraction(0)] * len(runs)
-    for slot, length in pieces(runs, hyperperiod):
-        demands = [count * run.rate(slot) for count, run in zip(flows, runs, strict=True)]
+    for rates, length in seen.slots.items():
+        demands = [count * rate for count, rate in zip(flows, rates, strict=True)]
         excess = max(0, sum(demands) - link.capacity)
         if not excess:
             continue
@@ -306,15 +335,15 @@ def _judge_link(link: Link, runs: list[Run]) -> tuple[LinkReport, list[Fraction]
             for index in members:
                 if taken:
                     unserved[index] += Fraction(length * taken * demands[index], demand)
-    mean_late = Fraction(late, hyperperiod)
+    mean_late = Fraction(late, seen.hyperperiod)
     return LinkReport(
         name=link.name,
-        hyperperiod=hyperperiod,
-        contention=Fraction(weighted, hyperperiod),
+        hyperperiod=seen.hyperperiod,
+        contention=Fraction(weighted, seen.hyperperiod),
         late=mean_late,
         score=1 - mean_late / link.capacity,
         jobs=len(runs),
-        cushion=None if late else _link_cushion(link, runs, hyperperiod),
+        cushion=None if late else _link_cushion(link, runs, seen.hyperperiod),
     ), unserved
 
 

@@ -112,7 +112,9 @@ def test_report_is_written_from_files_of_records(checkout: Path, capsys: Capture
     arguments = ["bench", "report", "campaign.jsonl", "--output", str(folder)]
     assert main([*arguments, "--baseline", "unshifted"]) == 0
     assert "greedy" in (folder / "report.md").read_text(encoding="utf-8")
-    assert f"wrote {folder}" in capsys.readouterr().out
+    told = capsys.readouterr().err
+    assert "wrote campaign.jsonl\n" in told
+    assert f"wrote {folder / 'report.html'}\n" in told
     assert main(["bench", "report", "none.jsonl", "--output", str(folder)]) == 2
     assert "none.jsonl: cannot be read" in capsys.readouterr().err
 

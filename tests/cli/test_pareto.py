@@ -15,6 +15,7 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.instance import Instance, read_instance, write_instance
+from metronome_opt.report.tables import CUSHION_LEGEND
 from metronome_opt.schedule import read_schedule
 from metronome_opt.verify import check
 from tests.builders import hard_instance, job, network
@@ -52,6 +53,11 @@ def rows(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO((folder / "front.csv").read_text())))
 
 
+def told(folder: Path) -> list[str]:
+    """Return what the command says that it wrote."""
+    return [f"wrote {folder / name}" for name in ("front.csv", "front.svg", "front.json")]
+
+
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
@@ -74,7 +80,7 @@ def test_each_point_is_a_schedule_that_verify_accepts(
         *("front.csv", "front.svg", "front.json"),
     }
     assert "<svg" in (folder / "front.svg").read_text()
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err.splitlines() == told(folder)
 
 
 def test_the_table_says_what_there_is(file: Path, folder: Path, capsys: Captured) -> None:
@@ -109,7 +115,8 @@ def test_without_a_reference_there_is_a_note(file: Path, folder: Path, capsys: C
     printed = capsys.readouterr()
     assert "hypervolume" not in printed.out
     assert printed.err.splitlines() == [
-        "note: no hypervolume: the wait of the unshifted schedule is 0; say --reference wait=VALUE"
+        *told(folder),
+        "note: no hypervolume: the wait of the unshifted schedule is 0; say --reference wait=VALUE",
     ]
     assert main([*arguments, "contention,cushion"]) == 0
     assert "how much cushion matters is not known" in capsys.readouterr().err
@@ -124,7 +131,8 @@ def test_without_moocore_the_front_is_still_there(
     assert main(["pareto", str(file), "--output", str(folder)]) == 0
     assert len(rows(folder)) == 4
     assert capsys.readouterr().err.splitlines() == [
-        "note: the hypervolume needs moocore, which is not installed: pip install moocore"
+        *told(folder),
+        "note: the hypervolume needs moocore, which is not installed: pip install moocore",
     ]
 
 
@@ -174,19 +182,24 @@ def test_a_reserve_is_said_and_verified(file: Path, folder: Path, capsys: Captur
         assert main(["verify", str(file), str(folder / row["schedule"])]) == 0
 
 
-def test_a_cushion_without_limit_is_infinite_in_the_table(tmp_path: Path, folder: Path) -> None:
+def test_a_cushion_without_limit_is_infinite_in_the_table(
+    tmp_path: Path, folder: Path, capsys: Captured
+) -> None:
     path = tmp_path / "alone.json"
     write_instance(network(job("a", 4, (0, 1, 60)), job("b", 4, (0, 1, 60), links={})), path)
-    assert main(["pareto", str(path), "--output", str(folder)]) == 0
+    arguments = ["pareto", str(path), "--output", str(folder)]
+    assert main([*arguments, "--objectives", "contention,cushion"]) == 0
     (row,) = rows(folder)
     assert (row["cushion"], float(row["cushion_float"])) == ("no limit", float("inf"))
+    assert CUSHION_LEGEND in capsys.readouterr().out
 
 
 def test_a_damaged_memory_is_a_note(file: Path, folder: Path, capsys: Captured) -> None:
     folder.mkdir()
     (folder / "front.json").write_text("{")
     assert main(["pareto", str(file), "--output", str(folder)]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
+    *files, line = capsys.readouterr().err.splitlines()
+    assert files == told(folder)
     assert line.startswith(f"note: {folder / 'front.json'}: ")
     assert json.loads((folder / "front.json").read_text())["parts"]
 

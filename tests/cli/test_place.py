@@ -36,7 +36,7 @@ def test_a_shipped_scenario_becomes_an_empty_cluster(tmp_path: Path, capsys: Cap
     state = str(tmp_path / "state")
     assert main(["place", state, "--cluster", "paper-24"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == ""
+    assert printed.err == f"wrote {state}\n"
     assert [line.split()[-2:] for line in printed.out.splitlines() if "GPUs  " in line] == [
         ["96", "96"]
     ]
@@ -154,6 +154,7 @@ def test_nodes_and_links_change_and_the_jobs_there_are_named(
     assert printed.err.splitlines() == [
         "node-01 carries 30,000 Mbit/s; a is on it",
         "node-00 takes no more tasks; a is on it",
+        f"wrote {folder.state}",
     ]
     assert printed.out.startswith("b: placed on node-01;")
     assert folder.place("--up", "node-00") == 0
@@ -197,7 +198,7 @@ def test_the_jobs_of_the_manual_find_places(tmp_path: Path) -> None:
 def test_json_is_for_programs(folder: Folder, capsys: Captured) -> None:
     assert folder.place(job("a", period=290, max_stretch=10), "--json") == 0
     printed = capsys.readouterr()
-    assert printed.err == ""
+    assert printed.err == f"wrote {folder.state}\n"
     assert json.loads(printed.out) == {
         "job": "a",
         "placed": True,
@@ -227,7 +228,9 @@ def test_a_dry_run_changes_nothing(search: str, folder: Folder, capsys: Captured
     assert folder.place(job("b"), *arguments, "--json") == 0
     assert json.loads(capsys.readouterr().out)["reserved"] is False
     assert folder.place(job("b"), *arguments, "--remove", "a") == 0
-    assert "b: would be placed on node-00 x 2" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "b: would be placed on node-00 x 2" in printed.out
+    assert "wrote" not in printed.err
     assert folder.content() == before
 
 
@@ -252,7 +255,8 @@ def test_an_exclusive_cluster_gives_bandwidth_away_once(tmp_path: Path, capsys: 
     made.make("--exclusive")
     assert made.place(job("a", each=LARGE)) == 0
     assert made.place(job("b", each=REST)) == 1
-    (line,) = lines(capsys)
+    *files, line = lines(capsys)
+    assert files == [f"wrote {made.state}"] * 2
     assert line.startswith("b: no place; none of 2 nodes takes a task of b: 2 lack bandwidth (1 of")
     assert made.place(job("b", tasks=1)) == 0
 
@@ -264,7 +268,7 @@ def test_claims_of_all_jobs_in_force_are_written(folder: Folder, capsys: Capture
     assert lines(capsys) == [f"note: no claims are in force; {manifests} stays as it is"]
     assert not manifests.exists()
     assert folder.place(job("a"), *written) == 0
-    assert lines(capsys) == [f"wrote {manifests}"]
+    assert lines(capsys) == [f"wrote {folder.state}", f"wrote {manifests}"]
     assert folder.place(job("My Job/2"), *written) == 0
     tasks = valid_claims(manifests)
     assert len(tasks) == 4

@@ -62,4 +62,4 @@ def test_a_picture(measured: Path, tmp_path: Path, capsys: Captured) -> None:
     picture = tmp_path / "profile.png"
     assert main(["profile", str(measured), "--plot", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert f"wrote {picture}" in capsys.readouterr().out
+    assert capsys.readouterr().err == f"wrote {picture}\n"

@@ -26,7 +26,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_schedule_becomes_one_file(files: Path, capsys: Captured) -> None:
     assert main(["report", "s.json", "-o", "page.html"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "wrote page.html"
+    assert capsys.readouterr().err.splitlines()[-1] == "wrote page.html"
     text = (files / "page.html").read_text()
     assert text.startswith("<!doctype html>")
     assert "two-jobs" in text
@@ -43,7 +43,7 @@ def test_a_front_becomes_one_file(files: Path, capsys: Captured) -> None:
     assert len(points) > 1
     text = (files / "report.html").read_text()
     assert all(point in text for point in points)
-    assert capsys.readouterr() == ("wrote report.html\n", "")
+    assert capsys.readouterr() == ("", "wrote report.html\n")
 
 
 def test_the_group_of_the_claims_can_be_set(files: Path) -> None:

@@ -44,6 +44,8 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     printed = capsys.readouterr()
     assert "pair: 1 done" in printed.out
     assert "[1/1] pair default seed 0: " in printed.err
+    files = (FILE, "jobs.csv", "links.csv", "report.html")
+    assert printed.err.splitlines()[-4:] == [f"wrote out/{name}" for name in files]
 
     assert main([*arguments, "--policy", "ideal"]) == 2
     assert "go on with --resume" in capsys.readouterr().err
@@ -81,7 +83,8 @@ def test_a_schedule_is_simulated_beside_nobody_shifted(folder: Path, capsys: Cap
     capsys.readouterr()
     arguments = ["simulate", "two-jobs.json", "--schedule", "s.json", "--output", "out"]
     assert main(arguments) == 0
-    lines = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
     assert lines[0].startswith("2 of 2 jobs gated: slowdown 1.00")
     assert lines[0].endswith("; if each were alone, 1.0000")
     job, _, alone, slots, _, unshifted, expected, change = lines[4].split()
@@ -89,7 +92,7 @@ def test_a_schedule_is_simulated_beside_nobody_shifted(folder: Path, capsys: Cap
     assert float(unshifted) > 1.02 * float(expected)
     assert float(expected) == pytest.approx(200, rel=0.01)
     assert change.startswith("-")
-    assert lines[-2:] == ["wrote out/jobs.csv", "wrote out/link.svg"]
+    assert printed.err.splitlines() == ["wrote out/jobs.csv", "wrote out/link.svg"]
     table = pd.read_csv(folder / "out" / "jobs.csv", index_col="job")
     assert table.loc["b", "alone_ms"] == 100
     drawn = (folder / "out" / "link.svg").read_text()

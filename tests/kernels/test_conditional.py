@@ -25,6 +25,7 @@ from metronome_opt.kernels.jobs import put_job, put_use, score_job, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, State, compile_instance
 from metronome_opt.presolve import restrict
 from metronome_opt.verify import evaluate
+from tests import builders
 from tests.landscape import choices_of, held, landscape, optimum, rates_of, scale_of
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
@@ -200,6 +201,20 @@ def test_one_memory_answers_many_questions(
         truth = expected(compiled, offsets, link)
         assert answer(compiled, users, offsets, link) == truth
         assert answer(compiled, forgetful, offsets, link) == truth
+
+
+def test_a_question_that_takes_too_long_is_given_up() -> None:
+    """Where hyperperiods are long nobody looked at the clock for minutes."""
+    few, many = ([(4000 * n + n * step, 1, 10) for n in range(20)] for step in (0, 1))
+    for length, bursts, least in ((10**5, few, 4), (10**5, many, 0), (1000, [(0, 1, 10)], 4)):
+        instance = builders.network(
+            builders.job("a", length, *bursts),
+            # Each by itself adds nothing; 30 + 30 of 50 slots share 10, 20 or more unserved.
+            *(builders.job(name, 50, (0, 30, 60)) for name in "bc"),
+        )
+        compiled = compile_instance(instance, common_scale=True)
+        users = users_of(compiled, contacts_of(compiled))
+        assert answer(compiled, users, {"a": 0}, 0) // 1 == least
 
 
 @pytest.mark.slow

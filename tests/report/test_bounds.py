@@ -8,7 +8,9 @@ import pytest
 
 from metronome_opt.multiobjective import solve
 from metronome_opt.report.bounds import known_bound
+from metronome_opt.solvers import proof
 from metronome_opt.solvers.proof import links_bound
+from metronome_opt.solvers.search import Search
 from tests.builders import HARD, job, network
 
 # Bursts of 3 of 4 slots meet in 2 of them wherever they are: 20 of 120 are late for half the time.
@@ -59,6 +61,20 @@ def test_the_links_bound_is_no_higher_than_any_schedule_and_repeatable() -> None
     assert 0 < bound <= solve(HARD, "greedy").evaluation.contention
     assert bound == links_bound(HARD)
     assert links_bound(HARD, by_load=True) <= bound
+
+
+def test_long_hyperperiods_take_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(_: Search, nodes: int) -> Fraction:
+        asked.append(nodes)
+        return Fraction(0)
+
+    monkeypatch.setattr(proof, "_bound_alone", counted)
+    for longest in (8, 8 * 10**5):
+        bursts = job("a", longest, (0, longest // 2, 60)), job("b", 8, (0, 4, 60))
+        links_bound(network(*bursts))
+    assert asked == [2000, 2**29 // (8 * 10**5 * 2)]
 
 
 def test_numbers_that_no_loop_can_count_bound_nothing() -> None:

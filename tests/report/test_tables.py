@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from io import StringIO
+
+from rich.console import Console
 
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import Front
@@ -11,6 +14,7 @@ from metronome_opt.report.tables import (
     gated_text,
     jobs_table,
     objectives_table,
+    plain_table,
     stated,
 )
 from metronome_opt.result import Stop
@@ -52,6 +56,18 @@ def test_a_job_has_slots_of_its_stretched_period_unless_it_is_free() -> None:
     assert table[3][3:5] + table[3][-1:] == ["45", "20", "nobody"]
     assert table[4][3:5] + table[4][-4:] == ["free", "0", "a", "75%,", "c", "25%"]
     assert gated_text(STRETCHY, some, TIMES).startswith("1 of 2 jobs gated")
+
+
+def test_slots_that_make_jobs_slower_are_called_so() -> None:
+    kept = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
+    # (1.5 + 46 / 45) / 2 with slots, (1 + 50 / 45) / 2 without
+    assert gated_text(STRETCHY, kept, TIMES).split("\n", 1)[1] == (
+        "slower than no slots: 1.2611 instead of 1.0556; "
+        "solve without --objectives looks for the least"
+    )
+    assert len(gated_text(STRETCHY, kept, Times(TIMES.after, TIMES.before)).splitlines()) == 1
+    nobody = kept.model_copy(update={"gated": {"a": False, "b": False}})
+    assert len(gated_text(STRETCHY, nobody, TIMES).splitlines()) == 1
 
 
 def test_alone_is_longer_than_the_period_where_a_job_does_not_fit_by_itself() -> None:
@@ -109,3 +125,13 @@ def test_digits_end_somewhere() -> None:
 
 def test_a_front_without_points_is_an_empty_table() -> None:
     assert len(lines(front_table(front(), []))) == 3
+
+
+def test_a_narrow_terminal_cuts_words_and_no_numbers() -> None:
+    rows = [("job", "1,234,567.8", "a word and another one", "-12.5%")]
+    console = Console(width=40, file=StringIO(), record=True)
+    console.print(plain_table(("name", "number", "words", "change"), rows, left=("words",)))
+    line = console.export_text().splitlines()[-1]
+    assert len(line.rstrip()) <= 40
+    for text in ("job", "1,234,567.8", "-12.5%", "…"):
+        assert text in line

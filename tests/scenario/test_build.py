@@ -361,6 +361,15 @@ def test_a_job_that_overloads_a_link_by_itself_is_told() -> None:
     assert node.startswith("job one overloads node-00 by itself: 2 x 12,500 Mbit/s at once, 20,000")
 
 
+def test_an_iteration_that_slots_lengthen_much_is_told() -> None:
+    burst = {"period_ms": 12, "phases": [{"start_ms": 7, "length_ms": 1, "rate_gbps": 5}]}
+    built = build_scenario(Scenario.from_dict(shared(traffic=burst)))
+    # 7 ms are a slot, 1 ms takes one as well, and 4 ms are none.
+    assert built.notes == [
+        "job two: an iteration of 12.0 ms takes 20 ms in slots of 10 ms; use a smaller slot_ms"
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

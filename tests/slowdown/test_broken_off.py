@@ -11,6 +11,10 @@ import pytest
 
 from metronome_opt import solve
 from metronome_opt.result import Event, Stop
+from metronome_opt.slowdown.minimise import Terms, _let_go, minimise
+from metronome_opt.slowdown.plan import Plan
+from metronome_opt.slowdown.player import Judge, plays
+from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check
 from tests.builders import HARD
 from tests.slowdown.cases import ALTERNATING, TIGHT, assert_sound, gated_jobs, twice
@@ -80,3 +84,26 @@ def test_little_time_is_enough_for_an_answer(seconds: float) -> None:
     result = solve(ALTERNATING, time_limit=seconds, workers=1)
     assert time.process_time() - began < seconds + 5
     assert_sound(result)
+
+
+def test_when_the_time_is_over_no_further_plan_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = Budget()
+    judged = []
+    real = Judge.is_harmless
+
+    def last(judge: Judge, plan: Plan) -> bool:
+        judged.append(plan)
+        budget.end(Stop.TIME_LIMIT)
+        return real(judge, plan)
+
+    monkeypatch.setattr(Judge, "is_harmless", last)
+    terms = Terms(sharings=("fair",), partly=True, rounds=1)
+    assert minimise(TIGHT, terms, budget).slowdowns.keys() == TIGHT.unshifted.keys()
+    assert len(judged) == 1
+
+
+def test_when_the_time_is_over_nobody_else_is_let_go() -> None:
+    judge = Judge(ALTERNATING, plays(0, 1))
+    told = Plan(ALTERNATING.unshifted, {job.name: job.period for job in ALTERNATING.jobs})
+    assert _let_go(judge, told, Budget()) != told  # they meet in these slots as they do without
+    assert _let_go(judge, told, Budget(0)) == told

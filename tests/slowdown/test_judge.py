@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from metronome_opt.instance import Instance
+from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.slowdown.anneal import anneal, is_short
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Judge, plays
@@ -49,11 +50,11 @@ def test_annealing_keeps_to_what_is_allowed_and_gets_better() -> None:
 
 def test_harm_under_one_way_of_sharing_is_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Free 1.4 under fair sharing and 1.0 over TCP; with slots the mean is about 1.03."""
-    judge = Judge(TIGHT, plays(0, 1))
     told = Plan(TIGHT.unshifted, dict.fromkeys("abc", 21))
     assert [job.period for job in TIGHT.jobs] == [20, 20, 20]
 
     def play(tcp: float, plan: Plan) -> bool:
+        judge = Judge(TIGHT, plays(0, 1))
         monkeypatch.setattr(judge, "_unshifted", np.array([[1.4] * 3, [1.0] * 3]))
         monkeypatch.setattr(judge, "most", np.array([1.2 * 1.01] * 3))
         times = np.array([[1.05] * 3, [1.0, 1.0, tcp]])
@@ -88,3 +89,21 @@ def test_annealing_without_time_changes_nothing() -> None:
     longest = dict.fromkeys("abc", 25)
     over = Budget(0, lambda: False)
     assert anneal(judge, judge, start, longest, over, short=lambda _: True) == start
+
+
+def test_a_plan_is_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as it was asked about, the time limit was exceeded."""
+    judge = Judge(NESTED, plays(0, 1))
+    played: list[Plan] = []
+    real = judge.player.by_sharing
+
+    def counted(plan: Plan) -> Floats:
+        played.append(plan)
+        return real(plan)
+
+    monkeypatch.setattr(judge.player, "by_sharing", counted)
+    first, second = Plan({"a": 0, "b": 3}), Plan({"b": 3, "a": 0}, {"a": 40})
+    values = [judge.value(plan) for plan in (first, second)]
+    assert [judge.value(Plan({"b": 3, "a": 0}, periods)) for periods in ({}, {"a": 40})] == values
+    assert [judge.is_harmless(plan) for plan in (first, Plan(NESTED.unshifted))][1]
+    assert played == [first, second]

@@ -50,6 +50,25 @@ def test_a_burst_that_waits_on_several_links_waits_once(
     assert summed == count * evaluate(one, one.unshifted).elongation["a"]
 
 
+def test_of_periods_that_differ_much_fewer_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    """12 jobs, one of them 630 times as slow as another, took longer than their time limit."""
+    played: list[float] = []
+
+    def counted(player: Player, _: Plan) -> object:
+        played.append(player.events)
+        return np.ones(2)
+
+    monkeypatch.setattr(Player, "slowdowns", counted)
+    for longest in (40, 4000, 16000):
+        jobs = job("a", longest, (0, 20, 60)), job("b", 4, (0, 2, 60))
+        instance = network(*jobs, capacity=100)
+        iteration_times(instance, Plan(instance.unshifted))
+    # 50 periods of the longest in 4 plays; a burst is 2 events, of which b has one in 4 slots.
+    assert played[0] == 50 * 4 * 2 * (1 + 40 / 4)
+    assert played[1] == (10 + 19) * 4 * 2 * (1 + 4000 / 4)  # 19 of 40: 200,000 of 400,400
+    assert played[2] == (10 + 5) * 4 * 2 * (1 + 16000 / 4)
+
+
 def test_all_jobs_keep_slots_unless_a_schedule_says_who_does() -> None:
     schedule = solve(TIGHT, "greedy").schedule
     assert Plan.of(TIGHT, schedule).periods == {"a": 20, "b": 20, "c": 20}
@@ -59,6 +78,13 @@ def test_all_jobs_keep_slots_unless_a_schedule_says_who_does() -> None:
     assert Plan.of(TIGHT, some).periods == {"b": 22}
     none = schedule.model_copy(update={"gated": dict.fromkeys("abc", False)})
     assert Plan.of(TIGHT, none).periods == {}
+
+
+def test_periods_that_differ_by_thousands_are_played_more_briefly() -> None:
+    long = network(job("fast", 2, (0, 1, 40)), job("slow", 30_000, (0, 9_000, 40)))
+    times = iteration_times(long, Plan(long.unshifted))
+    ends = {each.name: each.period * long.slot_ms for each in long.jobs}  # there is room for both
+    assert {name: float(time) for name, time in times.items()} == pytest.approx(ends, rel=0.02)
 
 
 def test_who_idles_takes_as_long_as_slots_are_apart() -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import metronome_opt
-from metronome_opt.errors import SolverError
+from metronome_opt.errors import InputError, SolverError
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.solvers import Search, solve
+from metronome_opt.solvers.registry import Solver
 from metronome_opt.verify import check
 from tests.builders import hard_instance, two_jobs
 
@@ -67,6 +68,12 @@ def test_a_bound_is_a_proof_where_it_is_met() -> None:
 def test_what_is_no_schedule_is_refused(offsets: list[int]) -> None:
     with pytest.raises(SolverError, match="offered for"):
         solve(two_jobs(), lambda search: search.offer(offsets))
+
+
+@pytest.mark.parametrize("where", ["no_such_package:run", "metronome_opt.solvers.greedy:nothing"])
+def test_a_plug_in_that_is_not_there_is_one_line(where: str) -> None:
+    with pytest.raises(InputError, match=f"solver: 'toy': {where} cannot be loaded .*; mend"):
+        solve(two_jobs(), Solver("toy", "a plug-in", where))
 
 
 @pytest.fixture

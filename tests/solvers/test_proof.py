@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from fractions import Fraction
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,8 +14,11 @@ from hypothesis import strategies as st
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.presolve import restrict
+from metronome_opt.result import Stop
+from metronome_opt.solvers import link_groups, solve
 from metronome_opt.solvers import proof as module
-from metronome_opt.solvers.proof import Known, Proof, _load_bound, link_bound
+from metronome_opt.solvers.proof import Known, Proof, link_bound, search_part
+from metronome_opt.solvers.search import Search, load_bound
 from tests.builders import HARD, job, network
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
@@ -160,9 +165,51 @@ def test_contention_beyond_64_bits_in_all_is_refused() -> None:
 def test_no_schedule_costs_less(instance: Instance) -> None:
     compiled = compile_instance(instance)
     for link in compiled.links:
-        assert (
-            Fraction(0) <= _load_bound(compiled, link) <= optimum(restrict(instance, [link.name]))
-        )
+        assert Fraction(0) <= load_bound(compiled, link) <= optimum(restrict(instance, [link.name]))
+
+
+def loads(instance: Instance) -> Fraction:
+    """Return what each link lacks if its demand is spread evenly, layer by layer of weights."""
+    total = Fraction(0)
+    for link in instance.links:
+        users = [instance.jobs[index] for index in instance.jobs_on[link.name]]
+        weights = sorted({job.weight for job in users})
+        for below, weight in pairwise([0, *weights]):
+            demands = (
+                Fraction(job.links[link.name] * sum(p.length * p.rate for p in job.phases))
+                / job.period
+                for job in users
+                if job.weight >= weight
+            )
+            total += (weight - below) * max(Fraction(0), sum(demands) - link.capacity)
+    return total
+
+
+@given(crowded(), st.sampled_from(["auto", "branch-bound", "elimination", "exhaustive"]))
+@examples(60)
+def test_no_prover_states_less_than_the_loads_prove(instance: Instance, name: str) -> None:
+    for time_limit in (0, 1e-6):
+        result = solve(instance, name, time_limit=time_limit, workers=1)
+        assert loads(instance) <= (result.lower_bound or 0) <= result.evaluation.contention
+
+
+def test_of_links_that_there_is_no_time_for_the_loads_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A prover that was cut short stated a quarter of what can be seen at once."""
+    search = searching(HARD, dict.fromkeys(HARD.unshifted, 0))
+    asked = []
+
+    def last(*arguments: Any) -> Search:
+        asked.append(arguments)
+        search.end(Stop.TIME_LIMIT)
+        return search_part(*arguments)
+
+    monkeypatch.setattr(link_groups, "search_part", last)
+    link_groups.LinkGroups(search).step()
+    assert len(asked) == 1
+    assert search.bound is not None
+    assert search.bound >= loads(HARD) > 0
 
 
 def test_what_is_known_of_a_link_that_costs_nothing_is_not_needed() -> None:

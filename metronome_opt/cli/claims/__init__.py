@@ -100,7 +100,7 @@ def write(
 
     problem = load(instance, hyperperiod_limit=hyperperiod_limit)
     with live_line(f"writing {output}", str):
-        written = export_claims(
+        export_claims(
             problem.instance,
             read_schedule(schedule),
             problem.deployment,
@@ -108,8 +108,7 @@ def write(
             group=group,
             namespace=namespace,
         )
-    for path in written:
-        typer.echo(str(path))
+    options.wrote(output)
     note_missing_nodes(problem)
     return 0
 

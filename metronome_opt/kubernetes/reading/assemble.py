@@ -341,7 +341,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     if not machines:
         raise InputError(
             "no nodes: nothing that was read says which nodes have GPUs and what their interfaces "
-            "carry; read Nodes with their STBandwidthCapacity, or give --nic-gbps"
+            f"carry; read Nodes with their STBandwidthCapacity, or give --nic-gbps{_told(notes)}"
         )
     held = _held(machines, jobs)
     has = _has(machines, held, jobs, pods, notes)
@@ -353,12 +353,21 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     if passed:
         notes.append(f"passed over, of kinds that say nothing here: {passed}")
     if not fitting:
-        told = f" ({'; '.join(notes)})" if notes else ""
         raise InputError(
             "no jobs: nothing is left to schedule; annotate workloads with "
-            f"{objects.group}/traffic, /model or /claim-template{told}"
+            f"{objects.group}/traffic, /model or /claim-template{_told(notes)}"
         )
+    for job in fitting:
+        if "model" in job.entry and "gpu" not in cluster:
+            raise InputError(
+                f"{job.found.where}: model: nobody says how fast GPUs are; annotate a Node with "
+                f"{objects.group}/sustained-tflops, or give --gpu-tflops"
+            )
     return _finish(cluster, fitting, choices, notes)
+
+
+def _told(notes: Sequence[str]) -> str:
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 # ------------------------------------------------------------------ room

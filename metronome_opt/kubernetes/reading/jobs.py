@@ -34,7 +34,7 @@ _LARGEST_PRIORITY = 2**31 - 1
 # Classes that every cluster has, whether its list of them is read or not.
 _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _NUMBERS = ("batch", "priority", "max-stretch-ms", "iterations")
-_ANNOTATIONS = (*SOURCES, *_NUMBERS, "ignore")
+_ANNOTATIONS = (*SOURCES, *_NUMBERS, "allreduce", "ignore")
 _TERMS = {  # what the claims of a job agree on, and where it stands in their spec
     "traffic": "traffic",
     "priority": "traffic.priority",
@@ -71,6 +71,7 @@ class Claim:
     priority: int
     offset_us: int
     stretch_us: int
+    crosses: bool  # a link
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,9 @@ class _JobReader:
         sends = self._sends(stated, found, claim)
         weight, value = self._priority(stated["priority"], workload, claim)
         nodes = workload.nodes({each.found.name: each.node for each in claims})
+        # Of a ring some pods send inside their node; otherwise all cross links, or none do.
+        is_ring = len({each.crosses for each in claims}) > 1
+        allreduce = stated["allreduce"].text("ring" if is_ring else "") or None
         iterations = stated["iterations"].optional(1) or choices.iterations
         stretch = max(
             (stated["max-stretch-ms"].optional(0) or 0) // choices.slot_ms,
@@ -151,6 +155,7 @@ class _JobReader:
             **sends,
             "workers": len(workload.names),
             "each": {kind: count for kind, count in workload.each.model_dump().items() if count},
+            **({} if allreduce is None else {"allreduce": allreduce}),
             "priority": weight,
             **({} if nodes is None else {"nodes": nodes}),
             "pods": list(workload.names),
@@ -310,6 +315,7 @@ def _read_claims(found: Iterable[Found]) -> Iterator[Claim]:
                 priority=(traffic / "priority").integer(0),
                 offset_us=(allocation / "offsetMicroseconds").integer(0),
                 stretch_us=(allocation / "stretchMicroseconds").integer(0),
+                crosses=bool(allocation / "link"),
             )
 
 

@@ -14,6 +14,7 @@ from jinja2 import Template
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
 from metronome_opt.report.page.data import embedded, page_data
 from metronome_opt.report.page.sources import Point
+from metronome_opt.report.tables import CUSHION_LEGEND
 from metronome_opt.scenario import Problem
 
 # In the order of their imports: each uses only what stands above it.
@@ -75,6 +76,7 @@ def build_page(
         "style": style,
         "data": embedded(page_data(problem, points, group=group, namespace=namespace)),
         "script": script,
+        "cushion": CUSHION_LEGEND,
     }
     template = Template(read_asset("page.html"), keep_trailing_newline=True)
     return str(template.render(fields))

@@ -69,6 +69,30 @@ def test_an_offset_goes_to_the_grid(offset: int, allocation: Object, expected: i
     assert read.get("max_stretch_ms", 0) == (10 if "stretchMicroseconds" in allocation else 0)
 
 
+def test_a_job_of_which_some_pods_cross_a_link_is_a_ring() -> None:
+    """Two pods on each of two nodes: in full two flows on either interface, of a ring one."""
+    claims = [claim(f"c-{task}", "ring", task, f"n{task // 2}") for task in range(4)]
+    for each in (claims[1], claims[3]):
+        each["spec"]["allocation"]["link"] = f"{each['spec']['allocation']['node']}-nic"
+    made = imported(*machines(), *claims)
+    assert jobs_of(made)["ring"]["allreduce"] == "ring"
+    assert dict(made.problem.instance.jobs[0].links) == {"n0-nic": 1, "n1-nic": 1}
+    for each in (claims[0], claims[2]):
+        each["spec"]["allocation"]["link"] = f"{each['spec']['allocation']['node']}-nic"
+    made = imported(*machines(), *claims)
+    assert "allreduce" not in jobs_of(made)["ring"]
+    assert dict(made.problem.instance.jobs[0].links) == {"n0-nic": 2, "n1-nic": 2}
+
+
+def test_an_annotation_says_how_pods_all_reduce() -> None:
+    stated = {f"{GROUP}/model": "VGG16", f"{GROUP}/batch": "8", f"{GROUP}/allreduce": "ring"}
+    made = imported(*machines(), job(annotations=stated), gpu_tflops=Fraction(20))
+    assert jobs_of(made)["train"]["allreduce"] == "ring"
+    stated[f"{GROUP}/allreduce"] = "tree"
+    with pytest.raises(InputError, match=r"allreduce: must be 'tasks', 'ring' or 'hierarchical'"):
+        imported(*machines(), job(annotations=stated), gpu_tflops=Fraction(20))
+
+
 def test_an_offset_beyond_the_period_is_of_another_pattern() -> None:
     made = imported(*machines(), job(), *claims_of(150_000, name="train"))
     assert "current_offset_ms" not in jobs_of(made)["train"]

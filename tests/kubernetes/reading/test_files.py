@@ -136,5 +136,10 @@ def test_files_and_folders_that_hold_nothing(tmp_path: Path) -> None:
         objects_of(tmp_path / "none.yaml")
     with pytest.raises(InputError, match=r"^no nodes: nothing that was read says which nodes"):
         imported(job())
+    with pytest.raises(InputError, match=r"no-nic\) left out, without .*; --nic-gbps"):
+        imported(node("no-nic"), job())
+    model = {"metronome.x-k8s.io/model": "VGG16", "metronome.x-k8s.io/batch": "8"}
+    with pytest.raises(InputError, match=r"Job team/train: model: nobody .*--gpu-tflops$"):
+        imported(*machines(), job(annotations=model))
     with pytest.raises(InputError, match=r"^no jobs: nothing is left to schedule"):
         imported(*machines(), node("n5", gpus=0))

@@ -163,7 +163,7 @@ def test_gpus_have_other_names_elsewhere() -> None:
 
 def test_what_gpus_sustain_is_said_by_the_nodes_or_by_hand() -> None:
     by_model = job(annotations={f"{GROUP}/model": "VGG16", f"{GROUP}/batch": "8"})
-    with pytest.raises(InputError, match=r"Job team/train: model: .* how fast its GPUs are"):
+    with pytest.raises(InputError, match=r"Job team/train: model: .* how fast GPUs are"):
         imported(*machines(), by_model)
     objects = machines()
     objects[0]["metadata"]["annotations"] = {f"{GROUP}/sustained-tflops": "23.5"}

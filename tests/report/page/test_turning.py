@@ -15,6 +15,7 @@ from playwright.sync_api import Page
 from metronome_opt.instance import Instance, read_instance
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.files import dump_objects
+from metronome_opt.report.tables import CUSHION_LEGEND
 from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import Schedule
 from metronome_opt.verify import check, evaluate
@@ -103,6 +104,16 @@ def test_stored_instances_are_counted_as_the_judge_does(
     offsets = {each.name: each.period // 3 for each in instance.jobs}
     turn(lasting, instance, offsets)
     assert_shows(lasting, evaluate(instance, offsets))
+
+
+def test_a_cushion_is_a_dash_a_number_of_slots_or_no_limit(lasting: Page, tmp_path: Path) -> None:
+    two = network(job("a", 10, (0, 3, 60)), job("b", 10, (0, 3, 60)))
+    alone = network(job("a", 10, (0, 3, 60)))
+    cases = [(two, {"a": 0, "b": 0}, "–"), (two, {"a": 0, "b": 5}, "2 slots")]
+    for instance, offsets, text in [*cases, (alone, {"a": 0}, "no limit")]:
+        open_page(lasting, tmp_path, page_of(instance, schedule_of(instance, offsets)))
+        assert lasting.text_content('[data-link-value="cushion"]') == text
+        assert CUSHION_LEGEND in (lasting.text_content(".summary") or "")
 
 
 def test_a_hyperperiod_of_half_a_million_slots_is_counted_exactly(

@@ -1,6 +1,6 @@
 // One link closely: its circle, to be turned, its timeline, and a slider for each of its jobs.
 
-import { counted, gigabits, milliseconds, shown } from "./format.js";
+import { counted, gigabits, milliseconds, shown, stated } from "./format.js";
 import { button, exactly, find, html, named } from "./dom.js";
 import { drawCircle, slotsBetween } from "./circle.js";
 import { drawTimeline, highestDemand } from "./timeline.js";
@@ -109,11 +109,13 @@ export class Stage {
   #tell() {
     const { model, before, link } = this.state;
     const { contention, late, score, cushion } = model.report(link);
+    const spare = cushion === null ? stated("cushion", null) : counted(cushion, "slot");
+    const room = late.isZero ? spare : "–"; // what is contended has no room to spare
     const told = [
       ["contention", contention, shown(contention)],
       ["late", late, `${shown(late)} Mbit/s`],
       ["score", score, shown(score)],
-      ["cushion", cushion, cushion === null ? "–" : counted(cushion, "slot")],
+      ["cushion", cushion, room],
     ];
     find("link-values").replaceChildren(
       ...told.flatMap(([name, value, text]) => [
