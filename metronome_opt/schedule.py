@@ -64,8 +64,6 @@ Exact = Annotated[
 class Schedule(Record):
     """Offsets and stretches for the jobs of one instance, and what is stated of them.
 
-    One of one's own needs no more than `instance` and `offsets`.
-
     Parameters
     ----------
     instance
@@ -97,13 +95,13 @@ class Schedule(Record):
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
     instance: Name
     offsets: FrozenMap[Name, NonNegative]
-    stretch: FrozenMap[Name, NonNegative] = immutabledict()
-    status: Annotated[Status, Field(strict=False)] = Status.FEASIBLE
-    objectives: FrozenMap[str, Exact | None] = immutabledict()
-    lower_bound: Exact | None = None
-    solver: str = "by hand"
-    seed: int | None = None
-    runtime_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    stretch: FrozenMap[Name, NonNegative]
+    status: Annotated[Status, Field(strict=False)]
+    objectives: FrozenMap[str, Exact | None]
+    lower_bound: Exact | None
+    solver: str
+    seed: int | None
+    runtime_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     versions: FrozenMap[str, str] = immutabledict()
     cushion_slots: NonNegative = 0
     gated: FrozenMap[Name, bool] | None = None

@@ -163,10 +163,3 @@ def test_a_schedule_does_not_change() -> None:
         schedule.solver = "other"  # type: ignore[misc]
     with pytest.raises(TypeError):
         schedule.offsets["vgg19-0"] = 1  # type: ignore[index]
-
-
-def test_a_schedule_of_ones_own_needs_offsets_alone() -> None:
-    document = {"format": "metronome-schedule/1", "instance": "mine", "offsets": {"a": 3}}
-    schedule = Schedule.from_dict(document)
-    assert (schedule.status, schedule.stretch, schedule.objectives) == (Status.FEASIBLE, {}, {})
-    assert schedule.lower_bound is None
