@@ -260,7 +260,8 @@ class MeasuredStep(Record):
         computed = (self.microbatches + self.stages - 1) * step + delay
         optimizer = self.optimizer_ms.median
         rest = max(computed - end, Fraction(0)) + optimizer
-        return Iteration(self.microbatches * step + optimizer, tuple(bursts), rest)
+        compute = self.microbatches * step + optimizer
+        return Iteration(compute, tuple(bursts), rest, is_fine=True)
 
     def _sends(self, workers: int, nodes: int | None) -> list[_Send]:
         """Return what each worker sends in an iteration, in order."""

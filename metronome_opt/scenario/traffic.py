@@ -105,11 +105,15 @@ class Iteration:
         Computing time of a worker in ms, including what goes on beside a burst.
     rest
         Time without traffic after the last burst, in ms; that of a model ends with its last burst.
+    is_fine
+        Whether bursts may be shorter than slots and many, as those of buckets are, so that to round
+        each of them up would make the iteration longer than it is.
     """
 
     compute: Fraction
     bursts: tuple[Burst, ...]
     rest: Fraction = Fraction(0)
+    is_fine: bool = False
 
     @property
     def duration(self) -> Fraction:
@@ -124,12 +128,13 @@ class Iteration:
     def to_slots(self, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
         """Round it to slots.
 
-        Pauses go to the nearest slot, and give back what rounding has added before them beyond
-        `_MOST_AHEAD` slots. Bursts of one rate become one where the pause between them goes to 0. A
-        burst gets whole slots enough to carry it at its fastest, and then the lowest whole rate
-        that carries it in these: at most its fastest, and less than 1 Mbit/s * slot per slot too
-        much. The period becomes the smallest divisor of the hyperperiod, in slots, that is long
-        enough; with None there is no idling.
+        Pauses go to the nearest slot. A burst gets whole slots enough to carry it at its fastest,
+        and then the lowest whole rate that carries it in these: at most its fastest, and less than
+        1 Mbit/s * slot per slot too much. The period becomes the smallest divisor of the
+        hyperperiod, in slots, that is long enough; with None there is no idling.
+
+        If it is fine, pauses give back what rounding has added before them beyond `_MOST_AHEAD`
+        slots, and bursts of one rate become one where the pause between them goes to 0.
 
         Raises
         ------
@@ -140,8 +145,9 @@ class Iteration:
         slot, exact = 0, Fraction(0)
         lasting = volume = Fraction(0)  # of the last phase
         for before, burst in zip((None, *self.bursts), self.bursts, strict=False):
-            pause = _pause(burst.after, slot, exact, slot_ms)
-            if before and burst.after and not pause and burst.rate == before.rate:
+            pause = self._pause(burst.after, slot, exact, slot_ms)
+            is_close = self.is_fine and not pause and burst.after > 0
+            if before and is_close and burst.rate == before.rate:
                 slot = phases.pop().start
                 lasting += burst.after + burst.duration
                 volume += burst.volume
@@ -153,9 +159,14 @@ class Iteration:
             phases.append(Phase(start=slot, length=length, rate=rate))
             slot += length
             exact += burst.after + burst.duration
-        slot += _pause(self.rest, slot, exact, slot_ms)
+        slot += self._pause(self.rest, slot, exact, slot_ms)
         period = slot if hyperperiod is None else _divisor(hyperperiod, slot)
         return Rounded(tuple(phases), slot, period, slot_ms, self)
+
+    def _pause(self, pause: Fraction, slot: int, exact: Fraction, slot_ms: int) -> int:
+        """Return the slots of a pause that begins at a slot and exactly at so many ms."""
+        ahead = max(slot - exact / slot_ms - _MOST_AHEAD, Fraction(0))
+        return max(0, _nearest(pause - (ahead * slot_ms if self.is_fine else 0), slot_ms))
 
     def round_to(self, slot_ms: int, hyperperiod: int | None, place: str, remedy: str) -> Rounded:
         """Do as `to_slots`; what is too long is an `InputError` that names a place and a remedy."""
@@ -430,10 +441,8 @@ class Rounded:
         return sent / self.exact.volume - 1
 
 
-def _pause(pause: Fraction, slot: int, exact: Fraction, slot_ms: int) -> int:
-    """Return the slots of a pause that begins at a slot and exactly at so many ms."""
-    ahead = slot - exact / slot_ms - _MOST_AHEAD
-    return max(0, math.floor(pause / slot_ms - max(ahead, Fraction(0)) + Fraction(1, 2)))
+def _nearest(time: Fraction, slot_ms: int) -> int:
+    return math.floor(time / slot_ms + Fraction(1, 2))
 
 
 def _divisor(whole: int, least: int) -> int:

@@ -139,6 +139,17 @@ def test_pauses_go_to_the_nearest_slot_and_bursts_grow() -> None:
     assert rounded.volume_error == Fraction("121.09") / 121 - 1
 
 
+def test_stated_bursts_keep_a_phase_each_however_short_their_pauses() -> None:
+    # A pause of 4 ms goes to 0 slots of 10 ms, and a burst of 1 ms gets a slot.
+    rounded = Iteration(Fraction(16), (burst(4, 1, 1000),) * 4).to_slots(10)
+    assert [(phase.start, phase.length) for phase in rounded.phases] == [
+        (0, 1),
+        (1, 1),
+        (2, 1),
+        (3, 1),
+    ]
+
+
 @pytest.mark.parametrize(("hyperperiod", "period"), [(14, 14), (15, 15), (20, 20), (30, 15)])
 def test_periods_become_divisors_of_the_hyperperiod(hyperperiod: int, period: int) -> None:
     exact = Iteration(Fraction(40), (burst(40, 100, 1000),))
