@@ -53,7 +53,8 @@ def test_without_an_answer_nothing_changes(
         assert len(told.asked) == len(answers) - 1 + 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    (line,) = printed.err.splitlines()
+    wrote, line = printed.err.splitlines()
+    assert wrote == f"wrote {metrics}"
     assert line.startswith(f"metronome: {told.url}: ")
     assert said in line
     assert content(state) == before
