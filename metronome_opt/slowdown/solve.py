@@ -146,7 +146,8 @@ def solve(
         partly=sharing is not None,
         start=None if start is None else Plan.of(instance, start),
     )
-    if time_limit is not None and time_limit < _least_time(instance):
+    least = _least_time(instance)
+    if time_limit is not None and time_limit < least:
         result = solve_objectives(
             instance,
             time_limit=time_limit,
@@ -158,7 +159,8 @@ def solve(
         )
         fits = not result.evaluation.objectives["contention"]
         note = (
-            "no time to simulate so many jobs: least contention instead of least slowdown, "
+            f"no time to simulate, for which {math.ceil(least)} s would do: "
+            "least contention instead of least slowdown, "
             "without regard to a stretch limit and to how links are shared; "
             + ("all bursts fit" if fits else "not all bursts fit, so nobody is gated")
         )

@@ -32,7 +32,7 @@ def test_demo_makes_everything_it_says(tmp_path: Path, capsys: Captured) -> None
     folder = tmp_path / "demo"
     assert main(["demo", "--output", str(folder), "--time-limit", "1"]) == 0
     printed, told = capsys.readouterr()
-    table = printed[: printed.index("\nsolve: no time to simulate so many jobs")].splitlines()
+    table = printed[: printed.index("\nsolve: no time to simulate, for which")].splitlines()
     assert max(len(line) for line in table) <= 100
     rows = {line.split()[0]: line.split() for line in table if line.endswith(" s")}
     assert list(rows) == [*SOLVERS, DEFAULT]
