@@ -169,7 +169,10 @@ def test_too_many_parts_are_refused() -> None:
     cluster = scenario["cluster"]
     for node, count in zip(cluster["nodes"], (47, 43, 41), strict=True):
         node.pop("interface", None)
-        node["has"], node["interfaces"] = {"gpus": 64}, [f"{node['name']}-{i}" for i in range(count)]
+        node["has"], node["interfaces"] = (
+            {"gpus": 64},
+            [f"{node['name']}-{i}" for i in range(count)],
+        )
     names = [rail for node in cluster["nodes"] for rail in node["interfaces"]]
     cluster["links"] = [{"name": rail, "capacity": 25_000} for rail in [*names, "up"]]
     scenario["jobs"][0] |= on("x", "y", gpus=64)
