@@ -44,6 +44,7 @@ MEASURED_FORMAT = "metronome-measured/1"
 
 _Text = Annotated[str, Field(min_length=1)]
 _Bytes = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+_Few = Annotated[int, Field(ge=1, le=1024)]  # bursts of an iteration are listed one by one
 
 
 class _Spread(Record):
@@ -180,8 +181,8 @@ class MeasuredStep(Record):
     memory_mib: NonNegative
     buckets: Annotated[tuple[_Bucket, ...], Field(strict=False, min_length=1)]
     exchanges: Annotated[tuple[_Exchange, ...], Field(strict=False)] = ()
-    stages: Positive = 1
-    microbatches: Positive = 1
+    stages: _Few = 1
+    microbatches: _Few = 1
 
     @model_validator(mode="after")
     def _check(self) -> Self:

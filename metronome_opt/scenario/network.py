@@ -18,6 +18,7 @@ from metronome_opt.scenario.deployment import Node
 from metronome_opt.scenario.workload import Speed
 
 MAX_NODES = 100_000
+_MOST_PARTS = 1024  # into which what a task sends is divided
 
 AllReduce = Literal["tasks", "ring", "hierarchical"]
 """Who of a job's tasks sends over the network: all of them in full, or as rings have it."""
@@ -251,6 +252,11 @@ class Network(Record):
         else:
             senders = _around(homes, near)
         parts = math.lcm(*[len(its) for _, its, _ in senders])
+        if parts > _MOST_PARTS:
+            raise InputError(
+                f"interfaces: tasks on these nodes send in {show(parts)} equal parts, above the "
+                f"limit of {_MOST_PARTS}; place the job on nodes with like numbers of interfaces"
+            )
         for task, its, is_far in senders:
             uplink = self.uplinks.get(homes[task].rack or "") if is_far else None
             shared = () if uplink is None else (uplink,) * parts
@@ -272,7 +278,7 @@ class Network(Record):
         That is its share of a link in Mbit/s, in so many flows, and the link; of a job that crosses
         none what the widest node sends, and None.
         """
-        shares = [(parts * self.capacities[link] // count, link) for link, count in flows.items()]
+        shares = [(parts * (self.capacities[link] // count), link) for link, count in flows.items()]
         return min(shares, default=(self.nic, None))
 
     @cached_property

@@ -301,3 +301,11 @@ def test_bad_scenarios(
     with pytest.raises(InputError) as caught:
         load(path)
     assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_microbatches_beyond_measure_are_refused_at_once(tmp_path: Path) -> None:
+    record = json.loads(find_measured()["gpt3"].read_text()) | {"microbatches": 10**9}
+    path = tmp_path / "gpt3.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match="microbatches: must be at most 1024"):
+        read_measured(path)

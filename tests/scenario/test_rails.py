@@ -155,3 +155,26 @@ def test_who_knows_one_interface_a_node_says_so(
     (line,) = capsys.readouterr().err.splitlines()
     assert "nodes[0].interfaces: 4 of them, and places are found on nodes with one; write" in line
     assert not (tmp_path / "state").exists()
+
+
+def test_parts_of_the_fastest_fit_the_link_that_limits_it() -> None:
+    network = Scenario.from_dict(document(on("x", "z", gpus=8))).cluster.listed
+    rate, link = network.fastest({"up": 6}, parts=3)
+    assert (rate, link) == (39_999, "up")
+    assert 6 * -(-rate // 3) <= 80_000
+
+
+def test_too_many_parts_are_refused() -> None:
+    scenario = document(on("x", "y", gpus=8))
+    cluster = scenario["cluster"]
+    for node, count in zip(cluster["nodes"], (47, 43, 41), strict=True):
+        node.pop("interface", None)
+        node["has"], node["interfaces"] = (
+            {"gpus": 64},
+            [f"{node['name']}-{i}" for i in range(count)],
+        )
+    names = [rail for node in cluster["nodes"] for rail in node["interfaces"]]
+    cluster["links"] = [{"name": rail, "capacity": 25_000} for rail in [*names, "up"]]
+    scenario["jobs"][0] |= on("x", "y", gpus=64)
+    with pytest.raises(InputError, match="2021 equal parts, above the limit of 1024"):
+        build_scenario(Scenario.from_dict(scenario))
