@@ -164,7 +164,7 @@ class MeasuredStep(Record):
     model: Name
     configuration: _Text
     sample: _Text
-    sample_share: Rational = Fraction(1)
+    sample_share: Rational
     batch: Positive
     precision: _Text
     optimizer: _Text

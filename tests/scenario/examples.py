@@ -65,6 +65,7 @@ def measured(**changes: Any) -> dict[str, Any]:
         "model": "Tiny",
         "configuration": "two layers",
         "sample": "a number",
+        "sample_share": 1,
         "batch": 3,
         "precision": "float32",
         "optimizer": "SGD",
