@@ -463,14 +463,18 @@ def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
     together = math.lcm(*periods)
     if together <= longest:
         return together
-    lengths = np.arange(max(periods), min(longest, max(_SEARCHED, 2 * max(periods))) + 1)
+    first, last = max(periods), min(longest, max(_SEARCHED, 2 * max(periods)))
+    if first > last:
+        return None
     for share in _LONGER:
-        suits = np.ones(len(lengths), dtype=bool)
+        suits = np.ones(last - first + 1, dtype=bool)
         for period in set(periods):
-            near = range(period, math.floor(period * (1 + share)) + 1)
-            suits &= np.any([lengths % divisor == 0 for divisor in near], axis=0)
+            near = np.zeros_like(suits)
+            for divisor in range(period, min(last, math.floor(period * (1 + share))) + 1):
+                near[-first % divisor :: divisor] = True
+            suits &= near
         if suits.any():
-            return int(lengths[suits.argmax()])
+            return first + int(suits.argmax())
     return None
 
 

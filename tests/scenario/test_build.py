@@ -286,6 +286,8 @@ def test_a_hyperperiod_is_computed_where_periods_repeat_too_late() -> None:
         ({100, 97}, 9699, 100),  # 97 to 101 and 100 to 105: 100 is both
         ({100, 49}, 4899, 100),  # 49 to 51: 50
         ({7}, 6, None),
+        ({20_000_000, 19_999_997}, 10**6, None),  # took minutes, as did the next one
+        ({400_000, 399_989}, 10**6, 400_000),  # 399,989 to 419,988
     ],
 )
 def test_the_shortest_hyperperiod_with_divisors_close_above(
