@@ -46,12 +46,14 @@ def test_it_has_the_length_of_a_paper(log: str) -> None:
     assert FEWEST <= int(found[1]) <= MOST
 
 
+@pytest.mark.slow
 def test_references_and_citations_are_known(log: str) -> None:
     assert re.findall(r"LaTeX Warning: (?:Reference|Citation).*undefined.*", log) == []
     assert "There were undefined" not in log
     assert "multiply defined" not in log
 
 
+@pytest.mark.slow
 def test_nothing_stands_out_of_its_column(log: str) -> None:
     wide = re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\).*", log)
     assert [points for points in wide if float(points) > WIDEST] == []
