@@ -12,11 +12,14 @@ from paper.catalogue import Recorded
 from paper.generate import Generated, write_generated
 from paper.prose import HOME
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("latexmk") is None,
-    reason="latexmk is not installed; on Debian: apt install latexmk lmodern "
-    "texlive-latex-recommended texlive-fonts-recommended",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        shutil.which("latexmk") is None,
+        reason="latexmk is not installed; on Debian: apt install latexmk lmodern "
+        "texlive-latex-recommended texlive-fonts-recommended",
+    ),
+]
 
 FEWEST, MOST = 8, 12  # pages
 WIDEST = 10.0  # points beyond a column that no reader sees
@@ -39,21 +42,18 @@ def log(generated: Generated, recorded: Recorded, tmp_path_factory: pytest.TempP
     return (folder / "main.log").read_text(encoding="utf-8", errors="replace")
 
 
-@pytest.mark.slow
 def test_it_has_the_length_of_a_paper(log: str) -> None:
     found = re.search(r"Output written on main\.pdf \((\d+) pages", log)
     assert found is not None
     assert FEWEST <= int(found[1]) <= MOST
 
 
-@pytest.mark.slow
 def test_references_and_citations_are_known(log: str) -> None:
     assert re.findall(r"LaTeX Warning: (?:Reference|Citation).*undefined.*", log) == []
     assert "There were undefined" not in log
     assert "multiply defined" not in log
 
 
-@pytest.mark.slow
 def test_nothing_stands_out_of_its_column(log: str) -> None:
     wide = re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\).*", log)
     assert [points for points in wide if float(points) > WIDEST] == []
