@@ -13,17 +13,12 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import InputError, counted, show
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
 from metronome_opt.records import read_as
+from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod, most_divisors
 from metronome_opt.scenario.cluster import ROOM, ListedCluster, find_room
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED, MEASURED, SCENARIO_FORMAT, Scenario, Source, Work
 from metronome_opt.scenario.network import Gpu
-from metronome_opt.scenario.traffic import (
-    Iteration,
-    Rounded,
-    common_hyperperiod,
-    most_divisors,
-)
 from metronome_opt.scenario.workload import data_folder
 
 if TYPE_CHECKING:
@@ -351,7 +346,7 @@ def _traffic_of(
     """Take or work out the traffic of a job, given how fast its tasks may send; round it."""
     grid = scenario.slot_ms, scenario.hyperperiod_slots
     if job.stated is not None:
-        exact = job.stated.iteration(min(job.stated.fastest, job.rate or job.stated.fastest))
+        exact = job.iteration(job.stated.fastest, None, None)
         place = f"traffic.period_ms: {float(job.stated.period_ms):g}"
         rounded = exact.round_to(*grid, place, "raise hyperperiod_ms")
         most = max(burst.rate for burst in exact.bursts)
@@ -361,7 +356,7 @@ def _traffic_of(
     share, link = fastest
     if not share:
         raise InputError(f"workers: {job.workers}: {link} has less than 1 Mbit/s for each")
-    rate = min(share, job.rate or share)
+    rate = job.fastest(share)
     exact = job.iteration(rate, source, network.gpu, len(set(placement)))
     if isinstance(source, MeasuredStep):
         model, batch, traffic = source.model, source.batch, f"measured on {source.device}"

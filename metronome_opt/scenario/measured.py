@@ -29,15 +29,9 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
+from metronome_opt.scenario.bursts import Burst, Iteration
 from metronome_opt.scenario.network import AllReduce
-from metronome_opt.scenario.traffic import (
-    MEGABIT_PER_BYTE,
-    Burst,
-    Iteration,
-    Moment,
-    all_reduce,
-    all_to_all,
-)
+from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Moment, all_reduce, all_to_all
 from metronome_opt.scenario.workload import MAX_COUNT, Rational, file_of, find_files
 
 MEASURED_FORMAT = "metronome-measured/1"

@@ -22,11 +22,12 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
+from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.cluster import AnyCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.measured import MeasuredStep, find_measured, measured_named
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
-from metronome_opt.scenario.traffic import Iteration, Setting, Traffic, iteration
+from metronome_opt.scenario.traffic import Setting, Traffic, iteration
 from metronome_opt.scenario.workload import (
     Rational,
     Workload,
@@ -192,6 +193,10 @@ class Work(Record):
             return self.rate_mbps
         return megabits("rate", self.rate_gbps, self.rate_mbps)
 
+    def fastest(self, share: int) -> int:
+        """Return the fastest that one worker sends, in Mbit/s, where links leave it a share."""
+        return min(share, self.rate or share)
+
     @property
     def algorithm(self) -> AllReduce:
         """How its workers all-reduce: as it says, or as files without it mean."""
@@ -213,7 +218,7 @@ class Work(Record):
                 f"{GPU_HINT}, or state the job's traffic"
             )
         self._check_ring(workload)
-        own, apart = min(rate, self.rate or rate), self._apart(nodes)
+        own, apart = self.fastest(rate), self._apart(nodes)
         return Setting(self.gpus, self.batch or 1, gpu.flops, own, apart)
 
     def iteration(
@@ -221,7 +226,7 @@ class Work(Record):
     ) -> Iteration:
         """Return what it does if each worker may send at `rate` Mbit/s; errors as of `setting`."""
         if self.stated is not None:
-            return self.stated.iteration(min(rate, self.rate or rate))
+            return self.stated.iteration(self.fastest(rate))
         match source:
             case None:
                 raise InputError("traffic: missing; state it, or name a model")
@@ -230,8 +235,7 @@ class Work(Record):
             case MeasuredStep():
                 source.check_batch(self.batch)
                 self._check_ring(source)
-                own, apart = min(rate, self.rate or rate), self._apart(nodes)
-                return source.iteration(self.gpus, own, apart)
+                return source.iteration(self.gpus, self.fastest(rate), self._apart(nodes))
 
     def _apart(self, nodes: int | None) -> int | None:
         """Return how many nodes reduce with one another; None if the workers themselves do."""

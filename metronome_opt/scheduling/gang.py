@@ -22,11 +22,11 @@ from metronome_opt.records import (
     read_as,
     refuse,
 )
+from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.model import Folder, Work, find_sources, in_folder
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
-from metronome_opt.scenario.traffic import Iteration
 
 JOB_FORMAT = "metronome-job/1"
 

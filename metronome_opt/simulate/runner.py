@@ -10,7 +10,7 @@ from typing import Self
 
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kernels.fluid import world
-from metronome_opt.scenario.traffic import Iteration
+from metronome_opt.scenario.bursts import Iteration
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from metronome_opt.errors import InputError
+from metronome_opt.scenario.bursts import Iteration, Rounded
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import Scenario, Source, Work
-from metronome_opt.scenario.traffic import Iteration, Rounded
 from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Sharing
 from metronome_opt.simulate.engine import Engine

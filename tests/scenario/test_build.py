@@ -26,7 +26,7 @@ from metronome_opt.scenario import (
     read_scenario,
     with_hyperperiod,
 )
-from metronome_opt.scenario.traffic import common_hyperperiod, most_divisors
+from metronome_opt.scenario.bursts import common_hyperperiod, most_divisors
 from tests.scenario.examples import number, scenario
 
 

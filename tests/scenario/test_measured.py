@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario import find_workloads, load, locate, read_scenario
+from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.measured import MeasuredStep, find_measured, read_measured
-from metronome_opt.scenario.traffic import Iteration
 from tests.scenario.examples import measured, scenario, spread
 
 MB = 10**6

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
-from metronome_opt.scenario.traffic import Burst, Iteration, Setting, iteration
+from metronome_opt.scenario.bursts import Burst, Iteration
+from metronome_opt.scenario.traffic import Setting, iteration
 from tests.scenario.examples import workload
 
 

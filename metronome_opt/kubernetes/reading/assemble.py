@@ -23,10 +23,10 @@ from metronome_opt.kubernetes.reading.resources import has_of
 from metronome_opt.kubernetes.reading.workloads import LeftOut, Pods
 from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.build import Problem, build_scenario
+from metronome_opt.scenario.bursts import common_hyperperiod
 from metronome_opt.scenario.cluster import find_room
 from metronome_opt.scenario.model import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.network import Resources
-from metronome_opt.scenario.traffic import common_hyperperiod
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
 _SAME_ZONE = 1  # the network cost between nodes of one zone, as Diktyo counts it

@@ -16,17 +16,12 @@ from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
+from metronome_opt.scenario.bursts import Iteration
 from metronome_opt.scenario.cluster import Cluster, ListedCluster
 from metronome_opt.scenario.measured import MeasuredStep, measured_named
 from metronome_opt.scenario.model import GPU_HINT, Source, Work, read_scenario
 from metronome_opt.scenario.network import AllReduce
-from metronome_opt.scenario.traffic import (
-    Iteration,
-    Setting,
-    batches_around,
-    iteration,
-    suitable_batches,
-)
+from metronome_opt.scenario.traffic import Setting, batches_around, iteration, suitable_batches
 from metronome_opt.scenario.workload import (
     HybridParallel,
     TensorParallel,

@@ -1,0 +1,218 @@
+"""An iteration of a job: its bursts, exactly and on the grid of slots; hyperperiods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from fractions import Fraction
+
+from metronome_opt.errors import InputError
+from metronome_opt.instance import Phase
+
+_SEARCHED = 100_000  # slots up to which a hyperperiod is looked for
+_LONGER = (0.05, 0.1, 0.2, 0.4, 1.0)  # shares of a period that a hyperperiod may add to it
+_MOST_AHEAD = 2  # slots that rounding may add before a pause without its giving them back
+
+
+@dataclass(frozen=True)
+class Burst:
+    """One communication phase of every worker.
+
+    Attributes
+    ----------
+    after
+        Time without traffic before it, in ms.
+    volume, rate
+        What one worker sends, in Mbit, and the fastest that it may be sent, in Mbit/s.
+    """
+
+    name: str
+    after: Fraction
+    volume: Fraction
+    rate: int
+
+    @property
+    def duration(self) -> Fraction:
+        """How long it takes at its fastest, in ms."""
+        return 1000 * self.volume / self.rate
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration of a job that has the network to itself.
+
+    Attributes
+    ----------
+    compute
+        Computing time of a worker in ms, including what goes on beside a burst.
+    rest
+        Time without traffic after the last burst, in ms; that of a model ends with its last burst.
+    is_fine
+        Whether bursts may be shorter than slots and many, as those of buckets are, so that to round
+        each of them up would make the iteration longer than it is.
+    """
+
+    compute: Fraction
+    bursts: tuple[Burst, ...]
+    rest: Fraction = Fraction(0)
+    is_fine: bool = False
+
+    @property
+    def duration(self) -> Fraction:
+        """Length of the iteration in ms."""
+        return sum((burst.after + burst.duration for burst in self.bursts), self.rest)
+
+    @property
+    def volume(self) -> Fraction:
+        """What one worker sends in an iteration, in Mbit."""
+        return sum((burst.volume for burst in self.bursts), Fraction(0))
+
+    def to_slots(self, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
+        """Round it to slots.
+
+        Pauses go to the nearest slot. A burst gets whole slots enough to carry it at its fastest,
+        and then the lowest whole rate that carries it in these: at most its fastest, and less than
+        1 Mbit/s * slot per slot too much. The period becomes the smallest divisor of the
+        hyperperiod, in slots, that is long enough; with None there is no idling.
+
+        If it is fine, pauses give back what rounding has added before them beyond `_MOST_AHEAD`
+        slots, and bursts of one rate become one where the pause between them goes to 0.
+
+        Raises
+        ------
+        ValueError
+            If the iteration is longer than the hyperperiod.
+        """
+        phases: list[Phase] = []
+        slot, exact = 0, Fraction(0)
+        lasting = volume = Fraction(0)  # of the last phase
+        for before, burst in zip((None, *self.bursts), self.bursts, strict=False):
+            pause = self._pause(burst.after, slot, exact, slot_ms)
+            is_close = self.is_fine and not pause and burst.after > 0
+            if before and is_close and burst.rate == before.rate:
+                slot = phases.pop().start
+                lasting += burst.after + burst.duration
+                volume += burst.volume
+            else:
+                slot += pause
+                lasting, volume = burst.duration, burst.volume
+            length = math.ceil(lasting / slot_ms)
+            rate = math.ceil(1000 * volume / (length * slot_ms))
+            phases.append(Phase(start=slot, length=length, rate=rate))
+            slot += length
+            exact += burst.after + burst.duration
+        slot += self._pause(self.rest, slot, exact, slot_ms)
+        period = slot if hyperperiod is None else _divisor(hyperperiod, slot)
+        return Rounded(tuple(phases), slot, period, slot_ms, self)
+
+    def _pause(self, pause: Fraction, slot: int, exact: Fraction, slot_ms: int) -> int:
+        """Return the slots of a pause that begins at a slot and exactly at so many ms."""
+        ahead = max(slot - exact / slot_ms - _MOST_AHEAD, Fraction(0))
+        return max(0, _nearest(pause - (ahead * slot_ms if self.is_fine else 0), slot_ms))
+
+    def round_to(self, slot_ms: int, hyperperiod: int | None, place: str, remedy: str) -> Rounded:
+        """Do as `to_slots`; what is too long is an `InputError` that names a place and a remedy."""
+        try:
+            return self.to_slots(slot_ms, hyperperiod)
+        except ValueError:
+            raise InputError(
+                f"{place}: an iteration takes {float(self.duration):.0f} ms, more than the "
+                f"hyperperiod of {(hyperperiod or 0) * slot_ms} ms; {remedy}"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """An iteration on the grid of slots.
+
+    Attributes
+    ----------
+    phases
+        The bursts in slots and Mbit/s.
+    busy, period
+        Slots of the iteration itself (a model's ends with its last burst), and with the idle time
+        that a hyperperiod asks for.
+    exact
+        The iteration as it was.
+    """
+
+    phases: tuple[Phase, ...]
+    busy: int
+    period: int
+    slot_ms: int
+    exact: Iteration
+
+    @property
+    def grid_error(self) -> Fraction:
+        """Relative change of the iteration's length by rounding to slots."""
+        return self.busy * self.slot_ms / self.exact.duration - 1
+
+    @property
+    def idle_error(self) -> Fraction:
+        """Idle time added to reach a divisor of the hyperperiod, relative to the iteration."""
+        return (self.period - self.busy) * self.slot_ms / self.exact.duration
+
+    @property
+    def period_error(self) -> Fraction:
+        """Relative change of the iteration's length in all."""
+        return self.grid_error + self.idle_error
+
+    @property
+    def volume_error(self) -> Fraction:
+        """Relative change of the volume, from rates that are whole Mbit/s; never negative."""
+        sent = Fraction(
+            sum(phase.length * phase.rate for phase in self.phases) * self.slot_ms, 1000
+        )
+        return sent / self.exact.volume - 1
+
+
+def _nearest(time: Fraction, slot_ms: int) -> int:
+    return math.floor(time / slot_ms + Fraction(1, 2))
+
+
+def _divisor(whole: int, least: int) -> int:
+    """Return the smallest divisor of `whole` that is at least `least`."""
+    if least > whole:
+        raise ValueError(f"{least} slots are longer than the hyperperiod of {whole}")
+    return next(number for number in range(least, whole + 1) if whole % number == 0)
+
+
+def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
+    """Return a hyperperiod of at most `longest` slots for some periods; None if there is none.
+
+    That is their least common multiple, or if this is too long the shortest number that has a
+    divisor close above each of them: longer by at most 5 %, or else by 10, 20, 40 or 100 %.
+    """
+    import numpy as np
+
+    together = math.lcm(*periods)
+    if together <= longest:
+        return together
+    first, last = max(periods), min(longest, max(_SEARCHED, 2 * max(periods)))
+    if first > last:
+        return None
+    for share in _LONGER:
+        suits = np.ones(last - first + 1, dtype=bool)
+        for period in set(periods):
+            near = np.zeros_like(suits)
+            for divisor in range(period, min(last, math.floor(period * (1 + share))) + 1):
+                near[-first % divisor :: divisor] = True
+            suits &= near
+        if suits.any():
+            return first + int(suits.argmax())
+    return None
+
+
+def most_divisors(slots: int, longest: int) -> int:
+    """Return the multiple of `slots` up to `longest` with most divisors, the least of several.
+
+    So many are the periods that fit this hyperperiod.
+    """
+    multiples = range(slots, longest + 1, slots)
+    counts = [0] * len(multiples)
+    for divisor in range(1, longest + 1):
+        step = divisor // math.gcd(divisor, slots)  # of so many multiples it divides one
+        for index in range(step - 1, len(multiples), step):
+            counts[index] += 1
+    return multiples[counts.index(max(counts))]
