@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
@@ -53,7 +53,7 @@ def read_document(path: str | Path, *, most_bytes: int | None = None) -> dict[st
     """
     (document,) = _read(Path(path), MAX_BYTES if most_bytes is None else most_bytes)
     if not isinstance(document, dict):
-        raise InputError(f"{path}: the top level must be a mapping, got {show(document)}")
+        raise InputError(f"{path}: the top level must be a mapping, got {quote(document)}")
     return document
 
 
@@ -78,7 +78,7 @@ def read_documents(path: str | Path) -> list[dict[str, Any]]:
     documents = _read(Path(path), MAX_BYTES, many=True)
     for index, document in enumerate(documents):
         if document is not None and not isinstance(document, dict):
-            raise InputError(f"{path}: document {index}: must be a mapping, got {show(document)}")
+            raise InputError(f"{path}: document {index}: must be a mapping, got {quote(document)}")
     return [document for document in documents if document is not None]
 
 
@@ -243,7 +243,7 @@ def _parse_json(text: str) -> Any:
 def _integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise InputError(
-            f"the integer {show(digits)} has {len(digits)} digits, above the limit of {MAX_DIGITS}"
+            f"the integer {quote(digits)} has {len(digits)} digits, above the limit of {MAX_DIGITS}"
         )
     return int(digits)
 
@@ -263,7 +263,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise InputError(f"key {show(key)} is given twice")
+                raise InputError(f"key {quote(key)} is given twice")
             seen.add(key)
     return mapping
 
@@ -283,9 +283,9 @@ def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
         key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
         if not isinstance(key, str):
-            raise InputError(f"line {line}: keys must be text, got {show(key)}")
+            raise InputError(f"line {line}: keys must be text, got {quote(key)}")
         if key in mapping:
-            raise InputError(f"line {line}: key {show(key)} is given twice")
+            raise InputError(f"line {line}: key {quote(key)} is given twice")
         mapping[key] = loader.construct_object(value_node, deep=True)
     return mapping
 
@@ -331,7 +331,7 @@ def _check_events(text: str) -> None:
             raise InputError(f"line {line}: alias *{event.anchor} (aliases are not accepted)")
         tag = getattr(event, "tag", None)
         if tag is not None:
-            raise InputError(f"line {line}: tag {show(tag)} (tags are not accepted)")
+            raise InputError(f"line {line}: tag {quote(tag)} (tags are not accepted)")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:

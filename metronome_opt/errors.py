@@ -51,7 +51,7 @@ class SolverError(MetronomeError, RuntimeError):
     """A back end failed or said something that is not understood."""
 
 
-def show(value: object) -> str:
+def quote(value: object) -> str:
     """Return `value` as it may stand in a one-line message: quoted, printable and short."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**_SHOWN:
         return f"an integer of {value.bit_length()} bits"
@@ -64,7 +64,7 @@ def reason(error: Exception) -> str:
     return str(error) or "out of memory"
 
 
-def place(path: Sequence[str | int]) -> str:
+def format_path(path: Sequence[str | int]) -> str:
     """Return a path into a document as people write it: ``jobs[3].phases[1].rate``."""
     text = ""
     for step in path:
@@ -72,7 +72,7 @@ def place(path: Sequence[str | int]) -> str:
             text += f"[{step}]"
         else:
             plain = step.isprintable() and 0 < len(step) <= _SHOWN
-            name = step if plain else show(step)
+            name = step if plain else quote(step)
             text += f".{name}" if text else name
     return text
 
@@ -82,7 +82,7 @@ def _container(value: dict[object, object] | list[object] | tuple[object, ...]) 
     return f"{kind} of {len(value)}"
 
 
-def told(text: str, most: int) -> str:
+def sanitize(text: str, most: int) -> str:
     """Return what somebody else said as it may stand in a line: printable ASCII, at most `most`."""
     clean = " ".join(text.encode("ascii", "backslashreplace").decode().split())
     printable = "".join(letter if letter.isprintable() else "?" for letter in clean)

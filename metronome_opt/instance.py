@@ -14,7 +14,7 @@ from immutabledict import immutabledict
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from metronome_opt.documents import write_text
-from metronome_opt.errors import InputError, place, show
+from metronome_opt.errors import InputError, format_path, quote
 from metronome_opt.records import (
     FrozenMap,
     Name,
@@ -122,27 +122,27 @@ class Job(Record):
             if phase.end > self.period:
                 refuse(
                     f"phases[{index}].length",
-                    f"{show(phase.length)}: the burst ends at slot {show(phase.end)}, "
-                    f"after the period of {show(self.period)}",
+                    f"{quote(phase.length)}: the burst ends at slot {quote(phase.end)}, "
+                    f"after the period of {quote(self.period)}",
                 )
         order = sorted(range(len(self.phases)), key=lambda index: self.phases[index].start)
         for before, after in itertools.pairwise(order):
             if self.phases[after].start < self.phases[before].end:
                 refuse(
                     f"phases[{after}].start",
-                    f"{show(self.phases[after].start)}: overlaps phases[{before}], "
-                    f"which ends at slot {show(self.phases[before].end)}",
+                    f"{quote(self.phases[after].start)}: overlaps phases[{before}], "
+                    f"which ends at slot {quote(self.phases[before].end)}",
                 )
         if self.fixed_offset is not None and self.fixed_offset >= self.period:
             refuse(
                 "fixed_offset",
-                f"{show(self.fixed_offset)}: must be below the period {show(self.period)}",
+                f"{quote(self.fixed_offset)}: must be below the period {quote(self.period)}",
             )
         longest = self.period + self.max_stretch
         if self.current_offset is not None and self.current_offset >= longest:
             refuse(
                 "current_offset",
-                f"{show(self.current_offset)}: must be below the period {show(longest)}",
+                f"{quote(self.current_offset)}: must be below the period {quote(longest)}",
             )
         return self
 
@@ -171,7 +171,7 @@ class Instance(Record):
         for index, job in enumerate(self.jobs):
             for link in job.links:
                 if link not in known:
-                    refuse(place(["jobs", index, "links", link]), "there is no such link")
+                    refuse(format_path(["jobs", index, "links", link]), "there is no such link")
         limit = (info.context or {}).get("hyperperiod_limit", HYPERPERIOD_LIMIT)
         self.__dict__["hyperperiod_limit"] = limit
         for index, job in enumerate(self.jobs):
@@ -183,8 +183,8 @@ class Instance(Record):
                 if length > limit:
                     refuse(
                         f"jobs[{index}].{field}",
-                        f"{show(getattr(job, field))}: an iteration may take {show(length)} slots, "
-                        f"above the limit of {limit}; coarsen the slots or raise the limit",
+                        f"{quote(getattr(job, field))}: an iteration may take {quote(length)} "
+                        f"slots, above the limit of {limit}; coarsen the slots or raise the limit",
                     )
         for index, link_ in enumerate(self.links):
             length = self.hyperperiods[link_.name]
@@ -192,8 +192,9 @@ class Instance(Record):
             if length > limit and not _may_agree(users, limit):
                 refuse(
                     f"links[{index}]",
-                    f"{link_.name}: the hyperperiod of its jobs is {show(length)} slots, above the "
-                    f"limit of {limit}; allow more stretch, coarsen the slots or raise the limit",
+                    f"{link_.name}: the hyperperiod of its jobs is {quote(length)} slots, above "
+                    f"the limit of {limit}; allow more stretch, coarsen the slots or raise the "
+                    "limit",
                 )
         return self
 

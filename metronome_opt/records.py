@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.documents import read_document
-from metronome_opt.errors import InputError, place, show
+from metronome_opt.errors import InputError, format_path, quote
 
 
 def _label(name: str) -> str:
@@ -78,9 +78,9 @@ def build(
 ) -> R:
     """Validate a document of the format `tag` into the record `cls`; errors are one line."""
     if "format" not in data:
-        raise InputError(f"format: missing; this should say {show(tag)}")
+        raise InputError(f"format: missing; this should say {quote(tag)}")
     if data["format"] != tag:
-        raise InputError(f"format: must be {show(tag)}, got {show(data['format'])}")
+        raise InputError(f"format: must be {quote(tag)}, got {quote(data['format'])}")
     try:
         return cls.model_validate(data, context=dict(context or {}))
     except ValidationError as error:
@@ -125,7 +125,7 @@ def explain(error: ValidationError, cls: type[Record] | None = None) -> str:
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     if fault["type"] == "inconsistent":
         inner = fault["ctx"]["place"]
-        where = place(path) + ("." if path and not inner.startswith("[") else "") + inner
+        where = format_path(path) + ("." if path and not inner.startswith("[") else "") + inner
         return f"{where}: {fault['msg']}{more}"
     if path and path[-1] == "[key]":
         path.pop()
@@ -135,8 +135,8 @@ def explain(error: ValidationError, cls: type[Record] | None = None) -> str:
         missing = [each["loc"][-1] for each in faults if each["loc"][:-1] == fault["loc"][:-1]]
         known = [*(cls.model_fields if cls and len(path) == 1 else ()), *missing]
         message += _nearest(path[-1], [name for name in known if name != path[-1]])
-    value = "" if fault["type"] == "missing" else f", got {show(fault['input'])}"
-    return f"{place(path) or 'document'}: {message}{value}{more}"
+    value = "" if fault["type"] == "missing" else f", got {quote(fault['input'])}"
+    return f"{format_path(path) or 'document'}: {message}{value}{more}"
 
 
 def _nearest(name: str | int, known: Sequence[str | int]) -> str:
@@ -189,5 +189,5 @@ def check_unique(field: str, names: Sequence[str]) -> None:
     first: dict[str, int] = {}
     for index, name in enumerate(names):
         if name in first:
-            refuse(f"{field}[{index}].name", f"{show(name)} is also {field}[{first[name]}]")
+            refuse(f"{field}[{index}].name", f"{quote(name)} is also {field}[{first[name]}]")
         first[name] = index

@@ -20,7 +20,7 @@ from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_case
 from benchmarks.testbed.run import BedError, BedRun, run_case
 from metronome_opt.documents import make_folder
-from metronome_opt.errors import InputError, MetronomeError, show
+from metronome_opt.errors import InputError, MetronomeError, quote
 from metronome_opt.journal import Journal, read_journal
 from metronome_opt.plot.picture import save_figure
 from metronome_opt.simulate.conditions import Sharing, TcpShares
@@ -206,7 +206,7 @@ def _usable_runs(records: Path, cases: Sequence[Case], modes: Sequence[Mode]) ->
         raise InputError(f"{records}: has no undisturbed run of any of the {len(cases)} cases")
     for run in runs:
         if sorted(run.jobs) != jobs[run.case]:
-            raise InputError(f"{records}: {show(run.case)} is another case there, with other jobs")
+            raise InputError(f"{records}: {quote(run.case)} is another case there, with other jobs")
     return runs
 
 

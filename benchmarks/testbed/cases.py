@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from benchmarks.testbed.network import GOODPUT, Layout
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.records import Name, NonNegative, Positive, Record, build, read_as, refuse
 
@@ -206,7 +206,7 @@ class Cases(Record):
     def _check(self) -> Cases:
         for name, count in Counter(case.name for case in self.cases).items():
             if count > 1:
-                refuse("cases", f"{show(name)} is there {count} times")
+                refuse("cases", f"{quote(name)} is there {count} times")
         return self
 
 
@@ -225,5 +225,5 @@ def read_cases(path: str | Path, names: list[str] | None = None) -> list[Case]:
     cases = {case.name: case for case in read_as(path, make).cases}
     for name in names or ():
         if name not in cases:
-            raise InputError(f"{path}: has no case {show(name)}")
+            raise InputError(f"{path}: has no case {quote(name)}")
     return [cases[name] for name in names or cases]

@@ -12,7 +12,7 @@ from benchmarks.testbed.cases import Case
 from benchmarks.testbed.modes import UNGATED, Mode
 from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import Picture, dress
 
@@ -78,7 +78,7 @@ def draw_case(
     for mode in modes:
         run = next((run for run in runs if (run.case, run.mode) == (case.name, mode)), None)
         if run is None:
-            raise InputError(f"there is no undisturbed run of {show(case.name)}, {mode}, to draw")
+            raise InputError(f"there is no undisturbed run of {quote(case.name)}, {mode}, to draw")
         panels[f"{mode}, on the network"] = {
             job: [(begin, end) for _, begin, end in seen.bursts_ms]
             for job, seen in run.jobs.items()

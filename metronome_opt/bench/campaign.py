@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.process import Outcome, Task, close_idle, run_task
-from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, show
+from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, quote
 from metronome_opt.journal import Journal
 from metronome_opt.records import FrozenMap, NonNegative, Positive
 
@@ -256,13 +256,15 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
         client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"--dask: no scheduler answers at {show(address)} ({type(error).__name__}); "
+            f"--dask: no scheduler answers at {quote(address)} ({type(error).__name__}); "
             "give it as tcp://HOST:PORT"
         ) from None
     with client:
         threads = sum(client.nthreads().values())
         if not threads:
-            raise InputError(f"--dask: the scheduler at {show(address)} has no workers; start some")
+            raise InputError(
+                f"--dask: the scheduler at {quote(address)} has no workers; start some"
+            )
         stop = distributed.Event(client=client)
         executor = client.get_executor(pure=False)  # two equal tasks are two tasks
         try:

@@ -54,7 +54,7 @@ from metronome_opt.bench.pages import (
 )
 from metronome_opt.bench.statistics import certified_gap
 from metronome_opt.bench.trials import Record
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.solvers.registry import OWN_SOLVERS
 
 _BEST_SOLVER = "auto"
@@ -128,7 +128,7 @@ def write_report(
     together = whole(frame)
     if baseline is not None and baseline not in together.solvers:
         raise InputError(
-            f"baseline: {show(baseline)} is not in the records; "
+            f"baseline: {quote(baseline)} is not in the records; "
             f"choose from {', '.join(together.solvers)}"
         )
     looks = strokes(together.solvers)
@@ -490,7 +490,7 @@ def _at_once(records: Sequence[Record]) -> int:
         except ValueError:
             raise InputError(
                 f"{record.instance}: started: must be a time such as 2026-01-31T12:00:00Z, "
-                f"got {show(record.started)}"
+                f"got {quote(record.started)}"
             ) from None
         if record.wall_s > 1:
             last = begin + pd.Timedelta(seconds=record.wall_s)

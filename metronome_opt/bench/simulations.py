@@ -22,7 +22,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.campaign import CaseRecord, Seconds
 from metronome_opt.bench.process import Limits, Outcome, Task
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.records import FrozenMap, NonNegative, explain
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.study import Cell, Setting, Study
@@ -284,7 +284,8 @@ def _conditions_of(study: Study, cell: Cell, overrides: Mapping[str, Any]) -> Co
     for name in overrides:
         if name not in Conditions.model_fields:
             raise InputError(
-                f"{show(name)} is not a condition; choose from {', '.join(Conditions.model_fields)}"
+                f"{quote(name)} is not a condition; choose from "
+                f"{', '.join(Conditions.model_fields)}"
             )
         if name in cell.settings:
             raise InputError(f"{name}: is varied by the study; choose cells by it instead")
@@ -309,7 +310,7 @@ def check_own(
     for record in records:
         if record.study_sha256 != sha256:
             raise InputError(
-                f"holds simulations of the study {show(record.study)}, which is another or has "
+                f"holds simulations of the study {quote(record.study)}, which is another or has "
                 "changed; name another --output"
             )
         then = record.conditions.model_dump()
@@ -318,7 +319,7 @@ def check_own(
         if other is not None:
             raise InputError(
                 "holds simulations under other conditions "
-                f"({other} was {show(then[other])}, now it is {show(now[other])}); "
+                f"({other} was {quote(then[other])}, now it is {quote(now[other])}); "
                 "give the same --set, or name another --output"
             )
 
@@ -354,12 +355,12 @@ def choose_cells(study: Study, wanted: Mapping[str, str]) -> tuple[Cell, ...]:
     for name, value in wanted.items():
         if name not in study.grid:
             raise InputError(
-                f"{show(name)} is not in the grid of {study.name}, "
+                f"{quote(name)} is not in the grid of {study.name}, "
                 f"which has {', '.join(study.grid) or 'one cell'}"
             )
         if read_value(value) not in study.grid[name]:
             known = ", ".join(map(str, study.grid[name]))
-            raise InputError(f"{name}: {show(value)} is not in the grid, which has {known}")
+            raise InputError(f"{name}: {quote(value)} is not in the grid, which has {known}")
     return tuple(
         cell
         for cell in study.cells

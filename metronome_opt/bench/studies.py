@@ -23,7 +23,7 @@ from metronome_opt.bench.pages import distinct_slugs, three_digits
 from metronome_opt.bench.simulations import SimulationRecord, Value
 from metronome_opt.bench.statistics import Interval, mean_interval
 from metronome_opt.documents import write_text
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.plot.style import in_order
 from metronome_opt.simulate.study import Cell
 
@@ -58,7 +58,7 @@ class Measure(NamedTuple):
 
     name: str
     heading: str
-    show: Callable[[float], str] = three_digits
+    formatted: Callable[[float], str] = three_digits
 
 
 def _percent(value: float) -> str:
@@ -361,18 +361,18 @@ def _check(records: Sequence[SimulationRecord]) -> None:
     studies = list(dict.fromkeys(record.study for record in records))
     if len(studies) > 1:
         raise InputError(
-            f"records: are of the studies {', '.join(map(show, studies))}; report one at a time"
+            f"records: are of the studies {', '.join(map(quote, studies))}; report one at a time"
         )
     keys = Counter((_label(record), record.seed, record.policy) for record in records)
     (cell, seed, policy), count = keys.most_common(1)[0]
     if count > 1:
         raise InputError(
-            f"records: {policy} with seed {seed} in {show(cell)} is there {count} times; "
+            f"records: {policy} with seed {seed} in {quote(cell)} is there {count} times; "
             "report the records of one campaign"
         )
     scenarios: dict[tuple[str, int], tuple[str, frozenset[Value]]] = {}
     for record in filter(lambda record: record.went_well, records):
-        where = f"{show(_label(record))} with seed {record.seed}"
+        where = f"{quote(_label(record))} with seed {record.seed}"
         if record.jobs is None or record.links is None or record.makespan_s is None:
             raise InputError(
                 f"records: {record.policy} in {where} is done and has no results; simulate it again"

@@ -263,10 +263,10 @@ def _estimate(
 
 def _with_ends(measure: Measure, found: Interval) -> str:
     """Return a mean with its interval: ``12.0 (11.0 to 13.0)``."""
-    text = measure.show(found.mean)
+    text = measure.formatted(found.mean)
     if found.low is None or found.high is None or found.low == found.high:
         return text
-    low, high = (measure.show(end).removesuffix(" %") for end in (found.low, found.high))
+    low, high = (measure.formatted(end).removesuffix(" %") for end in (found.low, found.high))
     return f"{text} ({low} to {high})"
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from metronome_opt.documents import read_document
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.records import Name, NonNegative, Record, build, dump_document, read_as
 from metronome_opt.scenario import SCENARIO_FORMAT, load
@@ -245,4 +245,4 @@ def _unknown(name: str, home: Path | None, stored: list[Path]) -> str:
     tried = f"{home} has {', '.join(path.name for path in stored) or 'none'}"
     if home is None:
         tried = f"there is no {SUITES} here or in a folder above"
-    return f"suite: {show(name)} is not known: {tried}, and it is not a folder"
+    return f"suite: {quote(name)} is not known: {tried}, and it is not a folder"

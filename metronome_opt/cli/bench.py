@@ -10,7 +10,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.app import Group
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.solvers import MAX_WORKERS, SOLVERS
 from metronome_opt.solvers.registry import find_solver
 
@@ -186,7 +186,7 @@ def report(
 def _names(text: str, option: str) -> list[str]:
     names = list(dict.fromkeys(options.read_names(text)))
     if not names:
-        raise InputError(f"--{option}: {show(text)} names none")
+        raise InputError(f"--{option}: {quote(text)} names none")
     return names
 
 
@@ -202,7 +202,7 @@ def _members(suite: str, split: _Split, names: list[str] | None) -> list[Member]
             known = [entry.name for each in suites for entry in each.entries(part)]
             more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
             raise InputError(
-                f"--instances: {show(name)} is not in the {split} split of {suite}, which has "
+                f"--instances: {quote(name)} is not in the {split} split of {suite}, which has "
                 f"{', '.join(known[:_NAMED]) or 'none'}{more}"
             )
     for member in members:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.cluster import Connection
@@ -164,7 +164,7 @@ def _leadership(connection: Connection, lease: str) -> Leadership:
 
     namespace, slash, name = lease.partition("/")
     if not (slash and is_label(namespace) and is_label(name)):
-        raise InputError(f"--lease: must be NAMESPACE/NAME, got {show(lease)}")
+        raise InputError(f"--lease: must be NAMESPACE/NAME, got {quote(lease)}")
     holder = f"{socket.gethostname()}-{uuid.uuid4()}"
     return Leadership(connection, namespace, name, holder)
 

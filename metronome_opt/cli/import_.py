@@ -10,7 +10,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, read_pairs
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.reading import Objects
@@ -182,7 +182,7 @@ def _weights(text: str | None) -> dict[str, int]:
         if not (weight.isascii() and weight.isdigit() and int(weight[:20]) <= _LARGEST_WEIGHT):
             raise InputError(
                 f"--weights: {name}: must be a whole number up to {_LARGEST_WEIGHT}, got "
-                f"{show(weight)}"
+                f"{quote(weight)}"
             )
         weights[name] = int(weight)
     return weights
@@ -203,10 +203,10 @@ def _megabits(option: str, text: str | None) -> int | None:
     if number is None:
         return None
     if number < _LEAST_GBPS:
-        raise InputError(f"{option}: must be at least {float(_LEAST_GBPS):g}, got {show(text)}")
+        raise InputError(f"{option}: must be at least {float(_LEAST_GBPS):g}, got {quote(text)}")
     if 1000 * number > FASTEST:
         raise InputError(
-            f"{option}: must be at most {FASTEST // 1000}, in Gbit/s, got {show(text)}"
+            f"{option}: must be at most {FASTEST // 1000}, in Gbit/s, got {quote(text)}"
         )
     return int(1000 * number)
 

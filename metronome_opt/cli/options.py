@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ def read_pairs(option: str, text: str | None) -> dict[str, str]:
     for piece in () if text is None else text.split(","):
         name, _, value = (part.strip() for part in piece.partition("="))
         if not name or not value:
-            raise InputError(f"{option}: {show(piece)} is not name=value; write name=value,...")
+            raise InputError(f"{option}: {quote(piece)} is not name=value; write name=value,...")
         if name in pairs:
-            raise InputError(f"{option}: {show(name)} is given twice; name each once")
+            raise InputError(f"{option}: {quote(name)} is given twice; name each once")
         pairs[name] = value
     return pairs
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
     from metronome_opt.scheduling.cycle import Decision, First
@@ -145,13 +145,13 @@ def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str])
 
     both = sorted(set(down) & set(up))
     if both:
-        raise InputError(f"--down, --up: node {show(both[0])} is named in both")
+        raise InputError(f"--down, --up: node {quote(both[0])} is named in both")
     changes: list[Change] = []
     for option in capacity:
         link, _, rate = option.rpartition("=")
         if not link or not (rate.isascii() and rate.isdigit() and len(rate) < 20):
             raise InputError(
-                f"--capacity: must be LINK=MBPS, a whole number of Mbit/s, got {show(option)}"
+                f"--capacity: must be LINK=MBPS, a whole number of Mbit/s, got {quote(option)}"
             )
         changes.append(CapacityChanged(link=link, capacity=int(rate)))
     changes += [NodeChanged(node=node, up=False) for node in down]
@@ -182,13 +182,13 @@ def _asked(
     for change in changes:
         state.check(change)
     if remove is not None and remove not in state.claims:
-        raise InputError(f"--remove: {folder} has no job {show(remove)}")
+        raise InputError(f"--remove: {folder} has no job {quote(remove)}")
     if job is None:
         return None
     gang = read_request(job, state.cluster)
     if gang.name in state.claims and gang.name != remove:
         raise InputError(
-            f"{job}: name: {show(gang.name)} runs already; let it go with --remove, or rename it"
+            f"{job}: name: {quote(gang.name)} runs already; let it go with --remove, or rename it"
         )
     return gang
 
@@ -325,9 +325,9 @@ def new_state(
             raise InputError(f"--with-jobs: {path} is a cluster, and has no jobs")
         return ClusterState(read_cluster(path), mode=mode)
     if kind != SCENARIO_FORMAT:
-        told = "missing" if kind is None else f"got {show(kind)}"
+        told = "missing" if kind is None else f"got {quote(kind)}"
         raise InputError(
-            f"{path}: format: must be {show(CLUSTER_FORMAT)} or {show(SCENARIO_FORMAT)}, {told}"
+            f"{path}: format: must be {quote(CLUSTER_FORMAT)} or {quote(SCENARIO_FORMAT)}, {told}"
         )
     scenario = read_scenario(path)
     try:
@@ -355,7 +355,7 @@ def _take_over(state: ClusterState, path: Path) -> None:
     schedule = read_schedule(path)
     if schedule.instance != state.cluster.name or set(schedule.offsets) != set(state.claims):
         raise InputError(
-            f"{path}: is a schedule of {show(schedule.instance)} with "
+            f"{path}: is a schedule of {quote(schedule.instance)} with "
             f"{len(schedule.offsets)} jobs, not of these; solve the same scenario"
         )
     gated = schedule.gated or {}

@@ -13,7 +13,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
     from metronome_opt.bench.simulations import Simulation, SimulationRecord
@@ -192,11 +192,13 @@ def _policies(study: Study, text: str | None) -> Sequence[str]:
         return study.policies
     names = read_names(text)
     if not names:
-        raise InputError(f"--policy: {show(text)} names none")
+        raise InputError(f"--policy: {quote(text)} names none")
     known = (*POLICIES, *PARTS)
     for name in names:
         if name not in known:
-            raise InputError(f"--policy: {show(name)} is not known; choose from {', '.join(known)}")
+            raise InputError(
+                f"--policy: {quote(name)} is not known; choose from {', '.join(known)}"
+            )
     return names
 
 
@@ -270,7 +272,7 @@ def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     rows = []
     for each in summarise(records):
         means = [(measure, each.means[measure.name]) for measure in SHOWN]
-        shown = ("-" if mean is None else measure.show(mean) for measure, mean in means)
+        shown = ("-" if mean is None else measure.formatted(mean) for measure, mean in means)
         rows.append((each.policy, f"{each.runs:,}", *shown, f"{each.unfinished:,}"))
     headings = ("policy", "runs", *(measure.heading for measure in SHOWN), "unfinished jobs")
     terminal().print(plain_table(headings, rows))

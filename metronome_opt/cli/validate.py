@@ -10,7 +10,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.documents import read_document
-from metronome_opt.errors import InputError, counted, show
+from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import INSTANCE_FORMAT
 from metronome_opt.scenario import SCENARIO_FORMAT, WORKLOAD_FORMAT, Problem, locate, read_workload
 from metronome_opt.scenario.cluster import CLUSTER_FORMAT, read_cluster
@@ -41,8 +41,8 @@ def validate(
     elif isinstance(kind, str) and kind in _READERS:
         problem, said = None, _READERS[kind](path)
     else:
-        known = ", ".join(map(show, (SCENARIO_FORMAT, INSTANCE_FORMAT, *_READERS)))
-        told = "missing" if kind is None else f"got {show(kind)}"
+        known = ", ".join(map(quote, (SCENARIO_FORMAT, INSTANCE_FORMAT, *_READERS)))
+        told = "missing" if kind is None else f"got {quote(kind)}"
         raise InputError(f"{path}: format: must be one of {known}, {told}")
     if as_json:
         notes = problem.notes if problem else []

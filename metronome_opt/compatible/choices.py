@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from immutabledict import immutabledict
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve.lengthen import lengthen
 from metronome_opt.solvers.budget import Budget
@@ -194,7 +194,7 @@ def least_stretch(instance: Instance, limit: Fraction | None = None) -> Choices:
     slots = {job.name: most_stretch(instance, job, limit) for job in instance.jobs}
     if sum(slots.values()) > _MOST_CHOICES:
         raise InputError(
-            f"stretch_limit: leaves {show(sum(slots.values()))} periods to choose from, more than "
+            f"stretch_limit: leaves {quote(sum(slots.values()))} periods to choose from, more than "
             f"{_MOST_CHOICES}; lower it, or coarsen the slots"
         )
     return {
@@ -217,7 +217,7 @@ def most_stretch(instance: Instance, job: Job, limit: Fraction | None) -> int:
     if limit is None:
         return job.max_stretch
     if limit < 0:
-        raise InputError(f"stretch_limit: must be at least 0, got {show(str(limit))}")
+        raise InputError(f"stretch_limit: must be at least 0, got {quote(str(limit))}")
     share = min(int(limit * job.period), instance.hyperperiod_limit - job.period)
     return max(job.max_stretch, share)
 

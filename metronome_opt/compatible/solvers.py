@@ -21,7 +21,7 @@ from metronome_opt.compatible.choices import (
 )
 from metronome_opt.compatible.choose import CostsTooFineError, MilpMaster, branch, choose
 from metronome_opt.compatible.decider import Decider, core, search_offsets
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.budget import Budget
@@ -154,7 +154,7 @@ def decide(
 def _loaded(name: str) -> Solver:
     """Return the solver called `name`, with all loaded that no clock should count."""
     if name not in SOLVERS:
-        raise InputError(f"solver: {show(name)} is not known; choose from {', '.join(SOLVERS)}")
+        raise InputError(f"solver: {quote(name)} is not known; choose from {', '.join(SOLVERS)}")
     SOLVERS[name].load()
     _load_kernels()
     return SOLVERS[name]
@@ -178,9 +178,9 @@ def _task(
     check_instance(instance)
     check_numbers(time_limit, seed, workers)
     if isinstance(cushion_slots, bool) or not isinstance(cushion_slots, int):
-        raise InputError(f"cushion_slots: must be an integer, got {show(cushion_slots)}")
+        raise InputError(f"cushion_slots: must be an integer, got {quote(cushion_slots)}")
     if cushion_slots < 0:
-        raise InputError(f"cushion_slots: must be at least 0, got {show(cushion_slots)}")
+        raise InputError(f"cushion_slots: must be at least 0, got {quote(cushion_slots)}")
     cores = workers or os.cpu_count() or 1
     return Task(instance, cushion_slots, Budget(time_limit), seed, cores, callback)
 
@@ -194,7 +194,7 @@ def _checked(instance: Instance, choices: Choices) -> Choices:
         for choice in choices[job.name]:
             if choice.cost < 0:
                 raise InputError(
-                    f"choices.{job.name}: costs must be at least 0, got {show(str(choice.cost))}"
+                    f"choices.{job.name}: costs must be at least 0, got {quote(str(choice.cost))}"
                 )
             if choice.period is not None:
                 _check_period(instance, job, choice.period, "choices")
@@ -206,7 +206,7 @@ def _refuse_unknown(instance: Instance, named: Iterable[str]) -> None:
     known = {job.name for job in instance.jobs}
     for name in named:
         if name not in known:
-            raise InputError(f"jobs: there is no {show(name)} in {instance.name}")
+            raise InputError(f"jobs: there is no {quote(name)} in {instance.name}")
 
 
 def _check_period(instance: Instance, job: Job, period: int, field: str) -> None:
@@ -214,7 +214,7 @@ def _check_period(instance: Instance, job: Job, period: int, field: str) -> None
     if not job.period <= period <= instance.hyperperiod_limit:
         raise InputError(
             f"{field}.{job.name}: periods must be from {job.period} to "
-            f"{instance.hyperperiod_limit}, got {show(period)}"
+            f"{instance.hyperperiod_limit}, got {quote(period)}"
         )
 
 

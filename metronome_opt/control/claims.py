@@ -9,7 +9,7 @@ from functools import cached_property
 
 from immutabledict import immutabledict
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.periods import stretched
 from metronome_opt.presolve.lengthen import lengthen
@@ -40,20 +40,22 @@ class Claims:
             given = getattr(self, place)
             for name, value in given.items():
                 if name not in known:
-                    raise InputError(f"{place}.{show(name)}: there is no such job; leave it out")
+                    raise InputError(f"{place}.{quote(name)}: there is no such job; leave it out")
                 if value < 0:
-                    raise InputError(f"{place}.{show(name)}: must be at least 0, got {show(value)}")
+                    raise InputError(
+                        f"{place}.{quote(name)}: must be at least 0, got {quote(value)}"
+                    )
             object.__setattr__(self, place, immutabledict(given))
         if not math.isfinite(self.epoch_ms):
-            raise InputError(f"epoch_ms: must be a finite number, got {show(self.epoch_ms)}")
+            raise InputError(f"epoch_ms: must be a finite number, got {quote(self.epoch_ms)}")
         for index, job in enumerate(self.instance.jobs):
             where, offset = f"jobs[{index}].current_offset", job.current_offset
             if offset is None:
-                raise InputError(f"{where}: missing; say at which offset {show(job.name)} runs")
+                raise InputError(f"{where}: missing; say at which offset {quote(job.name)} runs")
             if offset >= self.period(job.name):
                 raise InputError(
-                    f"{where}: {show(offset)}: must be below the stretched period of "
-                    f"{show(self.period(job.name))} slots"
+                    f"{where}: {quote(offset)}: must be below the stretched period of "
+                    f"{quote(self.period(job.name))} slots"
                 )
 
     @cached_property

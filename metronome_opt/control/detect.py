@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from metronome_opt.control.claims import Claims, signed
 from metronome_opt.control.observation import Observation, Tolerance
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Job, Phase
 from metronome_opt.profiles import Burst
 
@@ -74,7 +74,7 @@ def detect(
     ):
         for name in given:
             if all(name != each.name for each in known):
-                raise InputError(f"{place}.{show(name)}: the claims do not name it; leave it out")
+                raise InputError(f"{place}.{quote(name)}: the claims do not name it; leave it out")
     found: list[Finding] = []
     for job in claims.running.jobs:
         if job.name in observations:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from metronome_opt.control.detect import Kind
 from metronome_opt.control.monitor import Verdict
-from metronome_opt.errors import InputError, MissingBackendError, show
+from metronome_opt.errors import InputError, MissingBackendError, quote
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Metrics:
             if short not in _COUNTERS or not (of_a_job or self.value(name, **labels) is not None):
                 continue
             if not (math.isfinite(value) and value >= 0):
-                raise InputError(f"{path}: {name} is {show(value)}; delete the file to count anew")
+                raise InputError(f"{path}: {name} is {quote(value)}; delete the file to count anew")
             counter = self._of[short]
             (counter.labels(**labels) if labels else counter).inc(value)
 
@@ -264,7 +264,7 @@ def serve(address: str, registry: Any) -> Iterator[str]:
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not (colon and host and port.isascii() and port.isdecimal() and int(port) < 2**16):
-        raise InputError(f"{show(address)}: no address to listen on; give HOST:PORT")
+        raise InputError(f"{quote(address)}: no address to listen on; give HOST:PORT")
     try:
         server, thread = start_http_server(int(port), host, registry)
     except OSError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from metronome_opt.control.claims import Claims, signed
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Job, Phase
 from metronome_opt.profiles import Burst, Profile
 
@@ -58,7 +58,7 @@ class Observation:
             value = getattr(self, name)
             if value is None:
                 continue
-            place, otherwise = f"{name}: {show(value)}", "leave out what was not measured"
+            place, otherwise = f"{name}: {quote(value)}", "leave out what was not measured"
             if not math.isfinite(value):
                 raise InputError(f"{place}: must be a finite number; {otherwise}")
             if name in ("period_ms", "own_ms") and value <= 0:

@@ -25,7 +25,7 @@ from itertools import accumulate
 import numpy as np
 
 from metronome_opt.control.claims import Claims
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import State, compile_instance
@@ -289,11 +289,11 @@ def make_plan(claims: Claims, offsets: Mapping[str, int]) -> Plan:
     """
     for name, offset in offsets.items():
         if name not in claims.offsets:
-            raise InputError(f"offsets.{show(name)}: there is no such job; leave it out")
+            raise InputError(f"offsets.{quote(name)}: there is no such job; leave it out")
         if not 0 <= offset < claims.period(name):
             raise InputError(
-                f"offsets.{show(name)}: must be from 0 to below {claims.period(name)}, "
-                f"got {show(offset)}"
+                f"offsets.{quote(name)}: must be from 0 to below {claims.period(name)}, "
+                f"got {quote(offset)}"
             )
     pricing = Pricing(claims.reserved)
     here = pricing.current

@@ -26,7 +26,7 @@ from metronome_opt.control.monitor import (
 )
 from metronome_opt.control.observation import Observation, from_profile
 from metronome_opt.documents import write_text
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.profiles import Samples, profile
 from metronome_opt.records import read_as
 from metronome_opt.scheduling.gang import Claim, Gang
@@ -71,7 +71,7 @@ class Selector:
         self._template = Template(text)
         if not self._template.is_valid():
             raise InputError(
-                f"selector: {show(text)}: a $ must be followed by a name; write $$ for a $ itself"
+                f"selector: {quote(text)}: a $ must be followed by a name; write $$ for a $ itself"
             )
         self._named = set(self._template.get_identifiers())
         unknown = sorted(self._named - set(_FIELDS))
@@ -80,7 +80,7 @@ class Selector:
                 f"selector: ${unknown[0]} is not known; choose from $" + ", $".join(_FIELDS)
             )
         if not self._named:
-            raise InputError(f"selector: {show(text)}: is the same for all jobs; name $pod, say")
+            raise InputError(f"selector: {quote(text)}: is the same for all jobs; name $pod, say")
 
     def of_task(self, state: ClusterState, job: str, task: int) -> str:
         """Return the selector of one task."""
@@ -110,8 +110,8 @@ class Selector:
         ]
         if others and "job" not in self._named:
             raise InputError(
-                f"selector: counts all that {show(node)} sends, which is used by {show(job)} and "
-                f"{show(others[0])}; name $pod, or $job and $task"
+                f"selector: counts all that {quote(node)} sends, which is used by {quote(job)} and "
+                f"{quote(others[0])}; name $pod, or $job and $task"
             )
         return sending.count(node)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 
 # How a line of words is written in the formats of the textbook time-indexed model: the MILP in
@@ -30,7 +30,7 @@ def export_text(instance: Instance, format_: str) -> str:
         return to_minizinc(instance)
     if format_ not in _COMMENTS:
         known = ", ".join((*_COMMENTS, "mzn"))
-        raise InputError(f"format: {show(format_)} is not known; choose from {known}")
+        raise InputError(f"format: {quote(format_)} is not known; choose from {known}")
     from metronome_opt.kernels.tables import compile_instance
     from metronome_opt.solvers.models import textbook
     from metronome_opt.solvers.programs import CpsatProgram, MilpProgram

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.scenario import data_folder
 
@@ -112,7 +112,7 @@ def _check_size(instance: Instance, scaled: _Scaling) -> None:
     bound = 0
     for link, unit, factor in zip(scaled.links, scaled.units, scaled.factors, strict=True):
         peak = _peak(instance, link)
-        _refuse_above(f"links: the peak demand on {show(link.name)}", peak)
+        _refuse_above(f"links: the peak demand on {quote(link.name)}", peak)
         heaviest = max(instance.jobs[index].weight for index in instance.jobs_on[link.name])
         cost = (peak - link.capacity) // unit * (heaviest // scaled.weight_unit)
         bound += factor * cost * instance.hyperperiods[link.name]
@@ -127,7 +127,7 @@ def _check_size(instance: Instance, scaled: _Scaling) -> None:
 def _refuse_above(what: str, value: int) -> None:
     if value > LARGEST:
         raise InputError(
-            f"{what} is {show(value)}, above the {LARGEST} that MiniZinc's Gecode can hold; round "
+            f"{what} is {quote(value)}, above the {LARGEST} that MiniZinc's Gecode can hold; round "
             "rates, capacities and weights to multiples of a larger unit, or coarsen the slots"
         )
 

@@ -30,7 +30,7 @@ class ClaimError(Exception):
         super().__init__(" ".join(message.split()))
 
 
-def show(value: object) -> str:
+def quote(value: object) -> str:
     """Return a value as it may stand in a one-line message."""
     if isinstance(value, (dict, list, tuple)):
         return f"{type(value).__name__} of {len(value)}"
@@ -43,7 +43,7 @@ def show(value: object) -> str:
 def some(names: list[str]) -> str:
     """Return the first few of some names."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(show(name) for name in names[:3]) + more
+    return ", ".join(quote(name) for name in names[:3]) + more
 
 
 def whole(value: Any, name: str) -> int:
@@ -55,13 +55,13 @@ def whole(value: Any, name: str) -> int:
         If it is none.
     """
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ClaimError(f"{name}: {show(value)}: must be a whole number")
+        raise ClaimError(f"{name}: {quote(value)}: must be a whole number")
     return value
 
 
 def _truth(value: Any, name: str) -> None:
     if not isinstance(value, bool):
-        raise ClaimError(f"{name}: {show(value)}: must be true or false")
+        raise ClaimError(f"{name}: {quote(value)}: must be true or false")
 
 
 def _in_nanoseconds(key: str) -> str:
@@ -119,7 +119,7 @@ def from_milliseconds(values: Mapping[str, Any], called: Callable[[str], str], j
     offset, period, starts, cushion, _ = map(called, FIELDS)
     listed = values.get("starts_ms", [0])
     if not isinstance(listed, list):
-        raise ClaimError(f"{starts}: {show(listed)}: must be a list")
+        raise ClaimError(f"{starts}: {quote(listed)}: must be a list")
     claim = Claim(
         offset_ns=_nanoseconds(values.get("offset_ms"), offset),
         period_ns=_nanoseconds(values.get("period_ms"), period),
@@ -139,7 +139,7 @@ def _nanoseconds(value: Any, name: str) -> int:
     # It takes longer to import than all that a gate needs whose claim is given by a program.
     from decimal import Decimal, InvalidOperation
 
-    wrong = ClaimError(f"{name}: {show(value)}: must be a number of milliseconds, such as 12.5")
+    wrong = ClaimError(f"{name}: {quote(value)}: must be a number of milliseconds, such as 12.5")
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise wrong
     if isinstance(value, str) and len(value) > _LONGEST:
@@ -157,11 +157,11 @@ def _nanoseconds(value: Any, name: str) -> int:
         exact, rest = divmod(whole * 10**6, part)
         if not rest:
             return exact
-    raise ClaimError(f"{name}: {show(value)}: finer than a nanosecond; give at most 6 decimals")
+    raise ClaimError(f"{name}: {quote(value)}: finer than a nanosecond; give at most 6 decimals")
 
 
 def _number(value: int, unit: int) -> str:
     exact, rest = divmod(abs(value), unit)
     digits = f"{rest:0{len(str(unit)) - 1}d}".rstrip("0") if rest else ""
     sign = "-" if value < 0 else ""
-    return sign + show(exact) + (f".{digits}" if digits else "")
+    return sign + quote(exact) + (f".{digits}" if digits else "")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from metronome_opt.gate.checks import FIELDS, ClaimError, from_milliseconds, show
+from metronome_opt.gate.checks import FIELDS, ClaimError, from_milliseconds, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def settings(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[st
     if task is not None and task.isascii() and task.isdigit() and len(task) <= 10:
         asked["task"] = int(task)
     elif task is not None:
-        faults.append(f"METRONOME_TASK: {show(task)}: must be a number from 0; it is left out")
+        faults.append(f"METRONOME_TASK: {quote(task)}: must be a number from 0; it is left out")
     for name in ("record", "metrics"):
         path = given.get(f"METRONOME_{name.upper()}")
         if path and "{task}" in path and "task" not in asked:

@@ -19,7 +19,7 @@ from metronome_opt.gate.checks import (
     ClaimError,
     checked,
     from_milliseconds,
-    show,
+    quote,
     some,
     whole,
 )
@@ -126,7 +126,7 @@ def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
         raise ClaimError(f"holds no {_KIND}; write one with metronome claims or kubectl get")
     jobs = sorted({whose for whose, _, _ in found})
     if job and job not in jobs and jobs != [""]:
-        raise ClaimError(f"holds no claim of job {show(job)}, only of {some(jobs)}")
+        raise ClaimError(f"holds no claim of job {quote(job)}, only of {some(jobs)}")
     if not job and len(jobs) > 1:
         raise ClaimError(f"holds claims of {some(jobs)}; say in METRONOME_JOB which counts")
     own = [(place, document) for whose, place, document in found if whose in (job, "") or not job]
@@ -146,7 +146,7 @@ def _claims(content: bytes, job: str) -> Iterator[tuple[str, str, dict[str, Any]
     """Yield whose each claim is, where it stands, and what it is."""
     for place, document in _objects(content, job):
         if not isinstance(document, dict):
-            raise ClaimError(f"{_at(place)}{show(document)}: is no object")
+            raise ClaimError(f"{_at(place)}{quote(document)}: is no object")
         if _PLAIN & set(document):
             whose = document.get("job", "")
         elif document.get("kind") == _KIND:
@@ -155,7 +155,7 @@ def _claims(content: bytes, job: str) -> Iterator[tuple[str, str, dict[str, Any]
         else:
             continue
         if not isinstance(whose, str):
-            raise ClaimError(f"{place}job: {show(whose)}: must be the name of a job")
+            raise ClaimError(f"{place}job: {quote(whose)}: must be the name of a job")
         yield whose, place, document
 
 
@@ -203,7 +203,7 @@ def _yaml(text: str, job: str) -> list[Any]:
     needed = named if any(named) else pieces
     if sum(map(len, needed)) > _MOST_YAML:  # it would hold up training for seconds
         raise ClaimError(
-            f"has more than {_MOST_YAML // 2**20} MiB of YAML to read for job {show(job)}; give "
+            f"has more than {_MOST_YAML // 2**20} MiB of YAML to read for job {quote(job)}; give "
             "JSON (kubectl get -o json) or a file of one job"
         )
     try:
@@ -222,7 +222,7 @@ def _at(place: str) -> str:
 def _part(document: dict[str, Any], name: str, place: str) -> dict[str, Any]:
     found = document.get(name)
     if not isinstance(found, dict):
-        raise ClaimError(f"{place}{name}: {show(found)}: must be an object")
+        raise ClaimError(f"{place}{name}: {quote(found)}: must be an object")
     return found
 
 
@@ -238,7 +238,7 @@ def _read(document: dict[str, Any], place: str) -> Claim:
 def _plain(document: dict[str, Any], place: str) -> Claim:
     unknown = sorted(str(name) for name in set(document) - _PLAIN)
     if unknown:
-        raise ClaimError(f"{place}{show(unknown[0])}: is not known; there are {sorted(_PLAIN)}")
+        raise ClaimError(f"{place}{quote(unknown[0])}: is not known; there are {sorted(_PLAIN)}")
     return from_milliseconds(document, lambda key: f"{place}{key}", document.get("job", ""))
 
 
@@ -256,10 +256,10 @@ def _custom(spec: dict[str, Any], place: str) -> Claim:
         raise ClaimError(f"{place}allocation.stretchMicroseconds: {stretch}: must be at least 0")
     phases = traffic.get("phases")
     if not isinstance(phases, list) or not all(isinstance(phase, dict) for phase in phases):
-        raise ClaimError(f"{place}traffic.phases: {show(phases)}: must be a list of bursts")
+        raise ClaimError(f"{place}traffic.phases: {quote(phases)}: must be a list of bursts")
     period = whole(traffic.get("periodMicroseconds"), period_name)
     if period <= 0:
-        raise ClaimError(f"{period_name}: {show(period)}: must be positive")
+        raise ClaimError(f"{period_name}: {quote(period)}: must be positive")
     claim = Claim(
         offset_ns=1000 * whole(allocation.get("offsetMicroseconds"), offset_name),
         period_ns=1000 * (period + stretch),

@@ -8,7 +8,7 @@ import time
 from weakref import WeakSet
 
 from metronome_opt.gate.burst import Burst
-from metronome_opt.gate.checks import ClaimError, checked, show
+from metronome_opt.gate.checks import ClaimError, checked, quote
 from metronome_opt.gate.measured import Measured
 from metronome_opt.gate.plan import Claim, Plan
 
@@ -286,7 +286,7 @@ class Gate:
             number = -1
         if number >= 0:
             return number
-        shown = show(told) if isinstance(told, (int, float, str)) else type(told).__name__
+        shown = quote(told) if isinstance(told, (int, float, str)) else type(told).__name__
         self.warn(f"sent_bytes: {shown}: must be a number, at least 0; it is not counted")
         return None
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 
 Ints = NDArray[np.int64]
@@ -191,9 +191,9 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
 def _refuse_hyperperiods(instance: Instance) -> NoReturn:
     name, length = max(instance.hyperperiods.items(), key=lambda item: item[1])
     raise InputError(
-        f"{instance.name}: the hyperperiod of link {show(name)} is {show(length)} slots, above the "
-        f"limit of {instance.hyperperiod_limit}, unless jobs are stretched; stretch must be among "
-        "the objectives"
+        f"{instance.name}: the hyperperiod of link {quote(name)} is {quote(length)} slots, above "
+        f"the limit of {instance.hyperperiod_limit}, unless jobs are stretched; stretch must be "
+        "among the objectives"
     )
 
 
@@ -228,8 +228,8 @@ def _check_fits(
     job = instance.jobs[index]
     if job.peak // unit >= _LARGEST:
         raise CostTooLargeError(
-            f"jobs[{index}] ({job.name}): a rate of {show(job.peak)} does not fit 64-bit integers; "
-            "use rates and capacities with a larger common divisor"
+            f"jobs[{index}] ({job.name}): a rate of {quote(job.peak)} does not fit 64-bit "
+            "integers; use rates and capacities with a larger common divisor"
         )
     worst = 0
     for link in links:
@@ -241,6 +241,6 @@ def _check_fits(
     if worst >= _LARGEST:
         raise CostTooLargeError(
             f"jobs[{index}] ({job.name}): its cost over {scale} slots may reach "
-            f"{show(worst)}, which does not fit 64-bit integers; use rates and capacities with a "
+            f"{quote(worst)}, which does not fit 64-bit integers; use rates and capacities with a "
             "larger common divisor, smaller weights or periods with a smaller common multiple"
         )

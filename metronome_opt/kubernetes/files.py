@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from metronome_opt.documents import read_documents
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.kubernetes.schemas import KUSTOMIZATION, Manifests, check_manifests, read_shipped
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -66,7 +66,7 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     """
     for name in manifests:
         if name not in OBJECT_FILES:
-            raise InputError(f"{show(name)}: is not a file of an export; use {OBJECT_FILES[-1]}")
+            raise InputError(f"{quote(name)}: is not a file of an export; use {OBJECT_FILES[-1]}")
     check_manifests(manifests)
     texts = _texts(manifests)
     _Folder(directory).replace(texts)
@@ -116,7 +116,7 @@ class _Folder:
             foreign = self._foreign()
             if foreign is not None:
                 raise InputError(
-                    f"{self.shown}: holds {show(foreign)}, which no export wrote; "
+                    f"{self.shown}: holds {quote(foreign)}, which no export wrote; "
                     "move it away or name another folder"
                 )
 
@@ -186,7 +186,7 @@ class _Folder:
         left = sorted(entry.name for entry in folder.iterdir())
         if left:
             raise InputError(
-                f"{folder}: left by an export, holds {show(left[0])}, which no export wrote; "
+                f"{folder}: left by an export, holds {quote(left[0])}, which no export wrote; "
                 "move it away"
             )
         folder.rmdir()

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
 
-from metronome_opt.errors import InputError, MetronomeError, place, show
+from metronome_opt.errors import InputError, MetronomeError, format_path, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kubernetes.files import OBJECT_FILES, write_manifests
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
@@ -115,13 +115,13 @@ def _check_deployment(instance: Instance, deployment: Deployment) -> None:
     """Refuse a deployment that names what there is not, or one thing twice."""
 
     def refuse(kind: str, index: int, field: str, message: str) -> NoReturn:
-        raise InputError(f"{place(['deployment', kind, index, field])}: {message}")
+        raise InputError(f"{format_path(['deployment', kind, index, field])}: {message}")
 
     links = {link.name for link in instance.links}
     nodes: dict[str, tuple[str, ...]] = {}
     for index, node in enumerate(deployment.nodes):
         if node.name in nodes:
-            refuse("nodes", index, "name", f"{show(node.name)} is there twice")
+            refuse("nodes", index, "name", f"{quote(node.name)} is there twice")
         if not set(node.links) <= links or len(set(node.links)) < len(node.links):
             refuse("nodes", index, "links", "must be links of the instance, each once")
         nodes[node.name] = node.links
@@ -129,9 +129,9 @@ def _check_deployment(instance: Instance, deployment: Deployment) -> None:
     seen: set[tuple[str, int]] = set()
     for index, task in enumerate(deployment.tasks):
         if task.job not in jobs:
-            refuse("tasks", index, "job", f"the instance has no job {show(task.job)}")
+            refuse("tasks", index, "job", f"the instance has no job {quote(task.job)}")
         if task.node not in nodes:
-            refuse("tasks", index, "node", f"there is no node {show(task.node)}")
+            refuse("tasks", index, "node", f"there is no node {quote(task.node)}")
         if task.index < 0 or (task.job, task.index) in seen:
             refuse("tasks", index, "index", f"{task.index} is negative or there twice")
         if not {*task.links[:1]} <= {*nodes[task.node]} or not {*task.links} <= {*jobs[task.job]}:
@@ -349,8 +349,8 @@ def _regions(deployment: Deployment) -> dict[str, str]:
         region = regions.setdefault(node.rack, node.region)
         if region != node.region:
             raise InputError(
-                f"deployment.nodes[{index}].region: {show(node.region)}, but rack "
-                f"{show(node.rack)} is also in {show(region)}; a rack is in one region"
+                f"deployment.nodes[{index}].region: {quote(node.region)}, but rack "
+                f"{quote(node.rack)} is also in {quote(region)}; a rack is in one region"
             )
     return regions
 

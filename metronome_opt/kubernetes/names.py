@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.deployment import Deployment, Task
 
 LABEL_LENGTH = 63
@@ -95,7 +95,7 @@ class Naming:
         for each in (namespace, *self._namespaces.values()):
             if not is_label(each):
                 raise InputError(
-                    f"namespace: {show(each)} is not a namespace; use lower-case letters, digits "
+                    f"namespace: {quote(each)} is not a namespace; use lower-case letters, digits "
                     f"and dashes, at most {LABEL_LENGTH}"
                 )
         nodes = deployment.nodes
@@ -171,9 +171,9 @@ def _tasks(tasks: Iterable[Task], jobs: Mapping[str, str]) -> dict[tuple[str, in
 def _check_group(group: str) -> None:
     if not is_subdomain(group) or "." not in group:
         raise InputError(
-            f"group: {show(group)} is not an API group; use a domain such as {DEFAULT_GROUP}"
+            f"group: {quote(group)} is not an API group; use a domain such as {DEFAULT_GROUP}"
         )
     if f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         raise InputError(
-            f"group: {show(group)} is reserved for Kubernetes itself; use a domain of your own"
+            f"group: {quote(group)} is reserved for Kubernetes itself; use a domain of your own"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _LARGEST_NUMBER = 10**6
@@ -53,7 +53,7 @@ def parse_positive(where: str, text: str) -> Fraction:
     """Return a number above 0 and up to a million as it is typed, exactly; `where` it stands."""
     if _NUMBER.fullmatch(text) is None or not 0 < Fraction(text) <= _LARGEST_NUMBER:
         raise InputError(
-            f"{where}: must be a number above 0 and up to {_LARGEST_NUMBER}, got {show(text)}"
+            f"{where}: must be a number above 0 and up to {_LARGEST_NUMBER}, got {quote(text)}"
         )
     return Fraction(text)
 
@@ -71,7 +71,7 @@ def quantity(mbit_per_s: int) -> str:
     """
     if not 0 <= mbit_per_s * 10**6 <= _LARGEST:
         raise InputError(
-            f"bandwidth: {show(mbit_per_s)} Mbit/s does not fit a Kubernetes quantity; "
+            f"bandwidth: {quote(mbit_per_s)} Mbit/s does not fit a Kubernetes quantity; "
             f"it holds at most {_LARGEST // 10**6} Mbit/s"
         )
     steps = max(step for step in range(5) if mbit_per_s % 1000**step == 0)

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from jsonschema import Draft202012Validator
 
-from metronome_opt.errors import InputError, place, show, told
+from metronome_opt.errors import InputError, format_path, quote, sanitize
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 
 DEFINITION = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -64,19 +64,19 @@ def _check(where: str, manifest: Manifest, key: tuple[str, str]) -> None:
     validator = _validators().get(key) or _validators().get(ours)
     if validator is None:
         raise InputError(
-            f"{where}: there is no schema for kind {show(kind)} of {show(version)}, so it "
+            f"{where}: there is no schema for kind {quote(kind)} of {quote(version)}, so it "
             "cannot be checked and is not written"
         )
     faults = sorted(
         validator.iter_errors(manifest), key=lambda fault: list(map(str, fault.absolute_path))
     )
     for fault in faults:
-        at = place(list(fault.absolute_path)) or "the object"
+        at = format_path(list(fault.absolute_path)) or "the object"
         message = fault.message
         if len(message) > _LONGEST:  # it has the whole value
-            message = f"{show(fault.instance)} does not satisfy {fault.validator}"
+            message = f"{quote(fault.instance)} does not satisfy {fault.validator}"
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise InputError(f"{where}: {at}: {told(message, _LONGEST)}{more}")
+        raise InputError(f"{where}: {at}: {sanitize(message, _LONGEST)}{more}")
 
 
 @cache

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.errors import show
+from metronome_opt.errors import quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import CostTooLargeError, Ints, compile_instance
@@ -86,7 +86,7 @@ class _JobCost:
             at = each.index(max(each))
             raise CostTooLargeError(
                 f"jobs[{at}] ({group.jobs[at].name}): its {objective.name} may reach "
-                f"{show(each[at])}, that of its group {show(self.max_units)}, which does not fit "
+                f"{quote(each[at])}, that of its group {quote(self.max_units)}, which does not fit "
                 "64-bit integers; use smaller weights"
             )
 
@@ -180,8 +180,8 @@ class Costs:
         if price * largest >= _LARGEST:
             raise CostTooLargeError(
                 f"{self.group.name}: a sum of {', '.join(self._counted)} may reach "
-                f"{show(price * largest)} units, which does not fit 64-bit integers; use rates and "
-                "capacities with a larger common divisor, or smaller or simpler weights"
+                f"{quote(price * largest)} units, which does not fit 64-bit integers; use rates "
+                "and capacities with a larger common divisor, or smaller or simpler weights"
             )
 
     def max_beside(self, first: str, second: str, offsets: Sequence[int]) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Rational
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.objectives import DEFAULT_ORDER, check_names
 from metronome_opt.result import Block, Event, Level, Stop
@@ -97,7 +97,7 @@ def _numbers(place: str, given: Mapping[str, Exact] | None) -> dict[str, Fractio
         check_names([name], place)
         found[name] = exact(f"{place}.{name}", value)
         if found[name] < 0:
-            raise InputError(f"{place}.{name}: must not be negative, got {show(str(value))}")
+            raise InputError(f"{place}.{name}: must not be negative, got {quote(str(value))}")
     return found
 
 
@@ -114,7 +114,7 @@ def exact(place: str, value: Exact) -> Fraction:
         text = value.strip()
         if len(text) > _MOST_DIGITS or len(text.lower().partition("e")[2]) > 3:
             raise InputError(
-                f"{place}: {show(text)} is too long; write a number of {_MOST_DIGITS} digits "
+                f"{place}: {quote(text)} is too long; write a number of {_MOST_DIGITS} digits "
                 "or fewer"
             )
         with suppress(ValueError, ZeroDivisionError):
@@ -124,7 +124,7 @@ def exact(place: str, value: Exact) -> Fraction:
         number = Fraction(value)
     if number is None:
         raise InputError(
-            f"{place}: must be an exact number such as 3, '1/3', '0.05' or '5%', got {show(value)}"
+            f"{place}: must be an exact number such as 3, '1/3', '0.05' or '5%', got {quote(value)}"
         )
     if max(abs(number.numerator), number.denominator) >= 10**_MOST_DIGITS:
         raise InputError(
@@ -143,12 +143,12 @@ def check_reserve(instance: Instance, cushion_slots: int) -> None:
     """
     if isinstance(cushion_slots, bool) or not isinstance(cushion_slots, int) or cushion_slots < 0:
         raise InputError(
-            f"cushion_slots: must be a number of slots from 0 on, got {show(cushion_slots)}"
+            f"cushion_slots: must be a number of slots from 0 on, got {quote(cushion_slots)}"
         )
     longest = max(job.period + job.max_stretch for job in instance.jobs)
     if cushion_slots > longest:
         raise InputError(
-            f"cushion_slots: {show(cushion_slots)} is more than any burst can grow; the longest "
+            f"cushion_slots: {quote(cushion_slots)} is more than any burst can grow; the longest "
             f"period is {longest} slots"
         )
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cache
 from importlib.metadata import entry_points
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.schedule import OBJECTIVES
 from metronome_opt.verify import evaluate
@@ -148,8 +148,8 @@ class JobObjective(Objective):
         cost = self.cost(job, offset)
         if type(cost) is not int or cost < 0:
             raise InputError(
-                f"objectives: {self.name}: what job {show(job.name)} costs at offset {offset} must "
-                f"be an integer from 0 on, got {show(cost)}; mend the package that adds it"
+                f"objectives: {self.name}: what job {quote(job.name)} costs at offset {offset} "
+                f"must be an integer from 0 on, got {quote(cost)}; mend the package that adds it"
             )
         return cost
 
@@ -270,7 +270,7 @@ def _added(name: str, place: str) -> JobObjective:
     points = entry_points(group=ENTRY_POINTS)
     if name not in points.names:
         known = ", ".join(dict.fromkeys((*OBJECTIVES, *sorted(points.names))))
-        raise InputError(f"{place}: {show(name)} is not known; choose from {known}")
+        raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
     point = points[name]
     remedy = f"mend or remove the package that adds it ({point.value})"
     try:
@@ -292,13 +292,13 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
         If there is none, or one that is not known or said twice.
     """
     if isinstance(names, str):
-        raise InputError(f"{place}: must be a list of names, got {show(names)}")
+        raise InputError(f"{place}: must be a list of names, got {quote(names)}")
     if not names:
         raise InputError(f"{place}: none given; choose from {', '.join(OBJECTIVES)}")
     for index, name in enumerate(names):
         if not isinstance(name, str) or name.startswith(_CLASS):
             known = ", ".join(OBJECTIVES)
-            raise InputError(f"{place}: {show(name)} is not known; choose from {known}")
+            raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
         find_objective(name, place)
         if name in names[:index]:
             raise InputError(f"{place}: {name} is given twice; name each once")

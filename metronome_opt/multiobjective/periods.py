@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.presolve.components import components
 
@@ -131,7 +131,7 @@ def _choose(part: Instance, limit: int) -> tuple[dict[str, int], bool]:
         longest = max(part.hyperperiods, key=part.hyperperiods.__getitem__)
         raise InputError(
             f"max_stretch: {'no' if proved else 'found no'} stretches of the "
-            f"{len(jobs)} jobs around link {show(longest)} that give every link a hyperperiod of "
+            f"{len(jobs)} jobs around link {quote(longest)} that give every link a hyperperiod of "
             f"at most {limit} slots; allow more stretch, coarsen the slots or raise the limit"
         )
     return dict(zip((job.name for job in jobs), best.stretches, strict=True)), proved

@@ -11,7 +11,7 @@ from operator import index
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.plot.style import gigabits, shorten
 from metronome_opt.verify import Evaluation, evaluate
@@ -84,7 +84,7 @@ def _integers(field: str, values: Mapping[str, int]) -> dict[str, int]:
         try:
             whole[job] = index(value)
         except TypeError:
-            told = f"{field}.{job}: must be an integer, got {show(value)}"
+            told = f"{field}.{job}: must be an integer, got {quote(value)}"
             raise InputError(told) from None
     return whole
 
@@ -103,9 +103,9 @@ def find_link(instance: Instance, name: str) -> Link:
     for link in instance.links:
         if link.name == name:
             return link
-    known = ", ".join(show(link.name) for link in instance.links[:3])
+    known = ", ".join(quote(link.name) for link in instance.links[:3])
     more = ", ..." if len(instance.links) > 3 else ""
-    raise InputError(f"link: there is no link {show(name)}; there are {known or 'none'}{more}")
+    raise InputError(f"link: there is no link {quote(name)}; there are {known or 'none'}{more}")
 
 
 def most_contended(side: Side) -> Link | None:
@@ -127,7 +127,7 @@ def busiest_link(instance: Instance, before: Mapping[str, int], after: Mapping[s
     """
     link = most_contended(compare(instance, before, after)[0])
     if link is None:
-        raise InputError(f"instance {show(instance.name)}: no job uses a link, nothing to draw")
+        raise InputError(f"instance {quote(instance.name)}: no job uses a link, nothing to draw")
     return link.name
 
 
@@ -218,8 +218,8 @@ def link_demand(
     peak = sum(job.links[link.name] * job.peak for job in jobs)
     if max(peak, link.capacity) > _LARGEST:
         raise InputError(
-            f"link {show(link.name)}: {show(max(peak, link.capacity))} Mbit/s is too much to draw; "
-            f"at most {_LARGEST}"
+            f"link {quote(link.name)}: {quote(max(peak, link.capacity))} Mbit/s is too much to "
+            f"draw; at most {_LARGEST}"
         )
     rates = np.zeros((len(jobs), slots), dtype=np.int64)
     for row, job in zip(rates, jobs, strict=True):

@@ -18,7 +18,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 
 from metronome_opt.documents import staged
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.plot import style
 
 Canvas = Figure | SubFigure
@@ -181,7 +181,7 @@ def check_suffix(path: str | Path) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in _METADATA:
         raise InputError(
-            f"{path}: ends in {show(suffix)}, not the name of a picture; "
+            f"{path}: ends in {quote(suffix)}, not the name of a picture; "
             "end it in .svg, .png or .pdf"
         )
     return suffix

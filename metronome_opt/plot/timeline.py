@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Link
 from metronome_opt.plot import style
 from metronome_opt.plot.demand import (
@@ -236,7 +236,7 @@ def plot_link(trace: LinkTrace) -> Picture:
         raise InputError("traces: there are none; name at least one policy")
     if not trace.start_ms < trace.end_ms:
         raise InputError(
-            f"end_ms: {show(trace.end_ms)} is not after start_ms {show(trace.start_ms)}"
+            f"end_ms: {quote(trace.end_ms)} is not after start_ms {quote(trace.start_ms)}"
         )
     policies = style.in_order(trace.traces)
     rates = {policy: _rates(trace, trace.traces[policy]) for policy in policies}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job, Phase
 
 
@@ -22,7 +22,7 @@ def lengthen(instance: Instance, slots: int) -> Instance:
         If `slots` is negative.
     """
     if slots < 0:
-        raise InputError(f"cushion_slots: must be at least 0, got {show(slots)}")
+        raise InputError(f"cushion_slots: must be at least 0, got {quote(slots)}")
     if slots == 0:
         return instance
     return instance.replace(jobs=tuple(_longer(job, slots) for job in instance.jobs))

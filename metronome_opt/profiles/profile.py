@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Phase
 from metronome_opt.profiles.samples import QUIET, Floats, Samples
 
@@ -57,9 +57,9 @@ class Burst:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not math.isfinite(value):
-                raise InputError(f"{name}: {show(value)}: must be a finite number")
+                raise InputError(f"{name}: {quote(value)}: must be a finite number")
             if value < 0 and name != "start_ms":
-                raise InputError(f"{name}: {show(value)}: must be at least 0")
+                raise InputError(f"{name}: {quote(value)}: must be at least 0")
 
     @property
     def volume(self) -> float:
@@ -115,8 +115,8 @@ class Profile:
         period = round(self.period_ms / slot_ms) if period_slots is None else period_slots
         if phases and phases[-1].end > period:
             raise InputError(
-                f"slot_ms: {show(slot_ms)}: the bursts take {phases[-1].end} slots, the period has "
-                f"{period}; use shorter slots"
+                f"slot_ms: {quote(slot_ms)}: the bursts take {phases[-1].end} slots, the period "
+                f"has {period}; use shorter slots"
             )
         return tuple(phases)
 

@@ -18,7 +18,7 @@ from immutabledict import immutabledict
 from pydantic import BaseModel, Field, ValidationError
 
 from metronome_opt import errors
-from metronome_opt.errors import InputError, MissingBackendError, RemoteError, show
+from metronome_opt.errors import InputError, MissingBackendError, RemoteError, quote
 from metronome_opt.profiles.samples import Samples, from_series
 from metronome_opt.records import explain
 
@@ -84,9 +84,9 @@ class Prometheus:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not (math.isfinite(timeout_s) and timeout_s > 0):
-            raise InputError(f"timeout_s: {show(timeout_s)}: must be above 0")
+            raise InputError(f"timeout_s: {quote(timeout_s)}: must be above 0")
         if attempts < 1:
-            raise InputError(f"attempts: {show(attempts)}: must be at least 1")
+            raise InputError(f"attempts: {quote(attempts)}: must be at least 1")
         self._url = _address(url)
         self._where = _shown(self._url)
         self._timeout_s = timeout_s
@@ -121,7 +121,7 @@ class Prometheus:
         """
         if not (math.isfinite(start_s) and math.isfinite(end_s) and start_s < end_s):
             raise InputError(
-                f"from {show(start_s)} to {show(end_s)} s: is no time; begin before the end"
+                f"from {quote(start_s)} to {quote(end_s)} s: is no time; begin before the end"
             )
         start, end = round(start_s * 1000), round(end_s * 1000)
         if end - start >= _MAX_QUERIES * _PIECE_MS:
@@ -201,7 +201,7 @@ def _address(url: str) -> httpx2.URL:
         raise InputError("the address of Prometheus is no URL; give http://HOST:PORT") from None
     if not usable:
         raise InputError(
-            f"{show(_shown(parsed))}: not the address of a server; give http://HOST:PORT"
+            f"{quote(_shown(parsed))}: not the address of a server; give http://HOST:PORT"
         )
     if parsed.query or parsed.fragment:
         raise InputError(
@@ -216,7 +216,7 @@ def _shown(url: httpx2.URL) -> str:
 
 
 def _told(text: str) -> str:
-    return errors.told(text, _SHOWN)
+    return errors.sanitize(text, _SHOWN)
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
@@ -296,7 +296,7 @@ def _points(series: _Series) -> tuple[pd.Series[float], str | None]:
     if (np.diff(times_ms) <= 0).any():
         wrong = "goes back in time"
     elif (values < 0).any():
-        below = show(float(values[values < 0][0]))
+        below = quote(float(values[values < 0][0]))
         wrong = f"has the negative value {below}; ask for a counter of bytes"
     return pd.Series(values, index=times_ms), wrong
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ def _refuse(name: str, values: Floats, wrong: NDArray[np.bool_], fault: str) -> 
     """Refuse the first value that is wrong."""
     if wrong.any():
         first = int(wrong.argmax())
-        raise InputError(f"{name}[{first}]: {show(float(values[first]))}: {fault}")
+        raise InputError(f"{name}[{first}]: {quote(float(values[first]))}: {fault}")
 
 
 @dataclass(frozen=True)
@@ -166,13 +166,13 @@ def from_series(series: pd.Series, *, counter: bool = False, unit: str | None = 
     """
     unit = unit or ("byte" if counter else "Mbit")
     if unit not in UNITS:
-        raise InputError(f"unit: {show(unit)} is not known; choose from {', '.join(UNITS)}")
+        raise InputError(f"unit: {quote(unit)} is not known; choose from {', '.join(UNITS)}")
     times, values = _seconds(series), _numbers(series) * UNITS[unit]
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
     repeated = np.flatnonzero(np.diff(times) == 0)
     if repeated.size:
-        raise InputError(f"time {show(float(times[repeated[0]]))}: given twice; keep one of them")
+        raise InputError(f"time {quote(float(times[repeated[0]]))}: given twice; keep one of them")
     if not counter:
         return Samples(times, values)
     known = np.isfinite(values)
@@ -195,13 +195,13 @@ def _seconds(series: pd.Series) -> Floats:
         seconds = np.asarray(index, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(
-            f"index: {show(str(index[0]))} is no time; use a DatetimeIndex or seconds"
+            f"index: {quote(str(index[0]))} is no time; use a DatetimeIndex or seconds"
         ) from None
     if not np.isfinite(seconds).all():
         raise InputError("index: holds a time that is missing or infinite; drop it")
     if (seconds > _LATEST_S).any():
         raise InputError(
-            f"time {show(float(seconds.max()))}: in seconds that is after the year 2200; divide "
+            f"time {quote(float(seconds.max()))}: in seconds that is after the year 2200; divide "
             "milliseconds by 1,000"
         )
     return seconds
@@ -211,9 +211,9 @@ def _numbers(series: pd.Series) -> Floats:
     try:
         values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"series {show(series.name)}: holds values that are no numbers") from None
+        raise InputError(f"series {quote(series.name)}: holds values that are no numbers") from None
     if np.isinf(values).any():
-        raise InputError(f"series {show(series.name)}: holds an infinite value; use NaN")
+        raise InputError(f"series {quote(series.name)}: holds an infinite value; use NaN")
     return values
 
 
@@ -263,18 +263,18 @@ def _column(table: pd.DataFrame, column: str | None) -> str:
 
     first, *names = (str(name) for name in table.columns)
     if ";" in first or "\t" in first:
-        raise InputError(f"line 1: {show(first)}: is it separated by commas? It has to be")
+        raise InputError(f"line 1: {quote(first)}: is it separated by commas? It has to be")
     is_number = pd.notna(pd.to_numeric(first, errors="coerce"))
     if is_number or pd.notna(pd.to_datetime(first, utc=True, format="ISO8601", errors="coerce")):
         raise InputError(
-            f"line 1: {show(first)}: a value in place of a heading; begin with a line "
+            f"line 1: {quote(first)}: a value in place of a heading; begin with a line "
             "like time,rate"
         )
     known = ", ".join(names) or "none"
     if column is None and len(names) != 1:
         raise InputError(f"has {len(names)} columns beside times ({known}); name one of them")
     if column is not None and column not in names:
-        raise InputError(f"has no column {show(column)}; there are {known}")
+        raise InputError(f"has no column {quote(column)}; there are {known}")
     return column or names[0]
 
 
@@ -296,7 +296,7 @@ def _understood(cells: pd.Series, found: pd.Series, fault: str) -> pd.Series:
     wrong = (found.isna() & cells.notna()).to_numpy()
     if wrong.any():
         first = int(wrong.argmax())
-        raise InputError(f"line {first + 2}: {show(cells.iloc[first])}: {fault}")
+        raise InputError(f"line {first + 2}: {quote(cells.iloc[first])}: {fault}")
     return found
 
 
@@ -342,7 +342,7 @@ def read_gate(path: str | Path) -> Samples:
                 )
             if bursts and begin < bursts[-1][1]:
                 raise InputError(
-                    f"at: {show(begin)}: before the end of the burst before; the clock was set, "
+                    f"at: {quote(begin)}: before the end of the burst before; the clock was set, "
                     "or two programs wrote here: profile a part by itself"
                 )
         except InputError as error:
@@ -355,16 +355,16 @@ def read_gate(path: str | Path) -> Samples:
 
 
 def _name(task: str, job: str) -> str:
-    return f"task {show(task)} of job {show(job)}"
+    return f"task {quote(task)} of job {quote(job)}"
 
 
 def _record(line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        raise InputError(f"{show(line)}: is not JSON") from None
+        raise InputError(f"{quote(line)}: is not JSON") from None
     if not isinstance(record, dict):
-        raise InputError(f"{show(record)}: is no burst of a gate")
+        raise InputError(f"{quote(record)}: is no burst of a gate")
     return record
 
 
@@ -378,7 +378,7 @@ def _burst(record: dict[str, Any]) -> tuple[float, float, float]:
     for name in ("at", "burst_ms", "sent_bytes"):
         value = record.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e18:
-            raise InputError(f"{name}: {show(value)}: must be a number, at least 0")
+            raise InputError(f"{name}: {quote(value)}: must be a number, at least 0")
     begin = float(record["at"])
     return begin, begin + float(record["burst_ms"]) / 1000, float(record["sent_bytes"])
 

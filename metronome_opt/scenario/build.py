@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.errors import InputError, counted, show
+from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT, Instance, Phase
 from metronome_opt.records import read_as
 from metronome_opt.scenario.bursts import Iteration, Rounded, common_hyperperiod, most_divisors
@@ -198,7 +198,8 @@ def _problem_of(document: Mapping[str, Any], folder: Path, hyperperiod_limit: in
         return build_scenario(scenario, hyperperiod_limit=hyperperiod_limit)
     if "format" in document and kind != INSTANCE_FORMAT:
         raise InputError(
-            f"format: must be {show(INSTANCE_FORMAT)} or {show(SCENARIO_FORMAT)}, got {show(kind)}"
+            f"format: must be {quote(INSTANCE_FORMAT)} or {quote(SCENARIO_FORMAT)}, got "
+            f"{quote(kind)}"
         )
     return Problem(Instance.from_dict(document, hyperperiod_limit=hyperperiod_limit))
 
@@ -243,7 +244,7 @@ def build_scenario(scenario: Scenario, *, hyperperiod_limit: int = HYPERPERIOD_L
     slots = scenario.hyperperiod_slots
     if slots is not None and slots > hyperperiod_limit:
         raise InputError(
-            f"hyperperiod_ms: {show(scenario.hyperperiod_ms)}: is {show(slots)} slots, above the "
+            f"hyperperiod_ms: {quote(scenario.hyperperiod_ms)}: is {quote(slots)} slots, above the "
             f"limit of {hyperperiod_limit}; coarsen the slots or raise the limit"
         )
     network = scenario.cluster.listed
@@ -318,7 +319,8 @@ def _job(
         longest = rounded.period * scenario.slot_ms + slack
         if value is not None and value >= longest:
             raise InputError(
-                f"jobs[{index}].{field}_ms: {show(value)}: must be below the period of {longest} ms"
+                f"jobs[{index}].{field}_ms: {quote(value)}: must be below the period of {longest} "
+                "ms"
             )
         offsets[field] = None if value is None else value // scenario.slot_ms
     return {
@@ -361,7 +363,7 @@ def _traffic_of(
     if isinstance(source, MeasuredStep):
         model, batch, traffic = source.model, source.batch, f"measured on {source.device}"
         assumptions = [source.provenance]
-        place, remedy = f"model: {show(job.model)}", "raise hyperperiod_ms"
+        place, remedy = f"model: {quote(job.model)}", "raise hyperperiod_ms"
     else:
         model, batch, traffic = source.name, job.batch or 1, COMPUTED
         assumptions = [*source.assumptions, *_assumed_speed(network.gpu)]

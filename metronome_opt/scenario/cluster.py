@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, Link
 from metronome_opt.records import (
     Name,
@@ -203,7 +203,7 @@ def _cluster(value: Any) -> Any:
         return ListedCluster.model_validate(value)
     if topology is not None and topology not in ("single-switch", "leaf-spine"):
         known = "'single-switch', 'leaf-spine' or 'listed'"
-        refuse("topology", f"must be {known}, got {show(topology)}")
+        refuse("topology", f"must be {known}, got {quote(topology)}")
     return Cluster.model_validate(value)
 
 
@@ -317,8 +317,8 @@ class ClusterSpec(Network, _Grid):  # the fields of the last base come first
         """
         if slot_ms < 1 or hyperperiod_ms % slot_ms:
             raise InputError(
-                f"{name}: slots of {show(slot_ms)} ms do not fill a hyperperiod of "
-                f"{show(hyperperiod_ms)} ms; choose a divisor"
+                f"{name}: slots of {quote(slot_ms)} ms do not fill a hyperperiod of "
+                f"{quote(hyperperiod_ms)} ms; choose a divisor"
             )
         listed = cluster.listed
         tree = {field: getattr(listed, field) for field in Network.model_fields}
@@ -326,7 +326,7 @@ class ClusterSpec(Network, _Grid):  # the fields of the last base come first
         try:
             return cls.model_validate({"name": name, **grid, **tree})
         except ValidationError as error:
-            raise InputError(f"{show(name)}: {explain(error)}") from None
+            raise InputError(f"{quote(name)}: {explain(error)}") from None
 
     @cached_property
     def locales(self) -> tuple[tuple[str | None, str | None], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 
 MAX_TASKS = 100_000
@@ -79,7 +79,7 @@ class Deployment:
         count = sum(sum(job.links.values()) for job in instance.jobs)
         if count > MAX_TASKS:
             raise InputError(
-                f"{instance.name}: its jobs have {show(count)} flows, more tasks than {MAX_TASKS}"
+                f"{instance.name}: its jobs have {quote(count)} flows, more tasks than {MAX_TASKS}"
             )
         nodes = tuple(Node(link.name, (link.name,)) for link in instance.links)
         tasks = []

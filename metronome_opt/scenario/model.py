@@ -10,7 +10,7 @@ from immutabledict import immutabledict
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.records import (
     FrozenMap,
     Name,
@@ -48,14 +48,16 @@ def _placement(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         for index, node in enumerate(value):
             if not isinstance(node, str):
-                refuse(f"[{index}]", f"must be the name of a node, got {show(node)}")
+                refuse(f"[{index}]", f"must be the name of a node, got {quote(node)}")
         return tuple(value)
     if isinstance(value, Mapping):
         for node, count in value.items():
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                refuse(f"[{show(node)}]", f"must be a positive number of tasks, got {show(count)}")
+                refuse(
+                    f"[{quote(node)}]", f"must be a positive number of tasks, got {quote(count)}"
+                )
             if count > MAX_TASKS:
-                refuse(f"[{show(node)}]", f"must be at most {MAX_TASKS} tasks, got {show(count)}")
+                refuse(f"[{quote(node)}]", f"must be at most {MAX_TASKS} tasks, got {quote(count)}")
         return tuple(node for node, count in value.items() for _ in range(count))
     raise PydanticCustomError("placement", "must be a list of nodes or a mapping of nodes to tasks")
 
@@ -214,7 +216,7 @@ class Work(Record):
         """
         if gpu is None:
             raise InputError(
-                f"model: {show(self.model)}: the cluster does not say how fast its GPUs are; "
+                f"model: {quote(self.model)}: the cluster does not say how fast its GPUs are; "
                 f"{GPU_HINT}, or state the job's traffic"
             )
         self._check_ring(workload)
@@ -245,13 +247,13 @@ class Work(Record):
         """Refuse what is only known of rings if the traffic of the model is something else."""
         if self.each.gpus > 1 and source.kind not in _RINGS:
             raise InputError(
-                f"each.gpus: {self.each.gpus}: what {show(self.model)} sends can be computed for "
+                f"each.gpus: {self.each.gpus}: what {quote(self.model)} sends can be computed for "
                 "workers of one GPU only; state the traffic"
             )
         if self.algorithm != "tasks" and source.kind not in _RINGS:
             raise InputError(
-                f"allreduce: {show(self.algorithm)}: what {show(self.model)} sends is more than an "
-                "all-reduce among all workers; write tasks"
+                f"allreduce: {quote(self.algorithm)}: what {quote(self.model)} sends is more than "
+                "an all-reduce among all workers; write tasks"
             )
 
 
@@ -297,13 +299,13 @@ class Scenario(Record):
         known = patterns if isinstance(patterns, Mapping) else {}
         for taken in (COMPUTED, MEASURED):
             if taken in known:
-                refuse(f"patterns.{taken}", f"{show(taken)} is taken; rename the pattern")
+                refuse(f"patterns.{taken}", f"{quote(taken)} is taken; rename the pattern")
         shared = []
         for index, job in enumerate(jobs):
             name = job.get("traffic") if isinstance(job, Mapping) else None
             if isinstance(name, str) and name not in (*known, COMPUTED, MEASURED):
                 there = f"there are {', '.join(map(str, known))}" if known else "write patterns"
-                refuse(f"jobs[{index}].traffic", f"there is no pattern {show(name)}; {there}")
+                refuse(f"jobs[{index}].traffic", f"there is no pattern {quote(name)}; {there}")
             is_pattern = isinstance(name, str) and name in known
             shared.append({**job, "traffic": known[name]} if is_pattern else job)
         return {**data, "jobs": shared}
@@ -327,7 +329,7 @@ class Scenario(Record):
                     names = self.cluster.node_names
                     refuse(
                         f"{where}.nodes",
-                        f"there is no node {show(node)}; there are {names[0]} to {names[-1]}",
+                        f"there is no node {quote(node)}; there are {names[0]} to {names[-1]}",
                     )
         self._check_pods()
         return self
@@ -340,7 +342,7 @@ class Scenario(Record):
                 where = f"jobs[{index}].pods[{number}]"
                 other = first.setdefault((job.namespace, pod), where)
                 if other != where:
-                    refuse(where, f"{show(pod)} is also {other}; a pod is one task")
+                    refuse(where, f"{quote(pod)} is also {other}; a pod is one task")
 
     @property
     def hyperperiod_slots(self) -> int | None:
@@ -353,7 +355,7 @@ class Scenario(Record):
         return tuple(find(job, f"jobs[{index}].model") for index, job in enumerate(self.jobs))
 
     def _off_grid(self, value: int) -> str:
-        return f"{show(value)}: must be a multiple of slot_ms, {self.slot_ms}"
+        return f"{quote(value)}: must be a multiple of slot_ms, {self.slot_ms}"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, PlainSerializer, model_validator
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Link
 from metronome_opt.records import Name, NonNegative, Record, check_unique, refuse
 from metronome_opt.scenario.deployment import Node
@@ -240,7 +240,7 @@ class Network(Record):
         """
         for name in nodes:
             if name not in self.hosts:
-                raise InputError(f"there is no node {show(name)}")
+                raise InputError(f"there is no node {quote(name)}")
         homes = [self.hosts[name] for name in nodes]
         near = [home.rails for home in homes] if rails is None else rails
         tasks: list[tuple[str, ...]] = [()] * len(homes)
@@ -254,7 +254,7 @@ class Network(Record):
         parts = math.lcm(*[len(its) for _, its, _ in senders])
         if parts > _MOST_PARTS:
             raise InputError(
-                f"interfaces: tasks on these nodes send in {show(parts)} equal parts, above the "
+                f"interfaces: tasks on these nodes send in {quote(parts)} equal parts, above the "
                 f"limit of {_MOST_PARTS}; place the job on nodes with like numbers of interfaces"
             )
         for task, its, is_far in senders:
@@ -321,15 +321,15 @@ def _check_ways(fabric: Network) -> None:
     user: dict[str, str] = {}
     for where, link in ways:
         if link not in known:
-            refuse(where, f"there is no link {show(link)}")
+            refuse(where, f"there is no link {quote(link)}")
         if link in user:
-            refuse(where, f"{show(link)} is also {user[link]}; each link has one place")
+            refuse(where, f"{quote(link)} is also {user[link]}; each link has one place")
         user[link] = where
     for index, each in enumerate(fabric.links):
         if each.name not in user:
             refuse(
                 f"links[{index}].name",
-                f"{show(each.name)} is no node's interface and no rack's uplink; leave it out",
+                f"{quote(each.name)} is no node's interface and no rack's uplink; leave it out",
             )
 
 
@@ -342,19 +342,19 @@ def _check_racks(fabric: Network) -> None:
         if node.rack is None:
             continue
         if node.rack not in known:
-            refuse(f"nodes[{index}].rack", f"there is no rack {show(node.rack)}")
+            refuse(f"nodes[{index}].rack", f"there is no rack {quote(node.rack)}")
         if node.region is None:
             continue
         other = first.setdefault(node.rack, index)
         if fabric.nodes[other].region != node.region:
             refuse(
                 f"nodes[{index}].region",
-                f"{show(node.region)}: rack {show(node.rack)} is in "
-                f"{show(fabric.nodes[other].region)} by nodes[{other}]; a rack has one region",
+                f"{quote(node.region)}: rack {quote(node.rack)} is in "
+                f"{quote(fabric.nodes[other].region)} by nodes[{other}]; a rack has one region",
             )
     for index, rack in enumerate(fabric.racks):
         if rack.name not in used:
-            refuse(f"racks[{index}].name", f"{show(rack.name)} holds no node; leave it out")
+            refuse(f"racks[{index}].name", f"{quote(rack.name)} holds no node; leave it out")
 
 
 def _check_costs(field: str, kind: str, costs: Sequence[Distance], known: set[str]) -> None:
@@ -363,13 +363,13 @@ def _check_costs(field: str, kind: str, costs: Sequence[Distance], known: set[st
     for index, way in enumerate(costs):
         for end, name in (("origin", way.origin), ("destination", way.destination)):
             if name not in known:
-                refuse(f"{field}[{index}].{end}", f"there is no {kind} {show(name)}")
+                refuse(f"{field}[{index}].{end}", f"there is no {kind} {quote(name)}")
         if way.origin == way.destination:
-            refuse(f"{field}[{index}]", f"{show(way.origin)} is both of its ends; leave it out")
+            refuse(f"{field}[{index}]", f"{quote(way.origin)} is both of its ends; leave it out")
         pair = way.origin, way.destination
         if pair in first:
             refuse(
                 f"{field}[{index}]",
-                f"{show(way.origin)} to {show(way.destination)} is also {field}[{first[pair]}]",
+                f"{quote(way.origin)} to {quote(way.destination)} is also {field}[{first[pair]}]",
             )
         first[pair] = index

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.records import Name, Record, build, read_as, refuse
 
 WORKLOAD_FORMAT = "metronome-workload/1"
@@ -50,7 +50,7 @@ def megabits(field: str, gbps: Fraction | None, mbps: int | None) -> int:
     if rate > FASTEST:
         refuse(
             f"{field}_{unit}",
-            f"{show(stated)}: no machine sends {float(rate / 10**6):,g} Tbit/s; look at the unit",
+            f"{quote(stated)}: no machine sends {float(rate / 10**6):,g} Tbit/s; look at the unit",
         )
     return int(rate)
 
@@ -241,7 +241,7 @@ def find_files(kind: str, folder: str | Path | None) -> Mapping[str, Path]:
     folders = [data_folder() / kind]
     if folder is not None:
         if not Path(folder).is_dir():
-            raise InputError(f"{kind}: there is no folder {show(str(folder))}")
+            raise InputError(f"{kind}: there is no folder {quote(str(folder))}")
         folders.append(Path(folder))
     return {
         path.stem.lower(): path
@@ -268,5 +268,5 @@ def file_of(model: str, files: Mapping[str, Path], where: str, what: str) -> Pat
     path = files.get(model.lower())
     if path is None:
         known = ", ".join(sorted(files)) or "none"
-        raise InputError(f"{where}: there is no {what} {show(model)}; known are {known}")
+        raise InputError(f"{where}: there is no {what} {quote(model)}; known are {known}")
     return path

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, Job, Phase
 from metronome_opt.records import (
     Name,
@@ -75,7 +75,7 @@ class Gang(Record):
         if longest > HYPERPERIOD_LIMIT:
             refuse(
                 "max_stretch" if self.max_stretch else "period",
-                f"an iteration may take {show(longest)} slots, above the limit of "
+                f"an iteration may take {quote(longest)} slots, above the limit of "
                 f"{HYPERPERIOD_LIMIT}; coarsen the slots",
             )
         return self
@@ -282,7 +282,7 @@ def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
         exact = _iteration(job, cluster)
         place, remedy = f"batch: {job.batch}", "lower the batch or raise rate_mbps"
         if job.is_measured:
-            place, remedy = f"model: {show(job.model)}", "choose a longer hyperperiod"
+            place, remedy = f"model: {quote(job.model)}", "choose a longer hyperperiod"
     rounded = exact.round_to(cluster.slot_ms, cluster.hyperperiod, place, remedy)
     return Gang(
         name=job.name,

@@ -11,7 +11,7 @@ from typing import get_args
 
 import numpy as np
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scheduling.cpsat import place_exactly
@@ -157,9 +157,9 @@ def place_job(
         first is not known.
     """
     if search not in SEARCHES:
-        raise InputError(f"search: must be one of {', '.join(SEARCHES)}, got {show(search)}")
+        raise InputError(f"search: must be one of {', '.join(SEARCHES)}, got {quote(search)}")
     if first not in FIRST:
-        raise InputError(f"first: must be {' or '.join(FIRST)}, got {show(first)}")
+        raise InputError(f"first: must be {' or '.join(FIRST)}, got {quote(first)}")
     if gang.name in state.claims:
         raise InputError(f"{gang.name}: runs already; unreserve it first, or rename it")
     _, find = _SEARCHES[search]

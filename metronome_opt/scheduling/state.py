@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.records import explain
 from metronome_opt.scenario.cluster import ClusterSpec
@@ -169,19 +169,19 @@ class ClusterState:
     def node_index(self, name: str) -> int:
         """Return the index of a node."""
         if name not in self._nodes:
-            raise InputError(f"there is no node {show(name)}")
+            raise InputError(f"there is no node {quote(name)}")
         return self._nodes[name]
 
     def link_index(self, name: str) -> int:
         """Return the index of a link."""
         if name not in self._links:
-            raise InputError(f"there is no link {show(name)}")
+            raise InputError(f"there is no link {quote(name)}")
         return self._links[name]
 
     def claim(self, job: str) -> Claim:
         """Return the claim of a job that runs."""
         if job not in self.claims:
-            raise InputError(f"there is no job {show(job)} with claims in force")
+            raise InputError(f"there is no job {quote(job)} with claims in force")
         return self.claims[job]
 
     def flows(self, job: str) -> Mapping[str, int]:
@@ -382,7 +382,7 @@ class ClusterState:
         """Refuse a claim that contradicts itself, or fits no state of this cluster."""
         for index, node in enumerate(claim.nodes):
             if node not in self._nodes:
-                raise InputError(f"{claim.job}: nodes[{index}]: there is no node {show(node)}")
+                raise InputError(f"{claim.job}: nodes[{index}]: there is no node {quote(node)}")
         if len(claim.nodes) != claim.gang.tasks:
             raise InputError(f"{claim.job}: {len(claim.nodes)} nodes for {claim.gang.tasks} tasks")
         _check_size(claim.job, claim.gang.peak)
@@ -438,10 +438,10 @@ class ClusterState:
 def _check_size(where: str, rate: int) -> None:
     """Refuse a bandwidth below 0, or above what numbers have room for."""
     if rate < 0:
-        raise InputError(f"{where}: {show(rate)} Mbit/s: must be at least 0")
+        raise InputError(f"{where}: {quote(rate)} Mbit/s: must be at least 0")
     if rate >= _MOST_DEMAND:
         raise InputError(
-            f"{where}: {show(rate)} Mbit/s: must be below {_MOST_DEMAND}; use larger units"
+            f"{where}: {quote(rate)} Mbit/s: must be below {_MOST_DEMAND}; use larger units"
         )
 
 

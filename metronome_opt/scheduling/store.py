@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from metronome_opt.documents import make_folder, staged
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.journal import Journal
 from metronome_opt.records import Name, NonNegative, Record, dump_document, read_as
 from metronome_opt.scenario.cluster import ClusterSpec
@@ -92,7 +92,7 @@ class Store:
             where = f"{self._path}: line {line}"
             if entry.cluster != name:
                 raise InputError(
-                    f"{where}: is of cluster {show(entry.cluster)}, the state of {show(name)}"
+                    f"{where}: is of cluster {quote(entry.cluster)}, the state of {quote(name)}"
                 )
             expected = min(entry.sequence, known) if before is None else before + 1
             if entry.sequence != expected:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from metronome_opt.errors import InputError, place
+from metronome_opt.errors import InputError, format_path
 from metronome_opt.instance import Instance, Link
 from metronome_opt.records import FrozenMap, Name, NonNegative, Record, build
 from metronome_opt.scenario.cluster import ClusterSpec
@@ -82,7 +82,7 @@ def restore(snapshot: Snapshot) -> ClusterState:
         with _at(f"claims[{index}]"):
             state.restore(claim)
     for link, capacity in snapshot.capacities.items():
-        with _at(place(["capacities", link])):
+        with _at(format_path(["capacities", link])):
             state.apply(CapacityChanged(link=link, capacity=capacity))
     for index, node in enumerate(snapshot.down):
         with _at(f"down[{index}]"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.kernels.fluid import loop, sharing, world
 from metronome_opt.kernels.fluid.world import Floats, Rows
 from metronome_opt.simulate.conditions import TCP, Conditions, Sharing, TcpShares
@@ -215,7 +215,7 @@ class Engine:
             If it is not more than 0: then a burst under way would never end.
         """
         if not 0 < capacity < math.inf:
-            raise InputError(f"{link}: capacity: must be above 0 Mbit/s, got {show(capacity)}")
+            raise InputError(f"{link}: capacity: must be above 0 Mbit/s, got {quote(capacity)}")
         if math.isinf(self._nominal[self._index[link]]):
             return  # nobody ever holds up anybody
         self._carry_off()  # the change writes a record for each job that sends

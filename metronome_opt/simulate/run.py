@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.simulate.cluster import Machines, Placement
@@ -79,11 +79,11 @@ class _Simulation:
         self._jobs = training_jobs(scenario, conditions.claim_error, seed)
         if sample_s is not None and not 0 < sample_s < math.inf:
             raise InputError(
-                f"sample_s: must be a positive number of seconds, got {show(sample_s)}"
+                f"sample_s: must be a positive number of seconds, got {quote(sample_s)}"
             )
         for link in watch:
             if link not in self._machines.capacities:
-                raise InputError(f"watch: there is no link {show(link)}")
+                raise InputError(f"watch: there is no link {quote(link)}")
         sharing = conditions.sharing or self._policy.sharing
         self._engine = Engine(
             self._machines.capacities,
@@ -345,7 +345,7 @@ def play(
     """
     conditions = conditions or Conditions()
     if iterations < 1:
-        raise InputError(f"iterations: must be at least 1, got {show(iterations)}")
+        raise InputError(f"iterations: must be at least 1, got {quote(iterations)}")
     if conditions.claim_error:
         raise InputError("claim_error: an instance says what jobs do; simulate a scenario instead")
     stretch = stretch or {}

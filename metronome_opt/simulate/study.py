@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.records import (
     FrozenMap,
     Name,
@@ -145,7 +145,7 @@ class Study(Record):
             refuse("policies", "empty; name at least one, or leave it out for all")
         for index, policy in enumerate(self.policies):
             if policy in self.policies[:index]:
-                refuse(f"policies[{index}]", f"{show(policy)} is named twice")
+                refuse(f"policies[{index}]", f"{quote(policy)} is named twice")
         if prod(map(len, self.grid.values())) > MAX_CELLS:
             refuse("grid", f"has more than {MAX_CELLS} cells; make several studies of it")
         for name, values in self.grid.items():
@@ -164,7 +164,7 @@ class Study(Record):
         for index, value in enumerate(values):
             where = f"grid.{name}[{index}]"
             if value in values[:index]:
-                refuse(where, f"{show(value)} is named twice")
+                refuse(where, f"{quote(value)} is named twice")
             try:
                 _with(owner, {name: value})
             except InputError as error:
@@ -300,4 +300,4 @@ def find_study(wanted: str | Path, start: str | Path = ".") -> Study:
     tried = f"{home} has {', '.join(stored) or 'none'}"
     if home is None:
         tried = f"there is no {STUDIES} here or in a folder above"
-    raise InputError(f"study: {show(str(wanted))} is not known: {tried}, and it is not a file")
+    raise InputError(f"study: {quote(str(wanted))} is not known: {tried}, and it is not a file")

@@ -12,7 +12,7 @@ from functools import cache
 from immutabledict import immutabledict
 
 from metronome_opt.compatible.choices import most_stretch
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective import solve as solve_objectives
 from metronome_opt.multiobjective.goals import Exact, check_reserve, exact
@@ -193,7 +193,7 @@ def _share(value: Exact | None) -> Fraction | None:
     """Return the stretch limit as a number; one that is negative is refused."""
     limit = None if value is None else exact("stretch_limit", value)
     if limit is not None and limit < 0:
-        raise InputError(f"stretch_limit: must be at least 0, got {show(str(value))}")
+        raise InputError(f"stretch_limit: must be at least 0, got {quote(str(value))}")
     return limit
 
 
@@ -202,7 +202,7 @@ def _sharings(sharing: str | None) -> Sequence[str]:
         return SAFE
     if sharing not in SHARINGS:
         raise InputError(
-            f"sharing: {show(sharing)} is not known; choose from {', '.join(SHARINGS)}"
+            f"sharing: {quote(sharing)} is not known; choose from {', '.join(SHARINGS)}"
         )
     return (sharing,)
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
-from metronome_opt.errors import SolverError, show
+from metronome_opt.errors import SolverError, quote
 from metronome_opt.solvers.backends import import_cp_model, import_pulp
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
@@ -188,7 +188,7 @@ def _check_size(*numbers: int) -> None:
     largest = max(map(abs, numbers), default=0)
     if largest > _LARGEST:
         raise ModelTooLargeError(
-            f"solver milp: a coefficient of {show(largest)} is beyond what floating-point back "
+            f"solver milp: a coefficient of {quote(largest)} is beyond what floating-point back "
             f"ends handle (at most {_LARGEST}); use cpsat, or rates, capacities and weights "
             "with a larger common divisor"
         )

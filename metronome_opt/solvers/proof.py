@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.errors import show
+from metronome_opt.errors import quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.conditional import contacts_of, users_of
 from metronome_opt.kernels.grow import grow
@@ -204,7 +204,7 @@ def _check_sum(compiled: Compiled) -> None:
     if most >= NONE:
         raise CostTooLargeError(
             f"{compiled.instance.name}: the contention of all its links over {scale} "
-            f"slots may reach {show(most)}, which does not fit 64-bit integers"
+            f"slots may reach {quote(most)}, which does not fit 64-bit integers"
         )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.schedule import OBJECTIVES
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Solver:
             if self.name in OWN_SOLVERS:
                 raise
             raise InputError(
-                f"solver: {show(self.name)}: {self.where} cannot be loaded ({error}); mend the "
+                f"solver: {quote(self.name)}: {self.where} cannot be loaded ({error}); mend the "
                 "entry point of its package"
             ) from None
         return function
@@ -183,5 +183,5 @@ def find_solver(solver: str | Run | Solver) -> Solver:
     if callable(solver):
         return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
     if solver not in SOLVERS:
-        raise InputError(f"solver: {show(solver)} is not known; choose from {', '.join(SOLVERS)}")
+        raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(SOLVERS)}")
     return SOLVERS[solver]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Protocol
 
-from metronome_opt.errors import SolverError, show
+from metronome_opt.errors import SolverError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, state_of
 from metronome_opt.kernels.tables import Compiled, Ints, SharedLink, compile_instance
@@ -204,7 +204,7 @@ class Search(Budget):
         for job, offset in zip(jobs, offsets, strict=True):
             fixed = job.fixed_offset
             if not 0 <= offset < job.period or int(offset) != offset or fixed not in (None, offset):
-                raise SolverError(f"{show(offset)} was offered for {job.name}, which is no offset")
+                raise SolverError(f"{quote(offset)} was offered for {job.name}, which is no offset")
 
     def _record(self, source: str) -> None:
         event = Event(self.elapsed, self.incumbent, self.bound, source)

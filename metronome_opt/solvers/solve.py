@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from metronome_opt.errors import InputError, SolverError, reason, show
+from metronome_opt.errors import InputError, SolverError, quote, reason
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.result import Result, Stop
 from metronome_opt.schedule import Schedule, Status
@@ -206,11 +206,11 @@ def check_numbers(time_limit: float | None, seed: int, workers: int | None) -> N
     """
     for name, number in (("seed", seed), ("workers", workers)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, Integral)):
-            raise InputError(f"{name}: must be an integer, got {show(number)}")
+            raise InputError(f"{name}: must be an integer, got {quote(number)}")
     known = time_limit is None or isinstance(time_limit, Real)
     if not known or (time_limit is not None and not 0 <= time_limit < math.inf):
         raise InputError(
-            f"time limit: must be a number of seconds from 0 on, got {show(time_limit)}"
+            f"time limit: must be a number of seconds from 0 on, got {quote(time_limit)}"
         )
     if seed < 0:
         raise InputError(f"seed: must be at least 0, got {seed}")
@@ -235,14 +235,16 @@ def check_start(instance: Instance, start: object) -> None:
     odd = sorted(set(start.offsets) ^ {job.name for job in instance.jobs})
     if odd:
         raise InputError(
-            f"start: {show(odd[0])} is a job of only one of schedule and instance; they must agree"
+            f"start: {quote(odd[0])} is a job of only one of schedule and instance; they must agree"
         )
     for job in instance.jobs:
         offset, period = start.offsets[job.name], job.period + start.stretch.get(job.name, 0)
         if offset >= period or job.fixed_offset not in (None, offset):
             must = "below the period" if offset >= period else "the fixed offset"
             value = period if offset >= period else job.fixed_offset
-            raise InputError(f"start: {show(job.name)} begins at {offset}; must be {must}, {value}")
+            raise InputError(
+                f"start: {quote(job.name)} begins at {offset}; must be {must}, {value}"
+            )
 
 
 def _result(search: Search, solver: Solver) -> Result:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Job
 from metronome_opt.kernels.tables import Compiled, SharedLink
 from metronome_opt.solvers.search import Search
@@ -104,7 +104,7 @@ class TimeIndexed:
         )
         if worst >= _LARGEST:
             raise ModelTooLargeError(
-                f"the objective over {self._common} slots may reach {show(worst)}, which does not "
+                f"the objective over {self._common} slots may reach {quote(worst)}, which does not "
                 "fit 64-bit integers; use greedy or local, or coarser numbers"
             )
 

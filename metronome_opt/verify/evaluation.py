@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.schedule import OBJECTIVES
 
 
 @dataclass(frozen=True)
-class Falsehood:
+class Violation:
     """A statement of a schedule file that is not true."""
 
     place: str
@@ -138,7 +138,7 @@ def evaluate(
     """
     stretch = stretch or {}
     if longer < 0:
-        raise InputError(f"longer: must be at least 0, got {show(longer)}; bursts cannot shrink")
+        raise InputError(f"longer: must be at least 0, got {quote(longer)}; bursts cannot shrink")
     faults = assignment_faults(instance, offsets, stretch, stretch_limit)
     if faults:
         raise InputError(str(faults[0]))
@@ -196,14 +196,14 @@ def assignment_faults(
     offsets: Mapping[str, int],
     stretch: Mapping[str, int],
     stretch_limit: Fraction | None,
-) -> list[Falsehood]:
+) -> list[Violation]:
     """Return the offsets and stretches that are missing, unknown or out of range."""
     faults = []
     jobs = {job.name: job for job in instance.jobs}
     for field, values in (("offsets", offsets), ("stretch", stretch)):
         for name, value in values.items():
             if name not in jobs:
-                faults.append(Falsehood(f"{field}.{show(name)}", show(value), "no such job"))
+                faults.append(Violation(f"{field}.{quote(name)}", quote(value), "no such job"))
     for name, job in jobs.items():
         idle = stretch.get(name, 0)
         # No period is above the limit of the instance, whatever share of it is allowed.
@@ -211,15 +211,15 @@ def assignment_faults(
         most = max(job.max_stretch, min(share, instance.hyperperiod_limit - job.period))
         place = f"offsets.{name}"
         if not 0 <= idle <= most:
-            faults.append(Falsehood(f"stretch.{name}", show(idle), f"it must be in [0, {most}]"))
+            faults.append(Violation(f"stretch.{name}", quote(idle), f"it must be in [0, {most}]"))
         elif name not in offsets:
-            faults.append(Falsehood(place, "nothing", "every job needs an offset"))
+            faults.append(Violation(place, "nothing", "every job needs an offset"))
         elif not 0 <= offsets[name] < job.period + idle:
             within = f"it must be in [0, {job.period + idle})"
-            faults.append(Falsehood(place, show(offsets[name]), within))
+            faults.append(Violation(place, quote(offsets[name]), within))
         elif job.fixed_offset not in (None, offsets[name]):
             fixed = f"the job is fixed at {job.fixed_offset}"
-            faults.append(Falsehood(place, show(offsets[name]), fixed))
+            faults.append(Violation(place, quote(offsets[name]), fixed))
     return faults
 
 
@@ -227,7 +227,7 @@ def check_hyperperiods(instance: Instance, jobs: Iterable[Job], stretch: Mapping
     """Refuse stretched periods whose common multiple would take for ever to walk through."""
     for name, length in too_long(instance, jobs, stretch):
         raise InputError(
-            f"stretch: makes the hyperperiod of link {show(name)} {show(length)} slots, "
+            f"stretch: makes the hyperperiod of link {quote(name)} {quote(length)} slots, "
             f"above the limit of {instance.hyperperiod_limit}; "
             "choose stretches that give common periods"
         )

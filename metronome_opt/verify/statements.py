@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from metronome_opt.errors import show
+from metronome_opt.errors import quote
 from metronome_opt.instance import Instance
 from metronome_opt.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.verify.evaluation import (
-    Falsehood,
     Run,
+    Violation,
     assignment_faults,
     check_hyperperiods,
     evaluate,
@@ -22,7 +22,7 @@ from metronome_opt.verify.evaluation import (
 _SLOWDOWN = "slowdown"  # simulated, so that `evaluate` does not have it
 
 
-def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
+def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
     """Return every statement of `schedule` that is not true of `instance`; empty if all are.
 
     A bound cannot be proved by looking at it. It is false if the value is better, that of the
@@ -33,16 +33,18 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
     Iteration times are simulated, which nobody repeats here. They are false where they are known
     without, and a slowdown is false if it is not that of the stated times.
     """
-    faults: list[Falsehood] = []
+    faults: list[Violation] = []
     if schedule.instance != instance.name:
         faults.append(
-            Falsehood("instance", show(schedule.instance), f"the instance is {show(instance.name)}")
+            Violation(
+                "instance", quote(schedule.instance), f"the instance is {quote(instance.name)}"
+            )
         )
     if schedule.status is Status.INFEASIBLE:
-        faults.append(Falsehood("status", "infeasible", "every choice of offsets is a schedule"))
+        faults.append(Violation("status", "infeasible", "every choice of offsets is a schedule"))
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
         faults.extend(
-            Falsehood(field, "values", f"the status is {schedule.status}")
+            Violation(field, "values", f"the status is {schedule.status}")
             for field in ("offsets", "stretch", "objectives", "gated", "expected_ms")
             if getattr(schedule, field)
         )
@@ -57,8 +59,8 @@ def check(instance: Instance, schedule: Schedule) -> tuple[Falsehood, ...]:
         known = name in truth
         if not known or stated != truth[name]:
             right = f"it is {_written(truth[name])}" if known else "there is no such objective"
-            place = f"objectives.{name if known else show(name)}"
-            faults.append(Falsehood(place, _written(stated), right))
+            place = f"objectives.{name if known else quote(name)}"
+            faults.append(Violation(place, _written(stated), right))
     faults.extend(_bound_faults(schedule, truth))
     if not any(fault.place == "lower_bound" for fault in faults):
         faults.extend(_refuted_bound(instance, schedule))
@@ -101,7 +103,7 @@ def _slowdown(instance: Instance, expected_ms: Mapping[str, Fraction]) -> Fracti
     return total / sum(weights.values())
 
 
-def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]:
+def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield what is false of the jobs that keep slots: each link must bear them together."""
     if schedule.gated is None:
         return
@@ -130,7 +132,7 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]
             }
             asked = sum(demands.values())
             if asked > link.capacity:
-                yield Falsehood(
+                yield Violation(
                     "gated",
                     f"jobs {', '.join(demands)} keep slots on link {link.name}",
                     f"at slot {slot} they ask for {asked} of its {link.capacity} Mbit/s",
@@ -138,12 +140,12 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]
                 break
 
 
-def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]:
+def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield iteration times that cannot be: nobody is faster than alone, or than its slots."""
     expected_ms = schedule.expected_ms
     if expected_ms is None:
         if _SLOWDOWN in schedule.objectives:
-            yield Falsehood("expected_ms", "nothing", "a slowdown is that of these times")
+            yield Violation("expected_ms", "nothing", "a slowdown is that of these times")
         return
     wrong = list(_naming_faults(instance, "expected_ms", expected_ms))
     yield from wrong
@@ -154,7 +156,7 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Falseho
         if schedule.gated and schedule.gated.get(job.name):
             slots += schedule.stretch.get(job.name, 0)
         if expected_ms[job.name] < instance.slot_ms * slots:
-            yield Falsehood(
+            yield Violation(
                 f"expected_ms.{job.name}",
                 str(expected_ms[job.name]),
                 f"it takes {instance.slot_ms * slots} ms at least",
@@ -163,32 +165,32 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Falseho
 
 def _naming_faults(
     instance: Instance, field: str, values: Mapping[str, object]
-) -> Iterator[Falsehood]:
+) -> Iterator[Violation]:
     """Yield where a field does not name exactly the jobs of the instance."""
     jobs = {job.name for job in instance.jobs}
     for name, value in values.items():
         if name not in jobs:
-            yield Falsehood(f"{field}.{show(name)}", str(value), "no such job")
+            yield Violation(f"{field}.{quote(name)}", str(value), "no such job")
     for job in instance.jobs:
         if job.name not in values:
-            yield Falsehood(f"{field}.{job.name}", "nothing", "all jobs are named or none")
+            yield Violation(f"{field}.{job.name}", "nothing", "all jobs are named or none")
 
 
-def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> Iterator[Falsehood]:
+def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> Iterator[Violation]:
     """Yield a bound that the value breaks, and `optimal` without a bound that meets the value."""
     name, bound = schedule.first, schedule.lower_bound
     if name not in truth:
         return
     value = _written(truth[name])
     if bound is not None and _breaks(name, truth[name], bound):
-        yield Falsehood("lower_bound", str(bound), f"the {name} is {value}")
+        yield Violation("lower_bound", str(bound), f"the {name} is {value}")
     if schedule.status is Status.OPTIMAL and (bound is None or bound != truth[name]):
-        yield Falsehood(
+        yield Violation(
             "status", "optimal", f"the bound is {_written(bound)} and the {name} {value}"
         )
 
 
-def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Falsehood]:
+def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield a fault if the unshifted schedule is better than a bound says any can be."""
     name, bound = schedule.first, schedule.lower_bound
     if bound is None or name not in OBJECTIVES:
@@ -198,7 +200,7 @@ def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Falsehood
     judged = evaluate(instance, instance.unshifted, longer=schedule.cushion_slots)
     value = judged.objectives[name]
     if _breaks(name, value, bound):
-        yield Falsehood("lower_bound", str(bound), f"the {name} unshifted is {_written(value)}")
+        yield Violation("lower_bound", str(bound), f"the {name} unshifted is {_written(value)}")
 
 
 def _breaks(name: str, value: Fraction | None, bound: Fraction) -> bool:

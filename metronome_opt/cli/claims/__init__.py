@@ -11,7 +11,7 @@ import typer
 from metronome_opt.cli import options
 from metronome_opt.cli.app import Group
 from metronome_opt.cli.progress import live_line
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario import Problem, load
 from metronome_opt.schedule import read_schedule
 
@@ -35,7 +35,7 @@ class _WriteUnlessNamed(Group):
             near = get_close_matches(args[0], self.commands, n=1) if args else []
             if near and not Path(args[0]).exists():
                 raise InputError(
-                    f"claims: there is no command {show(args[0])}, nor a file of that name; "
+                    f"claims: there is no command {quote(args[0])}, nor a file of that name; "
                     f"did you mean {near[0]}?"
                 )
             args = ["write", *args]

@@ -17,7 +17,7 @@ import tenacity
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.core.exceptions import ConfigError
 
-from metronome_opt.errors import InputError, RemoteError, show, told
+from metronome_opt.errors import InputError, RemoteError, quote, sanitize
 from metronome_opt.kubernetes.cluster.kubeconfig import PluginAuth, read_kubeconfig
 from metronome_opt.kubernetes.cluster.objects import PODS, Kind
 from metronome_opt.kubernetes.names import LABEL_LENGTH, MANAGER, is_label
@@ -289,14 +289,14 @@ def connect(
         If the kubeconfig or an argument cannot be used.
     """
     if not (math.isfinite(timeout_s) and timeout_s > 0):
-        raise InputError(f"--timeout {show(timeout_s)}: must be above 0")
+        raise InputError(f"--timeout {quote(timeout_s)}: must be above 0")
     if namespace is not None and not is_label(namespace):
         raise InputError(
-            f"--namespace {show(namespace)}: is not a namespace; use lower-case letters, digits "
+            f"--namespace {quote(namespace)}: is not a namespace; use lower-case letters, digits "
             f"and dashes, at most {LABEL_LENGTH}"
         )
     config = read_kubeconfig(kubeconfig, context)
-    where = f"kubeconfig: context {show(config.context_name)}"
+    where = f"kubeconfig: context {quote(config.context_name)}"
     limits = httpx2.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s))
     try:
         address = httpx2.URL(config.cluster.server)
@@ -362,7 +362,7 @@ def _refused(
     # Only what the server said is repeated, without what the request's Authorization header has.
     secret = response.request.headers.get("Authorization", "").rpartition(" ")[2]
     said = str(status.get("message") or status.get("reason") or "is it an API server?")
-    said = told(said.replace(secret, "***") if secret else said, _SHOWN)
+    said = sanitize(said.replace(secret, "***") if secret else said, _SHOWN)
     if code == 401:
         return ClusterError(f"{server}: does not accept these credentials; log in again")
     # Who may patch but not create is refused without a reason, in all releases so far.
@@ -405,7 +405,7 @@ def _broken(error: Exception, server: str) -> ClusterError:
     elif isinstance(error.__cause__ or error.__context__, ssl.SSLError) or "SSL" in str(error):
         return ClusterError(
             f"{server}: its certificate is not trusted, or it wants another one "
-            f"({told(str(error), _SHOWN)}); mend certificate-authority in the kubeconfig"
+            f"({sanitize(str(error), _SHOWN)}); mend certificate-authority in the kubeconfig"
         )
     elif isinstance(error, httpx2.LocalProtocolError):
         return ClusterError(
@@ -414,7 +414,7 @@ def _broken(error: Exception, server: str) -> ClusterError:
         )
     elif isinstance(error, httpx2.HTTPError):
         # Only what the operating system says is repeated: others quote requests and answers.
-        said = told(str(error), _SHOWN) if isinstance(error, httpx2.NetworkError) else what
+        said = sanitize(str(error), _SHOWN) if isinstance(error, httpx2.NetworkError) else what
         line = f"{server}: cannot be reached ({said}); is it up, is the address right?"
     else:
         line = f"{server}: not an answer of an API server ({what}); is the address right?"

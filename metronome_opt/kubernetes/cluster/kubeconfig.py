@@ -19,7 +19,7 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, Context, User, UserExec
 from lightkube.core.exceptions import ConfigError
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 
 # To leave these out silently would be to act as somebody else, or to talk to somebody else.
 _UNSUPPORTED: tuple[str, ...] = ("proxy-url", "tls-server-name")
@@ -84,9 +84,9 @@ def read_kubeconfig(path: str | Path | None, context: str | None) -> SingleConfi
     if ("context", context) not in entries:
         known = ", ".join(sorted(name for content, name in entries if content == "context"))
         raise InputError(
-            f"--context {show(context)}: is not in the kubeconfig; it has {known or 'none'}"
+            f"--context {quote(context)}: is not in the kubeconfig; it has {known or 'none'}"
         )
-    where = f"kubeconfig: context {show(context)}"
+    where = f"kubeconfig: context {quote(context)}"
     chosen = _get(entries, "context", context, Context, where)
     cluster = _get(entries, "cluster", chosen.cluster, Cluster, where)
     user = _get(entries, "user", chosen.user, User, where) if chosen.user else User()

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.kubernetes.files import read_manifests
 from metronome_opt.kubernetes.manifests import APPGROUP, NETWORK_TOPOLOGY
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, is_label, is_subdomain, labels
@@ -82,7 +82,7 @@ def identity(manifest: Mapping[str, Any], group: str) -> Identity:
         if (kind.api_version, kind.kind) == key:
             return kind, manifest["metadata"].get("namespace"), manifest["metadata"]["name"]
     raise InputError(
-        f"{title(manifest)}: kind {show(key[1])} of {show(key[0])} is not part of an export; "
+        f"{title(manifest)}: kind {quote(key[1])} of {quote(key[0])} is not part of an export; "
         "apply it with kubectl"
     )
 
@@ -181,7 +181,7 @@ def read_desired(paths: Iterable[str | Path], namespace: str | None = None) -> D
     if not groups:
         raise InputError(f"{', '.join(files)}: no {CLAIM} there; name a folder that claims wrote")
     if len(groups) > 1:
-        named = " and ".join(show(group) for group in groups)
+        named = " and ".join(quote(group) for group in groups)
         raise InputError(f"{', '.join(files)}: claims have to be of one API group, not of {named}")
     known = any(_key(item) == DEFINITION for item in objects)
     # Without definitions among them, objects are held against ours; the server has the last word.
@@ -222,7 +222,7 @@ def rbac_manifests(
         If no group or service account is called so.
     """
     if not is_subdomain(group):
-        raise InputError(f"--group {show(group)}: is not an API group; use a domain")
+        raise InputError(f"--group {quote(group)}: is not an API group; use a domain")
     place, colon, name = (account or MANAGER).rpartition(":")
     place = place if colon else namespace
     if user is not None:
@@ -233,7 +233,7 @@ def rbac_manifests(
         subject = {"kind": "ServiceAccount", "name": name, "namespace": place}
     else:
         raise InputError(
-            f"--serviceaccount {show(account)}: is none; give its NAME, or NAMESPACE:NAME"
+            f"--serviceaccount {quote(account)}: is none; give its NAME, or NAMESPACE:NAME"
         )
     own = MANAGER if group == DEFAULT_GROUP else f"{MANAGER}:{group}"
     role = f"{own}-definitions" if definitions else own

@@ -14,7 +14,7 @@ from typing import Any
 
 import tenacity
 
-from metronome_opt.errors import InputError, place
+from metronome_opt.errors import InputError, format_path
 from metronome_opt.kubernetes.cluster.connect import (
     ALL_NAMESPACES,
     ClusterError,
@@ -88,7 +88,7 @@ class Action:
         old, new = _flat(plain(self.live), ()), _flat(plain(self.after), ())
         paths = [*old, *(path for path in new if path not in old)]
         found = [
-            (place(path), old.get(path), new.get(path))
+            (format_path(path), old.get(path), new.get(path))
             for path in paths
             if (path in old, old.get(path)) != (path in new, new.get(path))
         ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from metronome_opt.documents import parse_yaml
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.kubernetes.inject import SCHEDULING_GATE
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.jobs import read_pattern
@@ -303,7 +303,7 @@ class _Stated:
         if text is None:
             self.fail(name, "missing; metronome inject writes it")
         if not (text.isascii() and text.isdigit() and len(text) < 19):
-            self.fail(name, f"must be a whole number, got {show(text)}")
+            self.fail(name, f"must be a whole number, got {quote(text)}")
         return int(text)
 
     def traffic(self) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT
 from metronome_opt.kubernetes.files import dump_objects
 from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
@@ -384,7 +384,7 @@ def _held(machines: Mapping[str, _Machine], jobs: Sequence[Job]) -> _Amounts:
         for pod, node in zip(job.entry["pods"], job.entry.get("nodes", ()), strict=False):
             if node not in machines:
                 raise InputError(
-                    f"{job.found.where}: pod {pod} runs on node {show(node)}, of which neither "
+                    f"{job.found.where}: pod {pod} runs on node {quote(node)}, of which neither "
                     "GPUs nor an interface were read; read its Node and STBandwidthCapacity, or "
                     "give --nic-gbps"
                 )

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from metronome_opt.documents import parse_yaml
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.kubernetes.quantities import milliseconds
 from metronome_opt.kubernetes.reading.objects import SOURCES, Field, Found, Objects
 from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES
@@ -181,7 +181,7 @@ class _JobReader:
         if name is not None and name not in self._classes:
             raise InputError(
                 f"{workload.found.where}: priorityClassName: there is no PriorityClass "
-                f"{show(name)}; read it as well, or give its weight: --weights {name}=2"
+                f"{quote(name)}; read it as well, or give its weight: --weights {name}=2"
             )
         return None, self._classes.get(name, 0)
 
@@ -345,6 +345,6 @@ def _agreed(claims: Sequence[Claim]) -> Claim:
             if getattr(other, term) != getattr(first, term):
                 raise InputError(
                     f"{other.found.where}: spec.{path}: is not that of {first.found.name}, a claim "
-                    f"of the same job, got {show(getattr(other, term))}"
+                    f"of the same job, got {quote(getattr(other, term))}"
                 )
     return first

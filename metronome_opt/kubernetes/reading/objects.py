@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from metronome_opt.errors import InputError, place, show
+from metronome_opt.errors import InputError, format_path, quote
 from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
 from metronome_opt.kubernetes.quantities import parse_quantity
 from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM, VERSION
@@ -58,8 +58,8 @@ class Field:
 
     def fail(self, message: str) -> NoReturn:
         """Refuse the value in one line: the object, the place, `message` and the value."""
-        at = f"{place(list(self.path))}: " if self.path else ""
-        found = f", got {show(self.value)}" if self else ""
+        at = f"{format_path(list(self.path))}: " if self.path else ""
+        found = f", got {quote(self.value)}" if self else ""
         raise InputError(f"{self.where}: {at}{message}{found}")
 
     def text(self, default: str | None = None) -> str:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.kubernetes import build_manifests, check_manifests
 from metronome_opt.kubernetes.files import dump_objects
@@ -102,11 +102,11 @@ def _check_countable(instance: Instance, judged: Sequence[Evaluation]) -> None:
         volume = longest * max(link.capacity, sum(job.links[link.name] * job.peak for job in jobs))
         if volume >= _EXACT:
             raise InputError(
-                f"link {show(link.name)}: may be asked for {show(volume)} Mbit/s x slots, more "
+                f"link {quote(link.name)}: may be asked for {quote(volume)} Mbit/s x slots, more "
                 f"than a browser counts exactly ({_EXACT}); use coarser slots"
             )
     if longest * instance.slot_ms >= _EXACT:
-        raise InputError(f"slot_ms: {show(instance.slot_ms)}: too long for a page to show")
+        raise InputError(f"slot_ms: {quote(instance.slot_ms)}: too long for a page to show")
 
 
 def _instance(problem: Problem) -> dict[str, Any]:

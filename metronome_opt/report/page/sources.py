@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metronome_opt.documents import MAX_BYTES, read_document
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import HYPERPERIOD_LIMIT, INSTANCE_FORMAT
 from metronome_opt.kubernetes import VerificationError
 from metronome_opt.scenario import SCENARIO_FORMAT, Problem, data_folder, load
@@ -51,8 +51,8 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
     for point in points[1:]:
         if point.schedule.instance != points[0].schedule.instance:
             raise InputError(
-                f"{point.path}: is of instance {show(point.schedule.instance)}, but "
-                f"{points[0].path.name} of {show(points[0].schedule.instance)}; "
+                f"{point.path}: is of instance {quote(point.schedule.instance)}, but "
+                f"{points[0].path.name} of {quote(points[0].schedule.instance)}; "
                 "a page shows schedules of one instance"
             )
     return points
@@ -90,7 +90,7 @@ def find_problem(
     if not candidates:
         name = points[0].schedule.instance
         raise InputError(
-            f"{points[0].path}: no instance or scenario called {show(name)} is shipped, beside it "
+            f"{points[0].path}: no instance or scenario called {quote(name)} is shipped, beside it "
             "or in the working directory; name its file as the second argument"
         )
     true = [problem for problem in candidates if not _falsehood(points, problem)]

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 from metronome_opt.records import FrozenMap, Name, NonNegative, Positive, Record, refuse
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.model import Work
@@ -101,7 +101,7 @@ class Snapshot(_ByModel):
                 if member.batch is None and self.traffic == "computed":
                     refuse(f"mixes.{name}[{index}].batch", "missing; say how many samples")
         if self.mix is not None and self.mix not in self.mixes:
-            refuse("mix", f"there is no mix {show(self.mix)}; there are {', '.join(self.mixes)}")
+            refuse("mix", f"there is no mix {quote(self.mix)}; there are {', '.join(self.mixes)}")
         return self
 
     def jobs(self, setup: Setup, seed: int) -> tuple[Work, ...]:

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.errors import InputError, show
+from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
     from metronome_opt.simulate.policies.plain import Default
@@ -151,7 +151,7 @@ def find_policy(name: str, seed: int) -> Default:
     """Return the policy called `name`; an unknown name is an `InputError` that lists them all."""
     if name not in _registered():
         raise InputError(
-            f"policy: {show(name)} is not known; choose from {', '.join(_registered())}"
+            f"policy: {quote(name)} is not known; choose from {', '.join(_registered())}"
         )
     found = _registered()[name]
     make: Any = found.make

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.errors import show
+from metronome_opt.errors import quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import put_job, put_use, score_job, score_two, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, compile_instance
@@ -48,7 +48,7 @@ def build(search: Search, *, most: Fraction | None = None, turned_alike: bool = 
     worst = most_contention(search.compiled) * (len(search.compiled.links) + 2) / scale
     if worst >= _LARGEST:
         raise ModelTooLargeError(
-            f"the objective of {instance.name} may reach {show(int(worst))} units, which does not "
+            f"the objective of {instance.name} may reach {quote(int(worst))} units, which does not "
             "fit 64-bit integers; use greedy or local, or coarser numbers"
         )
     domains = domains_of(instance, turned_alike=turned_alike)
