@@ -13,10 +13,10 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, counted, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.bench.simulations import Simulation, SimulationRecord
+    from metronome_opt.bench.simulations import SimulationCase, SimulationRecord
     from metronome_opt.journal import Journal
     from metronome_opt.simulate.study import Study
 
@@ -75,7 +75,7 @@ def simulate(
         float, typer.Option(min=1, metavar="S", help="Seconds for each simulation.")
     ] = 1800.0,
     memory_limit: Annotated[
-        int, typer.Option(min=1, metavar="MB", help="For each simulation.")
+        int, typer.Option(min=1, metavar="MB", help="For each process of a simulation.")
     ] = 4096,
     changes: Annotated[
         str | None,
@@ -98,12 +98,12 @@ def simulate(
 ) -> int:
     """Simulate the jobs of SCENARIO under several policies, or under a schedule.
 
-    Each simulation is a process of its own, forked from one that is warm. Its outcome is a line of
+    Each simulation is a process of its own. Its outcome is a line of
     DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
     what was running. All policies meet the same jobs and the same chance. With nothing left to do,
     --resume writes the tables and the report anew.
     """
-    from metronome_opt.bench.campaign import to_run
+    from metronome_opt.bench.campaign import remaining_cases
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.simulations import (
         FILE,
@@ -155,12 +155,13 @@ def simulate(
     with Journal(output / FILE, SimulationRecord, resume=resume) as file:
         with _naming(str(output)):
             check_own(file.records, study, overrides)
-        left = to_run(cases, file.records)
+        left = remaining_cases(cases, file.records)
         if len(left) < len(cases):
-            note(f"{output}: {len(cases) - len(left)} of {len(cases)} simulations are there")
+            done = len(cases) - len(left)
+            note(f"{output}: {done:,} of {counted(len(cases), 'simulation')} recorded already")
         interrupted = _run(left, file, jobs or os.cpu_count() or 1)
         records = in_order(file.records, study)
-        written = [output / FILE, *_write(study, records, output, timeline=not interrupted)]
+        written = [output / FILE, *_write(records, output)]
     if not interrupted and records and all(record.kind == "refused" for record in records):
         raise InputError(f"{records[0].title}: {records[0].error}")
     if as_json:
@@ -171,7 +172,7 @@ def simulate(
     if interrupted:
         note(f"interrupted; {output} keeps what is done, the same command with --resume goes on")
         return options.INTERRUPTED
-    done = {record.key for record in records if record.went_well}
+    done = {record.key for record in records if record.succeeded}
     return 0 if all(case.key in done for case in cases) else 1
 
 
@@ -222,7 +223,7 @@ def _naming(place: str) -> Iterator[None]:
 # ------------------------------------------------------------------ what is done
 
 
-def _run(cases: Sequence[Simulation], file: Journal[SimulationRecord], width: int) -> bool:
+def _run(cases: Sequence[SimulationCase], file: Journal[SimulationRecord], width: int) -> bool:
     """Run simulations, `width` at once; return whether that was interrupted."""
     from metronome_opt.bench.campaign import local_pool, run_campaign
     from metronome_opt.cli.progress import watching
@@ -235,27 +236,18 @@ def _run(cases: Sequence[Simulation], file: Journal[SimulationRecord], width: in
     return False
 
 
-def _write(
-    study: Study, records: Sequence[SimulationRecord], output: Path, *, timeline: bool
-) -> list[Path]:
-    """Write tables and report if there is anything to tell; return what there is to read."""
+def _write(records: Sequence[SimulationRecord], output: Path) -> list[Path]:
+    """Write tables and report if a simulation is done; return the files to read."""
     from metronome_opt.bench.studies import write_tables
     from metronome_opt.bench.study_report import write_simulation_report
-    from metronome_opt.bench.timeline import draw_link
     from metronome_opt.cli.progress import live_line
 
-    if not any(record.went_well for record in records):
+    if not any(record.succeeded for record in records):
         return []
     with live_line("writing tables", str):
         tables = write_tables(records, output)
-    link = None
-    if timeline:
-        note("simulating a link once more, to show it as it happened")
-        with live_line("simulating", str):
-            link = draw_link(study, records)
     with live_line("writing the report", str):
-        alone = study.is_one_scenario
-        report = write_simulation_report(records, output, link=link, one_scenario=alone)
+        report = write_simulation_report(records, output)
     return [*tables, report.with_suffix(".html")]
 
 

@@ -31,9 +31,12 @@ def interface() -> Iterator[str]:
 def commands(command: Any, path: str) -> Iterator[str]:
     """Yield the options and the arguments of a command and of those below it."""
     taken = [
-        "/".join((*each.opts, *each.secondary_opts)) if each.param_type_name == "option"
+        "/".join((*each.opts, *each.secondary_opts))
+        if each.param_type_name == "option"
         # Required arguments stand bare.
-        else str(each.name) if each.required else f"[{each.name}]"
+        else str(each.name)
+        if each.required
+        else f"[{each.name}]"
         for each in command.params
     ]
     yield f"{path}: {' '.join(sorted(taken))}"
