@@ -10,6 +10,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +47,15 @@ class ReportSection(NamedTuple):
     figures: Sequence[tuple[str, str, Axes]] = ()
 
 
+def check_extra() -> None:
+    """Raise a `MissingBackendError` if a package that reports need is not installed."""
+    for package in ("jinja2", "markdown_it", "matplotlib"):
+        if find_spec(package) is None:
+            raise MissingBackendError(
+                f"reports need {package}, which is not installed: pip install 'metronome-opt[bench]'"
+            )
+
+
 def write_pages(
     folder: str | Path,
     title: str,
@@ -78,13 +88,10 @@ def write_pages(
     MissingBackendError
         If jinja2 is not installed.
     """
-    try:
-        import jinja2
-        from markdown_it import MarkdownIt
-    except ImportError as error:
-        raise MissingBackendError(
-            f"reports need {error.name}, which is not installed: pip install 'metronome-opt[bench]'"
-        ) from None
+    check_extra()
+    import jinja2
+    from markdown_it import MarkdownIt
+
     environment = jinja2.Environment(  # noqa: S701 (Markdown, escaped by a filter of ours)
         loader=jinja2.PackageLoader("metronome_opt.bench"),
         undefined=jinja2.StrictUndefined,

@@ -79,12 +79,10 @@ _MEASURES = (
     RunMeasure("slowdown_placement", "of it by placement", _factor),
     RunMeasure("slowdown_sharing", "of it by others", _factor),
     RunMeasure("slowdown_p99", "slowdown, p99 over jobs", _factor),
-    RunMeasure("slowdown_late", "slowdown of the p99 iteration, mean", _factor),
     RunMeasure("utilisation_used", "utilisation, links in use", _percent),
     RunMeasure("utilisation", "utilisation, all links", _percent),
     RunMeasure("contended", "used time in contention", _percent),
     RunMeasure("rephasings_per_job_h", "re-phasings per job-hour"),
-    RunMeasure("rephasings_highest_per_job_h", "re-phasings per job-hour, highest class"),
 )
 MEASURES: Mapping[str, RunMeasure] = {measure.name: measure for measure in _MEASURES}
 TIMES, TRAFFIC = tuple(MEASURES)[:6], tuple(MEASURES)[6:]
@@ -316,7 +314,6 @@ def _jobs_of(records: Sequence[SimulationRecord]) -> pd.DataFrame:
     jobs["slowdown"] = mean / ideal
     jobs["placement"] = (alone / ideal).where(mean.notna())
     jobs["sharing"] = mean / alone
-    jobs["late"] = jobs["iteration_p99_ms"] / ideal
     return jobs.replace([np.inf, -np.inf], np.nan).sort_values("job", kind="stable")
 
 
@@ -344,7 +341,6 @@ def _runs_of(
         ("slowdown_mean", "slowdown"),
         ("slowdown_placement", "placement"),
         ("slowdown_sharing", "sharing"),
-        ("slowdown_late", "late"),
     ):
         runs[measure] = by_run[column].agg(_mean)
     runs["slowdown_p99"] = by_run["slowdown"].agg(_p99)
@@ -359,13 +355,8 @@ def _runs_of(
 
     last = pd.Series(simulated.reindex(jobs.index).to_numpy(), index=jobs.index)
     jobs = jobs.assign(ran_s=jobs["end_s"].where(jobs["finished"], last) - jobs["start_s"])
-    highest = jobs[jobs["priority"] == jobs.groupby(level=_RUN)["priority"].transform("max")]
-    for measure, some in (
-        ("rephasings_per_job_h", jobs),
-        ("rephasings_highest_per_job_h", highest),
-    ):
-        sums = some.groupby(level=_RUN)[["rephasings", "ran_s"]].sum(min_count=1).reindex(index)
-        runs[measure] = _share(3600 * sums["rephasings"], sums["ran_s"])
+    sums = jobs.groupby(level=_RUN)[["rephasings", "ran_s"]].sum(min_count=1).reindex(index)
+    runs["rephasings_per_job_h"] = _share(3600 * sums["rephasings"], sums["ran_s"])
     return runs
 
 

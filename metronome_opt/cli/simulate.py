@@ -104,6 +104,7 @@ def simulate(
     --resume writes the tables and the report anew.
     """
     from metronome_opt.bench.campaign import remaining_cases
+    from metronome_opt.bench.pages import check_extra
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.simulations import (
         FILE,
@@ -133,6 +134,7 @@ def simulate(
             }
         )
         return play(scenario, schedule, output, as_json=as_json)
+    check_extra()
     study = find_study(scenario)
     policies = _policies(study, policy)
     with _naming("--cells"):

@@ -73,10 +73,12 @@ def dask(*arguments: str) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_cases_run_on_a_cluster(cluster: str, suite: Path, tmp_path: Path) -> None:
-    names = ("well", "abort", "eat", "hang_after_schedule", "overlap_denied")
+    patient = Limits(time_s=60, memory_mb=400)
+    cases = trials(suite, "well", "abort", "eat", "overlap_denied", limits=patient)
+    cases += trials(suite, "hang_after_schedule")
     with dask_pool(cluster) as pool:
         assert pool.width == 2
-        watcher = campaign(trials(suite, *names), tmp_path / "r", pool, kind=TrialRecord)
+        watcher = campaign(cases, tmp_path / "r", pool, kind=TrialRecord)
     assert {record.solver: record.kind for record in watcher.records} == {
         "well": "schedule",
         "abort": "crash",

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from metronome_opt.bench.statistics import (
     Interval,
     certified_gap,
-    fit_power_law,
     mean_interval,
     primal_gap,
     primal_integral,
@@ -99,22 +98,6 @@ def test_time_to_target() -> None:
     steps = exact((1, 10), (2, 6), (3, 5))
     assert time_to_target(steps, Fraction(6)) == 2
     assert time_to_target(steps, Fraction(4)) == math.inf
-
-
-def test_power_law_by_least_squares() -> None:
-    # In powers of two: x 0, 1, 2 and y 0, 1, 4. The slope is 2, the residuals 1/3, -2/3, 1/3, so
-    # the standard error is sqrt(2/3 / 2); the quantile of t with one degree of freedom is 12.706.
-    fit = fit_power_law([1, 2, 4], [1, 2, 16])
-    assert fit is not None
-    margin = 12.7062 * math.sqrt(1 / 3)
-    assert fit.at(1) == pytest.approx(2 ** (-1 / 3))
-    assert fit.exponent == pytest.approx(2)
-    assert (fit.low, fit.high) == pytest.approx((2 - margin, 2 + margin), abs=1e-3)
-
-
-@pytest.mark.parametrize("sizes", [[], [8, 16], [8, 8, 8]])
-def test_too_few_points_have_no_slope(sizes: list[int]) -> None:
-    assert fit_power_law(sizes, [1.0] * len(sizes)) is None
 
 
 # ------------------------------------------------------------------ intervals
