@@ -52,7 +52,8 @@ def check_extra() -> None:
     for package in ("jinja2", "markdown_it", "matplotlib"):
         if find_spec(package) is None:
             raise MissingBackendError(
-                f"reports need {package}, which is not installed: pip install 'metronome-opt[bench]'"
+                f"reports need {package}, which is not installed: "
+                "pip install 'metronome-opt[bench]'"
             )
 
 
@@ -128,7 +129,8 @@ def _to_svg(axes: Axes) -> str:
 
     stream = io.StringIO()
     with rc_context({"svg.hashsalt": "metronome", "svg.fonttype": "none"}):
-        axes.figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
+        figure: Any = axes.figure
+        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
     return stream.getvalue()
 
 

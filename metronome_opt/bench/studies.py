@@ -223,7 +223,7 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
     jobs = _jobs_of(done)
     runs = _runs_of(done, jobs, _stacked(done, "links", _LINKS))
     cells = tuple(dict.fromkeys(map(_label, records)))
-    wanted = [(cell, (cell,)) for cell in cells]
+    wanted: list[tuple[str, tuple[str, ...]]] = [(cell, (cell,)) for cell in cells]
     if len(cells) > 1:
         wanted.insert(0, (ALL_CELLS, cells))
     parts = []

@@ -127,8 +127,8 @@ class Suite:
         instance, checksum = _read_file(path)
         if checksum != entry.sha256:
             raise InputError(
-                f"{path}: its checksum is {checksum[:12]}..., the index says {entry.sha256[:12]}...; "
-                "restore the stored file or generate the suite anew"
+                f"{path}: its checksum is {checksum[:12]}..., the index says "
+                f"{entry.sha256[:12]}...; restore the stored file or generate the suite anew"
             )
         return Member(self.index.family, self.index.time_limit_s, entry, instance, path)
 

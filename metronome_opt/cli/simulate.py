@@ -159,8 +159,8 @@ def simulate(
             check_own(file.records, study, overrides)
         left = remaining_cases(cases, file.records)
         if len(left) < len(cases):
-            done = len(cases) - len(left)
-            note(f"{output}: {done:,} of {counted(len(cases), 'simulation')} recorded already")
+            held = len(cases) - len(left)
+            note(f"{output}: {held:,} of {counted(len(cases), 'simulation')} recorded already")
         interrupted = _run(left, file, jobs or os.cpu_count() or 1)
         records = in_order(file.records, study)
         written = [output / FILE, *_write(records, output)]

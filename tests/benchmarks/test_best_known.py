@@ -24,7 +24,7 @@ from benchmarks.families import FAMILIES, Family
 from benchmarks.families.family import cases
 from benchmarks.stored import SUITES, write_suite
 from metronome_opt.bench.suites import Suite, read_suite
-from metronome_opt.bench.trials import Record
+from metronome_opt.bench.trials import TrialRecord
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.journal import dump_line
@@ -93,7 +93,7 @@ def suite(tmp_path: Path) -> Suite:
     return read_suite(tmp_path / "suites" / "pair")
 
 
-def run(suite: Suite, shift: int | None, value: str | None, **changes: Any) -> Record:
+def run(suite: Suite, shift: int | None, value: str | None, **changes: Any) -> TrialRecord:
     """Return the record of a run that found the offsets 0 and `shift` and states `value`."""
     fields: dict[str, Any] = {
         "instance": NAME,
@@ -107,7 +107,7 @@ def run(suite: Suite, shift: int | None, value: str | None, **changes: Any) -> R
     return record(fields.pop("instance"), fields.pop("solver"), value, **fields)
 
 
-def known(suite: Suite, *runs: Record) -> BestKnown:
+def known(suite: Suite, *runs: TrialRecord) -> BestKnown:
     update = take_over(NOTHING, runs, [suite])
     assert update.refused == ()
     return update.known

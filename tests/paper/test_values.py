@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.statistics import Interval
-from metronome_opt.bench.trials import Record
+from metronome_opt.bench.trials import TrialRecord
 from paper.campaigns import plan, steps
 from paper.measured import benchmark_numbers
 from paper.mixes import mix_numbers
@@ -23,7 +24,7 @@ from paper.shown import (
     listed,
     percent,
 )
-from paper.solvers import Campaign, read_campaign, solver_numbers
+from paper.solvers import Campaign, fit_power_law, read_campaign, solver_numbers
 from paper.studies import StudyRuns, read_study, study_numbers
 from tests.bench.report_examples import record
 from tests.bench.simulation_examples import job, link, simulation
@@ -84,15 +85,15 @@ def test_names_and_lists() -> None:
 # ------------------------------------------------------------------ solvers
 
 
-def campaign(*records: Record) -> Campaign:
+def campaign(*records: TrialRecord) -> Campaign:
     return read_campaign(records)
 
 
-def solved(instance: str, solver: str, seconds: float, **changes: Any) -> Record:
+def solved(instance: str, solver: str, seconds: float, **changes: Any) -> TrialRecord:
     return record(instance, solver, 8, lower_bound=8, runtime_s=seconds, suite="single", **changes)
 
 
-def open_case(instance: str, solver: str, value: int, bound: int | None) -> Record:
+def open_case(instance: str, solver: str, value: int, bound: int | None) -> TrialRecord:
     return record(instance, solver, value, lower_bound=bound, suite="single")
 
 
@@ -217,33 +218,29 @@ def test_shares_of_what_can_be_gained() -> None:
             *(("default", 100), ("ideal", ideal), ("metronome", mine), ("cassini", 103)),
         )
     ]
-    numbers = mix_numbers(study(records), None)
+    numbers = mix_numbers(study(records))
     assert numbers["snapshotScores"] == "3"
     assert numbers["snapshotCompatible"] == "65.0"  # of the gain of 20: 10 and 16
     assert numbers["snapshotCompatibleLow"] == "50.0"
     assert numbers["snapshotNearHigh"] == r"\ensuremath{-10.0}", "a loss is no gain of 0"
     assert numbers["snapshotLossMetronome"] == "2.0"
     assert numbers["snapshotLossCassini"] == "3.0"
-    assert numbers["controlOnce"] is None
 
 
-def test_control_is_told_with_true_and_with_wrong_claims() -> None:
-    times = {(0.0, "once"): 110, (0.0, "slots"): 95, (0.0, "monitor"): 90}
-    times |= {(0.2, "once"): 120, (0.2, "slots"): 105, (0.2, "monitor"): 91}
-    records = [
-        run(policy, seconds, cell={"mix": "two-1.00", "claim_error": error, "control": control})
-        for (error, control), mine in times.items()
-        for policy, seconds in (("default", 100), ("metronome", mine), ("ideal", 80))
-    ]
-    numbers = mix_numbers(None, study(records))
-    assert numbers["controlOnce"] == r"\ensuremath{+10.0}"
-    assert numbers["controlMonitor"] == r"\ensuremath{-10.0}"
-    assert numbers["controlWrongSlots"] == r"\ensuremath{+5.0}"
-    assert numbers["controlWrongIdeal"] == r"\ensuremath{-20.0}"
-    assert numbers["controlError"] == "20"
+def test_power_law_by_least_squares() -> None:
+    # In powers of two: x 0, 1, 2 and y 0, 1, 4. The slope is 2, the residuals 1/3, -2/3, 1/3, so
+    # the standard error is sqrt(2/3 / 2); the quantile of t with one degree of freedom is 12.706.
+    fit = fit_power_law([1, 2, 4], [1, 2, 16])
+    assert fit is not None
+    margin = 12.7062 * math.sqrt(1 / 3)
+    assert fit.at(1) == pytest.approx(2 ** (-1 / 3))
+    assert fit.exponent == pytest.approx(2)
+    assert (fit.low, fit.high) == pytest.approx((2 - margin, 2 + margin), abs=1e-3)
 
 
-# ------------------------------------------------------------------ benchmarks and the plan
+@pytest.mark.parametrize("sizes", [[], [8, 16], [8, 8, 8]])
+def test_too_few_points_have_no_slope(sizes: list[int]) -> None:
+    assert fit_power_law(sizes, [1.0] * len(sizes)) is None
 
 
 def test_what_no_benchmark_found_is_not_known() -> None:
