@@ -21,9 +21,9 @@ import pandas as pd
 from pydantic import ConfigDict
 
 from metronome_opt.bench.statistics import (
+    PENALTY,
     Steps,
     certified_gap,
-    penalised_time,
     primal_gap,
     primal_integral,
 )
@@ -33,19 +33,18 @@ from metronome_opt.errors import InputError
 from metronome_opt.records import FrozenMap, Record, build, read_as
 from metronome_opt.schedule import Exact
 
-SHIFT_S, LARGE_SHIFT_S = 1.0, 10.0
+SHIFT_S = 1.0
 FLOOR_S = 0.01
 ENDINGS = ["optimal", "feasible", "no schedule", "infeasible", "out of memory", "crash", "invalid"]
 
-_BEST_KNOWN_FORMAT = "metronome-best-known/1"
 _GAPS = ["primal_gap", "certified_gap"]
-_MEASURES = [*_GAPS, "primal_integral", "solved", "penalised_s", "log_time", "large_log_time"]
+_MEASURES = [*_GAPS, "primal_integral", "solved", "penalised_s", "log_time"]
 _STATED = [
     *("suite", "split", "instance", "instance_sha256", "solver", "seed"),
     *("time_limit_s", "memory_limit_mb", "workers", "kind", "status", "runtime_s", "build_s"),
     *("wall_s", "peak_memory_mb", "stop", "error", "started", "commit"),
 ]
-_EXACT = ["value", "lower_bound", "best_value", "best_bound", "known_value", "known_bound"]
+_EXACT = ["value", "lower_bound", "best_value", "best_bound", "known_bound"]
 
 
 class TrialSetting(NamedTuple):
@@ -56,6 +55,17 @@ class TrialSetting(NamedTuple):
     time_limit_s: float
     memory_limit_mb: int | None
     workers: int
+
+    def title(self, others: Collection[TrialSetting]) -> str:
+        """Return suite and time limit, and the fields in which it differs from other settings."""
+        title = f"{self.suite}, {self.time_limit_s:g} s"
+        if self.split not in ("test", UNSPLIT):
+            title += f", split {self.split}"
+        if len({other.workers for other in others}) > 1:
+            title += f", {self.workers} threads"
+        if len({other.memory_limit_mb for other in others}) > 1:
+            title += f", {self.memory_limit_mb or 'unlimited'} MB"
+        return title
 
 
 @dataclass(frozen=True)
@@ -70,15 +80,14 @@ class TrialProblem:
     def _order(self) -> tuple[Any, ...]:
         parts = re.findall(r"(\d+)|(\D+)", self.instance)
         name = [(int(digits or 0), text) for digits, text in parts]
-        suite, split, time_limit_s, memory_limit_mb, workers = self.setting
-        return name, time_limit_s, self.sha256, suite, split, memory_limit_mb or 0, workers
+        return name, self.sha256, *map(str, self.setting)
 
     def __lt__(self, other: TrialProblem) -> bool:
         """Return whether this problem is listed before another."""
         return self._order < other._order
 
 
-# ------------------------------------------------------------------ what is known
+# ------------------------------------------------------------------ best known values
 
 
 class _KnownInstance(Record):
@@ -91,14 +100,14 @@ class _KnownInstance(Record):
     lower_bound: Exact | None
 
 
-class BestKnown(Record):
+class BestKnownValues(Record):
     """A file of best known values, by the names of the instances."""
 
     format: Literal["metronome-best-known/1"]
     instances: FrozenMap[str, _KnownInstance]
 
 
-def read_best_known(path: str | Path) -> BestKnown:
+def read_best_known(path: str | Path) -> BestKnownValues:
     """Read a file of format ``metronome-best-known/1``.
 
     Raises
@@ -106,31 +115,32 @@ def read_best_known(path: str | Path) -> BestKnown:
     InputError
         One line that names the file, the place in it and the value.
     """
-    return read_as(path, lambda document: build(BestKnown, document, _BEST_KNOWN_FORMAT))
+    return read_as(
+        path, lambda document: build(BestKnownValues, document, "metronome-best-known/1")
+    )
 
 
 def _best(
     better: Callable[[Fraction, Fraction], Fraction],
-    summary: Iterable[tuple[str, Fraction | None]],
+    values: Iterable[tuple[str, Fraction | None]],
 ) -> dict[str, Fraction]:
     """Return the best value of each instance, by its checksum."""
     best: dict[str, Fraction] = {}
-    for checksum, value in summary:
+    for checksum, value in values:
         if value is not None:
             best[checksum] = better(best.get(checksum, value), value)
     return best
 
 
-# ------------------------------------------------------------------ the cases
+# ------------------------------------------------------------------ trials
 
 
-def measure(records: Sequence[TrialRecord], known: BestKnown | None = None) -> pd.DataFrame:
+def measure(records: Sequence[TrialRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
     """Return one row per trial, measured against the best known values.
 
-    `value`, `lower_bound` and the best and the known ones are exact, None where there is none; the
-    columns that end in ``_float`` are for plotting. Statements that `verify`
-    refuses do not count. Gaps and the primal integral are shares, times are seconds, `proof_s`
-    is infinite where nothing was proved within the time limit.
+    `value`, `lower_bound` and the best and known ones are exact, None where there is none.
+    Statements that `verify` refuses do not count. Gaps and the primal integral are shares, times
+    are seconds, `proof_s` is infinite where nothing was proved within the time limit.
 
     Parameters
     ----------
@@ -151,23 +161,20 @@ def measure(records: Sequence[TrialRecord], known: BestKnown | None = None) -> p
             )
         seen.add(record.key)
     entries = () if known is None else known.instances.values()
-    known_values = _best(min, ((each.sha256, each.value) for each in entries))
     known_bounds = _best(max, ((each.sha256, each.lower_bound) for each in entries))
-    believed = [record for record in records if record.kind != "invalid"]
-    values = [(each.instance_sha256, each.value) for each in believed]
-    bounds = [(each.instance_sha256, each.lower_bound) for each in believed]
-    columns: dict[str, Mapping[str, Any]] = {
-        "known_value": known_values,
+    valid = [record for record in records if record.kind != "invalid"]
+    values = [(each.sha256, each.value) for each in entries]
+    values += [(each.instance_sha256, each.value) for each in valid]
+    bounds = [(each.instance_sha256, each.lower_bound) for each in valid]
+    references: dict[str, Mapping[str, Any]] = {
         "known_bound": known_bounds,
-        "best_value": _best(min, [*values, *known_values.items()]),
+        "best_value": _best(min, values),
         "best_bound": _best(max, [*bounds, *known_bounds.items()]),
-        "jobs": {
-            each.instance_sha256: len(each.offsets) for each in believed if each.offsets is not None
-        },
+        "jobs": {each.instance_sha256: len(each.offsets) for each in valid if each.offsets},
     }
     frame = pd.DataFrame(
         [
-            _row(record, {name: of.get(record.instance_sha256) for name, of in columns.items()})
+            _row(record, {name: of.get(record.instance_sha256) for name, of in references.items()})
             for record in records
         ]
     )
@@ -188,19 +195,15 @@ def _row(record: TrialRecord, references: Mapping[str, Any]) -> dict[str, Any]:
     steps = _steps(record)
     return {
         **{name: getattr(record, name) for name in _STATED},
+        **references,
         "faults": "; ".join(record.faults) or None,
-        "jobs": references["jobs"],
         "value": value,
-        "value_float": None if value is None else float(value),
         "lower_bound": bound,
-        "lower_bound_float": None if bound is None else float(bound),
-        "best_value": best,
         "solved": solved_s is not None,
-        "penalised_s": penalised_time(solved_s, record.time_limit_s),
+        "penalised_s": PENALTY * record.time_limit_s if solved_s is None else solved_s,
         "primal_gap": float(primal_gap(value, best)),
         "certified_gap": float(certified_gap(value, bound)),
         "primal_integral": primal_integral(steps, best, record.time_limit_s),
-        **{name: references[name] for name in ("best_bound", "known_value", "known_bound")},
         "record": record,
         "problem": TrialProblem(record.instance, record.instance_sha256, setting),
         "steps": steps,
@@ -293,42 +296,25 @@ class Section:
         """The measures of each solver (row).
 
         ``solved``, ``penalised_s`` (PAR2), gaps and ``primal_integral`` are means over problems,
-        ``geometric_s`` and ``large_geometric_s`` shifted geometric means of penalised times; gaps
-        that end in ``_worst`` are the largest of all cases. A solver that is not `bounding` has no
-        certified gap: NaN. ``instances`` and ``cases`` are numbers of them,
-        ``complete`` is whether a solver ran on all problems, the `ENDINGS` are numbers of cases.
+        ``geometric_s`` is the shifted geometric mean of penalised times; gaps that end in
+        ``_worst`` are the largest of all cases. A solver that is not `bounding` has no certified
+        gap: NaN. ``instances`` and ``cases`` are numbers of them, ``complete`` is whether a solver
+        ran on all problems, the `ENDINGS` are numbers of cases.
         """
-        times = self.frame["penalised_s"]
-        frame = self.frame.assign(
-            log_time=np.log(times + SHIFT_S), large_log_time=np.log(times + LARGE_SHIFT_S)
-        )
+        frame = self.frame.assign(log_time=np.log(self.frame["penalised_s"] + SHIFT_S))
         by_problem = frame.groupby(["solver", "problem"])[_MEASURES].mean().groupby("solver")
-        summary = by_problem.mean()
-        summary = summary.join(frame.groupby("solver")[_GAPS].max().add_suffix("_worst"))
-        for name, mean, shift in (
-            ("geometric_s", "log_time", SHIFT_S),
-            ("large_geometric_s", "large_log_time", LARGE_SHIFT_S),
-        ):
-            # Rounding may lead just below 0.
-            summary[name] = (np.exp(summary.pop(mean)) - shift).clip(lower=0)
-        summary["instances"] = by_problem.size()
-        summary["cases"] = frame.groupby("solver").size()
-        summary["complete"] = summary["instances"] == len(self.problems)
+        table = by_problem.mean()
+        table = table.join(frame.groupby("solver")[_GAPS].max().add_suffix("_worst"))
+        # Rounding may lead just below 0.
+        table["geometric_s"] = (np.exp(table.pop("log_time")) - SHIFT_S).clip(lower=0)
+        table["instances"] = by_problem.size()
+        table["cases"] = frame.groupby("solver").size()
+        table["complete"] = table["instances"] == len(self.problems)
         ended = pd.crosstab(frame["solver"], frame["ended"])
-        summary = summary.join(ended.reindex(columns=ENDINGS, fill_value=0))
-        unbounded = ~summary.index.isin(list(self.bounding))
-        summary.loc[unbounded, ["certified_gap", "certified_gap_worst"]] = np.nan
-        return summary.reindex(list(self.solvers))
-
-    def speed_up(self, solver: str, baseline: str) -> float | None:
-        """Return the ratio of shifted geometric means on the instances that both ran on."""
-        if not {solver, baseline} <= set(self.solvers):
-            return None
-        both = self.seeds[[solver, baseline]].dropna().index
-        if both.empty:
-            return None
-        times = self.only(both).summary["geometric_s"]
-        return float(times[baseline] / times[solver]) if times[solver] else None
+        table = table.join(ended.reindex(columns=ENDINGS, fill_value=0))
+        unbounded = ~table.index.isin(list(self.bounding))
+        table.loc[unbounded, ["certified_gap", "certified_gap_worst"]] = np.nan
+        return table.reindex(list(self.solvers))
 
     def only(self, problems: Iterable[TrialProblem]) -> Section:
         """Return the section of these problems and the solvers that ran on them."""
@@ -336,24 +322,6 @@ class Section:
         ran = set(frame["solver"])
         return replace(
             self, frame=frame, solvers=tuple(name for name in self.solvers if name in ran)
-        )
-
-    # -------------------------------------------------------------- comparisons
-
-    def tally(self, solver: str, other: str) -> tuple[int, int, int] | None:
-        """Return on how many problems a solver's value is better, equal and worse; exactly.
-
-        None if there is no problem that both ran on; those without a schedule by either are in
-        none of the three.
-        """
-        pairs = self.values[[solver, other]].dropna()
-        if pairs.empty:
-            return None
-        summary = [(a, b) for a, b in pairs.to_numpy().tolist() if min(a, b) < math.inf]
-        return (
-            sum(a < b for a, b in summary),
-            sum(a == b for a, b in summary),
-            sum(a > b for a, b in summary),
         )
 
     def _by_problem(self, column: str, how: Any) -> pd.DataFrame:
@@ -369,13 +337,11 @@ def sections_of(frame: pd.DataFrame) -> tuple[Section, ...]:
     """
     together = whole(frame)
     settings = list(dict.fromkeys(problem.setting for problem in frame["problem"]))
-    parts = [(_title(setting, settings), [setting]) for setting in settings]
+    parts = [(setting.title(settings), [setting]) for setting in settings]
     for split in dict.fromkeys(setting.split for setting in settings):
         of_split = [setting for setting in settings if setting.split == split]
         if len(of_split) > 1:
-            named = {"test": "all suites", UNSPLIT: "all folders"}
-            title = named.get(split, f"all suites, split {split}")
-            parts.append((title, of_split))
+            parts.append(("all suites" if split == "test" else f"all, split {split}", of_split))
     return tuple(
         replace(
             together.only(each for each in together.problems if each.setting in chosen), title=title
@@ -391,22 +357,6 @@ def whole(frame: pd.DataFrame) -> Section:
     return Section("all", frame, solvers, bounding)
 
 
-def _title(setting: TrialSetting, settings: Collection[TrialSetting]) -> str:
-    """Return the suite and the time limit, and what else tells the setting from the others."""
-    title = f"{setting.suite}, {setting.time_limit_s:g} s"
-    if setting.split not in ("test", UNSPLIT):
-        title += f", split {setting.split}"
-    if len({other.workers for other in settings}) > 1:
-        title += f", {setting.workers} threads"
-    if len({other.memory_limit_mb for other in settings}) > 1:
-        title += f", {setting.memory_limit_mb or 'unlimited'} MB"
-    return title
-
-
-def _or_infinity(value: Fraction | None) -> Fraction | float:
-    return math.inf if value is None else value
-
-
 def _upper_median(values: Iterable[Any]) -> Any:
-    ordered = sorted(map(_or_infinity, values))
+    ordered = sorted(math.inf if value is None else value for value in values)
     return ordered[len(ordered) // 2]

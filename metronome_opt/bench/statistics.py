@@ -16,6 +16,8 @@ from typing import Literal
 Steps = Sequence[tuple[float, Fraction]]
 """Seconds and values of the incumbents, in order of time."""
 
+PENALTY = 2.0
+"""Time limits that a failure counts in PAR2."""
 CONFIDENCE = 0.95
 RESAMPLES = 9999
 _SEED = 0
@@ -23,11 +25,6 @@ _METHODS: tuple[Literal["BCa", "percentile"], ...] = ("BCa", "percentile")
 
 
 # ------------------------------------------------------------------ of a run
-
-
-def penalised_time(solved_s: float | None, limit_s: float, factor: float = 2.0) -> float:
-    """Return the seconds of a run, `factor` times its limit if it did not solve (None): PAR2."""
-    return factor * limit_s if solved_s is None else solved_s
 
 
 def primal_gap(value: Fraction | None, best: Fraction | None) -> Fraction:
