@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -98,7 +98,7 @@ def fit_power_law(sizes: Sequence[int], times: Sequence[float]) -> PowerLaw | No
 def growth_of(section: Section, solver: str) -> Growth | None:
     """Return the growth of a solver's times by jobs; None if it solved nothing."""
     jobs = section.frame.groupby("problem")["jobs"].max().dropna().to_dict()
-    times = section.proof_times[solver].dropna().to_dict()
+    times: dict[Any, float] = section.proof_times[solver].dropna().to_dict()
     sized = [(int(jobs[each]), time, each) for each, time in times.items() if each in jobs]
     solved = sorted((size, max(FLOOR_S, time)) for size, time, _ in sized if np.isfinite(time))
     unsolved = sorted(

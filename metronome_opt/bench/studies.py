@@ -35,16 +35,14 @@ ALL_CELLS = "all cells"
 FINISHED = "completion_finished"
 """Completion over that of another run, of the jobs that finished in both."""
 
-_Tables = Literal["jobs", "links", "samples"]
-_FILES: tuple[_Tables, ...] = ("jobs", "links")
+_Table = Literal["jobs", "links"]
+_FILES: tuple[_Table, ...] = ("jobs", "links")
 _RUN = ["cell", "seed", "policy"]
 _SCENARIO = ["cell", "seed"]
-_COMPLETIONS = ["completion_mean_s", "completion_median_s", "completion_p99_s"]
-_WORDS = ["cell", "seed", "policy", "job", "model", "link"]
+_WORDS = ["job", "model", "finished"]
 _JOBS = [
-    *("priority", "start_s", "end_s", "queueing_s", "completion_s", "iterations", "ideal_ms"),
-    *("alone_ms", "iteration_mean_ms", "iteration_p99_ms", "waited_s", "rephasings", "score"),
-    *("predicted_ms", "finished"),
+    *("job", "model", "finished", "priority", "start_s", "end_s", "queueing_s", "completion_s"),
+    *("iterations", "ideal_ms", "alone_ms", "iteration_mean_ms", "rephasings"),
 ]
 _LINKS = ["capacity_mbps", "carried_gbit", "used_s", "contended_s"]
 
@@ -60,14 +58,7 @@ class RunMeasure(NamedTuple):
     formatted: Callable[[float], str] = three_digits
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
-def _factor(value: float) -> str:
-    return f"{value:.3f}"
-
-
+_percent, _factor = "{:.1%}".format, "{:.3f}".format
 _MEASURES = (
     RunMeasure("completion_mean_s", "mean completion (s)"),
     RunMeasure("completion_median_s", "median completion (s)"),
@@ -283,32 +274,41 @@ def _check(records: Sequence[SimulationRecord]) -> None:
             raise InputError(f"records: {record.title} is done and has no results")
 
 
-def _rows(record: SimulationRecord, part: _Tables) -> list[dict[str, Value]]:
-    columns: Mapping[str, Sequence[Value]] = getattr(record, part) or {}
-    return [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
-
-
 def _stacked(
-    records: Sequence[SimulationRecord], part: _Tables, numbers: Sequence[str]
+    records: Sequence[SimulationRecord], part: _Table, names: Sequence[str]
 ) -> pd.DataFrame:
     """Return the tables of all runs, by cell, seed and policy, with at least these columns."""
-    frame = pd.DataFrame(
-        [
-            dict(zip(_RUN, (_label(record), record.seed, record.policy), strict=True)) | row
-            for record in records
-            for row in _rows(record, part)
-        ]
-    )
-    frame = frame.reindex(columns=list(dict.fromkeys([*_RUN, *numbers, *frame])))
-    kinds = {name: np.float64 for name in frame if name not in (*_WORDS, "finished")}
-    return frame.astype(kinds).set_index(_RUN)
+    frame = _tidy(records, part)
+    frame = frame.reindex(columns=list(dict.fromkeys([*_RUN, *names, *frame])))
+    kinds = {name: np.float64 for name in names if name not in _WORDS}
+    return frame.astype(kinds).set_index(_RUN)[list(names)]
+
+
+def _tidy(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:
+    """Return a table of all simulations that were done, one row per job, or link, and run.
+
+    First come study, cell, its settings, policy and seed, then the columns of the run. A setting
+    that is called like one of these columns gets ``cell_`` before its name.
+    """
+    frames = []
+    for record in records:
+        columns: Mapping[str, Sequence[Value]] = getattr(record, part) or {}
+        table = pd.DataFrame({name: list(column) for name, column in columns.items()}, dtype=object)
+        run = {"study": record.study, "cell": _label(record)}
+        run |= {
+            f"cell_{name}" if name in {*columns, "study", "policy", "seed"} else name: value
+            for name, value in record.cell.items()
+        }
+        run |= {"policy": record.policy, "seed": record.seed}
+        for position, (name, value) in enumerate(run.items()):
+            table.insert(position, name, value)
+        frames.append(table)
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=_RUN)
 
 
 def _jobs_of(records: Sequence[SimulationRecord]) -> pd.DataFrame:
     """Return the jobs of all runs with derived numbers, NaN for what is not known."""
-    jobs = _stacked(records, "jobs", ["job", "model", *_JOBS]).astype({"finished": bool})
+    jobs = _stacked(records, "jobs", _JOBS).astype({"finished": bool})
     ideal, mean, alone = jobs["ideal_ms"], jobs["iteration_mean_ms"], jobs["alone_ms"]
     jobs["completion"] = jobs["completion_s"].where(jobs["finished"])
     jobs["slowdown"] = mean / ideal
@@ -335,7 +335,8 @@ def _runs_of(
     runs["queueing_mean_s"] = by_run["queueing_s"].agg(_mean).where(all_started)
     runs["makespan_s"] = simulated
     # A mean over the jobs that finished would be shorter the worse a policy is.
-    runs.loc[runs["unfinished"] > 0, [*_COMPLETIONS, "makespan_s"]] = np.nan
+    times = [name for name in runs if str(name).startswith(("completion", "makespan"))]
+    runs.loc[runs["unfinished"] > 0, times] = np.nan
     runs["iterations"] = by_run["iterations"].sum()
     for measure, column in (
         ("slowdown_mean", "slowdown"),
@@ -378,33 +379,12 @@ def _share(part: pd.Series[float], whole: pd.Series[float]) -> pd.Series[float]:
 # ------------------------------------------------------------------ files
 
 
-def _tidy(records: Sequence[SimulationRecord], part: _Tables) -> pd.DataFrame:
-    """Return a table of all simulations that were done, one row per job, or link, and run.
-
-    First come the study, the cell's settings, the policy and the seed, then the columns of the run.
-    A setting that is called like one of these columns gets ``cell_`` before its name.
-    """
-    return pd.DataFrame(
-        [
-            _run_of(record, part) | row
-            for record in records
-            if record.succeeded
-            for row in _rows(record, part)
-        ]
-    )
-
-
-def _run_of(record: SimulationRecord, part: _Tables) -> dict[str, Value]:
-    taken = {"study", "policy", "seed", *(getattr(record, part) or {})}
-    settings = {
-        f"cell_{name}" if name in taken else name: value for name, value in record.cell.items()
-    }
-    return {"study": record.study, **settings, "policy": record.policy, "seed": record.seed}
-
-
 def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> list[Path]:
-    """Write ``jobs.csv`` and ``links.csv``, what is not known empty; return where."""
-    paths = {part: Path(folder) / f"{part}.csv" for part in _FILES}
-    for part, path in paths.items():
-        write_text(path, _tidy(records, part).to_csv(index=False, lineterminator="\n"))
-    return list(paths.values())
+    """Write ``jobs.csv`` and ``links.csv`` of the runs that were done; return their paths."""
+    done = [record for record in records if record.succeeded]
+    paths = []
+    for part in _FILES:
+        paths.append(Path(folder) / f"{part}.csv")
+        table = _tidy(done, part).drop(columns="cell")
+        write_text(paths[-1], table.to_csv(index=False, lineterminator="\n"))
+    return paths

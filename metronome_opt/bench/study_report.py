@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -110,29 +110,10 @@ def write_simulation_report(records: Sequence[SimulationRecord], folder: str | P
     )
 
 
-# ------------------------------------------------------------------ summary
+def summarise(records: Sequence[SimulationRecord]) -> list[dict[str, Any]]:
+    """Return a row for each policy: ``policy``, ``runs``, ``unfinished`` jobs and means by name.
 
-
-class PolicySummary(NamedTuple):
-    """Means of one policy.
-
-    Attributes
-    ----------
-    runs, unfinished
-        Number of runs that were done, and of jobs that did not finish in them.
-    means
-        Means over the seeds of the measures that are `SHOWN`, by name; None where a mean is not
-        known: where jobs did not finish, or no seed ran in all cells.
-    """
-
-    policy: str
-    runs: int
-    unfinished: int
-    means: dict[str, float | None]
-
-
-def summarise(records: Sequence[SimulationRecord]) -> list[PolicySummary]:
-    """Return a summary for each policy, in the order of the report.
+    Means are over the seeds, of the measures that are `SHOWN`; None where one is not known.
 
     Raises
     ------
@@ -142,13 +123,13 @@ def summarise(records: Sequence[SimulationRecord]) -> list[PolicySummary]:
     if not records:
         return []
     whole = parts_of(records)[0]
-    summaries = []
+    rows = []
     for policy in whole.policies:
         runs = whole.of(policy)
-        intervals = {measure.name: whole.mean(policy, measure.name) for measure in SHOWN}
-        means = {name: None if mean is None else mean.mean for name, mean in intervals.items()}
-        summaries.append(PolicySummary(policy, len(runs), int(runs["unfinished"].sum()), means))
-    return summaries
+        row = {"policy": policy, "runs": len(runs), "unfinished": int(runs["unfinished"].sum())}
+        means = {measure.name: whole.mean(policy, measure.name) for measure in SHOWN}
+        rows.append(row | {name: mean and mean.mean for name, mean in means.items()})
+    return rows
 
 
 # ------------------------------------------------------------------ numbers
@@ -205,7 +186,9 @@ def _mean(measure: RunMeasure, interval: Interval) -> str:
     text = measure.formatted(interval.mean)
     if interval.low is None or interval.high is None or interval.low == interval.high:
         return text
-    low, high = (measure.formatted(end).removesuffix(" %") for end in (interval.low, interval.high))
+    low, high = (
+        measure.formatted(end).removesuffix("%").strip() for end in (interval.low, interval.high)
+    )
     return f"{text} ({low} to {high})"
 
 

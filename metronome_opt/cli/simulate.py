@@ -261,13 +261,13 @@ def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     from metronome_opt.report.tables import plain_table, terminal
 
     kinds = Counter(record.kind.replace("_", " ") for record in records)
-    told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    typer.echo(f"{study.name}: {told or 'nothing is done'}")
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    typer.echo(f"{study.name}: {counts or 'no simulation is done'}")
     rows = []
     for each in summarise(records):
-        means = [(measure, each.means[measure.name]) for measure in SHOWN]
-        shown = ("-" if mean is None else measure.formatted(mean) for measure, mean in means)
-        rows.append((each.policy, f"{each.runs:,}", *shown, f"{each.unfinished:,}"))
+        means = ((measure, each[measure.name]) for measure in SHOWN)
+        texts = ("-" if mean is None else measure.formatted(mean) for measure, mean in means)
+        rows.append((each["policy"], f"{each['runs']:,}", *texts, f"{each['unfinished']:,}"))
     headings = ("policy", "runs", *(measure.heading for measure in SHOWN), "unfinished jobs")
     terminal().print(plain_table(headings, rows))
 
@@ -278,10 +278,7 @@ def _print_json(study: Study, records: Sequence[SimulationRecord], written: Sequ
     document = {
         "study": study.name,
         "kinds": dict(Counter(record.kind for record in records)),
-        "policies": [
-            {"policy": each.policy, "runs": each.runs, "unfinished": each.unfinished, **each.means}
-            for each in summarise(records)
-        ],
+        "policies": summarise(records),
         "written": list(map(str, written)),
     }
     print_json(document)
