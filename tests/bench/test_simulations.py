@@ -147,26 +147,6 @@ def test_crashes_are_repeated_and_limited_runs_under_wider_limits(
     assert left(Limits(time_s=2)) == crashed | {"hang", "eat"}
 
 
-def test_a_case_without_a_scenario_is_lost_and_the_others_go_on(tmp_path: Path) -> None:
-    impossible, good = cases("simulated", seeds=2)
-    object.__setattr__(impossible, "study", Unlucky(impossible.study))
-    watcher = campaign([impossible, good], tmp_path / "r.jsonl", kind=SimulationRecord)
-    assert [record.kind for record in watcher.records] == ["done"]
-    ((case, error),) = watcher.losses
-    assert case is impossible
-    assert str(error) == "there is none"
-
-
-class Unlucky:
-    """A study that draws nothing."""
-
-    def __init__(self, study: Study) -> None:
-        self.name, self.sample_s = study.name, study.sample_s
-
-    def scenario(self, *_: Any) -> Scenario:
-        raise InputError("there is none")
-
-
 def test_other_studies_and_conditions_are_refused() -> None:
     study = a_study()
     (case,) = cases("simulated")
@@ -294,14 +274,6 @@ def test_the_key_is_that_of_the_case_and_leaves_limits_out() -> None:
     ]
     assert len({each.key for each in (record, *others)}) == 6
     assert replace(record, kind="crash", time_limit_s=9.0, commit=None).key == record.key
-
-
-def test_seeds_come_one_after_the_other_and_policies_side_by_side() -> None:
-    study = a_study()
-    planned = plan(study, study.cells, ["x", "y", "x"], seeds=2, limits=LIMITS)
-    told = [(case.seed, case.cell.settings["jitter"], case.policy) for case in planned]
-    assert told[:6] == [(0, jitter, policy) for jitter in (0.0, 0.0, 0.05) for policy in "xy"]
-    assert [seed for seed, _, _ in told] == [0] * 8 + [1] * 8
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from paper.catalogue import FIGURES, TABLES, Recorded
-from paper.generate import FOLDER, Generated, differences, draw, generate, write_generated
+from paper.generate import FOLDER, Generated, differences, generate, write_generated
 from paper.prose import HOME, Source, commands
 
 
@@ -30,16 +30,6 @@ def test_the_paper_is_up_to_date(generated: Generated) -> None:
 
 def test_macros_are_those_that_the_text_uses(sources: list[Source], generated: Generated) -> None:
     assert set(macros(generated)) <= commands(sources)
-
-
-@pytest.mark.slow
-def test_only_what_is_used_is_generated(complete: Recorded) -> None:
-    found = generate(
-        text("\\solvedAllAuto{} of \\instancesAll, \\input{generated/tables/solvers}"), complete
-    )
-    assert set(macros(found)) == {"solvedAllAuto", "instancesAll"}
-    assert set(found.texts) == {"macros.tex", "tables/solvers.tex"}
-    assert found.missing == ()
 
 
 @pytest.mark.slow
@@ -80,14 +70,6 @@ def test_all_tables_and_figures_can_be_made(complete: Recorded, tmp_path: Path) 
             line for line in table.splitlines() if line.endswith("\\\\") and "multi" not in line
         ]
         assert len({line.count("&") for line in rows}) == 1, name
-
-
-@pytest.mark.slow
-def test_figures_have_the_same_bytes_each_time(complete: Recorded, tmp_path: Path) -> None:
-    for folder in ("one", "other"):
-        draw(["profile", "snapshot"], complete, tmp_path / folder)
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes()
 
 
 def test_writing_removes_what_is_no_longer_used(complete: Recorded, tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from paper.recorded import (
     read_index,
     record_benchmarks,
     record_solvers,
-    record_study,
     simulation_records,
     solver_records,
 )
@@ -83,24 +82,6 @@ def test_a_campaign_reads_back_as_it_was(tmp_path: Path) -> None:
     assert entry.machines == ("a chip, 2 cores",)
 
 
-def test_recording_again_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
-    made = set()
-    for instance in ("one", "two", "one"):
-        file = write(tmp_path / instance, dump_line(record(instance, "auto", 1)))
-        record_solvers([file], ["c"], tmp_path / "results")
-        assert [each.instance for each in solver_records(tmp_path / "results")] == [instance]
-        files = [path for path in (tmp_path / "results").rglob("*") if path.is_file()]
-        made.add(tuple(path.read_bytes() for path in sorted(files)))
-    assert len(made) == 2, "the same records make the same bytes"
-
-
-def test_of_a_simulation_that_was_repeated_the_last_counts(tmp_path: Path) -> None:
-    runs = [simulation("default", kind="crash"), simulation("default")]
-    file = write(tmp_path / "simulations.jsonl", *map(dump_line, runs))
-    record_study("example", [file], ["metronome simulate example"], tmp_path / "results")
-    assert [run.kind for run in simulation_records("example", tmp_path / "results")] == ["done"]
-
-
 def test_benchmarks_that_ran_together_are_recorded_apart_and_found_by_name(tmp_path: Path) -> None:
     path = benchmark_file(tmp_path, "fronts", {"complete": 16, "median time": 1.5})
     document = json.loads(path.read_text())
@@ -126,15 +107,6 @@ def test_a_changed_or_missing_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / SOLVERS).unlink()
     with pytest.raises(InputError, match="cannot be read"):
         solver_records(tmp_path)
-
-
-def test_records_of_another_study_or_none_are_refused(tmp_path: Path) -> None:
-    file = write(tmp_path / "simulations.jsonl", dump_line(simulation("default")))
-    with pytest.raises(InputError, match="are of the study example, not of drift"):
-        record_study("drift", [file], ["c"], tmp_path / "results")
-    with pytest.raises(InputError, match="no records"):
-        record_solvers([write(tmp_path / "empty.jsonl")], ["c"], tmp_path / "results")
-    assert not (tmp_path / "results").exists()
 
 
 def test_a_file_that_is_no_benchmark_is_refused(tmp_path: Path) -> None:

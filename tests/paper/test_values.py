@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,9 @@ from paper.measured import benchmark_numbers
 from paper.mixes import mix_numbers
 from paper.recorded import read_index
 from paper.shown import (
-    camel,
     change,
     change_with_interval,
     digits,
-    listed,
     percent,
 )
 from paper.solvers import Campaign, fit_power_law, read_campaign, solver_numbers
@@ -76,12 +73,6 @@ def test_changes_have_signs_and_intervals_where_there_are_some() -> None:
     assert shown == r"$-20.0$ {\scriptsize$[-30.0, +10.0]$}"
 
 
-def test_names_and_lists() -> None:
-    assert camel("cpsat-textbook") == "CpsatTextbook"
-    assert listed(["a", "", "b", "a"]) == "a and b"
-    assert listed([""]) is None
-
-
 # ------------------------------------------------------------------ solvers
 
 
@@ -134,19 +125,6 @@ def test_instances_that_a_solver_has_still_to_run_on_are_left_out() -> None:
     assert numbers["campaignCases"] == "2"
 
 
-def test_a_solver_that_skips_a_suite_has_no_number_of_all() -> None:
-    numbers = solver_numbers(
-        campaign(
-            solved("single-2-test-0", "auto", 1.0),
-            solved("single-2-test-0", "elimination", 3.0),
-            replace(solved("dense-8-test-0", "auto", 1.0), suite="dense"),
-        )
-    )
-    assert numbers["solvedAllAuto"] == "2"
-    assert numbers["solvedSingleElimination"] == "1"
-    assert numbers["solvedAllElimination"] is None
-
-
 def test_a_rival_with_a_better_schedule_is_told() -> None:
     numbers = solver_numbers(
         campaign(
@@ -195,18 +173,6 @@ def test_changes_over_cells_and_seeds() -> None:
     assert numbers["headlineCellsDynamic"] == "1", "19.5 % less is reached in one cell"
     assert numbers["changeDynamicIdeal"] is None
     assert numbers["changeStaticMetronome"] is None
-
-
-def test_seeds_that_are_not_whole_do_not_count() -> None:
-    records = [
-        run(policy, 100, cell={"mix": mix}, seed=seed)
-        for seed in range(2)
-        for mix in ("x", "y")
-        for policy in ("default", "metronome")
-    ]
-    assert study(records[:-1]).seeds == 1
-    assert study(records).seeds == 2
-    assert read_study([]) is None
 
 
 def test_shares_of_what_can_be_gained() -> None:

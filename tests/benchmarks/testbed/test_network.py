@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.testbed.agreement import times_of
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.modes import Mode, plan
+from benchmarks.testbed.modes import Mode
 from benchmarks.testbed.network import Layout, Network
 from benchmarks.testbed.run import BedRun, run_case
 from metronome_opt.journal import dump_line, read_journal
@@ -105,13 +105,6 @@ def test_jobs_have_ranks_in_all_their_racks_and_come_and_go() -> None:
     assert median(times_of(run.jobs["a"])) == pytest.approx(200, rel=0.05)
 
 
-def test_offsets_are_planned_so_that_nobody_meets() -> None:
-    assert plan(PAIR, "free") is None
-    planned = plan(PAIR, "gated")
-    assert planned is not None
-    assert 80 <= (planned.offsets["b"] - planned.offsets["a"]) % 200 <= 110
-
-
 # ------------------------------------------------------------------ weights
 
 
@@ -127,15 +120,6 @@ def test_a_heavy_job_is_held_up_by_a_light_one_only_where_links_are_fair() -> No
     assert fair > 1.4 * 80
     assert weighted < 0.8 * fair
     assert strict < 1.2 * 80
-
-
-def test_who_begins_at_an_offset_runs_freely_from_then_on() -> None:
-    run = quiet_run(PAIR, "start", 7, slots(PAIR, SLOTS))
-    assert run.jobs["a"].begins_ms[0] == pytest.approx(0, abs=20)
-    assert run.jobs["b"].begins_ms[0] == pytest.approx(95, abs=20)
-    for job in run.jobs.values():
-        assert all(begin - ready < 5 for ready, begin, _ in job.bursts_ms)
-        assert median(times_of(job)) == pytest.approx(200, rel=0.05)
 
 
 # ------------------------------------------------------------------ links
