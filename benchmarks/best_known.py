@@ -30,7 +30,7 @@ _OBJECTIVE = "contention"
 
 
 class Origin(Record):
-    """The run that something was found in.
+    """The run that a value or bound comes from.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Entry(Origin):
     sha256
         Checksum of the instance's file.
     value
-        The least contention found.
+        The lowest contention.
     lower_bound
         The largest proved bound, None if there is none.
     optimal
@@ -139,7 +139,7 @@ def write_update(update: Update, folder: Path = HOME) -> None:
 def take_over(known: BestKnown, runs: Sequence[TrialRecord], suites: Iterable[Suite]) -> Update:
     """Return what is known with the better values and the better bounds of `runs`.
 
-    Values come first, so that a false bound is seen whichever run is told of first.
+    Values come first, so that a false bound is noticed in any order of runs.
 
     Parameters
     ----------

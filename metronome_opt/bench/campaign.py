@@ -273,7 +273,7 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
     def has_workers() -> bool:
         try:
             return bool(client.nthreads())
-        except Exception:  # whatever it raises once the scheduler is gone, which is told apart
+        except Exception:  # whatever it raises once the scheduler is gone, a state of its own
             return True
 
     with client:

@@ -294,7 +294,7 @@ def _tidy(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:
     for record in records:
         columns: Mapping[str, Sequence[Value]] = getattr(record, part) or {}
         table = pd.DataFrame({name: list(column) for name, column in columns.items()}, dtype=object)
-        run = {"study": record.study, "cell": _label(record)}
+        run: dict[str, Value] = {"study": record.study, "cell": _label(record)}
         run |= {
             f"cell_{name}" if name in {*columns, "study", "policy", "seed"} else name: value
             for name, value in record.cell.items()

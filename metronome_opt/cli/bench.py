@@ -26,7 +26,7 @@ _Suites = Annotated[
     str,
     typer.Option(
         "--suite",
-        help="Names (of benchmarks/suites, here or above), or folders of instances and scenarios, "
+        help="Names of stored suites, or folders of instances and scenarios, "
         "separated by commas, or all.",
     ),
 ]
@@ -198,9 +198,9 @@ def _members(suite: str, split: _Split, names: list[str] | None) -> list[Member]
     part = None if split == "all" else split
     suites = find_suites(suite)
     members = [member for each in suites for member in each.members(part, names)]
-    found = {member.entry.name for member in members}
+    known_names = {member.entry.name for member in members}
     for name in names or ():
-        if name not in found:
+        if name not in known_names:
             known = [entry.name for each in suites for entry in each.entries(part)]
             more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
             raise InputError(

@@ -29,7 +29,7 @@ def simulate(
         typer.Argument(
             metavar="SCENARIO",
             help="A study or a scenario, JSON or YAML; or the name of a study of "
-            "benchmarks/studies, here or above, or of a shipped scenario. With --schedule a "
+            "benchmarks/studies, or of a shipped study or scenario. With --schedule a "
             "scenario or an instance.",
         ),
     ],
@@ -37,7 +37,7 @@ def simulate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Simulate this schedule, beside nobody shifted, instead of policies.",
+            help="Simulate this schedule, beside unshifted jobs, instead of policies.",
             show_default="none",
         ),
     ] = None,
@@ -45,7 +45,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Separated by commas: of default, exclusive, cassini, metronome-greedy, proposal, "
+            help="Separated by commas: of default, exclusive, cassini, metronome-greedy, "
             "metronome and ideal; and parts of metronome: placing, admitting, shifted-greedy, "
             "shifted-cassini and shifted-local.",
             show_default="those of the study",
@@ -82,7 +82,7 @@ def simulate(
         typer.Option(
             "--set",
             metavar="NAME=VALUE,...",
-            help="Other conditions than the study's: jitter=0.05,sharing=strict.",
+            help="Conditions that replace those of the study: jitter=0.05,sharing=strict.",
             show_default="none",
         ),
     ] = None,
@@ -90,7 +90,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="Only cells of the study's grid that are so: load=0.8,mix=any.",
+            help="Only cells with these settings: load=0.8,mix=any.",
             show_default="all",
         ),
     ] = None,
@@ -172,13 +172,13 @@ def simulate(
         _print_table(study, records)
     options.wrote(*written)
     if interrupted:
-        note(f"interrupted; {output} keeps what is done, the same command with --resume goes on")
+        note(f"interrupted; {output} keeps running, the same command with --resume goes on")
         return options.INTERRUPTED
     done = {record.key for record in records if record.succeeded}
     return 0 if all(case.key in done for case in cases) else 1
 
 
-# ------------------------------------------------------------------ what is asked for
+# ------------------------------------------------------------------ input
 
 
 def _check_alone(others: Mapping[str, object]) -> None:
@@ -215,14 +215,14 @@ def _check_folder(output: Path, file: str) -> None:
 
 @contextmanager
 def _naming(place: str) -> Iterator[None]:
-    """Say of input that is refused in this block where it comes from."""
+    """Prefix errors of this block with a place."""
     try:
         yield
     except InputError as error:
         raise InputError(f"{place}: {error}") from None
 
 
-# ------------------------------------------------------------------ what is done
+# ------------------------------------------------------------------ running
 
 
 def _run(cases: Sequence[SimulationCase], file: Journal[SimulationRecord], width: int) -> bool:
@@ -253,7 +253,7 @@ def _write(records: Sequence[SimulationRecord], output: Path) -> list[Path]:
     return [*tables, report.with_suffix(".html")]
 
 
-# ------------------------------------------------------------------ what is told
+# ------------------------------------------------------------------ output
 
 
 def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:

@@ -182,7 +182,7 @@ def processes(scratch: Path) -> list[int]:
     return found
 
 
-def test_leaving_a_pool_kills_what_runs(suite: Path, scratch: Path) -> None:
+def test_leaving_a_pool_kills_its_tasks(suite: Path, scratch: Path) -> None:
     (trial,) = trials(suite, "hang", limits=Limits(time_s=600))
     with local_pool() as pool:
         future = pool.submit(trial.task())

@@ -88,7 +88,7 @@ def test_cases_run_on_a_cluster(cluster: str, suite: Path, tmp_path: Path) -> No
     }
 
 
-def test_leaving_a_cluster_kills_what_runs_there(cluster: str, suite: Path, scratch: Path) -> None:
+def test_leaving_a_cluster_kills_its_tasks(cluster: str, suite: Path, scratch: Path) -> None:
     (trial,) = trials(suite, "hang", limits=Limits(time_s=600))
     with dask_pool(cluster) as pool:
         future = pool.submit(trial.task())
@@ -144,7 +144,7 @@ def test_no_scheduler_is_one_line(wrong: str, monkeypatch: pytest.MonkeyPatch) -
         pass
 
 
-def test_no_distributed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_distributed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
         pytest.raises(MissingBackendError, match=r"metronome-opt\[dask\]"),

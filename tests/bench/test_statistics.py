@@ -117,7 +117,7 @@ def test_values_that_are_all_alike_have_an_interval_of_one_point() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf]], ids=["none", "nan", "inf"])
-def test_there_is_no_mean_of_what_is_not_known(values: Sequence[float]) -> None:
+def test_unknown_values_have_no_mean(values: Sequence[float]) -> None:
     with pytest.raises(ValueError, match="finite"):
         mean_interval(values)
 
@@ -128,7 +128,7 @@ def test_two_values_lie_at_the_ends() -> None:
     assert mean_interval([1.0, 2.0]) - 1.0 == Interval(0.5, 0.0, 1.0, 2)
 
 
-def test_most_intervals_hold_the_mean_of_the_population() -> None:
+def test_intervals_mostly_cover_the_population_mean() -> None:
     """Ten normal values: a bootstrap interval is a little too narrow, but near 95 %."""
     draw = random.Random(5)
     held = sum(0.0 in mean_interval([draw.gauss(0, 1) for _ in range(10)]) for _ in range(100))

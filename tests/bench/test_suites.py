@@ -37,7 +37,7 @@ def families(wanted: str, start: Path) -> list[str]:
     return [suite.index.family for suite in find_suites(wanted, start)]
 
 
-def test_suites_are_found_by_name_here_and_from_below(checkout: Path) -> None:
+def test_suites_are_found_by_name_from_a_folder_below(checkout: Path) -> None:
     below = checkout / "some" / "folder"
     below.mkdir(parents=True)
     for start in (checkout, below):

@@ -180,7 +180,7 @@ def test_a_value_that_the_offsets_do_not_have_is_refused(suite: Suite) -> None:
         ({"kind": "invalid", "error": "a wrong value"}, "the judge refused it: a wrong value"),
     ],
 )
-def test_what_is_not_credible_is_refused(suite: Suite, changes: dict[str, Any], why: str) -> None:
+def test_implausible_records_are_refused(suite: Suite, changes: dict[str, Any], why: str) -> None:
     update = take_over(NOTHING, [run(suite, 1, "5/2", **changes)], [suite])
     (line,) = update.refused
     assert why in line
@@ -190,7 +190,7 @@ def test_what_is_not_credible_is_refused(suite: Suite, changes: dict[str, Any], 
 # ------------------------------------------------------------------ files and the command
 
 
-def test_what_is_written_reads_back(suite: Suite, tmp_path: Path) -> None:
+def test_written_values_read_back(suite: Suite, tmp_path: Path) -> None:
     assert read_best_known(tmp_path) == NOTHING
     update = take_over(NOTHING, [run(suite, 1, "5/2", lower_bound="1/3")], [suite])
     write_update(update, tmp_path)
@@ -204,7 +204,7 @@ def test_what_is_written_reads_back(suite: Suite, tmp_path: Path) -> None:
     assert read_best_known(tmp_path) == NOTHING
 
 
-def test_the_command_tells_without_the_option_and_fails_on_what_is_refused(
+def test_command_changes_nothing_without_update_and_fails_on_refusals(
     suite: Suite, tmp_path: Path
 ) -> None:
     before = read_best_known()

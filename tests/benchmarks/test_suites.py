@@ -60,7 +60,7 @@ def assert_no_job_overloads_a_link_alone(instance: Instance) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_stored_files_are_what_the_generators_make_byte_for_byte(name: str) -> None:
+def test_stored_files_equal_those_of_the_generators(name: str) -> None:
     assert differences(FAMILIES[name]) == []
 
 
@@ -118,7 +118,7 @@ def test_single_has_one_link_with_the_stated_load() -> None:
     assert all(drawn - {1} for drawn in weights.values())  # mixed weights at every size
 
 
-def test_fabric_is_a_leaf_spine_whose_jobs_cross_what_they_have_to() -> None:
+def test_fabric_is_a_leaf_spine_with_jobs_on_their_shortest_paths() -> None:
     for member in members("fabric"):
         instance = member.instance
         nodes = member.entry.parameters["nodes"]
@@ -158,7 +158,7 @@ FAMILY = Family(
 )
 
 
-def test_what_is_not_as_generated_is_told_and_written_anew(tmp_path: Path) -> None:
+def test_changed_files_are_reported_and_written_anew(tmp_path: Path) -> None:
     write_suite(FAMILY, tmp_path)
     assert differences(FAMILY, tmp_path) == []
     (tmp_path / "tiny" / "tiny-test-0.json").unlink()

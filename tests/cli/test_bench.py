@@ -81,9 +81,7 @@ def test_splits_and_names_choose_the_instances(checkout: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_signal_keeps_what_is_recorded_and_says_how_to_resume(
-    checkout: Path, tmp_path: Path
-) -> None:
+def test_a_signal_keeps_records_and_names_resume(checkout: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
     arguments = ["--suite", "easy,hard", "--solvers", "local", "--time-limit", "300"]
     with subprocess.Popen(
@@ -128,7 +126,7 @@ def test_report_is_written_from_files_of_records(checkout: Path, capsys: Capture
         (["--suite", "mine,coprime"], "coprime/b.json: jobs have to be stretched"),
     ],
 )
-def test_what_a_folder_does_not_give_is_one_line(
+def test_missing_members_of_a_folder_are_one_line(
     arguments: list[str],
     message: str,
     tmp_path: Path,

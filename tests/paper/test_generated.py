@@ -41,12 +41,12 @@ def test_macros_are_those_that_the_text_uses(sources: list[Source], generated: G
         ("\\includegraphics{generated/figures/oracles}", "figure oracles"),
     ],
 )
-def test_what_there_is_not_is_refused(used: str, told: str, complete: Recorded) -> None:
+def test_unknown_names_are_refused(used: str, told: str, complete: Recorded) -> None:
     with pytest.raises(InputError, match=f"uses {told}, which there is not"):
         generate(text(used), complete)
 
 
-def test_what_is_not_recorded_stops_tex(tmp_path: Path) -> None:
+def test_missing_records_stop_tex(tmp_path: Path) -> None:
     used = "\\solvedAllAuto \\input{generated/tables/solvers}"
     found = generate(text(used, "\\includegraphics{generated/figures/growth}"), Recorded(tmp_path))
     assert found.missing == ("\\solvedAllAuto", "table solvers", "figure growth")
@@ -72,7 +72,7 @@ def test_all_tables_and_figures_can_be_made(complete: Recorded, tmp_path: Path) 
         assert len({line.count("&") for line in rows}) == 1, name
 
 
-def test_writing_removes_what_is_no_longer_used(complete: Recorded, tmp_path: Path) -> None:
+def test_writing_removes_unused_files(complete: Recorded, tmp_path: Path) -> None:
     write_generated(
         generate(text("\\input{generated/tables/solvers}"), complete), complete, tmp_path
     )

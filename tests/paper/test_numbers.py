@@ -55,7 +55,7 @@ def test_sections_with_definitions_and_the_drawing_are_there(sources: list[Sourc
         "a 2\nlines",
     ],
 )
-def test_a_number_in_a_strict_section_is_found(text: str) -> None:
+def test_a_number_in_a_strict_section_is_reported(text: str) -> None:
     assert len(strict(text)) == 1
 
 
@@ -71,5 +71,5 @@ def test_a_number_in_a_strict_section_is_found(text: str) -> None:
         "Thought and hundredfold words are no numbers.",
     ],
 )
-def test_what_a_strict_section_may_hold(text: str) -> None:
+def test_permitted_text_of_a_strict_section(text: str) -> None:
     assert strict(text) == []

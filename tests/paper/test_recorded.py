@@ -82,7 +82,7 @@ def test_a_campaign_reads_back_as_it_was(tmp_path: Path) -> None:
     assert entry.machines == ("a chip, 2 cores",)
 
 
-def test_benchmarks_that_ran_together_are_recorded_apart_and_found_by_name(tmp_path: Path) -> None:
+def test_benchmarks_of_one_run_are_recorded_separately(tmp_path: Path) -> None:
     path = benchmark_file(tmp_path, "fronts", {"complete": 16, "median time": 1.5})
     document = json.loads(path.read_text())
     document["figures"]["prediction"] = [{"name": "jobs", "value": 9, "unit": "", "bar": ""}]
@@ -121,14 +121,14 @@ def test_a_file_that_is_no_benchmark_is_refused(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ thinning
 
 
-def test_moments_that_are_close_in_time_are_told_once_and_never_early() -> None:
+def test_close_moments_are_merged_and_never_early() -> None:
     steps = moments((0.0, 9), (0.0, 8), (1.0, 7), (1.01, 6), (1.02, 5), (1.03, 4), (2.0, 3))
     kept = thin_case(record("one", "local", 3, trajectory=steps)).trajectory
     assert kept == moments((0.0, 8), (1.02, 5), (1.03, 4), (2.0, 3))
     assert Fraction(str(CLOSE)) == Fraction("1.02")
 
 
-def test_a_simulation_keeps_what_measures_take() -> None:
+def test_a_stored_simulation_keeps_the_columns_of_measures() -> None:
     run = simulation("metronome", [job("a", completion_s=100.0 / 3)], samples=[{"time_s": 1.0}])
     kept = thin_simulation(run)
     assert kept.samples is None

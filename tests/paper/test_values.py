@@ -125,7 +125,7 @@ def test_instances_that_a_solver_has_still_to_run_on_are_left_out() -> None:
     assert numbers["campaignCases"] == "2"
 
 
-def test_a_rival_with_a_better_schedule_is_told() -> None:
+def test_a_rival_with_a_better_schedule_is_counted() -> None:
     numbers = solver_numbers(
         campaign(
             open_case("single-3-test-0", "auto", 10, 8),
@@ -209,7 +209,7 @@ def test_too_few_points_have_no_slope(sizes: list[int]) -> None:
     assert fit_power_law(sizes, [1.0] * len(sizes)) is None
 
 
-def test_what_no_benchmark_found_is_not_known() -> None:
+def test_numbers_without_records_are_unknown() -> None:
     assert set(benchmark_numbers({}).values()) == {None}
     numbers = benchmark_numbers({"placement-gaps": {"tree: gap, mean": 0.0, "solved exactly": 100}})
     assert numbers["placementTreeMean"] == "0"
@@ -217,7 +217,7 @@ def test_what_no_benchmark_found_is_not_known() -> None:
     assert numbers["placementGreedyMean"] is None
 
 
-def test_the_plan_names_every_command_and_what_is_not_known(tmp_path: Path) -> None:
+def test_plan_names_every_command_and_unknown_times(tmp_path: Path) -> None:
     lines = list(plan(read_index(tmp_path)))
     assert len(lines) == len(list(steps())) + 1
     assert all(line.endswith("not known how long") for line in lines[:-1])

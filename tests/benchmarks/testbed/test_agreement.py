@@ -54,7 +54,7 @@ ALONE = bed_case(
 )
 
 
-def test_means_are_over_repeats_and_errors_of_what_is_simulated() -> None:
+def test_means_are_over_repeats_and_errors_of_simulations() -> None:
     """Alone 100 in the simulation; 110 and 120 were seen."""
     runs = [
         bed_run("alone", "free", {"a": begins(110, 110, 110)}),
@@ -79,7 +79,7 @@ def test_means_are_over_repeats_and_errors_of_what_is_simulated() -> None:
         }
 
 
-def test_modes_are_simulated_apart_and_with_their_offsets() -> None:
+def test_modes_are_simulated_separately_with_their_offsets() -> None:
     """Free they burst side by side: a for 80 ms and b for 90, so that both begin anew at 140."""
     free = {"a": begins(140, 130), "b": begins(140, 140)}
     gated = {"a": begins(100, 100), "b": begins(140, 100)}
@@ -141,7 +141,7 @@ def apart(free: Sequence[dict[str, list[float]]], case: Case = FITTING) -> pd.Da
 QUIET = [100.0] * 4
 
 
-def test_jobs_are_apart_after_the_last_iteration_that_was_much_longer() -> None:
+def test_jobs_are_separate_after_the_last_much_longer_iteration() -> None:
     """Longer by more than a twentieth: the second of a, the third of b."""
     free = {"a": begins(140, 106, 104, *QUIET), "b": begins(150, 105, 110, *QUIET)}
     table = apart([free])

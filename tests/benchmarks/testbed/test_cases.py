@@ -121,7 +121,7 @@ def test_a_job_crosses_the_uplinks_of_its_racks() -> None:
 # ------------------------------------------------------------------ what is refused
 
 
-def test_what_the_bad_files_are_variations_of_is_good(tmp_path: Path) -> None:
+def test_base_of_the_bad_files_is_good(tmp_path: Path) -> None:
     (case,) = read_cases(written(tmp_path, GOOD))
     assert case.racks(case.jobs[0]) == (0, 1)
     assert case.racks(case.jobs[1]) == (1, 0)

@@ -83,7 +83,7 @@ def test_records_with_and_without_periods_are_read() -> None:
 
 
 @pytest.mark.parametrize("sharing", ["fair", "tcp"])
-def test_the_heavy_are_held_up_less_in_simulations_of_networks_that_know_weights(
+def test_weights_of_a_network_favour_heavy_jobs_in_simulations(
     sharing: Any,
 ) -> None:
     """Strict, b is not held up; weighted it has 10 of 11: 66 instead of 60."""

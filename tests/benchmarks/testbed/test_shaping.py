@@ -31,7 +31,7 @@ def test_every_class_has_something_and_all_no_more_than_there_is(weights: list[i
         assert all(each.prio in range(8) for each in classes)
 
 
-def test_classes_lend_one_another_up_to_the_rate_and_are_told_apart_by_tos() -> None:
+def test_classes_borrow_up_to_the_rate_and_are_selected_by_tos() -> None:
     """Quanta are as shares are, and packets of no class are in the last one."""
     classes = [DataClass(tos=4, share=0.75), DataClass(tos=8, share=0.25, prio=1)]
     first, second = "rate 75000kbit ceil 100mbit prio 0", "rate 25000kbit ceil 100mbit prio 1"

@@ -56,9 +56,7 @@ def test_gated_jobs_that_fit_have_the_same_times_however_links_are_shared() -> N
         (0, 130, 170.0),
     ],
 )
-def test_who_comes_waits_for_the_next_slot_that_he_is_not_late_for(
-    offset: int, begin: int, first: float
-) -> None:
+def test_arriving_job_waits_for_its_next_slot(offset: int, begin: int, first: float) -> None:
     case = bed_case(bed_job(100, (0, 50), begin=begin))
     found = times(play_case(case, "gated", {"a": offset}, "fair", 0))["a"]
     assert found[:4] == [first, 100.0, 100.0, 100.0]
@@ -105,7 +103,7 @@ def test_shares_are_those_that_are_stated() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(1, 10), (2, 20)])
-def test_who_ends_an_iteration_when_time_is_over_begins_no_other(seconds: int, count: int) -> None:
+def test_no_iteration_starts_after_the_horizon(seconds: int, count: int) -> None:
     case = bed_case(bed_job(100, (0, 40)), seconds=seconds)
     assert times(play_case(case, "free", None, "fair", 0))["a"] == [100.0] * count
 
