@@ -29,7 +29,6 @@ NAMES = (
     "priority",
     "drift",
     "wrong-profile",
-    "control",
     "fabric-256",
     "fabric-1024",
 )
