@@ -184,25 +184,6 @@ class Costs:
                 "and capacities with a larger common divisor, or smaller or simpler weights"
             )
 
-    def max_beside(self, first: str, second: str, offsets: Sequence[int]) -> int:
-        """Return the most units of latency, or contention, beside no more of the other.
-
-        What is late costs its weight, so contention and what is late bound one another.
-
-        Parameters
-        ----------
-        first, second
-            Contention and latency, or latency and contention.
-        offsets
-            A schedule: others that have no more of `first` have no more of `second` than this.
-        """
-        weights = [job.weight for job in self.group.jobs]
-        if not min(weights):  # of contention of no weight there may be any latency
-            return self._layered[second].max_units
-        value = self.units(first, offsets) * self._layered[first].scale
-        late = Fraction(1, min(weights)) if first == "contention" else Fraction(max(weights))
-        return int(value * late / self._layered[second].scale)
-
     def per_bandwidth(self, prices: Mapping[str, int]) -> dict[str, Fraction]:
         """Return the prices of a Mbit/s of layered objectives, given those of their units."""
         return {

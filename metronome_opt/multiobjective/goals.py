@@ -10,7 +10,12 @@ from numbers import Rational
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective.objectives import DEFAULT_ORDER, check_names
+from metronome_opt.multiobjective.objectives import (
+    CUSHION,
+    DEFAULT_ORDER,
+    STRETCH,
+    check_names,
+)
 from metronome_opt.result import Block, Event, Level, Stop
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Solver
@@ -69,6 +74,10 @@ def make_goal(
     prices = _numbers("weights", weights)
     if prices and not any(prices.values()):
         raise InputError("weights: all are 0; give a positive one to what matters")
+    if odd := [name for name in (CUSHION, STRETCH) if name in prices]:
+        raise InputError(
+            f"weights: {odd[0]} has no place in a sum; give objectives in an order instead"
+        )
     if prices:
         objectives = list(prices)
         if tolerance:
@@ -154,7 +163,7 @@ def check_reserve(instance: Instance, cushion_slots: int) -> None:
 
 
 @dataclass(frozen=True)
-class Run:
+class Request:
     """A goal, and what the search for it may take; it ends with its budget.
 
     Attributes
@@ -172,7 +181,7 @@ class Run:
 
 
 @dataclass
-class Found:
+class Solution:
     """A schedule and how it was found, before the judge has seen it.
 
     Attributes

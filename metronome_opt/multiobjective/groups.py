@@ -23,13 +23,11 @@ from metronome_opt.multiobjective.objectives import (
 from metronome_opt.presolve import simplify_links, split
 from metronome_opt.presolve.components import components
 from metronome_opt.presolve.lengthen import lengthen
-from metronome_opt.solvers import auto, greedy
-from metronome_opt.solvers.registry import LAYERED
+from metronome_opt.solvers import auto
 from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.time_indexed import ModelTooLargeError
 
 _MAX_ROTATIONS = 100_000
-_PARTS = 3  # of the time that is left, for an end of a front: another end, and what is between
 
 
 @dataclass(frozen=True)
@@ -145,16 +143,12 @@ def minimise(
     return Answer(archive.points[0][1] if archive.points else start, proved)
 
 
-def _by_contention(costs: Costs, prices: Mapping[str, int], *, parts: int = 1) -> Answer:
-    """Minimise a sum of layered objectives as the contention of other weights.
-
-    Of the time that is left, one of so many parts may be taken.
-    """
+def _by_contention(costs: Costs, prices: Mapping[str, int]) -> Answer:
+    """Minimise a sum of layered objectives as the contention of other weights."""
     instance, _ = weigh(costs.group, costs.per_bandwidth(prices))
     search: Search | None = None
     with suppress(CostTooLargeError):
         search = costs.search.below(instance)
-        search.limit_to(search.remaining, parts)
         auto.run(search)
     if search is None or search.best is None:
         return Answer(None, proved=False)
@@ -215,29 +209,3 @@ def _rotated(costs: Costs, name: str, start: Offsets, limits: Mapping[str, int])
     )
     allowed = (each for each in rotations if keeps(costs, each, singles))
     return min(allowed, key=lambda each: costs.units(name, each), default=start)
-
-
-def lexicographic(
-    costs: Costs, names: tuple[str, ...], *, cushion: int = 0, start: Offsets | None = None
-) -> Answer:
-    """Minimise objectives one after the other, the earlier ones held at what they came to.
-
-    The answer is proved if every step is; without offsets there is none with the cushion.
-    """
-    held: dict[str, int] = {}
-    answer = Answer(start, proved=True)
-    if set(names[:2]) == set(LAYERED) and not cushion:
-        # One sum, in which nobody gains a unit of the first by any of the second.
-        known = greedy.construct(costs.search.below(costs.group))
-        worst = costs.max_beside(names[0], names[1], known)
-        both = _by_contention(costs, {names[0]: worst + 1, names[1]: 1}, parts=_PARTS)
-        if both.offsets is not None:
-            answer = both
-            held = {name: costs.units(name, both.offsets) for name in names[:2]}
-    for name in names[len(held) :]:
-        step = minimise(costs, {name: 1}, held, cushion=cushion, start=answer.offsets)
-        answer = Answer(step.offsets, answer.proved and step.proved)
-        if step.offsets is None:
-            break
-        held[name] = costs.units(name, step.offsets)
-    return answer

@@ -18,7 +18,7 @@ from metronome_opt.errors import InputError, SolverError
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.tables import CostTooLargeError, compile_instance
 from metronome_opt.multiobjective.costs import Costs, Offsets
-from metronome_opt.multiobjective.goals import Found, Run
+from metronome_opt.multiobjective.goals import Request, Solution
 from metronome_opt.multiobjective.groups import (
     Answer,
     descend,
@@ -47,16 +47,10 @@ from metronome_opt.solvers.search import Search
 from metronome_opt.solvers.solve import interrupt_stops
 from metronome_opt.solvers.solve import solve as solve_contention
 
-_DOMINANT = 10**6  # times as much counts as any times as much
-_APPROXIMATED = (
-    "weights: the sum does not fit 64-bit integers, so that another one of nearly the same ratio "
-    "was minimised; simpler weights can be proved"
-)
-_SIMPLE = 100  # denominator of a ratio that is not too long to compute with
 _SHARE = 0.6  # of the time that is left, at most, for a level that others follow
 
 
-def solve_offsets(instance: Instance, run: Run, original: Instance | None = None) -> Found:
+def solve_offsets(instance: Instance, run: Request, original: Instance | None = None) -> Solution:
     """Optimise offsets at the periods of an instance.
 
     Parameters
@@ -83,13 +77,13 @@ class _Held(NamedTuple):
 
 
 class _AtPeriods:
-    def __init__(self, instance: Instance, run: Run, original: Instance) -> None:
+    def __init__(self, instance: Instance, run: Request, original: Instance) -> None:
         self._instance = instance
         self._run = run
         self._goal = run.goal
         self._original = original
         self._base = traffic(original)
-        self._found = Found(dict(instance.unshifted))
+        self._found = Solution(dict(instance.unshifted))
         self._held: list[_Held] = []
         self._prices = self._offset_terms(run.goal.prices)
         self._mixture = {
@@ -97,14 +91,13 @@ class _AtPeriods:
             for name, price in self._prices.items()
             if price
         }
-        self._searched: Mapping[str, Fraction] = {}
 
     @staticmethod
     def _offset_terms(given: Mapping[str, Fraction]) -> dict[str, Fraction]:
         """Return what is said of objectives that are a matter of offsets."""
         return {n: value for n, value in given.items() if find_objective(n).at_given_periods}
 
-    def found(self) -> Found:
+    def found(self) -> Solution:
         """Go through what is limited, then through the objectives."""
         for name, limit in self._offset_terms(self._goal.epsilon).items():
             self._reach(name, limit)
@@ -296,63 +289,22 @@ class _AtPeriods:
 
     def _mix(self) -> None:
         """Optimise a weighted sum."""
-        found = self._found
-        widening = bool(self._mixture.pop(CUSHION, None))
-        self._searched = self._mixture
         layered = {
             name: price * find_layered(name).share(self._base)
             for name, price in self._mixture.items()
             if is_layered(name)
         }
-        proved = True
-        only = len(layered) == len(self._mixture) and not widening
+        by_solver = len(layered) == len(self._mixture) and not self._goal.epsilon
         if layered and not self._goal.epsilon:
-            share = 1.0 if only else _SHARE
-            try:
-                proved = self._by_solver(layered, share, first=None)
-            except CostTooLargeError:
-                self._by_solver(_simpler(layered), share, first=None)
-                proved = False
-                found.notes.append(_APPROXIMATED)
-        if self._mixture and (not only or self._goal.epsilon):
-            try:
-                proved = self._over_groups(MIXTURE)
-            except CostTooLargeError:
-                self._searched = _simpler(self._mixture)
-                self._over_groups(MIXTURE)
-                proved = False
-                found.notes.append(_APPROXIMATED)
-        if widening:
-            proved = self._widened() and proved
-        found.levels.append(Level(MIXTURE, self._mixed(), proved))
+            proved = self._by_solver(layered, 1.0 if by_solver else _SHARE, first=None)
+        if not by_solver:
+            proved = self._over_groups(MIXTURE)
+        self._found.levels.append(Level(MIXTURE, self._mixed(), proved))
 
     def _mixed(self) -> Fraction:
         """Return the weighted sum of the schedule there is."""
         values = {name: self._value(name) for name in self._prices}
         return weighted_sum(self._original, self._prices, values)
-
-    def _widened(self) -> bool:
-        """Try every larger cushion with the least that the other objectives come to then."""
-        if self._ended:
-            return False
-        best, kept = self._mixed(), dict(self._found.offsets)
-        reached = self._value(CUSHION)
-        proved = True
-        held = list(self._held)
-        while reached is not None:
-            self._held = [*held, _Held(CUSHION, reached + 1, exact=False)]
-            proved = self._over_groups(MIXTURE if self._mixture else CUSHION) and proved
-            following = self._value(CUSHION)
-            if following is not None and following <= reached:
-                break
-            reached = following
-            if self._mixed() < best:
-                best, kept = self._mixed(), dict(self._found.offsets)
-            if self._ended or self._run.budget.stopped:
-                proved = False
-                break
-        self._found.offsets = kept
-        return proved
 
     # ---------------------------------------------------------------- groups of jobs
 
@@ -379,7 +331,7 @@ class _AtPeriods:
     def _improve(self, search: Search, name: str) -> bool:
         names = (name, *(held.name for held in self._held))
         apart = all(each.exact or each.name == CUSHION for each in self._held)
-        grouping = group(search, self._base, names, self._searched, apart=apart)
+        grouping = group(search, self._base, names, self._mixture, apart=apart)
         before = self._found.offsets
         parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in grouping.groups]
         proved = True
@@ -470,15 +422,6 @@ class _AtPeriods:
             if easy is not None and keeps(costs, easy, limits):
                 return Answer(easy, proved=True)
         return minimise(costs, {}, limits, cushion=slots)
-
-
-def _simpler(prices: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    """Return prices of nearly the same ratio in small numbers."""
-    smallest = min(prices.values())
-    return {
-        name: min(price / smallest, Fraction(_DOMINANT)).limit_denominator(_SIMPLE)
-        for name, price in prices.items()
-    }
 
 
 def _scaled(value: Fraction | None, factor: Fraction | None) -> Fraction | None:

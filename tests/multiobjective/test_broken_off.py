@@ -45,7 +45,7 @@ def test_a_limit_that_is_not_reached_in_time_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "goal", [{"objectives": ALL_LEVELS}, {"weights": dict.fromkeys(ALL_LEVELS, 1)}]
+    "goal", [{"objectives": ALL_LEVELS}, {"weights": dict.fromkeys(ALL_LEVELS[:4], 1)}]
 )
 def test_ctrl_c_ends_all_levels(goal: dict[str, Any]) -> None:
     timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
@@ -124,4 +124,4 @@ def test_wherever_the_search_for_a_front_stops_it_keeps_what_it_found(
         assert front.complete == (left >= 0)
         if front.complete:
             break
-    assert looks > 10
+    assert looks > 5

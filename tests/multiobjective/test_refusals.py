@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
+from metronome_opt.kernels.tables import CostTooLargeError
 from metronome_opt.multiobjective import solve
 from metronome_opt.verify import check
 from tests.builders import HARD, HARMLESS
@@ -110,6 +111,10 @@ def test_numbers_that_nobody_means_are_refused(asked: dict[str, Any]) -> None:
         },
     ],
 )
-def test_large_numbers_are_kept_or_honestly_given_up(asked: dict[str, Any]) -> None:
-    found = solve(HARMLESS, workers=1, **asked)
-    assert check(HARMLESS, found.schedule) == ()
+def test_large_numbers_are_kept_or_refused(asked: dict[str, Any]) -> None:
+    try:
+        found = solve(HARMLESS, workers=1, **asked)
+    except CostTooLargeError as error:
+        assert "which does not fit 64-bit integers; use " in str(error)
+    else:
+        assert check(HARMLESS, found.schedule) == ()
