@@ -199,7 +199,10 @@ def _front(
             request.budget.interrupt()
         ends.append(end.offsets)
         proved = proved and all(level.proved for level in end.levels)
-        if proved and order == names and _is_ideal(instance, end.offsets, names):
+        if order == names and proved and _is_ideal(instance, end.offsets, names):
+            break
+        if order == names and request.budget.stopped:
+            proved = False
             break
     search = Search(
         instance,

@@ -112,9 +112,9 @@ def test_numbers_that_nobody_means_are_refused(asked: dict[str, Any]) -> None:
     ],
 )
 def test_large_numbers_are_kept_or_refused(asked: dict[str, Any]) -> None:
-    try:
-        found = solve(HARMLESS, workers=1, **asked)
-    except CostTooLargeError as error:
-        assert "which does not fit 64-bit integers; use " in str(error)
+    if "weights" in asked:
+        with pytest.raises(CostTooLargeError, match=r"does not fit 64-bit integers; use "):
+            solve(HARMLESS, workers=1, **asked)
     else:
+        found = solve(HARMLESS, workers=1, **asked)
         assert check(HARMLESS, found.schedule) == ()
