@@ -68,7 +68,10 @@ class _LayeredCost:
         added = np.empty(self.compiled.instance.jobs[job].period, dtype=np.int64)
         score_job(state, job, added)
         step = self.compiled.fraction(1, job) / self.scale
-        return added * step.numerator // step.denominator + int(without / self.scale)
+        # Beyond 64 bits Python's own integers are slow, and exact.
+        fits = max(self.max_units, step.numerator) < _LARGEST
+        counts: Ints = (added // step.denominator).astype(np.int64 if fits else object)
+        return counts * step.numerator + int(without / self.scale)
 
 
 class _JobCost:
@@ -269,12 +272,13 @@ class Costs:
 
         Each link that is not overloaded must bear all bursts longer by that much.
         """
-        late, scale = self._layered["latency"].compiled, self._layered["latency"].scale
+        late = self._layered["latency"].compiled
         longer = compile_instance(lengthen(late.instance, slots))
 
         def cells(link: int, domains: Sequence[Ints]) -> Ints | None:
+            scale = Fraction(late.unit, late.links[link].hyperperiod)  # of the link alone
             now = contention_cells(self.search, late, link, domains, scale)
-            then = contention_cells(self.search, longer, link, domains, scale_of(longer))
+            then = contention_cells(self.search, longer, link, domains, scale)
             if now is None or then is None:
                 return None
             overloaded: Ints = ((now == 0) & (then > 0)).astype(np.int64)

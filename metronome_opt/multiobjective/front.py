@@ -107,9 +107,8 @@ class Front:
         return frame
 
     def __repr__(self) -> str:
-        return (
-            f"<Front {self.instance.name}, {self._summary}, {self.runtime_s:.2f} s ({self.stop})>"
-        )
+        ended = f"{self.runtime_s:.2f} s ({self.stop})"
+        return f"<Front {self.instance.name}, {self._summary}, {ended}>"
 
     def _repr_html_(self) -> str:
         return f"<p>{self._summary}</p>{self.to_frame().to_html(float_format='{:.6g}'.format)}"
@@ -117,7 +116,7 @@ class Front:
     @property
     def _summary(self) -> str:
         known = "complete" if self.complete else "not proved complete"
-        return f"front of {', '.join(self.objectives)}: {len(self.points)} points, {known}"
+        return f"{len(self.points)} points of {', '.join(self.objectives)}: {known}"
 
     def hypervolume(self, reference: Mapping[str, Exact]) -> float:
         """Return the share of the box from 0 to a reference point that the front dominates.

@@ -81,3 +81,23 @@ def test_a_link_of_more_jobs_than_an_array_has_axes() -> None:
     found = solve(many, objectives=["latency", "wait"], time_limit=1, workers=1)
     assert check(many, found.schedule) == ()
     assert found.schedule.objectives["latency"] == 0
+
+
+def test_units_beyond_64_bits_are_exact() -> None:
+    # The hyperperiods, 991 x 997 and so on, have a common multiple of 10**21 slots.
+    periods = (997, 991, 983, 977, 971, 967, 953)
+    links = [f"l{index}" for index in range(len(periods) - 1)]
+    jobs = [
+        job(
+            f"job-{index}",
+            period,
+            (0, 600, 60),
+            links=dict.fromkeys(links[max(0, index - 1) : index + 1], 1),
+        )
+        for index, period in enumerate(periods)
+    ]
+    instance = network(*jobs, **dict.fromkeys(links, 100))
+    result = solve(instance, objectives=["wait", "contention"], time_limit=2, workers=1)
+    assert result.levels[0].value == 0
+    assert result.offsets == instance.unshifted
+    assert check(instance, result.schedule) == ()

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
-from metronome_opt.multiobjective import Front, FrontEvent, pareto
+from metronome_opt.multiobjective import Front, FrontEvent, pareto, solve
+from metronome_opt.multiobjective.nondominated import Nondominated
 from metronome_opt.result import Stop
 from metronome_opt.schedule import Status
 from metronome_opt.verify import check
-from tests.builders import HARD, job, network
+from tests.builders import HARD, job, network, tangle
 from tests.multiobjective.enumeration import contested, cost, every, front
 from tests.tiers import examples
 
@@ -90,6 +91,24 @@ def test_parts_that_share_a_job_come_to_the_front_of_the_whole(names: list[str])
     assert found.complete
     assert points(found) == front(every(instance), names)
     assert is_sound(found)
+
+
+@pytest.mark.parametrize("names", [["contention", "latency"], ["contention", "moves"]])
+def test_one_point_needs_no_search_between_ends(
+    names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With one weight contention and latency are proportional; no job has an offset to leave.
+    drawn = tangle(4, 2, 3, periods=(20, 30), lengths=(9, 12))
+    instance = drawn.replace(
+        jobs=tuple(each.model_copy(update={"weight": 1}) for each in drawn.jobs)
+    )
+    best = solve(instance, workers=1, time_limit=None)
+    assert best.status is Status.OPTIMAL
+    assert best.objective
+    monkeypatch.setattr(Nondominated, "run", lambda _: pytest.fail("searched between the ends"))
+    found = pareto(instance, names, workers=1, time_limit=None)
+    assert found.complete
+    assert [point.objectives["contention"] for point in found.points] == [best.objective]
 
 
 # ------------------------------------------------------------------ not the whole front
