@@ -151,7 +151,7 @@ class _AtPeriods:
         elif self._is_scalar(name):
             proved = self._next_layered(name, share)
         else:
-            proved = self._over_groups(name, share)
+            proved = self._is_ideal(name) or self._over_groups(name, share)
             # Within limits more may be the least: that bounds no schedule but those within.
             if not before and proved and not self._goal.epsilon:
                 self._found.bound = self._value(name)
@@ -170,6 +170,10 @@ class _AtPeriods:
         event = Event(self._run.budget.elapsed, None, None, name)
         if not self._ended and self._run.callback is not None and self._run.callback(event):
             self._found.stop = Stop.CALLBACK
+
+    def _is_ideal(self, name: str) -> bool:
+        """Return whether the schedule has none of an objective, so that none is better."""
+        return not find_objective(name).maximised and self._value(name) == 0
 
     def _is_scalar(self, name: str) -> bool:
         """Return whether a level, and all before, are a matter of other weights."""
