@@ -54,7 +54,7 @@ class _LayeredCost:
 
     @property
     def max_units(self) -> int:
-        """More units than it comes to."""
+        """An upper bound in units."""
         return int(most_contention(self.compiled) / self.scale) + 1
 
     def units(self, offsets: Sequence[int]) -> int:
@@ -84,7 +84,7 @@ class _JobCost:
         self._objective = objective
         each = [objective.max_cost(job) for job in group.jobs]
         self.max_units = sum(each)
-        """At least as many units as it comes to."""
+        """An upper bound in units."""
         if self.max_units >= _LARGEST:
             at = each.index(max(each))
             raise CostTooLargeError(
@@ -127,14 +127,14 @@ class Priced:
 
 
 class Costs:
-    """What the schedules of a group of jobs cost.
+    """The costs of the schedules of a group of jobs.
 
     Parameters
     ----------
     search
         Of the group; says when to stop.
     traffic
-        What latency is a share of, Mbit/s.
+        All traffic, of which latency is a share, Mbit/s.
     names
         The objectives that will be asked for. Only if rotations change none of them are rotations
         of one another taken for one.
@@ -216,13 +216,13 @@ class Costs:
         return dict(zip((job.name for job in self.group.jobs), offsets, strict=True))
 
     def around(self, offsets: Sequence[int], job: int) -> dict[str, Ints]:
-        """Return what each objective comes to in units with one job at each of its offsets."""
-        found = {name: counted.around(offsets, job) for name, counted in self._counted.items()}
+        """Return each objective in units, with one job at each of its offsets."""
+        units = {name: counted.around(offsets, job) for name, counted in self._counted.items()}
         if self._mixture:
-            found[MIXTURE] = np.asarray(
-                sum(price * found[name] for name, price in self._mixture.items())
+            units[MIXTURE] = np.asarray(
+                sum(price * units[name] for name, price in self._mixture.items())
             )
-        return found
+        return units
 
     def expanded(self, prices: Mapping[str, int]) -> dict[str, int]:
         """Return prices of objectives instead of one of their mixture."""
@@ -237,7 +237,7 @@ class Costs:
         Parameters
         ----------
         prices
-            What a unit of each objective costs, by name.
+            The price of a unit of each objective, by name.
         limit
             The largest sum that is asked for; none if left out.
 

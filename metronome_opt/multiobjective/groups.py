@@ -1,4 +1,4 @@
-"""Groups of jobs that can be decided apart, and the search for the best schedule of one group."""
+"""Groups of jobs that can be decided separately, and the search for the best schedule of one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_ROTATIONS = 100_000
 
 @dataclass(frozen=True)
 class _Grouping:
-    """The groups of an instance that can be decided apart.
+    """The groups of an instance that can be decided separately.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ def group(
     names: Sequence[str],
     mixture: Mapping[str, Fraction] | None = None,
     *,
-    apart: bool = True,
+    separately: bool = True,
 ) -> _Grouping:
-    """Return the smallest groups that can be decided apart.
+    """Return the smallest groups that can be decided separately.
 
     Blocks where rotating a group changes nothing that is asked for; components where it does; the
     whole where something is limited that adds up over all of it.
@@ -64,9 +64,9 @@ def group(
     search
         Of the whole; says when to stop.
     traffic, names, mixture
-        What latency is a share of, and the objectives that matter, see `Costs`.
-    apart
-        Whether groups may be decided apart at all.
+        The traffic in latency, and the objectives, see `Costs`.
+    separately
+        Whether the instance may be decomposed at all.
     """
     fewer = simplify_links(search.instance).instance
     groups: Sequence[Instance]
@@ -74,7 +74,7 @@ def group(
     def join(parts: Sequence[dict[str, int]]) -> dict[str, int]:
         return {name: offset for part in parts for name, offset in part.items()}
 
-    if not apart:
+    if not separately:
         groups = (fewer,)
     elif can_rotate([*names, *(mixture or ())]):
         cut = split(fewer)
@@ -87,12 +87,12 @@ def group(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a group came to.
+    """The schedule of a group.
 
     Attributes
     ----------
     offsets
-        The best schedule that was found, in the order of the jobs; None if none was.
+        The best known schedule, in the order of the jobs; None without one.
     proved
         Whether there is no better one, or none at all.
     """
@@ -109,7 +109,7 @@ def minimise(
     cushion: int = 0,
     start: Offsets | None = None,
 ) -> Answer:
-    """Return the schedule with the least weighted sum of objectives, others within limits.
+    """Return the schedule with the minimum weighted sum of objectives, others within limits.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def _by_contention(costs: Costs, prices: Mapping[str, int]) -> Answer:
 
 
 def without_contention(costs: Costs, slots: int) -> Offsets | None:
-    """Return a schedule without any contention although bursts are longer, if one is found."""
+    """Return a schedule of longer bursts without contention, None without success."""
     alike, _ = weigh(costs.group, {"latency": Fraction(1)})  # a weight of 0 costs nothing
     search = costs.search.below(lengthen(alike, slots))
     search.limit_to(search.remaining, 4)

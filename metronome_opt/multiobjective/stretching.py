@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -52,7 +53,6 @@ from metronome_opt.solvers.solve import interrupt_stops
 
 _MAX_CHOICES = 5000
 """Of stretches of a component, all of which are tried."""
-_LIMIT_STEP = 2  # from one limit of the hyperperiods to the next
 _QUICK_SHARE = 0.4  # of the time of a component, at most, for quick schedules
 _SOLVE_SHARE = 0.25  # of the time that is left, for each choice that is solved
 
@@ -102,24 +102,10 @@ class _Terms:
 # ------------------------------------------------------------------ choices of periods
 
 
-@dataclass(frozen=True)
-class _Choices:
-    """Stretches of a component to try.
+def _choices(part: Instance) -> tuple[list[_Stretch], Fraction | None]:
+    """Return the stretches to try, those of the shortest hyperperiods first.
 
-    Attributes
-    ----------
-    listed
-        Those within the limit of the hyperperiods, the shortest hyperperiods first.
-    others
-        The least price of a choice that is not listed; None if all are.
-    """
-
-    listed: list[_Stretch]
-    others: Fraction | None
-
-
-def _choices(part: Instance) -> _Choices:
-    """Return the stretches to try.
+    Also the minimum price of a choice that is not among them; None if there is none.
 
     Raises
     ------
@@ -127,33 +113,25 @@ def _choices(part: Instance) -> _Choices:
         If no stretches bring the hyperperiods within the limit.
     """
     cheapest = choose_periods(part)
-    names = [job.name for job in part.jobs]
+    limit = part.hyperperiod_limit
     listed: list[_Stretch] = []
+    others = None
     if count_choices(part) <= _MAX_CHOICES:
-        ranges = [range(job.max_stretch + 1) for job in part.jobs]
-        every = (dict(zip(names, slots, strict=True)) for slots in itertools.product(*ranges))
-        listed = [each for each in every if max(_hyperperiods(part, each)) <= _limit(part)]
-        others = None
+        for slots in itertools.product(*(range(job.max_stretch + 1) for job in part.jobs)):
+            stretch = dict(zip((job.name for job in part.jobs), slots, strict=True))
+            if max(_hyperperiods(part, stretch)) <= limit:
+                listed.append(stretch)
     else:
-        listed = [dict(cheapest.stretch), *_shorter(part)]
-        steps = (Fraction(job.weight, job.period) for job in part.jobs if job.max_stretch)
-        least = Fraction(0) if any(cheapest.stretch.values()) else min(steps)
-        others = max(least, cheapest.price if cheapest.proved else Fraction(0))
-    return _Choices(sorted(listed, key=lambda each: sum(_hyperperiods(part, each))), others)
-
-
-def _shorter(part: Instance) -> Iterator[_Stretch]:
-    """Yield the cheapest stretches for ever shorter hyperperiods."""
-    limit = min(max(part.hyperperiods.values(), default=1), _limit(part))
-    while limit := limit // _LIMIT_STEP:
-        try:
-            yield dict(choose_periods(part, limit=limit).stretch)
-        except InputError:
-            return
-
-
-def _limit(part: Instance) -> int:
-    return part.hyperperiod_limit
+        steps = [Fraction(job.weight, job.period) for job in part.jobs if job.max_stretch]
+        unstretched = not any(cheapest.stretch.values())
+        others = min(steps) if unstretched else cheapest.price * cheapest.proved
+        limit = min(max(part.hyperperiods.values(), default=1), limit)
+        while limit:
+            with suppress(InputError):
+                chosen = dict(choose_periods(part, limit=limit).stretch)
+                listed += [] if chosen in listed else [chosen]
+            limit //= 2
+    return sorted(listed, key=lambda each: sum(_hyperperiods(part, each))), others
 
 
 def _hyperperiods(part: Instance, stretch: Mapping[str, int]) -> list[int]:
@@ -220,8 +198,7 @@ def solve_stretched(instance: Instance, request: Request, cushion_slots: int) ->
     names = goal.objectives
     if STRETCH not in names:
         names = (*names, STRETCH)
-    original = lengthen(instance, cushion_slots)
-    terms = _Terms(original, cushion_slots, names)
+    terms = _Terms(lengthen(instance, cushion_slots), cushion_slots, names)
     # Everything but a cushion adds up over components.
     parts = [instance] if CUSHION in names else sorted(components(instance), key=count_choices)
     trajectory: list[Event] = []
@@ -268,13 +245,12 @@ def _best(
     part: Instance, terms: _Terms, request: Request, budget: Budget, improved: Callable[[], None]
 ) -> _Best:
     """Return the best schedule of a component over the choices of its periods."""
-    choices = _choices(part)
+    listed, others = _choices(part)
     most = {job.name: job.max_stretch for job in part.jobs}
-    bounds = terms.lower_bounds(_load_bound(part, most), choose_periods(part).price)
     quick_budget = budget.fraction(_QUICK_SHARE)
     left: list[tuple[Values, _Stretch]] = []
     best: _Best | None = None
-    for stretch in choices.listed:
+    for stretch in listed:
         if best is not None and quick_budget.stopped:
             left.append((best.values, stretch))
             continue
@@ -282,12 +258,12 @@ def _best(
         values = terms.values(part, offsets, stretch)
         left.append((values, stretch))
         if best is None or values < best.values:
-            best = _Best(values, offsets, stretch, bounds[0])
+            best = _Best(values, offsets, stretch, Fraction(0))
             improved()
     assert best is not None  # noqa: S101 (there is a choice, or an error)
     open_bounds: list[Values] = []  # of choices that may still be better
-    if choices.others is not None:
-        open_bounds.append(terms.lower_bounds(_load_bound(part, most), choices.others))
+    if others is not None:
+        open_bounds.append(terms.lower_bounds(_load_bound(part, most), others))
     for _, stretch in sorted(left, key=lambda each: each[0]):
         low = terms.lower_bounds(_load_bound(part, stretch), price_of(part, stretch))
         if low < best.values and not budget.stopped:
@@ -363,9 +339,9 @@ def front_stretched(
     fronts = []
     complete = True
     for part in sorted(components(instance), key=count_choices):
-        choices = _choices(part)
-        complete = complete and choices.others is None
-        ranked = sorted(choices.listed, key=partial(price_of, part))
+        listed, others = _choices(part)
+        complete = complete and others is None
+        ranked = sorted(listed, key=partial(price_of, part))
         found: list[Candidate] = []
         for number, stretch in enumerate(ranked):
             event = FrontEvent(request.budget.elapsed, number, len(ranked), len(found))

@@ -62,7 +62,7 @@ def test_few_steps_give_a_choice_that_is_not_called_the_best(instance: Instance)
     limit = 60
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(periods, "_FEW_STEPS", 1)
-        patch.setattr(periods, "_MOST_STEPS", 1)
+        patch.setattr(periods, "_MAX_STEPS", 1)
         try:
             chosen = choose_periods(instance, limit=limit)
         except InputError:  # none was found, which proves nothing

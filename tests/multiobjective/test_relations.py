@@ -105,7 +105,7 @@ def test_rows_that_agree_are_joined_and_their_costs_added(one: Relation, other: 
 @given(relations(2), relations(3))
 @examples(150)
 def test_floors_are_the_least_of_each_cost_beside_a_row(wider: Relation, other: Relation) -> None:
-    least, known = wider.least_beside(other)
+    least, known = wider.min_beside(other)
     for row, (places, _, _) in enumerate(rows(wider)):
         beside = [
             costs
