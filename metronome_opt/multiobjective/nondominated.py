@@ -30,7 +30,7 @@ _MAX_ROWS = 2**20
 
 
 class Archive:
-    """Schedules of which none is as good as another in all criteria: the first of some costs.
+    """Non-dominated schedules for one or two criteria, the first of some costs.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class Archive:
         """Return which rows a schedule is known for that is as good in every criterion."""
         if not len(self._rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        if rows.shape[1] != 2:
-            return np.asarray(np.any([(mine <= rows).all(axis=1) for mine in self._rows], axis=0))
+        if rows.shape[1] == 1:
+            return np.asarray(self._rows[0] <= rows[:, 0])
         # Where the first cost ascends the second one falls: the last that is as good in the first
         # is the best in the second.
         last = np.searchsorted(self._rows[:, 0], rows[:, 0], side="right") - 1

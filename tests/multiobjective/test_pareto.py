@@ -59,7 +59,7 @@ def test_front_is_complete(instance: Instance, names: list[str]) -> None:
 
 @given(contested(most_schedules=80), TWO, st.integers(1, 3))
 @examples(20)
-def test_a_reserved_cushion_gives_the_front_of_longer_bursts(
+def test_front_with_reserve_is_that_of_longer_bursts(
     instance: Instance, names: list[str], slots: int
 ) -> None:
     assume(slots <= max(job.period + job.max_stretch for job in instance.jobs))
@@ -85,7 +85,7 @@ def two_blocks() -> Instance:
 
 
 @pytest.mark.parametrize("names", [["contention", "latency"], ["contention", "moves"]])
-def test_parts_that_share_a_job_come_to_the_front_of_the_whole(names: list[str]) -> None:
+def test_front_of_blocks_that_share_a_job(names: list[str]) -> None:
     instance = two_blocks()
     found = pareto(instance, names, workers=1)
     assert found.complete
@@ -114,7 +114,7 @@ def test_one_point_needs_no_search_between_ends(
 # ------------------------------------------------------------------ not the whole front
 
 
-def test_a_front_that_time_cuts_short_says_so() -> None:
+def test_front_cut_short_is_not_complete() -> None:
     began = time.monotonic()
     found = pareto(HARD, time_limit=1, workers=1)
     assert not found.complete
@@ -127,7 +127,7 @@ def test_a_front_that_time_cuts_short_says_so() -> None:
     assert time.monotonic() - began < 15
 
 
-def test_the_callback_is_told_of_every_part_and_may_end_it() -> None:
+def test_front_callback_is_notified_of_every_part() -> None:
     instance = network(
         *(
             job(name, 4, (0, 2, 60), links={link: 1})
@@ -151,7 +151,7 @@ def test_the_callback_is_told_of_every_part_and_may_end_it() -> None:
 # ------------------------------------------------------------------ what a front is asked
 
 
-def test_the_share_that_a_front_dominates_by_hand() -> None:
+def test_hypervolume_by_hand() -> None:
     # Contention 20, 10, 0 at a wait of 0, 1, 2 slots.
     found = pareto(
         network(job("a", 4, (0, 2, 60)), job("b", 4, (0, 2, 60))), ["contention", "wait"], workers=1
@@ -168,7 +168,7 @@ def test_the_share_that_a_front_dominates_by_hand() -> None:
         found.hypervolume({"contention": 20, "wait": 0})
 
 
-def test_ctrl_c_gives_the_points_that_were_found() -> None:
+def test_ctrl_c_keeps_points() -> None:
     began = time.monotonic()
     timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()

@@ -20,7 +20,7 @@ Prices = st.fractions(0, 50, max_denominator=12)
     assigned(instances(max_jobs=4, weights=(0, 1, 2, 5)) | crowded()), st.lists(Prices, min_size=4)
 )
 @examples(60)
-def test_other_weights_give_the_sum_of_layered_objectives(
+def test_weights_give_sum_of_layered_objectives(
     drawn: tuple[Instance, dict[str, int]], prices: list[Fraction]
 ) -> None:
     instance, offsets = drawn
