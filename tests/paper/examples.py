@@ -131,7 +131,6 @@ BENCHMARKS: dict[str, dict[str, float]] = {
         "coprime-5x1-test-0, with over without": 0.76,
         "coprime-5x2-test-0, with over without": 0.95,
         "all, with over without": 0.87,
-        "all, no stretch can bring it below": 0.65,
     },
     "strict-priority": {
         "least unserved of the heaviest proved": 8,
