@@ -45,7 +45,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Separated by commas: of default, exclusive, cassini, metronome-greedy, proposal, "
+            help="Separated by commas: of default, exclusive, cassini, metronome-greedy, "
             "metronome and ideal; and parts of metronome: placing, admitting, shifted-greedy, "
             "shifted-cassini and shifted-local.",
             show_default="those of the study",
