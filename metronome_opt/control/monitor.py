@@ -1,426 +1,469 @@
-"""The monitor: hold what is measured against what was claimed, and say what is to be done."""
+"""The monitor: slots of running gangs are chosen anew as gangs come, go, and change what they do.
+
+A decision takes seconds, and what it is made of milliseconds. So `Monitor.next` takes a copy of the
+claims in force, `Monitor.answer` decides by that copy, at leisure and without the state, and
+`Monitor.apply` changes of the state what is still true then.
+
+Jobs that fit can be late all the same: once several of them are out of their slots, each holds up
+the others, and none catches up. On real networks that lasts for minutes, and free jobs come apart
+by themselves. So all that hang together are let go for some seconds; for twice as long each time
+that it does not help.
+"""
 
 from __future__ import annotations
 
-import operator
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
-from fractions import Fraction
-from itertools import groupby
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from immutabledict import immutabledict
-from pydantic import Field
-
-from metronome_opt.control.claims import Claims
-from metronome_opt.control.detect import MOST_STRETCH, Finding, Kind, detect, put_right
-from metronome_opt.control.observation import Observation, Tolerance, undisturbed
-from metronome_opt.control.reconfigure import (
-    PRICE,
-    Plan,
-    Pricing,
-    Reconfiguration,
-    make_plan,
-    rephase_one,
-    resolve,
+from metronome_opt.control.findings import (
+    Finding,
+    correct_claims,
+    find_differences,
+    undisturbed,
 )
-from metronome_opt.instance import Instance
-from metronome_opt.presolve import split
+from metronome_opt.control.gates import Beliefs, Observation, Read, observe_gates, window_s
+from metronome_opt.errors import MetronomeError
 from metronome_opt.presolve.components import components
-from metronome_opt.records import FrozenMap, Name, Positive, Record, build
+from metronome_opt.scheduling.gang import Claim, Gang
+from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling.views import instance_of
+from metronome_opt.slowdown.claims import Claims
+from metronome_opt.slowdown.rephase import least_slowdown
+from metronome_opt.verify import evaluate
 
-
-class Verdict(StrEnum):
-    """What is to be done."""
-
-    NOTHING = "nothing"
-    REPHASE = "rephase"
-    BLOCK = "block"
-    ALL = "all"
+_LOOSE_S, _MAX_LOOSE_S = 5.0, 600.0
+_SETTLE_S = 2.0  # gangs that come one after the other are decided about together
+_PAUSE_S, _MAX_PAUSE_S = 30.0, 3600.0  # for which a job that was moved is left alone
+_PERSIST = 2  # checks in a row in which a finding has to be there before it counts
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How a monitor decides."""
-
-    tolerance: Tolerance = field(default_factory=Tolerance)
-    persist: int = 2  # checks in a row in which a finding has to be there before it counts
-    large: float = 4.0  # times its tolerance: a finding that exceeds this counts at once
-    price: Fraction = PRICE  # of moves: 1 over the iterations in which one has to pay
-    # What a plan has to gain, moves paid, and what more jobs have to gain over fewer: a share of
-    # the weighted traffic that is no longer late.
-    minimum_gain: Fraction = Fraction(1, 100)
-    # By how much a job may be slowed down so that its period divides the hyperperiod; None for as
-    # much as it takes, if it is decided anyway whether slots are worth it.
-    most_stretch: Fraction | None = MOST_STRETCH
-    # For how long a job that was moved is left alone; doubled up to the longest if it flaps.
-    pause_ms: float = 60_000.0
-    longest_pause_ms: float = 3_600_000.0
-
-
-# ------------------------------------------------------------------ what is remembered
-
-_Milliseconds = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class Moved(Record):
-    """When a job was moved last, and for how long after that it is left alone, in ms."""
-
-    at_ms: _Milliseconds
-    pause_ms: Annotated[_Milliseconds, Field(ge=0)]
-
-
-class Memory(Record):
-    """What a monitor remembers between two checks, so that it does not flap; a document.
-
-    Counted is in how many checks in a row each finding was there, by kind and name; and kept is
-    when each job was moved.
-    """
-
-    format: Literal["metronome-monitor/1"] = "metronome-monitor/1"
-    seen: FrozenMap[str, Positive] = immutabledict()
-    moved: FrozenMap[Name, Moved] = immutabledict()
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Build a memory from a document of format ``metronome-monitor/1``.
-
-        Raises
-        ------
-        InputError
-            If anything is unknown, missing or out of range.
-        """
-        return build(cls, data, "metronome-monitor/1")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the memory as a document."""
-        return self.model_dump(mode="json")
-
-    def noting(self, findings: Sequence[Finding], measured: Collection[str]) -> Memory:
-        """Return the memory after a further check, in which some jobs and links were measured.
-
-        What was found of others before stays as it was.
-        """
-        seen = {key: count for key, count in self.seen.items() if _name(key) not in measured}
-        seen |= {_key(each): self.seen.get(_key(each), 0) + 1 for each in findings}
-        return Memory(seen=seen, moved=self.moved)
-
-    def is_ripe(self, finding: Finding, settings: Settings) -> bool:
-        """Whether a finding is to be believed: it has lasted, is large, or the job is gone."""
-        lasting = self.seen.get(_key(finding), 0) >= settings.persist
-        return lasting or finding.excess >= settings.large or finding.kind is Kind.GONE
-
-    def resting(self, now_ms: float) -> set[str]:
-        """Return the jobs that were moved not long ago and are to be left alone."""
-        return {name for name, moved in self.moved.items() if now_ms < moved.at_ms + moved.pause_ms}
-
-    def after_moving(self, names: Collection[str], now_ms: float, settings: Settings) -> Memory:
-        """Return the memory after some jobs were moved.
-
-        One that is moved again within twice its pause is left alone for twice as long as before.
-        """
-        moved = dict(self.moved)
-        for name in names:
-            before, pause = moved.get(name), settings.pause_ms
-            if before is not None and now_ms < before.at_ms + 2 * before.pause_ms:
-                pause = min(settings.longest_pause_ms, 2 * before.pause_ms)
-            moved[name] = Moved(at_ms=now_ms, pause_ms=pause)
-        return Memory(seen=self.seen, moved=moved)
-
-    def only(self, names: Collection[str]) -> Memory:
-        """Return what it remembers of some jobs and links."""
-        return Memory(
-            seen={key: count for key, count in self.seen.items() if _name(key) in names},
-            moved={name: moved for name, moved in self.moved.items() if name in names},
-        )
-
-
-def _key(finding: Finding) -> str:
-    return f"{finding.kind} {finding.name}"
-
-
-def _name(key: str) -> str:
-    return key.partition(" ")[2]
-
-
-# ------------------------------------------------------------------ who is to move
-
-
-class Choice(NamedTuple):
-    """Who is to move, and what else is to be in force.
+class SlotDecision:
+    """Slots that are to be in force, and why.
 
     Attributes
     ----------
-    offsets
-        Of the jobs that move.
-    postponed
-        Jobs and links that are left as they are claimed for now, whatever was found of them.
+    claims
+        Those that are to be in force.
+    is_new
+        Whether anything was decided; if not, the claims are as before.
+    findings
+        All of them, also those that are not believed yet.
+    late
+        Jobs that are late though nothing of their own has changed.
     later
-        Jobs that would move if they had not been moved not long ago.
-    why
-        In words, what moves bring, or why nobody moves.
-    periods, gated
-        Of jobs that are to have other periods than put right, and of those that are told anew
-        whether they keep slots.
+        Jobs and links to be decided about once more, since jobs were moved not long ago.
+    reason
+        In one line.
     """
 
-    offsets: Mapping[str, int]
-    postponed: Collection[str]
-    later: Collection[str]
-    why: str
-    periods: Mapping[str, int] = immutabledict()
-    gated: Mapping[str, bool] = immutabledict()
-
-
-Choose = Callable[[Claims, Claims, Collection[str], Collection[str], Settings, int], Choice]
-"""How a monitor decides: by the claims in force, the same put right, jobs and links of which
-something was found, jobs that rest, settings, and a seed."""
-
-
-def least_contention(
-    _: Claims,
-    right: Claims,
-    suspects: Collection[str],
-    resting: Collection[str],
-    settings: Settings,
-    seed: int = 0,
-) -> Choice:
-    """Choose between moving nobody, one job, the jobs around the suspects, and all, by contention.
-
-    Nobody moves if that does not gain enough. A group of jobs that share links, directly or through
-    others, is left for later if more would be gained by moving some that are resting.
-    """
-    offsets: dict[str, int] = {}
-    postponed: set[str] = set()
-    most = Fraction(0)  # what the best plan for such a group would gain, moves paid
-    for part in components(right.reserved):
-        members = {job.name for job in part.jobs}
-        around = {job.name for job in part.jobs if not job.links.keys().isdisjoint(suspects)}
-        around |= members.intersection(suspects)
-        if not around:
-            continue
-        way, gain = _least_that_pays(part, around, resting, settings, seed)
-        if not way.moved and not members.isdisjoint(resting):
-            unbound, gain = _least_that_pays(part, around, (), settings, seed)
-            if unbound.moved:
-                postponed |= _members(part)
-        most = max(most, gain)
-        for index in way.moved:
-            offsets[part.jobs[index].name] = way.offsets[index]
-    if postponed and not offsets:
-        why = "jobs that would have to move were moved not long ago"
-        return Choice(offsets, postponed, postponed, why)
-    return Choice(
-        offsets, postponed, postponed, "" if offsets else _nobody_moves(right, most, settings)
-    )
-
-
-def _least_that_pays(
-    part: Instance,
-    suspects: Collection[str],
-    resting: Collection[str],
-    settings: Settings,
-    seed: int,
-) -> tuple[Reconfiguration, Fraction]:
-    """Return the smallest change of which no larger one gains enough more, and the most gained."""
-    price = settings.price
-    chosen = resolve(part, price=price, only=())
-    if not chosen.contention_before:
-        return chosen, Fraction(0)
-    around = set(suspects)
-    for block in split(part).blocks:
-        members = {job.name for job in block.jobs}
-        if not members.isdisjoint(suspects):
-            around |= members
-    ways = [
-        rephase_one(part, price=price, held=resting),
-        resolve(part, price=price, held=resting, only=around, seed=seed),
-    ]
-    if len(around) < len(part.jobs):
-        ways.append(resolve(part, price=price, held=resting, seed=seed))
-    for way in ways:
-        if chosen.after - way.after >= settings.minimum_gain:
-            chosen = way
-    return chosen, max(way.gain for way in ways)
-
-
-def _verdict(moved: Collection[str], instance: Instance) -> Verdict:
-    """Return what it is called to move some jobs of an instance."""
-    if len(moved) < 2:
-        return Verdict.REPHASE if moved else Verdict.NOTHING
-    blocks = ({job.name for job in block.jobs} for block in split(instance).blocks)
-    return Verdict.BLOCK if any(set(moved) <= block for block in blocks) else Verdict.ALL
+    claims: Claims
+    is_new: bool
+    findings: Sequence[Finding]
+    late: frozenset[str]
+    later: frozenset[str]
+    reason: str
 
 
 @dataclass(frozen=True)
-class Contention:
-    """Weight * Mbit/s, cushions included: as claimed, as measured, and once the plan is done."""
+class Question:
+    """Claims in force that are to be decided about."""
 
-    claimed: Fraction
-    measured: Fraction
-    planned: Fraction
+    before: Mapping[str, Claim]
+    claims: Claims
+    concerned: frozenset[str]
+    notified_s: Mapping[str, float]
+    at_s: float
+    measured: bool
+    tried: bool
 
 
 @dataclass(frozen=True)
-class Decision:
-    """What a check comes to."""
+class Answer:
+    """A decision, and what it was made of.
 
-    kind: Verdict  # how many are to be moved
-    findings: tuple[Finding, ...]  # all of them, those too that are not believed yet
-    plan: Plan | None  # who is to wait; None if nobody is
-    # What is in force when the plan is done. It may be new although nobody moves: a job that
-    # drifted and is in nobody's way keeps the slot that it is in. None if all jobs are gone.
-    claims: Claims | None
-    contention: Contention | None  # None if nothing is believed yet
-    reason: str  # in one line
-    later: frozenset[str] = frozenset()  # jobs and links that are left as they are for now
+    Attributes
+    ----------
+    observations
+        By job, its mean iteration, or why that is not known; empty if nothing was measured.
+    in_time
+        Whether all jobs that keep slots were measured, and none was late.
+    fault
+        Why nothing was measured; None if all is well.
+    """
+
+    decision: SlotDecision
+    observations: Mapping[str, Observation | str]
+    in_time: bool
+    fault: str | None
+
+
+class Rephased(NamedTuple):
+    """Outcome of a decision.
+
+    Attributes
+    ----------
+    gangs
+        How many got other slots.
+    line
+        Why, in words.
+    fault
+        Why nothing was measured; None if all is well.
+    """
+
+    gangs: int
+    line: str
+    fault: str | None
 
 
 class Monitor:
-    """Decides by what is measured; does nothing by itself.
+    """Decides about the slots of running gangs.
 
     Parameters
     ----------
-    settings
-        How it decides.
-    memory
-        What an earlier monitor remembered, to go on from there. The attribute of this name is what
-        it remembers now; it takes plans to be carried out.
-    seed
-        Of the solver.
-    choose
-        By what it decides who is to move.
+    read
+        Reads what gates count; None to decide without measurements.
+    check_s
+        Seconds between two looks at what was measured since the one before.
+    persist
+        Looks in a row in which something has to differ from the claims before it is believed. The
+        first look at a change may have seen a part of it only.
+    clock
+        Seconds since the epoch, for tests.
     """
 
     def __init__(
         self,
-        settings: Settings | None = None,
-        memory: Memory | None = None,
-        seed: int = 0,
-        choose: Choose = least_contention,
+        read: Read | None = None,
+        *,
+        check_s: float = 10.0,
+        persist: int = _PERSIST,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self.settings = settings or Settings()
-        self.memory = memory or Memory()
-        self._seed = seed
-        self._choose = choose
+        self._read, self._check_s, self._clock = read, check_s, clock
+        self._beliefs = Beliefs()
+        self._memory = _Memory(persist)
+        self._notified_s: dict[str, float] = {}  # by gang: when it was notified of its slots
+        self._known: dict[str, frozenset[str]] | None = None  # gangs and their links
+        self._concerned: set[str] = set()
+        self._later: set[str] = set()  # what is decided about once more, and when
+        self._later_s = 0.0
+        self._since_s = clock()  # when the last gang came or left
+        self._due_s = clock() + check_s
+        self._loose: set[str] = set()  # gangs that were let go, until when, and for how long next
+        self._loose_until_s = 0.0
+        self._loose_s = _LOOSE_S
 
-    def check(
+    def next(self, state: ClusterState) -> Question | Rephased | None:
+        """Return what is to be decided now; or what was done at once; None if nothing is due."""
+        self.follow(state)
+        now = self._clock()
+        if self._loose:
+            return self._gather(state) if now >= self._loose_until_s else None
+        if self._later and now >= self._later_s:
+            self._concerned |= self._later & self._gangs.keys()
+            self._later = set()
+        is_due = self._read is not None and now >= self._due_s
+        if is_due or (self._concerned and now >= self._since_s + _SETTLE_S):
+            return self.ask(state, measured=is_due)
+        return None
+
+    @property
+    def _gangs(self) -> dict[str, frozenset[str]]:
+        return self._known or {}
+
+    def follow(self, state: ClusterState) -> None:
+        """Note which gangs have come, and on which links others have left; the first time, all."""
+        claims, now = state.claims, self._clock()
+        if self._known is None:  # decided about once after a start, and notified long ago
+            self._known = {job: frozenset(state.flows(job)) for job in claims}
+            self._concerned = set(self._known)
+            return
+        came = claims.keys() - self._known.keys()
+        left = self._known.keys() - claims.keys()
+        for job in left:
+            self._concerned |= self._known.pop(job)
+            self._notified_s.pop(job, None)
+            self._beliefs.forget(job)
+            self._memory.forget(job)
+        for job in came:
+            self._known[job] = frozenset(state.flows(job))
+            self._notified_s[job] = now
+        self._concerned |= came
+        self._concerned -= left
+        if came or left:
+            self._since_s = now
+
+    # ------------------------------------------------------------------ deciding
+
+    def ask(self, state: ClusterState, *, measured: bool) -> Question | None:
+        """Return what is to be decided about the claims in force; None if no job uses a link."""
+        self.follow(state)
+        now = self._clock()
+        concerned, self._concerned = frozenset(self._concerned), set()
+        if measured:
+            self._due_s = now + self._check_s
+        claims = claims_of(state)
+        if claims is None:
+            return None
+        tried = self._loose_s > _LOOSE_S
+        return Question(
+            dict(state.claims), claims, concerned, dict(self._notified_s), now, measured, tried
+        )
+
+    def answer(self, question: Question) -> Answer:
+        """Decide; without measurements if they cannot be read."""
+        claims, now_s = question.claims, question.at_s
+        seen: Mapping[str, Observation | str] = {}
+        fault = None
+        if self._read is not None and question.measured:
+            begin_s = now_s - window_s(claims, self._check_s)
+            try:
+                counters = self._read(begin_s, now_s)
+            except MetronomeError as error:
+                fault = str(error)
+            else:
+                notified_s = question.notified_s
+                seen = observe_gates(
+                    claims, counters, now_s=now_s, for_s=self._check_s, notified_s=notified_s
+                )
+        observations = self._beliefs.of(
+            claims,
+            {job: each for job, each in seen.items() if isinstance(each, Observation)},
+            tried=question.tried,
+        )
+        known = claims.offsets.keys() | {link.name for link in claims.instance.links}
+        decision = self._decide(
+            with_cushions(claims), observations, now_s, question.concerned & known
+        )
+        in_time = bool(seen) and all(
+            name in observations and not observations[name].alone
+            for name in filter(claims.is_gated, claims.offsets)
+        )
+        return Answer(decision, seen, in_time, fault)
+
+    def _decide(
         self,
         claims: Claims,
         observations: Mapping[str, Observation],
-        now_ms: float,
-        capacities: Mapping[str, float] | None = None,
-        concerned: Collection[str] = (),
-    ) -> Decision:
+        now_s: float,
+        concerned: Collection[str],
+    ) -> SlotDecision:
         """Compare and decide.
 
-        What others did to a job is taken out of its observation before, see `undisturbed`. A job
-        whose changed period fits no others keeps its claim; the reason says so.
-
-        Observations are by job, and one that is not named was not measured; capacities are those
-        measured, in Mbit/s by link; `now_ms` is by the clock of the claims. Concerned are jobs and
-        links that are decided about in any case, and at once: a job has come, or has left.
-
-        Raises
-        ------
-        InputError
-            If a job or a link is not one of the claims; or if periods have to divide no
-            hyperperiod, and as measured they fit one another so badly that theirs is above the
-            limit of the instance.
+        Parameters
+        ----------
+        concerned
+            Jobs and links that are decided about in any case, and at once: a job has come, or left.
         """
-        capacities, settings = capacities or {}, self.settings
-        observations = undisturbed(claims, observations, capacities, settings.tolerance)
-        findings = detect(claims, observations, capacities, settings.tolerance)
-        measured = {*observations, *capacities}
-        self.memory = self.memory.noting(findings, measured)
-        ripe = [finding for finding in findings if self.memory.is_ripe(finding, settings)]
+        observations = undisturbed(claims, observations)
+        findings = find_differences(claims, observations)
+        self._memory.note(findings, observations)
+        ripe = [finding for finding in findings if self._memory.is_ripe(finding)]
+        late = frozenset(finding.job for finding in ripe if finding.kind == "late")
         if not ripe and not concerned:
-            reason = _nothing_believed(claims, findings, measured)
-            return Decision(Verdict.NOTHING, findings, None, claims, None, reason)
-        believed = _concerned(claims, ripe, findings)
-        if _gone(believed) >= claims.offsets.keys():
-            self.memory = Memory()
-            return Decision(Verdict.NOTHING, findings, None, None, None, "all jobs are gone")
-        right, kept = put_right(claims, believed, observations, capacities, settings.most_stretch)
-        # Who is gone is told by its links.
-        links = (claims.instance.job(name).links for name in _gone(believed))
+            reason = _nothing_believed(claims, findings, observations)
+            return SlotDecision(claims, False, findings, late, frozenset(), reason)
+        believed = _with_neighbours(claims, ripe, findings)
+        right, kept = correct_claims(claims, believed, observations)
         suspects = {
-            each.name
+            each.job
             for each in believed
-            if each.name not in kept and each.kind is not Kind.LATE  # other slots would not help
-        }.union(*links)
-        choice = self._choose(
-            claims,
-            right,
-            suspects.union(concerned),
-            self.memory.resting(now_ms) - set(concerned),
-            settings,
-            self._seed,
-        )
-        if choice.postponed:
-            stay = [
-                each
-                for each in believed
-                if each.kind is Kind.GONE or each.name not in choice.postponed
-            ]
-            right, kept = put_right(claims, stay, observations, capacities, settings.most_stretch)
-        corrected = right
-        if choice.gated:
-            right = right.with_slots(choice.periods, choice.gated)
-        plan = make_plan(right, choice.offsets) if choice.offsets else None
-        after = right if plan is None else plan.claims()
-        told = {
+            if each.job not in kept and each.kind != "late"  # other slots would not help
+        }
+        resting = self._memory.resting(now_s) - set(concerned)
+        slots = least_slowdown(claims, right, suspects.union(concerned), resting)
+        if slots.postponed:
+            stay = [each for each in believed if each.job not in slots.postponed]
+            right, kept = correct_claims(claims, stay, observations)
+        if slots.gated:
+            right = right.with_slots(slots.periods, slots.gated)
+        after = right.with_offsets({**right.offsets, **slots.offsets})
+        moved = {
             name for name in after.offsets if after.is_gated(name) != claims.is_gated(name)
-        }.union(choice.offsets)
-        self.memory = self.memory.after_moving(told, now_ms, settings).only(
-            {*after.offsets, *(link.name for link in after.instance.links)}
-        )
-        contention = Contention(*(_contention(each) for each in (claims, corrected, after)))
-        reasons = (
-            *map(str, ripe),
-            *kept.values(),
-            *_changes(claims, right),
-            _told(contention),
-            choice.why,
-            "" if plan is None else _waits(plan),
-        )
-        kind = _verdict(choice.offsets, right.reserved)
+        }.union(slots.offsets)
+        self._memory.note_moves(moved, now_s)
+        reasons = (*map(str, ripe), *kept.values(), *_changes(claims, after), slots.why)
         reason = "; ".join(filter(None, reasons))
-        later = frozenset(choice.later)
-        return Decision(kind, findings, plan, after, contention, reason, later)
+        return SlotDecision(after, True, findings, late, frozenset(slots.later), reason)
+
+    # ------------------------------------------------------------------ changing the state
+
+    def apply(self, state: ClusterState, question: Question, answer: Answer) -> Rephased:
+        """Apply a decision if the gangs that it is about are as they were."""
+        self.follow(state)
+        decision = answer.decision
+        unchanged = Rephased(0, decision.reason, answer.fault)
+        if answer.in_time:
+            self._loose_s = _LOOSE_S
+        if not decision.is_new:
+            return unchanged
+        names = question.claims.offsets.keys()
+        if any(state.claims.get(job) != question.before[job] for job in names):
+            links = frozenset().union(*self._gangs.values())
+            self._concerned |= question.concerned & (self._gangs.keys() | links)
+            return unchanged
+        now = self._clock()
+        apply_claims(state, decision.claims)
+        if decision.later:
+            self._later |= decision.later
+            self._later_s = now + _PAUSE_S
+        moved = [job for job in names if _slots(state.claims[job]) != _slots(question.before[job])]
+        self._notified_s |= dict.fromkeys(moved, now)
+        if decision.late and decision.late.isdisjoint(moved):
+            return self._let_go(state, question.claims, decision.late, now)
+        return Rephased(len(moved), decision.reason, answer.fault)
+
+    def _let_go(
+        self, state: ClusterState, claims: Claims, late: frozenset[str], now: float
+    ) -> Rephased:
+        """Let all go that hang together with gangs that are late."""
+        for part in components(claims.running):
+            names = {job.name for job in part.jobs}
+            if not names.isdisjoint(late):
+                self._loose |= {name for name in names if state.claims[name].gated}
+        self._gate(state, gated=False)
+        self._loose_until_s = now + self._loose_s
+        line = f"{', '.join(sorted(late))} late though bursts fit: no slots for {self._loose_s:g} s"
+        self._loose_s = min(2 * self._loose_s, _MAX_LOOSE_S)
+        return Rephased(len(self._loose), line, None)
+
+    def _gather(self, state: ClusterState) -> Rephased:
+        """Give back their slots to those that were let go and are still there."""
+        self._loose &= state.claims.keys()
+        self._gate(state, gated=True)
+        self._notified_s |= dict.fromkeys(self._loose, self._clock())
+        count = len(self._loose)
+        self._loose = set()
+        return Rephased(count, f"{count} gangs keep their slots again", None)
+
+    def _gate(self, state: ClusterState, *, gated: bool) -> None:
+        claims = (state.claims[job] for job in self._loose)
+        state.revise(claim.model_copy(update={"gated": gated}) for claim in claims)
 
 
-def _members(part: Instance) -> set[str]:
-    """Return the names of jobs and links."""
-    return {job.name for job in part.jobs} | {link.name for link in part.links}
+class _Memory:
+    """In how many looks in a row each finding was there, and which jobs were moved not long ago."""
+
+    def __init__(self, persist: int) -> None:
+        self._persist = persist
+        self._seen: dict[tuple[str, str], int] = {}  # by kind and job
+        self._moved: dict[str, tuple[float, float]] = {}  # when, and for how long it rests
+
+    def note(self, findings: Sequence[Finding], measured: Collection[str]) -> None:
+        """Count findings; those of jobs that were not measured stay as they were."""
+        seen = {key: count for key, count in self._seen.items() if key[1] not in measured}
+        for key in dict.fromkeys((each.kind, each.job) for each in findings):
+            seen[key] = self._seen.get(key, 0) + 1
+        self._seen = seen
+
+    def is_ripe(self, finding: Finding) -> bool:
+        """Return whether a finding has lasted for long enough to be believed."""
+        return self._seen.get((finding.kind, finding.job), 0) >= self._persist
+
+    def resting(self, now_s: float) -> set[str]:
+        """Return the jobs that were moved not long ago and are to be left alone."""
+        return {job for job, (at_s, pause_s) in self._moved.items() if now_s < at_s + pause_s}
+
+    def forget(self, job: str) -> None:
+        """Forget a job that has left."""
+        self._seen = {key: count for key, count in self._seen.items() if key[1] != job}
+        self._moved.pop(job, None)
+
+    def note_moves(self, jobs: Collection[str], now_s: float) -> None:
+        """Let jobs rest; one that is moved again within twice its pause rests twice as long."""
+        for job in jobs:
+            at_s, before_s = self._moved.get(job, (-_MAX_PAUSE_S, 0.0))
+            again = now_s < at_s + 2 * before_s
+            self._moved[job] = now_s, min(_MAX_PAUSE_S, 2 * before_s) if again else _PAUSE_S
 
 
-def _concerned(
+# ------------------------------------------------------------------ claims of a state
+
+
+def claims_of(state: ClusterState) -> Claims | None:
+    """Return the claims in force of all jobs that use links; None if there are none."""
+    jobs = [job for job in state.claims if state.flows(job)]
+    if not jobs:
+        return None
+    stretch = {job: state.claims[job].stretch for job in jobs}
+    gated = {job: state.claims[job].gated for job in jobs}
+    return Claims(instance_of(state, jobs), state.cluster.hyperperiod, stretch, gated=gated)
+
+
+def with_cushions(claims: Claims) -> Claims:
+    """Return claims with the slots by which each job may be off, early or late, as others may.
+
+    Between any two bursts there is the cushion of their link; each of the two may use half of it.
+    Where something is late already, there is none.
+    """
+    limits = {
+        link.name: 0 if link.late else link.cushion
+        for link in evaluate(claims.instance, claims.offsets, claims.stretch).links
+    }
+    cushions = {}
+    for job in claims.instance.jobs:
+        known = [limit for link in job.links if (limit := limits[link]) is not None]
+        cushions[job.name] = min(known, default=job.period) // 2
+    return replace(claims, cushions=cushions)
+
+
+def apply_claims(state: ClusterState, claims: Claims) -> bool:
+    """Bring claims into force; return whether any is new.
+
+    In an exclusive cluster bandwidth is given to a job when it is placed. One that sends faster
+    than that keeps the claim that it has.
+    """
+    revised = [_revised(state.claims[name], claims) for name in claims.offsets]
+    return state.revise(
+        claim
+        for claim in revised
+        if state.mode == "shared" or claim.gang.peak <= state.claims[claim.job].gang.peak
+    )
+
+
+def _revised(before: Claim, claims: Claims) -> Claim:
+    """Return the claim of a job as it is to be."""
+    job = claims.instance.job(before.job)
+    stretch = claims.stretch.get(job.name, 0)
+    changes = {
+        "period": job.period,
+        "phases": job.phases,
+        "max_stretch": max(before.gang.max_stretch, stretch),
+    }
+    gang = Gang.model_validate(before.gang.model_copy(update=changes).model_dump())
+    return Claim(
+        gang=gang,
+        nodes=before.nodes,
+        offset=claims.offsets[job.name],
+        stretch=stretch,
+        gated=claims.is_gated(job.name),
+    )
+
+
+def _slots(claim: Claim) -> tuple[object, ...] | None:
+    """Return the slots of a gang; None if it keeps none."""
+    return (claim.offset, claim.period, claim.gang.phases) if claim.gated else None
+
+
+# ------------------------------------------------------------------ reasons
+
+
+def _with_neighbours(
     claims: Claims, ripe: Sequence[Finding], findings: Sequence[Finding]
 ) -> list[Finding]:
     """Return all findings about jobs that hang together with those of ripe findings.
 
     What is measured of a job belongs together with what is measured of those that it meets.
     """
-    names = {finding.name for finding in ripe}
+    names = {finding.job for finding in ripe}
     for part in components(claims.running):
-        if not names.isdisjoint(_members(part)):
-            names |= _members(part)
-    return [finding for finding in findings if finding.name in names]
-
-
-def _gone(findings: Sequence[Finding]) -> set[str]:
-    """Return the jobs that are gone."""
-    return {finding.name for finding in findings if finding.kind is Kind.GONE}
-
-
-def _contention(claims: Claims) -> Fraction:
-    offsets = [claims.offsets[job.name] for job in claims.instance.jobs]
-    return Pricing(claims.reserved).contention(offsets)
-
-
-# ------------------------------------------------------------------ reasons
+        members = {job.name for job in part.jobs}
+        if not names.isdisjoint(members):
+            names |= members
+    return [finding for finding in findings if finding.job in names]
 
 
 def _nothing_believed(
@@ -429,20 +472,17 @@ def _nothing_believed(
     if findings:
         return f"not believed yet: {'; '.join(map(str, findings))}"
     if not measured:
-        return "nobody was measured"
+        return "no job was measured"
     if claims.offsets.keys() <= set(measured):
         return "all is as claimed"
     return "what was measured is as claimed"
 
 
 def _changes(before: Claims, after: Claims) -> Iterator[str]:
-    """Yield what is claimed otherwise than before, job by job, then link by link."""
+    """Yield what is claimed otherwise than before, job by job."""
     slot_ms = before.instance.slot_ms
     for job in before.instance.jobs:
         name = job.name
-        if name not in after.offsets:
-            yield f"{name}'s claim is given back"
-            continue
         changes = [
             f"{what} {old * slot_ms:,} -> {new * slot_ms:,} ms"
             for what, old, new in (
@@ -456,36 +496,4 @@ def _changes(before: Claims, after: Claims) -> Iterator[str]:
         if after.is_gated(name) != before.is_gated(name):
             changes.append("keeps slots" if after.is_gated(name) else "keeps no slots")
         if changes:
-            yield f"{name}'s claim put right: {', '.join(changes)}"
-    carried = {link.name: link.capacity for link in after.instance.links}
-    for link in before.instance.links:
-        new = carried.get(link.name, link.capacity)
-        if new != link.capacity:
-            yield f"{link.name}'s capacity put right: {link.capacity:,} -> {new:,} Mbit/s"
-
-
-def _told(contention: Contention) -> str:
-    """Return levels of contention one after the other, each once."""
-    levels = groupby(vars(contention).items(), key=operator.itemgetter(1))
-    steps = (f"{float(level):,.6g} as {next(group)[0]}" for level, group in levels)
-    return f"weighted contention in Mbit/s: {', '.join(steps)}"
-
-
-def _waits(plan: Plan) -> str:
-    slot_ms = plan.claims_before.instance.slot_ms
-    return ", ".join(
-        f"{step.job} waits {step.wait * slot_ms:,} ms ({step.wait} slots)" for step in plan.steps
-    )
-
-
-def _nobody_moves(right: Claims, most: Fraction, settings: Settings) -> str:
-    """Return why it does not pay to move anybody.
-
-    The shares are what the best plan would gain, and what it has to, of the weighted traffic.
-    """
-    if not _contention(right):
-        return "nobody has to move"
-    if not most:
-        return "to move anybody would cost more than it gains"
-    gains, has_to = (f"{100 * float(share):.2g} %" for share in (most, settings.minimum_gain))
-    return f"to move anybody would gain {gains}, less than {has_to}"
+            yield f"{name}: {', '.join(changes)}"

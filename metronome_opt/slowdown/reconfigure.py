@@ -15,17 +15,12 @@ of a move whose gain is to pay for it within n iterations.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
-from itertools import accumulate
 
 import numpy as np
 
-from metronome_opt.control.claims import Claims
-from metronome_opt.errors import InputError, quote
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.jobs import contention, put_job, score_job, state_of
 from metronome_opt.kernels.tables import State, compile_instance
@@ -37,8 +32,7 @@ PRICE = Fraction(1, 50)
 """Moving every job costs as much as 2 to 4 % of the weighted traffic being late: a move has to pay
 within 50 iterations."""
 
-_MOST_TURNS = 64  # of a schedule, tried for each job that it may leave in its place
-_EXACT = 10  # moves: up to here the best order is found among all
+_MAX_ROTATIONS = 64  # of a schedule, tried for each job that it may leave in its place
 
 
 @dataclass(frozen=True)
@@ -52,16 +46,15 @@ class Reconfiguration:
     contention_after: Fraction
     moved: tuple[int, ...]  # indices of the jobs that move
 
-    @property
-    def gain(self) -> Fraction:
-        """What it is better by than doing nothing; never negative."""
-        return self.before - self.after
 
-
-def rephase_one(
-    instance: Instance, *, price: Fraction = PRICE, held: Collection[str] = ()
+def resolve(
+    instance: Instance, *, price: Fraction = PRICE, held: Collection[str] = (), seed: int = 0
 ) -> Reconfiguration:
-    """Choose the one job whose move is worth most, and its offset; exact.
+    """Choose offsets of many jobs anew.
+
+    The offsets in force are improved job by job, and so is what `auto` finds if moves are free,
+    rotated such that the moves cost least. The better of the two counts; it is never worse than to
+    do nothing.
 
     Parameters
     ----------
@@ -71,57 +64,23 @@ def rephase_one(
         Of moves: 1 over the iterations in which one has to pay; 0 for none.
     held
         Further jobs that do not move.
-    """
-    pricing = Pricing(instance, price)
-    here = pricing.current
-    ways = [
-        (*here[:job], pricing.best_of(job, here), *here[job + 1 :]) for job in _free(instance, held)
-    ]
-    return _cheapest(pricing, [here, *ways])
-
-
-def resolve(
-    instance: Instance,
-    *,
-    price: Fraction = PRICE,
-    held: Collection[str] = (),
-    only: Collection[str] | None = None,
-    seed: int = 0,
-) -> Reconfiguration:
-    """Choose offsets of many jobs anew.
-
-    The offsets in force are improved job by job, and so is what `auto` finds if moves are free,
-    turned such that least of it is a move. The better of the two counts; it is never worse than to
-    do nothing.
-
-    Parameters
-    ----------
-    instance, price, held
-        As in `rephase_one`.
-    only
-        The jobs that may move; all if None.
     seed
         Of the solver. The result does not depend on the clock.
     """
-    names = {job.name for job in instance.jobs}
     pricing = Pricing(instance, price)
-    free = _free(instance, {*held, *(names - set(names if only is None else only))})
+    free = [
+        index
+        for index, job in enumerate(instance.jobs)
+        if job.fixed_offset is None and job.name not in held
+    ]
     ways = [pricing.current, pricing.descend(pricing.current, free)]
     if len(free) > 1:
         ways += [pricing.descend(way, free) for way in _solved(pricing, free, seed)]
     return _cheapest(pricing, ways)
 
 
-def _free(instance: Instance, held: Collection[str]) -> list[int]:
-    return [
-        index
-        for index, job in enumerate(instance.jobs)
-        if job.fixed_offset is None and job.name not in held
-    ]
-
-
 def _solved(pricing: Pricing, free: Sequence[int], seed: int) -> Iterator[tuple[int, ...]]:
-    """Yield what the solver finds if moves are free, turned to be near where jobs are."""
+    """Yield the solution of the solver if moves are free, rotated to be near where jobs are."""
     jobs = tuple(
         job if index in free else job.model_copy(update={"fixed_offset": pricing.current[index]})
         for index, job in enumerate(pricing.instance.jobs)
@@ -130,25 +89,25 @@ def _solved(pricing: Pricing, free: Sequence[int], seed: int) -> Iterator[tuple[
     search = Search(instance, time_limit=None, seed=seed, workers=1, rounds=0)
     auto.run(search)
     if search.best is not None:
-        turnable = len(free) == len(jobs)
+        all_free = len(free) == len(jobs)
         periods = [job.period for job in jobs]
         best = search.best
-        ways = turned(periods, pricing.current, best) if turnable else (best,)
+        ways = rotated(periods, pricing.current, best) if all_free else (best,)
         yield min(ways, key=pricing.moves)
 
 
-def turned(
+def rotated(
     periods: Sequence[int], current: Sequence[int], offsets: Sequence[int]
 ) -> Iterator[tuple[int, ...]]:
-    """Yield offsets turned all together, such that one job or another is where it is now."""
+    """Yield offsets rotated all together, such that one job or another is where it is now."""
     whole = math.lcm(*periods)
-    turns: dict[int, None] = {}
+    shifts: dict[int, None] = {}
     for job, period in enumerate(periods):
         first = (current[job] - offsets[job]) % period
-        turns |= dict.fromkeys(range(first, min(whole, _MOST_TURNS * period), period))
-    for turn in turns:
+        shifts |= dict.fromkeys(range(first, min(whole, _MAX_ROTATIONS * period), period))
+    for shift in shifts:
         yield tuple(
-            (offset + turn) % period for offset, period in zip(offsets, periods, strict=True)
+            (offset + shift) % period for offset, period in zip(offsets, periods, strict=True)
         )
 
 
@@ -201,13 +160,6 @@ class Pricing:
         """Return the price of a schedule, J."""
         return self.contention(offsets) / self._traffic + self.moves(offsets)
 
-    def best_of(self, job: int, offsets: Sequence[int]) -> int:
-        """Return the best offset of one job while the others are where they are.
-
-        Of several the one that is reached soonest.
-        """
-        return self._best(job, offsets[job], state_of(self._compiled, offsets))[0]
-
     def descend(self, offsets: Sequence[int], free: Sequence[int]) -> tuple[int, ...]:
         """Bring one free job after the other to its best offset, the one that gains most first."""
         best = list(offsets)
@@ -247,112 +199,3 @@ class Pricing:
         best = min(map(int, records), key=price)
         gain = price((offset - self.current[job]) % period) - price(best)
         return (self.current[job] + best) % period, gain
-
-
-@dataclass(frozen=True)
-class Step:
-    """One job waits once."""
-
-    job: str
-    wait: int  # slots, more than 0 and less than the period of the job
-    before: int  # its offset
-    after: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Steps in a safe order, each to be done before the next one begins."""
-
-    claims_before: Claims  # what is in force until then
-    steps: tuple[Step, ...]  # one for each job that moves
-    # The largest contention before, between and after the steps, weight * Mbit/s, with cushions.
-    worst: Fraction
-    exact: bool  # whether no order has a smaller one for certain
-
-    def claims(self) -> Claims:
-        """Return what is in force when all steps are done."""
-        after = {step.job: step.after for step in self.steps}
-        return self.claims_before.with_offsets({**self.claims_before.offsets, **after})
-
-
-def make_plan(claims: Claims, offsets: Mapping[str, int]) -> Plan:
-    """Return the plan that leads from claims to offsets.
-
-    The order is one in which the contention is never higher than it has to be; among those, one in
-    which the sum over all steps is least. Beyond ten moves, the next step is always the one that
-    leaves the least contention. A job whose offset is not named stays.
-
-    Raises
-    ------
-    InputError
-        If a name is not known, or an offset is not below the period.
-    """
-    for name, offset in offsets.items():
-        if name not in claims.offsets:
-            raise InputError(f"offsets.{quote(name)}: there is no such job; leave it out")
-        if not 0 <= offset < claims.period(name):
-            raise InputError(
-                f"offsets.{quote(name)}: must be from 0 to below {claims.period(name)}, "
-                f"got {quote(offset)}"
-            )
-    pricing = Pricing(claims.reserved)
-    here = pricing.current
-    names = [job.name for job in claims.instance.jobs]
-    target = [offsets.get(name, before) for name, before in zip(names, here, strict=True)]
-    moving = [index for index, offset in enumerate(target) if pricing.wait(index, offset)]
-
-    @cache
-    def level(done: int) -> Fraction:
-        """Return the contention when a set of moves is done, the bits of a number."""
-        moved = {job for place, job in enumerate(moving) if done >> place & 1}
-        return pricing.contention(
-            [target[job] if job in moved else offset for job, offset in enumerate(here)]
-        )
-
-    exact = len(moving) <= _EXACT
-    order = (_best_order if exact else _greedy_order)(level, len(moving))
-    steps = tuple(
-        Step(names[index], pricing.wait(index, target[index]), here[index], target[index])
-        for index in (moving[place] for place in order)
-    )
-    on_the_way = accumulate((1 << place for place in order), operator.or_, initial=0)
-    return Plan(claims, steps, max(map(level, on_the_way)), exact)
-
-
-def _best_order(level: Callable[[int], Fraction], count: int) -> list[int]:
-    """Return the order of least worst contention, then of the least sum, over all orders."""
-    full = (1 << count) - 1
-    worst: list[Fraction] = []
-    for done in range(full + 1):
-        least = min(
-            (worst[done ^ 1 << place] for place in range(count) if done >> place & 1),
-            default=level(0),
-        )
-        worst.append(max(level(done), least))
-    total, last = {0: level(0)}, {}
-    for done in range(1, full + 1):
-        ways = [
-            (total[before], place)
-            for place in range(count)
-            if done >> place & 1 and (before := done ^ 1 << place) in total
-        ]
-        if ways and level(done) <= worst[full]:
-            so_far, last[done] = min(ways)
-            total[done] = so_far + level(done)
-    order: list[int] = []
-    done = full
-    while done:
-        order.append(last[done])
-        done ^= 1 << last[done]
-    return order[::-1]
-
-
-def _greedy_order(level: Callable[[int], Fraction], count: int) -> list[int]:
-    """Return the order in which each step leaves the least contention that it can."""
-    order: list[int] = []
-    done = 0
-    while len(order) < count:
-        left = (place for place in range(count) if not done >> place & 1)
-        order.append(min(left, key=lambda place: level(done | 1 << place)))
-        done |= 1 << order[-1]
-    return order

@@ -1,8 +1,7 @@
-"""Claims that were handed out: which slot each job is to keep, from which moment on."""
+"""Schedules in force: which slots each running job keeps."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from metronome_opt.presolve.lengthen import lengthen
 
 @dataclass(frozen=True)
 class Claims:
-    """A schedule in force.
+    """A schedule in force; offsets count from the Unix epoch.
 
     Raises
     ------
@@ -27,11 +26,10 @@ class Claims:
 
     # The jobs as they claim to be. `current_offset` is the offset in force; every job has one.
     instance: Instance
-    epoch_ms: float = 0.0  # the moment of slot 0, by the clock of the observations
+    hyperperiod: int  # slots that every stretched period has to divide
     stretch: Mapping[str, int] = field(default_factory=dict)  # idle slots by job, 0 if not named
-    # Slots by which a job may be off without being in anybody's way, 0 if it is not named.
+    # Slots by which a job may be off without meeting another one, 0 if it is not named.
     cushions: Mapping[str, int] = field(default_factory=dict)
-    hyperperiod: int | None = None  # slots that every stretched period has to divide, if asked for
     gated: Mapping[str, bool] = field(default_factory=dict)  # by job, whether it keeps its slots
 
     def __post_init__(self) -> None:
@@ -46,8 +44,6 @@ class Claims:
                         f"{place}.{quote(name)}: must be at least 0, got {quote(value)}"
                     )
             object.__setattr__(self, place, immutabledict(given))
-        if not math.isfinite(self.epoch_ms):
-            raise InputError(f"epoch_ms: must be a finite number, got {quote(self.epoch_ms)}")
         for index, job in enumerate(self.instance.jobs):
             where, offset = f"jobs[{index}].current_offset", job.current_offset
             if offset is None:
@@ -65,12 +61,12 @@ class Claims:
 
     @cached_property
     def running(self) -> Instance:
-        """The jobs with their periods as they are stretched; nobody is stretched further."""
+        """The jobs with their stretched periods, which are not stretched further."""
         return stretched(self.instance, {name: self.stretch.get(name, 0) for name in self.offsets})
 
     @cached_property
     def reserved(self) -> Instance:
-        """The same with every burst longer by the cushion of its job: what is to be kept apart."""
+        """The same with every burst longer by the cushion of its job."""
         jobs = []
         named = {link.name: link for link in self.running.links}
         for job in self.running.jobs:
@@ -82,21 +78,6 @@ class Claims:
     def period(self, name: str) -> int:
         """Return the stretched period of a job, in slots."""
         return self.instance.job(name).period + self.stretch.get(name, 0)
-
-    def due_ms(self, name: str) -> float:
-        """Return when a job is to begin its first iteration after the epoch."""
-        return self.epoch_ms + self.offsets[name] * self.instance.slot_ms
-
-    def next_due_ms(self, name: str, after_ms: float) -> float:
-        """Return when a job is to begin its first iteration that does not begin before a moment."""
-        period_ms = self.period(name) * self.instance.slot_ms
-        first = self.due_ms(name)
-        return first + math.ceil((after_ms - first) / period_ms) * period_ms
-
-    def drift_ms(self, name: str, began_ms: float) -> float:
-        """Return by how much a job that began an iteration then was late; negative if early."""
-        period_ms = float(self.period(name) * self.instance.slot_ms)
-        return signed(began_ms - self.due_ms(name), period_ms)
 
     def is_gated(self, name: str) -> bool:
         """Return whether a job keeps its slots."""
@@ -128,8 +109,3 @@ class Claims:
             for job in self.instance.jobs
         )
         return replace(self, instance=self.instance.replace(jobs=jobs))
-
-
-def signed(difference: float, period: float) -> float:
-    """Return a difference of phases, in [-period / 2, period / 2)."""
-    return (difference + period / 2) % period - period / 2
