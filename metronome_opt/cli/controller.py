@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from metronome_opt.kubernetes.controller.lease import Leadership
 
 _LOST = 1
-_PROMETHEUS_S = 5.0  # for an answer; without one gangs keep their slots
 
 
 def controller(
@@ -96,9 +95,9 @@ def controller(
     where = namespace or ALL_NAMESPACES
     read = None
     if prometheus is not None:
-        from metronome_opt.profiles.prometheus import Prometheus
+        from metronome_opt.control.prometheus import Prometheus
 
-        read = Prometheus(prometheus, timeout_s=_PROMETHEUS_S, attempts=1).raw
+        read = Prometheus(prometheus).read
     changed, stop = threading.Event(), threading.Event()
     metrics = Metrics()
     with ExitStack() as stack:

@@ -76,9 +76,7 @@ def _tolerated_ms(period_ms: float, slot_ms: int, error_ms: float) -> float:
 # ------------------------------------------------------------------ without what others did
 
 
-def undisturbed(
-    claims: Claims, observations: Mapping[str, Observation]
-) -> dict[str, Observation]:
+def undisturbed(claims: Claims, observations: Mapping[str, Observation]) -> dict[str, Observation]:
     """Return what would have been measured if no job had delayed another.
 
     A burst that is delayed sends what it has to in more time. So if a burst

@@ -1,16 +1,7 @@
-"""Traffic profiles: period, bursts and rates of a job, from its measured throughput."""
+"""Traffic profiles of jobs, from measured throughput and from records of gates."""
 
-from __future__ import annotations
+from metronome_opt.profiles.profile import Profile, profile_throughput
+from metronome_opt.profiles.record import profile_record
+from metronome_opt.profiles.throughput import Throughput, read_csv
 
-from metronome_opt.profiles.profile import Burst, Profile, profile
-from metronome_opt.profiles.samples import Samples, from_series, read_csv, read_gate
-
-__all__ = [
-    "Burst",
-    "Profile",
-    "Samples",
-    "from_series",
-    "profile",
-    "read_csv",
-    "read_gate",
-]
+__all__ = ["Profile", "Throughput", "profile_record", "profile_throughput", "read_csv"]

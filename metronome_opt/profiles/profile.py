@@ -1,302 +1,294 @@
-"""The profile of a job: its period, bursts and rates as measured, or why there is no period."""
+"""Traffic profiles: period, bursts and rates of a job, from measured throughput.
+
+Throughput has to be sampled at least eight times a period: cycles are found by autocorrelation and
+followed one by one, since their lengths vary.
+"""
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import correlate, find_peaks
 
-from metronome_opt.errors import InputError, quote
-from metronome_opt.instance import Phase
-from metronome_opt.profiles.samples import QUIET, Floats, Samples
+from metronome_opt.profiles.throughput import Throughput
+from metronome_opt.scenario.traffic import Traffic
 
-if TYPE_CHECKING:
-    from metronome_opt.profiles.period import Cycles
-    from metronome_opt.profiles.steps import Bins, Fit, Folded
+_Floats = NDArray[np.float64]
 
-_NORMAL = 1.96  # standard errors on either side of 95 % of a normal distribution
-_STUDENT = 2.36  # the same if eight parts tell the standard error
-_AS_WELL = 1.1  # times the usual error
-_BLUR = 1.2  # of the jitter: how much the edges of bursts may be blurred by it
-_SYSTEMATIC = 0.05  # of a span: how far a length may be off though there is no noise
-_LEAST_SPANS = 1.2  # in a burst or in a pause within the period: fewer do not tell its length
-_LEAST_SPANS_IN_STEP = 1.8  # in a burst, if samples fall on the same moments of all cycles
-_NEARLY = 0.05  # of a span: less of it in a neighbouring part does not matter
-_WANTED_SPANS = 2.2
-_FINER = 0.8  # of the sampling step, at most, to ask for
-_MOST_UNEXPLAINED = 0.05
-_MOST_BASE = 0.5  # the lowest rate over the highest
-_ALIAS = 10  # times as many samples tell whether it was an alias
-_TOUCHED = 0.1  # of a slot: a burst that ends less than this after a slot does not need another
-
-
-@dataclass(frozen=True)
-class Burst:
-    """One burst within a period, on average.
-
-    An error is half the width of an interval that holds the true mean in about 95 % of cases; 0
-    where nothing is known of it.
-
-    Raises
-    ------
-    InputError
-        If a value is not finite, or one that cannot be negative is.
-    """
-
-    start_ms: float  # since the period began, in a `Profile` with its first burst
-    length_ms: float
-    rate_mbps: float  # on average over its length
-    start_error_ms: float = 0.0
-    length_error_ms: float = 0.0
-    rate_error_mbps: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not math.isfinite(value):
-                raise InputError(f"{name}: {quote(value)}: must be a finite number")
-            if value < 0 and name != "start_ms":
-                raise InputError(f"{name}: {quote(value)}: must be at least 0")
-
-    @property
-    def volume(self) -> float:
-        """What is sent in it, Mbit/s * ms."""
-        return self.length_ms * self.rate_mbps
-
-    def longer_than_at(self, rate_mbps: float) -> float:
-        """Return by how many ms it is longer than its volume takes at a rate; never negative."""
-        return max(0.0, self.length_ms - self.volume / rate_mbps)
+NORMAL = 1.96  # standard errors on either side of 95 % of a normal distribution
+_PARTS = 4  # of the cycles, each of which tells where bursts begin and end
+_STUDENT = 3.18  # standard errors on either side of 95 %, if four parts tell the standard error
+_MIN_SAMPLES = 32
+MIN_CYCLES = 4
+_MIN_SAMPLES_A_PERIOD = 8
+_MIN_SAMPLES_A_BURST = 1.2
+_MIN_CORRELATION = 0.3
+_MIN_EXPLAINED = 0.6  # share of the variance
+_MAX_MISSING = 0.2
+_STEADY = 1e-4  # of the mean rate: less may be what floats round off
+_AS_HIGH = 0.8  # of the highest peak: an earlier one of this height is taken for the same pattern
+_PROMINENCE = 0.1
+_SPREAD = 0.25  # of the period, by which one cycle may be longer or shorter
+_ROUNDS = 3
+_QUIET = 0.15  # share of the way from the lowest to the highest rate below which all is silence
+_BINS = 2  # of the mean cycle, for each sample
+_CENT = 100  # parts of a millisecond that are printed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What throughput says about a job. What is None is not known."""
+    """What was measured of a job. Errors hold the true value in about 95 % of cases.
 
-    period_ms: float | None = None  # mean length of a cycle
-    period_error_ms: float | None = None  # half the width of an interval of about 95 %
-    # Of one period, in order; the first follows the longest silence and begins at 0.
-    bursts: tuple[Burst, ...] = ()
-    # When the first burst of one of the last cycles began, in seconds since the epoch. Phases
-    # wander, so that this cannot be told from the period and an early beginning.
-    origin_s: float | None = None
-    origin_error_s: float | None = None
-    duty: float | None = None  # share of time in bursts
-    mean_mbps: float | None  # over all that was measured
-    confidence: float  # from 0 to 1: share of the variance that a repeating pattern explains
-    jitter: float | None = None  # standard deviation of the lengths of cycles over the period
-    missing: float  # share of the samples that are missing
-    reason: str | None = None  # why there is no period, None if there is one
-
-    def phases(self, slot_ms: int, period_slots: int | None = None) -> tuple[Phase, ...]:
-        """Return the bursts in slots, as a claim would state them.
-
-        A burst begins at the nearest slot and gets whole slots until it has ended, then the lowest
-        whole rate that carries its volume in these. The period has the nearest number of slots if
-        none is given.
-
-        Raises
-        ------
-        InputError
-            If there is no period, or the slots are too long for the bursts to fit into it.
-        """
-        if self.period_ms is None:
-            raise InputError(f"no phases: {self.reason}")
-        phases: list[Phase] = []
-        for burst in self.bursts:
-            nearest = math.floor(burst.start_ms / slot_ms + 0.5)
-            start = max(nearest, phases[-1].end if phases else 0)
-            end = math.ceil((burst.start_ms + burst.length_ms) / slot_ms - _TOUCHED)
-            length = max(end - start, 1)
-            rate = math.ceil(burst.volume / (length * slot_ms))
-            phases.append(Phase(start=start, length=length, rate=max(rate, 1)))
-        period = round(self.period_ms / slot_ms) if period_slots is None else period_slots
-        if phases and phases[-1].end > period:
-            raise InputError(
-                f"slot_ms: {quote(slot_ms)}: the bursts take {phases[-1].end} slots, the period "
-                f"has {period}; use shorter slots"
-            )
-        return tuple(phases)
-
-
-def profile(samples: Samples, *, quiet: float = QUIET) -> Profile:
-    """Find the period of a job, and its bursts.
-
-    Parameters
+    Attributes
     ----------
-    samples
-        Throughput over at least four periods, at least eight samples each: means between samples,
-        not rates at single moments, see `Samples`. The more periods and samples, the
-        more exact. Jitter of computing times may be up to about a tenth of a period.
-    quiet
-        Rates below this share of the highest are silence.
-
-    Returns
-    -------
-    Profile
-        With a `reason` and without a period if nothing repeats, if two patterns do, if samples are
-        too far apart to tell how, or if they are too few.
+    traffic
+        Period and bursts, as files of jobs state them; the first burst begins at 0. None if no
+        period was found.
+    period_error_ms, burst_error_ms, rate_error
+        Of the period, of the beginnings and lengths of bursts, and of rates as a share of them.
+    cycles
+        How many were seen.
+    mean_mbps
+        Over all that was measured; None where that is not known.
+    reason
+        Why there is no period; None if there is one.
     """
-    # These load SciPy, which takes longer than all that others need of this module.
-    from metronome_opt.profiles.mixed import second_period
-    from metronome_opt.profiles.period import NoPeriodError, find_cycles
-    from metronome_opt.profiles.steps import choose_steps, moves
 
-    begins, ends, rates = samples.measured()
-    lengths = ends - begins
-    mean = float(rates @ lengths / lengths.sum()) if lengths.any() else None
+    traffic: Traffic | None = None
+    period_error_ms: float | None = None
+    burst_error_ms: float | None = None
+    rate_error: float | None = None
+    cycles: int = 0
+    mean_mbps: float | None = None
+    reason: str | None = None
+
+
+class _NoPeriodError(Exception):
+    """Why samples show no period."""
+
+
+def stated_traffic(period_ms: float, bursts: Sequence[tuple[float, float, float]]) -> Traffic:
+    """Return bursts (start and length in ms, rate in Mbit/s) as they are stated, in order."""
+    phases, end = [], 0
+    period = max(1, round(_CENT * period_ms))
+    for start_ms, length_ms, rate in bursts:
+        start = max(end, round(_CENT * start_ms))
+        end = min(period, max(start + 1, round(_CENT * (start_ms + length_ms))))
+        rates = {"rate_mbps": max(1, round(rate))}
+        phases.append({"start_ms": start / _CENT, "length_ms": (end - start) / _CENT, **rates})
+    return Traffic.model_validate({"period_ms": period / _CENT, "phases": phases})
+
+
+# ------------------------------------------------------------------ throughput
+
+
+def profile_throughput(measured: Throughput) -> Profile:
+    """Find the period of a job and its bursts, or say why there is none.
+
+    Bursts of different rates that touch are one burst, which sends as much as they do.
+    """
+    mean = float(np.nanmean(measured.rates_mbps)) if measured.rates_mbps.size else None
     try:
-        cycles = find_cycles(samples, quiet)
-        folded = cycles.folded
-        bins = folded.bins()
-        fit = choose_steps(bins, quiet, _BLUR * cycles.jitter_s)
-        if fit is None:
-            raise NoPeriodError("not periodic: what repeats has no bursts", cycles.explained)
-        two = second_period(folded, bins, fit)
-        if two is not None:
-            raise NoPeriodError(
-                f"more than one period: about every {1000 * two[0]:.4g} and every "
-                f"{1000 * two[1]:.4g} ms, as of two jobs; measure each by itself",
-                cycles.explained,
+        step_s, rates = _even(measured)
+        starts = _track(rates, _first_lag(rates, step_s))
+        lengths = np.diff(starts)
+        period = float(lengths.mean())
+        cycle = _mean_cycle(rates, starts, period)
+        explained = _explained(rates, starts, cycle)
+        if explained < _MIN_EXPLAINED:
+            raise _NoPeriodError(
+                f"not periodic: cycles of about {1000 * period * step_s:.4g} ms explain "
+                f"{explained:.0%} of the variance"
             )
-        unclear = _too_coarse(folded, bins, fit)
-        if unclear is not None:
-            raise NoPeriodError(unclear, cycles.explained)
-    except NoPeriodError as error:
-        return Profile(
-            mean_mbps=mean,
-            confidence=error.explained,
-            missing=samples.missing,
-            reason=str(error),
-        )
-    bursts = _bursts(bins, fit, moves(bins, fit), folded.period_s)
-    first_edge = float(fit.steps.edges_s[0])
-    last = _last_cycle(cycles, first_edge, float(samples.times_s[-1]))
-    # What noise does to a cycle, what jitter within it to its first edge, and the doubt.
-    random = math.hypot(float(cycles.errors_s[last]), float(fit.steps.blurs_s[0]))
+        bursts, shift = _bursts(cycle, period, step_s)
+        # Parts of the cycles tell how far the bursts of the whole may be off.
+        ends = [
+            _edges(np.roll(_mean_cycle(rates, part, period), -shift), bursts)
+            for part in np.array_split(starts, _PARTS)
+        ]
+    except _NoPeriodError as error:
+        return Profile(mean_mbps=mean, reason=str(error))
+    step_ms = 1000 * step_s
+    deviation = np.std(ends, axis=0, ddof=1).max() / math.sqrt(_PARTS)
+    burst_error = math.hypot(_STUDENT * float(deviation), 0.25)  # samples
+    period_error = NORMAL * float(lengths.std(ddof=1)) / math.sqrt(len(lengths))
+    shortest = min(length for _, length, _ in bursts)
+    if burst_error > shortest / 2:
+        reason = f"too coarse: bursts differ from cycle to cycle by {burst_error * step_ms:.4g} ms"
+        return Profile(mean_mbps=mean, reason=f"{reason}; sample more often, or for longer")
     return Profile(
-        period_ms=1000 * folded.period_s,
-        period_error_ms=1000 * _NORMAL * cycles.period_error_s,
-        bursts=bursts,
-        origin_s=float(folded.begins_s[last]) + first_edge,
-        origin_error_s=math.hypot(_NORMAL * random, _edge_doubt_s(fit, folded.span_s)),
-        duty=min(1.0, sum(burst.length_ms for burst in bursts) / (1000 * folded.period_s)),
+        traffic=stated_traffic(
+            period * step_ms,
+            [(start * step_ms, length * step_ms, rate) for start, length, rate in bursts],
+        ),
+        period_error_ms=period_error * step_ms,
+        burst_error_ms=burst_error * step_ms,
+        rate_error=burst_error / shortest,
+        cycles=len(lengths),
         mean_mbps=mean,
-        confidence=cycles.explained,
-        jitter=cycles.jitter_s / folded.period_s,
-        missing=samples.missing,
     )
 
 
-def _last_cycle(cycles: Cycles, first_edge: float, end_s: float) -> int:
-    """Return the last cycle whose first burst was seen to begin, about as well as others."""
-    usual = float(np.nanmedian(cycles.errors_s))
-    good = cycles.errors_s <= _AS_WELL * usual
-    return int(np.flatnonzero(good & (cycles.folded.begins_s + first_edge <= end_s))[-1])
+def _even(measured: Throughput) -> tuple[float, _Floats]:
+    """Return the usual time between samples, and mean rates of cells as long as that."""
+    times, rates = measured.times_s, measured.rates_mbps
+    known = np.isfinite(rates)
+    if known.sum() < _MIN_SAMPLES:
+        raise _NoPeriodError(f"too short: {known.sum()} samples, not {_MIN_SAMPLES}")
+    step_s = float(np.median(np.diff(times)))
+    times, rates = times[known], rates[known]
+    missing = 1 - len(times) / (1 + (times[-1] - times[0]) / step_s)
+    if missing > _MAX_MISSING:
+        raise _NoPeriodError(f"too sparse: {missing:.0%} of the samples are missing")
+    if not rates.any():
+        raise _NoPeriodError("silent: nothing was sent")
+    if np.ptp(rates) <= _STEADY * rates.mean():
+        raise _NoPeriodError("not periodic: the rate is constant")
+    sent = np.concatenate(([0.0], np.cumsum(rates[1:] * np.diff(times))))
+    borders = np.arange(times[0], times[-1] + step_s / 2, step_s)
+    return step_s, np.diff(np.interp(borders, times, sent)) / step_s
 
 
-# ------------------------------------------------------------------ from steps to bursts
+def _first_lag(rates: _Floats, step_s: float) -> int:
+    """Return the number of samples after which the pattern repeats, about."""
+    deviation = rates - rates.mean()
+    lags = len(rates) // MIN_CYCLES + 1
+    products = correlate(deviation, deviation, method="fft")[len(rates) - 1 :][:lags]
+    correlation = products / (len(rates) - np.arange(lags)) / deviation.var()
+    peaks, _ = find_peaks(correlation, prominence=_PROMINENCE)
+    if not peaks.size or correlation[peaks].max() < _MIN_CORRELATION:
+        raise _NoPeriodError(
+            f"not periodic: nothing repeats up to a period of {lags * step_s:.4g} s"
+        )
+    lag = int(peaks[correlation[peaks] >= _AS_HIGH * correlation[peaks].max()][0])
+    if lag < _MIN_SAMPLES_A_PERIOD:
+        raise _NoPeriodError(
+            f"too coarse: something repeats about every {1000 * lag * step_s:.4g} ms, samples are "
+            f"{1000 * step_s:.4g} ms apart; sample every "
+            f"{1000 * lag * step_s / _MIN_SAMPLES_A_PERIOD:.3g} ms"
+        )
+    return lag
+
+
+def _track(rates: _Floats, lag: int) -> _Floats:
+    """Return where each whole cycle begins, in samples, following the pattern from one to the next.
+
+    Each begins where the mean of all cycles fits best, near one period after the cycle before.
+    """
+    template, least, most = rates[:lag], round((1 - _SPREAD) * lag), round((1 + _SPREAD) * lag)
+    for _ in range(_ROUNDS):
+        fit = correlate(rates, template - template.mean(), mode="valid")
+        starts = [int(np.argmax(fit[:lag]))]
+        while starts[-1] + most < len(fit):
+            near = fit[starts[-1] + least : starts[-1] + most + 1]
+            starts.append(starts[-1] + least + int(np.argmax(near)))
+        template = np.mean([rates[start : start + lag] for start in starts], axis=0)
+    if len(starts) <= MIN_CYCLES:
+        raise _NoPeriodError(f"too short: {len(starts)} cycles were seen; measure for longer")
+    inner = np.clip(starts, 1, len(fit) - 2)
+    before, at, after = (fit[inner + shift] for shift in (-1, 0, 1))
+    curved = np.minimum(before - 2 * at + after, -1e-12 * abs(at) - 1e-300)
+    # The top of the parabola through three values lies within a sample of the highest.
+    return np.asarray(inner + np.clip((before - after) / curved / 2, -1, 1))
+
+
+def _mean_cycle(rates: _Floats, starts: _Floats, period: float) -> _Floats:
+    """Return the mean rate by the time since a cycle begins, in equal bins."""
+    middles = np.arange(len(rates)) + 0.5
+    cycle = np.searchsorted(starts, middles, side="right") - 1
+    inside = cycle >= 0
+    since = middles[inside] - starts[cycle[inside]]
+    bins = round(_BINS * period)
+    place = (since / period * bins).astype(np.int64)
+    place, values = place[place < bins], rates[inside][place < bins]
+    counts = np.bincount(place, minlength=bins)
+    filled = np.flatnonzero(counts)
+    means = np.bincount(place, values, bins)[filled] / counts[filled]
+    return np.interp(np.arange(bins), filled, means, period=bins)
+
+
+def _explained(rates: _Floats, starts: _Floats, cycle: _Floats) -> float:
+    """Return the share of the variance that the mean cycle explains."""
+    middles = np.arange(len(rates)) + 0.5
+    number = np.searchsorted(starts, middles, side="right") - 1
+    inside = (number >= 0) & (number < len(starts) - 1)
+    lengths = np.diff(starts)
+    since = (middles - starts[number])[inside] / lengths[number[inside]]
+    left = rates[inside] - cycle[np.minimum((since * len(cycle)).astype(np.int64), len(cycle) - 1)]
+    return 1 - float(left.var() / rates[inside].var())
 
 
 def _bursts(
-    bins: Bins, fit: Fit, moved: tuple[Floats, Floats], period_s: float
-) -> tuple[Burst, ...]:
-    """Return all steps but silence, by the time since the first edge.
+    cycle: _Floats, period: float, step_s: float
+) -> tuple[list[tuple[float, float, float]], int]:
+    """Return start, length (in samples) and rate of each burst, and the bin of the first start.
 
-    How edges and rates move from part to part of the cycles tells their errors.
+    A burst begins and ends where its rate crosses half of its usual height.
     """
-    steps, (by_edge, by_rate) = fit.steps, moved
-    edges = np.append(steps.edges_s, steps.edges_s[0] + period_s)
-    by_edge = np.column_stack((by_edge, by_edge[:, 0]))
-    doubt = 2 * _edge_doubt_s(fit, bins.span_s)
-    blind = _SYSTEMATIC * bins.span_s
-    found = []
-    for index, (begin, end) in enumerate(itertools.pairwise(edges), start=1):
-        if fit.silent[index]:
-            continue
-        rate, length = float(steps.rates[index]), float(end - begin)
-        start_error = math.hypot(_error(by_edge[:, index - 1] - by_edge[:, 0]), blind)
-        length_error = _error(by_edge[:, index] - by_edge[:, index - 1])
-        burst = Burst(
-            start_ms=1000 * float(begin - edges[0]),
-            length_ms=1000 * length,
-            rate_mbps=rate,
-            # Others are counted from the first edge.
-            start_error_ms=0.0 if index == 1 else 1000 * start_error,
-            length_error_ms=1000 * math.hypot(length_error, doubt, blind),
-            # What is sent in a burst is known better than either, so they are off together.
-            rate_error_mbps=math.hypot(_error(by_rate[:, index]), rate * blind / length),
+    lowest = float(np.quantile(cycle, 0.05))
+    active = cycle > lowest + _QUIET * (cycle.max() - lowest)
+    begins = np.flatnonzero(active & ~np.roll(active, 1))
+    if not begins.size or lowest > cycle.max() / 2:
+        raise _NoPeriodError(
+            f"too coarse: rates swing only between {lowest:.4g} and {cycle.max():.4g} Mbit/s; "
+            f"sample every {1000 * step_s / 10:.3g} ms"
         )
-        found.append(burst)
-    return tuple(found)
-
-
-def _edge_doubt_s(fit: Fit, span_s: float) -> float:
-    """Return by how much an edge may be off for what is seen in silence.
-
-    It may be traffic, or noise about nothing, which cannot go below. To the span that an edge cuts
-    in two the one would have been added, and the other hardly.
-    """
-    rates = fit.steps.rates
-    return max(0.0, float(rates[0] / rates.max())) * span_s
-
-
-def _error(moved: Floats) -> float:
-    """Return half the width of the interval of about 95 %, by what parts of the cycles say."""
-    return _STUDENT * float(np.std(moved, ddof=1)) / math.sqrt(len(moved))
-
-
-# ------------------------------------------------------------------ what samples do not show
-
-
-def _too_coarse(folded: Folded, bins: Bins, fit: Fit) -> str | None:
-    """Return why samples do not show the parts of a cycle, and what would; None if they do."""
-    span, period_ms, steps = folded.span_s, 1000 * folded.period_s, fit.steps
-    known = f"too coarse: the period is {period_ms:.4g} ms, but"
-    low, high = float(steps.rates.min()), float(steps.rates.max())
-    if low > _MOST_BASE * high:
-        return (
-            f"too coarse: rates swing every {period_ms:.4g} ms, but only between {low:.4g} and "
-            f"{high:.4g} Mbit/s, as those of a period about as short as the sampling step would; "
-            f"sample every {1000 * span / _ALIAS:.3g} ms"
+    # Half a silence before the first burst, so that neither end of the cycle cuts it.
+    silences = [int(np.argmax(np.roll(active[::-1], begin))) for begin in begins.tolist()]
+    shift = int(begins[int(np.argmax(silences))]) - (1 + max(silences)) // 2
+    rolled, on = np.roll(cycle, -shift), np.roll(active, -shift)
+    changes = np.flatnonzero(np.diff(on.astype(np.int8), append=0))
+    first_bins, last_bins = changes[::2] + 1, changes[1::2] + 1
+    # A little of the silence on either side belongs to a burst whose edges are blurred.
+    lower = np.maximum(first_bins - _BINS, np.append(0, last_bins[:-1]))
+    upper = np.minimum(last_bins + _BINS, np.append(first_bins[1:], len(cycle)))
+    bursts = []
+    for begin, end in zip(lower.tolist(), upper.tolist(), strict=True):
+        part = rolled[begin:end]
+        first, last = _half_height(part)
+        length = (last - first) / _BINS
+        rate = float(part.sum()) / _BINS / length
+        bursts.append(((begin + first) / _BINS, length, rate))
+    shortest = min(length for _, length, _ in bursts)
+    if shortest < _MIN_SAMPLES_A_BURST:
+        raise _NoPeriodError(
+            f"too coarse: the period is {1000 * period * step_s:.4g} ms, but a burst seems to take "
+            f"{1000 * shortest * step_s:.3g} ms, with samples {1000 * step_s:.4g} ms apart; sample "
+            f"every {1000 * shortest * step_s / 3:.3g} ms"
         )
-    unexplained = fit.off / bins.variance
-    if unexplained > _MOST_UNEXPLAINED:
-        return (
-            f"{known} steps leave {unexplained:.0%} of the variance; sample every "
-            f"{1000 * span / 2:.3g} ms, or for longer"
-        )
-    edges = np.append(steps.edges_s, steps.edges_s[0] + folded.period_s)
-    lengths = np.diff(edges)
-    unclear: NDArray[np.bool_] = np.zeros(len(lengths), dtype=np.bool_)
-    least = np.full(len(lengths), _LEAST_SPANS)
-    if folded.in_step:
-        least[~fit.silent[1:]] = _LEAST_SPANS_IN_STEP  # no rate is below that of silence
-        unclear = _unproven(folded, steps.rates, edges)
-    unclear |= lengths < span * least
-    if not unclear.any():
-        return None
-    shortest = float(lengths[unclear].min())
-    return (
-        f"{known} it seems to have a part of {1000 * shortest:.3g} ms, with samples "
-        f"{1000 * span:.4g} ms apart; sample every "
-        f"{1000 * min(max(shortest, span / 2) / _WANTED_SPANS, _FINER * span):.3g} ms"
+    origin = bursts[0][0]
+    return [(start - origin, length, rate) for start, length, rate in bursts], round(
+        shift + _BINS * origin
     )
 
 
-def _unproven(folded: Folded, rates: Floats, edges: Floats) -> NDArray[np.bool_]:
-    """Return which parts have a rate that is not sure, as samples are in step with cycles.
+def _half_height(part: _Floats) -> tuple[float, float]:
+    """Return where a burst crosses half of its usual height, first and last, in bins."""
+    usual = float(np.median(part[part >= 0.7 * part.max()]))
+    above = np.flatnonzero(part >= usual / 2)
+    first, last = int(above[0]), int(above[-1])
 
-    If no span lies in a part as a whole, its rate was never seen: shorter and higher, it would look
-    the same. If its rate is between those of its neighbours, what one span shows may be a mix of
-    these, and it takes two.
-    """
-    span = folded.span_s
-    middle = span * np.angle(np.exp(2j * np.pi * folded.since_s / span).mean()) / (2 * np.pi)
-    borders = (edges - middle) / span + 0.5  # in spans, the first of which begins at 0
-    whole = np.floor(borders[1:] + _NEARLY) - np.ceil(borders[:-1] - _NEARLY)
-    parts = rates[1:]
-    between = (parts - np.roll(parts, 1)) * (np.roll(parts, -1) - parts) > 0
-    return np.asarray(whole < np.where(between, 2, 1))
+    def crossing(outside: int, inside: int) -> float:
+        if not 0 <= outside < len(part):
+            return float(inside)
+        return float((usual / 2 - part[outside]) / (part[inside] - part[outside]))
+
+    left = first - 1 + crossing(first - 1, first) if first else 0.0
+    right = last + 1 - crossing(last + 1, last) if last + 1 < len(part) else float(last)
+    # Bins are counted by their middles.
+    return left + 0.5, right + 0.5
+
+
+def _edges(cycle: _Floats, bursts: Sequence[tuple[float, float, float]]) -> list[float]:
+    """Return where bursts begin and end in the mean cycle of some cycles, in samples."""
+    found = []
+    for start, length, _ in bursts:
+        margin = min(_BINS, len(cycle) // 8)
+        begin, end = round(_BINS * start) - margin, round(_BINS * (start + length)) + margin
+        part = np.take(cycle, np.arange(begin, end), mode="wrap")
+        found += [(begin + edge) / _BINS for edge in _half_height(part)]
+    return found
