@@ -27,7 +27,6 @@ import benchmarks.measured
 import benchmarks.objectives
 import benchmarks.placement
 import benchmarks.prediction
-import benchmarks.profiles
 import benchmarks.simulation
 import benchmarks.soak
 import benchmarks.whole  # noqa: F401 (they register themselves)

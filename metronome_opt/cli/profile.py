@@ -12,6 +12,7 @@ from metronome_opt.errors import InputError
 
 if TYPE_CHECKING:
     from metronome_opt.profiles import Profile
+    from metronome_opt.scenario.traffic import Traffic
 
 
 def profile(
@@ -55,7 +56,7 @@ def profile(
     elif found.traffic is None:
         typer.echo(found.reason)
     else:
-        _print_tables(found)
+        _print_tables(found, found.traffic)
     return 1 if found.traffic is None else 0
 
 
@@ -82,13 +83,12 @@ def _document(found: Profile) -> dict[str, Any]:
     }
 
 
-def _print_tables(found: Profile) -> None:
+def _print_tables(found: Profile, traffic: Traffic) -> None:
     from metronome_opt.report.tables import plain_table, terminal
 
-    assert found.traffic is not None
     error_ms, rate_error = found.burst_error_ms or 0.0, found.rate_error or 0.0
     measured = {
-        "period": f"{float(found.traffic.period_ms):,.2f} ± {found.period_error_ms:.2g} ms",
+        "period": f"{float(traffic.period_ms):,.2f} ± {found.period_error_ms:.2g} ms",
         "mean rate": f"{found.mean_mbps:,.0f} Mbit/s",
         "cycles": f"{found.cycles:,}",
     }
@@ -99,7 +99,7 @@ def _print_tables(found: Profile) -> None:
             f"{float(phase.length_ms):,.2f} ± {error_ms:.2g}",
             f"{phase.rate:,} ± {rate_error:.0%}",
         )
-        for number, phase in enumerate(found.traffic.phases, start=1)
+        for number, phase in enumerate(traffic.phases, start=1)
     ]
     console = terminal()
     console.print(plain_table(("", "measured"), measured.items()))

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         plot_prediction as plot_prediction,
     )
     from metronome_opt.plot.simulation import (
-        plot_profile as plot_profile,
     )
     from metronome_opt.plot.simulation import (
         plot_utilisation as plot_utilisation,
@@ -49,7 +48,7 @@ _HOME = {
     "picture": ("check_suffix", "save_figure"),
     "simulation": (
         *("plot_completion", "plot_gain", "plot_grid"),
-        *("plot_prediction", "plot_profile", "plot_utilisation"),
+        *("plot_prediction", "plot_utilisation"),
     ),
     "timeline": ("LinkTrace", "plot_link", "plot_timeline"),
 }

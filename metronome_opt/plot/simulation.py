@@ -1,10 +1,10 @@
-"""Measurements: distributions, gains and predictions of simulations, profiles of jobs."""
+"""Measurements: distributions, gains and predictions of simulations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from metronome_opt.errors import counted
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import WIDTH, Picture, add_legend, dress, note_entry, single
-
-if TYPE_CHECKING:
-    from metronome_opt.profiles import Profile, Samples
 
 Floats = NDArray[np.float64]
 Utilisation = tuple[ArrayLike, ArrayLike]
@@ -385,75 +382,3 @@ def _both(predicted: ArrayLike, simulated: ArrayLike) -> tuple[Floats, Floats]:
     one, other = (np.asarray(each, dtype=np.float64) for each in (predicted, simulated))
     known = np.isfinite(one) & np.isfinite(other)
     return one[known], other[known]
-
-
-# ------------------------------------------------------------------ profiles
-
-_SAMPLES: dict[str, Any] = {
-    "linestyle": "none",
-    "marker": ".",
-    "markersize": 3.0,
-    "color": _SKY,
-    "alpha": 0.6,
-    "rasterized": True,
-    "label": "samples",
-}
-_MOST_SAMPLES = 5000
-
-
-@rc_context(style.SHEET)
-def plot_profile(samples: Samples, profile: Profile) -> Picture:
-    """Draw each sample at the time since the first burst of its cycle, and the bursts as steps.
-
-    Where no period was found the samples are drawn over time, below the reason.
-
-    Parameters
-    ----------
-    samples, profile
-        What was measured, and what `metronome_opt.profiles.profile` said of it.
-    """
-    if profile.period_ms is None or profile.origin_s is None:
-        figure, axes = single(str(profile.reason), "s since the first sample", "Gbit/s")
-        start = samples.times_s[0] if len(samples) else 0.0
-        _draw_samples(axes, samples.times_s - start, samples.rates_mbps)
-    else:
-        period = profile.period_ms
-        title = (
-            f"period {period:,.4g} ± {profile.period_error_ms:,.2g} ms, "
-            f"{counted(len(profile.bursts), 'burst')}, duty {profile.duty:.1%}"
-        )
-        figure, axes = single(title, "ms since the first burst of the cycle", "Gbit/s")
-        _draw_samples(axes, *_folded(samples, profile.origin_s, period))
-        axes.plot(*_outline(profile, period), color=style.INK, linewidth=1.4, label="bursts")
-        axes.legend()
-    figure.settle()
-    return figure
-
-
-def _draw_samples(axes: Axes, times: Floats, rates: Floats) -> None:
-    kept = slice(None, None, max(1, len(times) // _MOST_SAMPLES))
-    axes.plot(times[kept], rates[kept] / 1000, **_SAMPLES)
-
-
-def _folded(samples: Samples, origin_s: float, period: float) -> tuple[Floats, Floats]:
-    """Return ms since the first burst, a quarter of a period around a cycle, and rates."""
-    from metronome_opt.profiles.period import find_cycles
-
-    folded = find_cycles(samples).folded
-    begun = max(0, int(np.searchsorted(folded.begins_s, origin_s)) - 1)
-    since = 1000 * (folded.since_s - (origin_s - folded.begins_s[begun]))
-    # Cycles begin amid silence; what lies before the first burst is shown at the end.
-    return np.where(since < -period / 4, since + period, since), folded.rates
-
-
-def _outline(profile: Profile, period: float) -> tuple[Floats, Floats]:
-    """Return the corners (ms, Gbit/s) of bursts, from a quarter of a period before the first."""
-    times, rates, end = [-period / 4], [0.0], -period / 4
-    for burst in profile.bursts:
-        if burst.start_ms > end:
-            times += [end, burst.start_ms]
-            rates += [0.0, 0.0]
-        end = burst.start_ms + burst.length_ms
-        times += [burst.start_ms, end]
-        rates += [burst.rate_mbps, burst.rate_mbps]
-    return np.array([*times, end, max(period, end)]), np.array([*rates, 0.0, 0.0]) / 1000
