@@ -50,7 +50,7 @@ def strokes(solvers: Sequence[str]) -> dict[str, dict[str, Any]]:
     """
     return {
         solver: {
-            "color": style.look(_COLOURS[position % len(_COLOURS)]).colour,
+            "color": style.job_style(_COLOURS[position % len(_COLOURS)])["facecolor"],
             "linestyle": _DASHES[position % len(_DASHES)],
             "linewidth": 1.4,
             "marker": _MARKERS[position % len(_MARKERS)],

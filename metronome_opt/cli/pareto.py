@@ -111,7 +111,7 @@ def pareto(
     at, share, missing = _hypervolume(front, given, others)
     notes += [*left_out, *missing]
     with live_line("drawing", str):
-        pictures = _draw(front, others, at, [output / _PICTURE, *([] if plot is None else [plot])])
+        pictures = _draw(front, others, [output / _PICTURE, *([] if plot is None else [plot])])
     if as_json:
         print_json(_document(front, files, others, at, share, notes))
     else:
@@ -209,7 +209,6 @@ def _cells(value: Fraction | None) -> tuple[str, str]:
 def _draw(
     front: Front,
     others: Mapping[str, Values],
-    reference: Mapping[str, Fraction] | None,
     paths: Sequence[Path],
 ) -> list[Path]:
     """Draw the front; return where. Without a point there is nothing to draw."""
@@ -217,9 +216,8 @@ def _draw(
 
     if not front.points:
         return []
-    figure = plot_front(front, others=others, reference=reference)
     for path in paths:
-        save_figure(figure, path)
+        save_figure(plot_front(front, others=others), path)
     return list(paths)
 
 

@@ -1,7 +1,7 @@
-"""Pictures of links before and after, of who pays and who gains, of fronts, of simulations.
+"""Figures of schedules, classes, fronts and simulations.
 
-Every function returns a matplotlib figure; `save_figure` writes it. What is not asked for is not
-imported, matplotlib least of all.
+A figure of one pair of axes takes ``ax=None`` and returns its axes; a comparison returns a
+matplotlib figure. `save_figure` writes either. A name is imported on first use, matplotlib with it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from metronome_opt.plot.front import plot_front as plot_front
     from metronome_opt.plot.heatmap import plot_heatmap as plot_heatmap
     from metronome_opt.plot.heatmap import plot_overview as plot_overview
+    from metronome_opt.plot.heatmap import plot_result as plot_result
     from metronome_opt.plot.picture import check_suffix as check_suffix
     from metronome_opt.plot.picture import save_figure as save_figure
     from metronome_opt.plot.simulation import (
@@ -44,7 +45,7 @@ _HOME = {
     "classes": ("plot_classes",),
     "demand": ("busiest_link",),
     "front": ("plot_front",),
-    "heatmap": ("plot_heatmap", "plot_overview"),
+    "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
     "picture": ("check_suffix", "save_figure"),
     "simulation": (
         *("plot_completion", "plot_gain", "plot_grid"),

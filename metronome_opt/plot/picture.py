@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -88,6 +88,26 @@ def dress(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def new_axes(width: float = WIDTH, height: float = HEIGHT, **options: Any) -> Axes:
+    """Return the axes of a new figure; in a notebook it is shown below the cell.
+
+    Parameters
+    ----------
+    width, height
+        Inches.
+    options
+        Of `matplotlib.figure.Figure.add_subplot`, as ``projection="polar"``.
+    """
+    figure = pyplot.figure(figsize=(width, height), layout="constrained")
+    axes: Axes = figure.add_subplot(**options)
+    return axes
+
+
+def legend_beside(axes: Axes, entries: Sequence[Any]) -> None:
+    """Put a legend to the right of axes."""
+    axes.legend(handles=list(entries), loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
+
+
 # ------------------------------------------------------------------ legends
 
 
@@ -104,7 +124,7 @@ def overload_entry() -> Patch:
 def job_entries(labels: Sequence[str], nothing: str) -> list[Patch]:
     """Return a legend entry for each job in their looks; very many are cut off, and said."""
     entries = [
-        Patch(**style.look(position).patch(), label=label)
+        Patch(**style.job_style(position), label=label)
         for position, label in enumerate(labels[:_MOST_ENTRIES])
     ]
     if len(labels) > _MOST_ENTRIES:
@@ -142,10 +162,10 @@ def _legend_columns(entries: Sequence[Any], width: float) -> int:
 # ------------------------------------------------------------------ files
 
 
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure as SVG, PNG or PDF, as the suffix of `path` says.
+def save_figure(drawn: Axes | Figure, path: str | Path) -> None:
+    """Write a figure, or that of some axes, as SVG, PNG or PDF, as the suffix of `path` says.
 
-    The file is whole or not there at all, and the same bytes for the same picture.
+    The file is whole or not there at all. A figure of pyplot is closed.
 
     Raises
     ------
@@ -154,20 +174,18 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     """
     path = Path(path)
     suffix = check_suffix(path)
-    metadata = dict(_METADATA[suffix])
-    if suffix != ".png":
-        metadata["Title"] = figure.get_suptitle()
+    figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
+    assert figure is not None  # noqa: S101 (axes that were removed have none)
     settings: Any = {
         "svg.fonttype": "none",  # text stays text, to be searched and read
         "svg.hashsalt": "metronome-opt",
         "pdf.fonttype": 42,
         "savefig.bbox": "standard",
     }
+    metadata = _METADATA[suffix]
     with staged(path) as temporary, matplotlib.rc_context(settings), _missing_letters():
         figure.savefig(temporary, format=suffix[1:], dpi=_FILE_DPI, metadata=metadata)
-        if suffix == ".svg":
-            text = temporary.read_text(encoding="utf-8")
-            temporary.write_text(_numbered_clips(text), encoding="utf-8")
+    pyplot.close(figure)
 
 
 def check_suffix(path: str | Path) -> str:
@@ -185,19 +203,6 @@ def check_suffix(path: str | Path) -> str:
             "end it in .svg, .png or .pdf"
         )
     return suffix
-
-
-def _numbered_clips(svg: str) -> str:
-    """Call clip paths by the order in which they appear.
-
-    matplotlib derives their names from what may hold an address, so that they differ at random.
-    """
-    numbers: dict[str, int] = {}
-
-    def numbered(match: re.Match[str]) -> str:
-        return f"{match[1]}clip{numbers.setdefault(match[2], len(numbers))}"
-
-    return re.sub(r"""(id="|url\(#)(p[0-9a-f]{10})(?=[")])""", numbered, svg)
 
 
 @contextmanager

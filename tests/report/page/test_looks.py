@@ -81,7 +81,7 @@ def test_what_is_drawn_has_the_contrast_of_wcag_aa(mode: int) -> None:
 
 def test_jobs_have_the_colours_of_the_pictures() -> None:
     here = [colour(f"job-{number}", 0).upper() for number in range(8)]
-    assert here == [style.look(number).colour.upper() for number in range(8)]
+    assert here == [style.job_style(number)["facecolor"].upper() for number in range(8)]
 
 
 # ------------------------------------------------------------------ what is read
