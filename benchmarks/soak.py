@@ -20,7 +20,7 @@ from benchmarks.killed import kill_a_writer
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.gang import Claim, Gang
+from metronome_opt.scheduling.gang import Gang, Reservation
 from metronome_opt.scheduling.place import place_greedily
 from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.scheduling.store import Store
@@ -122,7 +122,7 @@ class _Life:
         self._store, self._lives = store, self._lives + 1
 
 
-def greedily(_: random.Random, state: ClusterState, gang: Gang) -> Claim | None:
+def greedily(_: random.Random, state: ClusterState, gang: Gang) -> Reservation | None:
     """Place a gang as a scheduler of pods does."""
     cycle = Cycle(state, gang)
     option = place_greedily(cycle)

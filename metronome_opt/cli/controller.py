@@ -116,7 +116,7 @@ def controller(
             typer.echo(f"leads as {leadership.holder}", err=True)
         new = None
         if cluster is not None:
-            new = new_state(cluster, with_jobs=False, schedule=None, exclusive=False)
+            new = new_state(cluster)
         if new is not None and not state.exists():
             store = stack.enter_context(Store.keep(state, new))
             options.wrote(state)

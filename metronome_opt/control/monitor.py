@@ -26,7 +26,7 @@ from metronome_opt.control.findings import (
 from metronome_opt.control.gates import Beliefs, Observation, Read, observe_gates, window_s
 from metronome_opt.errors import MetronomeError
 from metronome_opt.presolve.components import components
-from metronome_opt.scheduling.gang import Claim, Gang
+from metronome_opt.scheduling.gang import Gang, Reservation
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.views import instance_of
 from metronome_opt.slowdown.claims import Claims
@@ -71,7 +71,7 @@ class SlotDecision:
 class Question:
     """Claims in force that are to be decided about."""
 
-    before: Mapping[str, Claim]
+    before: Mapping[str, Reservation]
     claims: Claims
     concerned: frozenset[str]
     notified_s: Mapping[str, float]
@@ -424,7 +424,7 @@ def apply_claims(state: ClusterState, claims: Claims) -> bool:
     )
 
 
-def _revised(before: Claim, claims: Claims) -> Claim:
+def _revised(before: Reservation, claims: Claims) -> Reservation:
     """Return the claim of a job as it is to be."""
     job = claims.instance.job(before.job)
     stretch = claims.stretch.get(job.name, 0)
@@ -434,7 +434,7 @@ def _revised(before: Claim, claims: Claims) -> Claim:
         "max_stretch": max(before.gang.max_stretch, stretch),
     }
     gang = Gang.model_validate(before.gang.model_copy(update=changes).model_dump())
-    return Claim(
+    return Reservation(
         gang=gang,
         nodes=before.nodes,
         offset=claims.offsets[job.name],
@@ -443,7 +443,7 @@ def _revised(before: Claim, claims: Claims) -> Claim:
     )
 
 
-def _slots(claim: Claim) -> tuple[object, ...] | None:
+def _slots(claim: Reservation) -> tuple[object, ...] | None:
     """Return the slots of a gang; None if it keeps none."""
     return (claim.offset, claim.period, claim.gang.phases) if claim.gated else None
 

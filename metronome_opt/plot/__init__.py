@@ -32,8 +32,6 @@ if TYPE_CHECKING:
         plot_prediction as plot_prediction,
     )
     from metronome_opt.plot.simulation import (
-    )
-    from metronome_opt.plot.simulation import (
         plot_utilisation as plot_utilisation,
     )
     from metronome_opt.plot.timeline import LinkTrace as LinkTrace

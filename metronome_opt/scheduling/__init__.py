@@ -1,8 +1,8 @@
 """A cluster's state, and places for jobs in it."""
 
 from metronome_opt.scenario.cluster import ClusterSpec, read_cluster
-from metronome_opt.scheduling.cycle import Cycle, Decision, Partial
-from metronome_opt.scheduling.gang import Claim, Gang, read_request
+from metronome_opt.scheduling.cycle import Cycle, Partial, PlaceDecision
+from metronome_opt.scheduling.gang import Gang, Reservation, read_request
 from metronome_opt.scheduling.nodes import filter_nodes, normalise, refusals, score_nodes, why_not
 from metronome_opt.scheduling.place import SEARCHES, place_job, place_scenario
 from metronome_opt.scheduling.state import ClusterState
@@ -10,13 +10,13 @@ from metronome_opt.scheduling.store import Store
 
 __all__ = [
     "SEARCHES",
-    "Claim",
     "ClusterSpec",
     "ClusterState",
     "Cycle",
-    "Decision",
     "Gang",
     "Partial",
+    "PlaceDecision",
+    "Reservation",
     "Store",
     "filter_nodes",
     "normalise",

@@ -123,7 +123,7 @@ class Gang(Record):
         )
 
 
-class Claim(Record):
+class Reservation(Record):
     """A job that has its place.
 
     Parameters
@@ -159,7 +159,7 @@ class Reserved(Record):
     """All claims of a job came into force."""
 
     event: Literal["reserve"] = "reserve"
-    claim: Claim
+    claim: Reservation
 
 
 class Unreserved(Record):
@@ -173,7 +173,7 @@ class Revised(Record):
     """Running jobs changed what they claim, all at once: their offsets, say, or their traffic."""
 
     event: Literal["revise"] = "revise"
-    claims: Annotated[tuple[Claim, ...], Field(strict=False)]
+    claims: Annotated[tuple[Reservation, ...], Field(strict=False)]
 
 
 class CapacityChanged(Record):

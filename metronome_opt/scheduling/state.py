@@ -19,10 +19,10 @@ from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Resources
 from metronome_opt.scheduling.gang import (
     CapacityChanged,
-    Claim,
     Event,
     Gang,
     NodeChanged,
+    Reservation,
     Reserved,
     Revised,
     Unreserved,
@@ -56,7 +56,7 @@ class _Demand:
         self.peaks: Ints = np.zeros(links, dtype=np.int64)
         self.users: Counter[int] = Counter()
 
-    def put(self, claim: Claim, flows: Mapping[int, int], sign: int) -> None:
+    def put(self, claim: Reservation, flows: Mapping[int, int], sign: int) -> None:
         """Add a job, with its flows by index of the link, or take it away with a `sign` of -1."""
         weight = claim.gang.weight
         at = bisect_left(self.weights, weight)
@@ -146,7 +146,7 @@ class ClusterState:
         _check_layers(cluster, ())
         self.cluster, self.mode = cluster, mode
         self.note: Callable[[Event], None] = lambda _: None
-        self.claims: dict[str, Claim] = {}
+        self.claims: dict[str, Reservation] = {}
         self.sequence = 0
         self._links = {link.name: index for index, link in enumerate(cluster.links)}
         self._nodes = {node.name: index for index, node in enumerate(cluster.nodes)}
@@ -178,7 +178,7 @@ class ClusterState:
             raise InputError(f"there is no link {quote(name)}")
         return self._links[name]
 
-    def claim(self, job: str) -> Claim:
+    def claim(self, job: str) -> Reservation:
         """Return the claim of a job that runs."""
         if job not in self.claims:
             raise InputError(f"there is no job {quote(job)} with claims in force")
@@ -236,7 +236,7 @@ class ClusterState:
 
     # ------------------------------------------------------------------ what may happen
 
-    def reserve(self, claim: Claim) -> bool:
+    def reserve(self, claim: Reservation) -> bool:
         """Bring all claims of a job into force, or none; return whether they were not yet.
 
         Raises
@@ -256,7 +256,7 @@ class ClusterState:
         self.apply(Unreserved(job=job))
         return True
 
-    def revise(self, claims: Iterable[Claim]) -> bool:
+    def revise(self, claims: Iterable[Reservation]) -> bool:
         """Change what running jobs claim, all at once; return whether that changes anything.
 
         Raises
@@ -317,7 +317,7 @@ class ClusterState:
             case NodeChanged(node=node):
                 self.node_index(node)
 
-    def restore(self, claim: Claim) -> None:
+    def restore(self, claim: Reservation) -> None:
         """Take a claim in that is in force, even if today there would be no bandwidth for it.
 
         Raises an `InputError` if it fits no state of this cluster.
@@ -333,7 +333,7 @@ class ClusterState:
             if (self.free[self._nodes[node]] < 0).any():
                 raise InputError(f"{claim.job}: node {node}: has less than its tasks take")
 
-    def _check_new(self, claim: Claim) -> None:
+    def _check_new(self, claim: Reservation) -> None:
         gang, hosts = claim.gang, self.cluster.hosts
         if claim.job in self.claims:
             raise InputError(
@@ -358,7 +358,7 @@ class ClusterState:
                 raise InputError(f"{claim.job}: {link}: {asked} Mbit/s asked for, {room} to be had")
             _check_size(link, self.peak(link) + asked)
 
-    def _check_revised(self, claims: Sequence[Claim]) -> None:
+    def _check_revised(self, claims: Sequence[Reservation]) -> None:
         twice = [job for job, n in Counter(claim.job for claim in claims).items() if n > 1]
         if twice:
             raise InputError(f"{twice[0]}: is revised twice at once")
@@ -378,7 +378,7 @@ class ClusterState:
         weights = [claim.gang.weight for claim in claims]
         _check_layers(self.cluster, [*self.demand.weights, *weights])
 
-    def _check_claim(self, claim: Claim) -> None:
+    def _check_claim(self, claim: Reservation) -> None:
         """Refuse a claim that contradicts itself, or fits no state of this cluster."""
         for index, node in enumerate(claim.nodes):
             if node not in self._nodes:
@@ -420,7 +420,7 @@ class ClusterState:
                 self.up[self._nodes[node]] = up
         self.sequence += 1
 
-    def take(self, claim: Claim) -> None:
+    def take(self, claim: Reservation) -> None:
         """Take a claim in without asking whether there is room for it, and without a note."""
         crossed = sorted(self.cluster.flows(claim.nodes, claim.gang.allreduce).items())
         flows = {self._links[link]: count for link, count in crossed}
@@ -429,7 +429,7 @@ class ClusterState:
         self._give(claim, -1)
         self.demand.put(claim, flows, 1)
 
-    def _give(self, claim: Claim, sign: int) -> None:
+    def _give(self, claim: Reservation, sign: int) -> None:
         each = sign * np.array(claim.gang.each.vector, dtype=np.int64)
         for node in claim.nodes:
             self.free[self._nodes[node]] += each

@@ -14,7 +14,7 @@ from metronome_opt.records import Name, NonNegative, Record, dump_document, read
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scheduling.gang import Event
 from metronome_opt.scheduling.state import ClusterState, Mode
-from metronome_opt.scheduling.views import Snapshot, restore, snapshot_of
+from metronome_opt.scheduling.views import StateSnapshot, restore, snapshot_of
 
 _SNAPSHOT = "state.json"
 _JOURNAL = "journal.jsonl"
@@ -62,7 +62,7 @@ class Store:
             _sync(self._path.parent)
             self.state = read_as(
                 self._snapshot,
-                lambda document: restore(Snapshot.from_dict(document)),
+                lambda document: restore(StateSnapshot.from_dict(document)),
                 most_bytes=_MOST_BYTES,
             )
             self._replay()

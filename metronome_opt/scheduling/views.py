@@ -15,14 +15,14 @@ from metronome_opt.records import FrozenMap, Name, NonNegative, Record, build
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.scheduling.gang import CapacityChanged, Claim, NodeChanged
+from metronome_opt.scheduling.gang import CapacityChanged, NodeChanged, Reservation
 from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.verify import evaluate
 
 STATE_FORMAT = "metronome-state/1"
 
 
-class Snapshot(Record):
+class StateSnapshot(Record):
     """A state as a document.
 
     Parameters
@@ -40,20 +40,20 @@ class Snapshot(Record):
     cluster: ClusterSpec
     mode: Mode = "shared"
     sequence: NonNegative = 0
-    claims: Annotated[tuple[Claim, ...], Field(strict=False)] = ()
+    claims: Annotated[tuple[Reservation, ...], Field(strict=False)] = ()
     capacities: FrozenMap[Name, NonNegative] = Field(default_factory=dict)
     down: Annotated[tuple[Name, ...], Field(strict=False)] = ()
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Snapshot:
+    def from_dict(cls, data: Mapping[str, Any]) -> StateSnapshot:
         """Build a snapshot from a document of format ``metronome-state/1``."""
         return build(cls, data, STATE_FORMAT)
 
 
-def snapshot_of(state: ClusterState) -> Snapshot:
+def snapshot_of(state: ClusterState) -> StateSnapshot:
     """Return a state as a document."""
     links, nodes = state.cluster.links, state.cluster.nodes
-    return Snapshot(
+    return StateSnapshot(
         cluster=state.cluster,
         mode=state.mode,
         sequence=state.sequence,
@@ -67,7 +67,7 @@ def snapshot_of(state: ClusterState) -> Snapshot:
     )
 
 
-def restore(snapshot: Snapshot) -> ClusterState:
+def restore(snapshot: StateSnapshot) -> ClusterState:
     """Build a state from its document.
 
     Claims that were in force stay so, even if today there would be no bandwidth for them.
@@ -102,7 +102,7 @@ def _at(where: str) -> Iterator[None]:
 
 def rebuilt(state: ClusterState) -> ClusterState:
     """Return a state made from scratch, of no more than what the document of another one says."""
-    return restore(Snapshot.model_validate_json(snapshot_of(state).model_dump_json()))
+    return restore(StateSnapshot.model_validate_json(snapshot_of(state).model_dump_json()))
 
 
 def differences(one: ClusterState, other: ClusterState) -> list[str]:

@@ -18,7 +18,7 @@ import yaml
 from metronome_opt.__main__ import main
 from metronome_opt.control.metrics import dashboard_json
 from metronome_opt.kubernetes import check_manifests
-from metronome_opt.scheduling.gang import Claim
+from metronome_opt.scheduling.gang import Reservation
 from metronome_opt.scheduling.store import Store
 from tests.cli.watching import NODE_COUNTER, NOW_S, SELECTOR, beside, check, exposed, kept
 from tests.control.wires import SILENT, claim, content, traffic
@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def claims_in(state: Path) -> dict[str, Claim]:
+def claims_in(state: Path) -> dict[str, Reservation]:
     with Store(state) as store:
         return dict(store.state.claims)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from metronome_opt.__main__ import main
-from metronome_opt.scheduling.gang import Claim
+from metronome_opt.scheduling.gang import Reservation
 from metronome_opt.scheduling.store import Store
 from tests.control.wires import claim, state_of
 from tests.prometheus.history import EPOCH_S
@@ -16,7 +16,7 @@ SELECTOR = f'{NODE_COUNTER}{{device="$pod"}}'
 NOW_S = EPOCH_S + 119
 
 
-def kept(folder: Path, *claims: Claim) -> Path:
+def kept(folder: Path, *claims: Reservation) -> Path:
     with Store.keep(folder / "state", state_of(*claims)):
         return folder / "state"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from metronome_opt.control.watch import carry_out, claims_of
 
 from metronome_opt.control import Burst, Decision, Monitor, Observation, Settings
-from metronome_opt.control.watch import carry_out, claims_of
-from metronome_opt.scheduling.gang import Claim
+from metronome_opt.scheduling.gang import Reservation
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.views import snapshot_of
 from tests.control.scenes import obedient
@@ -59,7 +59,7 @@ def decide(
     ],
 )
 def test_each_of_two_jobs_may_use_half_of_what_is_between_them(
-    claims: list[Claim], expected: dict[str, int]
+    claims: list[Reservation], expected: dict[str, int]
 ) -> None:
     found = claims_of(state_of(*claims, nodes=4))
     assert found is not None

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metronome_opt.control.watch import carry_out, claims_of, observation
 
 from metronome_opt.control import (
     Burst,
@@ -23,7 +24,6 @@ from metronome_opt.control import (
     detect,
     undisturbed,
 )
-from metronome_opt.control.watch import carry_out, claims_of, observation
 from metronome_opt.profiles import from_series
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.simulate import Conditions

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from immutabledict import immutabledict
-
 from metronome_opt.control.claims import Claims
 from metronome_opt.control.detect import Kind, detect, put_right
-from metronome_opt.control.gates import Beliefs, observe_gates
 from metronome_opt.control.observation import Observation
+
+from metronome_opt.control.gates import Beliefs, observe_gates
 from metronome_opt.profiles import Samples
 from tests.builders import job, network
 

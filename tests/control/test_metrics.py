@@ -14,14 +14,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from metronome_opt.control.watch import Check
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from metronome_opt.control import Claims, Monitor, Observation, Settings
 from metronome_opt.control.metrics import Metrics, dashboard_json, serve
-from metronome_opt.control.watch import Check
 from metronome_opt.errors import InputError, MissingBackendError
-from metronome_opt.gate import Claim, Gate
+from metronome_opt.gate import Gate, Reservation
 from metronome_opt.kubernetes.controller.loop import Metrics as ControllerMetrics
 from tests.builders import job, network
 from tests.control.scenes import obedient
@@ -62,7 +62,7 @@ def labels() -> dict[str, set[str]]:
 
 def all_labels() -> dict[str, set[str]]:
     """Return those of the controller and of gates as well."""
-    gate = Gate(Claim(0, 10**9), job="bert", task=0)
+    gate = Gate(Reservation(0, 10**9), job="bert", task=0)
     controller = generate_latest(ControllerMetrics().registry).decode()
     families = text_string_to_metric_families(f"{controller}{gate.metrics()}")
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
@@ -257,7 +257,7 @@ def test_the_dashboard_shows_every_metric_in_a_panel_of_its_own() -> None:
 @needs_prometheus
 def test_every_panel_shows_what_monitor_controller_and_gates_tell(tmp_path: Path) -> None:
     metrics, port = Metrics(), free_port()
-    gate = Gate(Claim(0, 10**8), job="bert", task=0, metrics=f"127.0.0.1:{port}")
+    gate = Gate(Reservation(0, 10**8), job="bert", task=0, metrics=f"127.0.0.1:{port}")
     with (
         metrics.serve("127.0.0.1:0") as url,
         serve("127.0.0.1:0", ControllerMetrics().registry) as controller,

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-
-from metronome_opt.control import Claims, Observation
 from metronome_opt.control.watch import (
     DEFAULT_SELECTOR,
     Read,
@@ -16,8 +14,10 @@ from metronome_opt.control.watch import (
     observation,
     observe,
 )
-from metronome_opt.errors import InputError
 from metronome_opt.profiles.samples import Samples
+
+from metronome_opt.control import Claims, Observation
+from metronome_opt.errors import InputError
 from metronome_opt.scheduling.state import ClusterState
 from tests.control.wires import (
     LENGTH_S,

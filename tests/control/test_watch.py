@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from metronome_opt.control.watch import MEMORY_FILE, Check, Read, Selector, check
+from metronome_opt.profiles.prometheus import PrometheusError
+from metronome_opt.profiles.samples import Samples
 
 from metronome_opt.control import Verdict
 from metronome_opt.control.metrics import Metrics
-from metronome_opt.control.watch import MEMORY_FILE, Check, Read, Selector, check
 from metronome_opt.errors import InputError
-from metronome_opt.profiles.prometheus import PrometheusError
-from metronome_opt.profiles.samples import Samples
 from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.store import Store
 from tests.control.wires import (

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from metronome_opt.profiles.samples import Samples, from_series
 
 from metronome_opt.instance import Link, Phase
-from metronome_opt.profiles.samples import Samples, from_series
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Host, Resources
-from metronome_opt.scheduling.gang import Claim, Gang
+from metronome_opt.scheduling.gang import Gang, Reservation
 from metronome_opt.scheduling.state import ClusterState, Mode
 from tests.prometheus.history import EPOCH_S, Traffic
 
@@ -44,7 +44,7 @@ def claim(
     weight: int = 1,
     period: int = 200,
     stretch: int = 0,
-) -> Claim:
+) -> Reservation:
     """Return the claim of a job that bursts once a period, of a second if not said else."""
     names = tuple(nodes.split())
     gang = Gang(
@@ -55,10 +55,10 @@ def claim(
         weight=weight,
         max_stretch=stretch,
     )
-    return Claim(gang=gang, nodes=names, offset=offset, stretch=stretch)
+    return Reservation(gang=gang, nodes=names, offset=offset, stretch=stretch)
 
 
-def state_of(*claims: Claim, nodes: int = 2, mode: Mode = "shared") -> ClusterState:
+def state_of(*claims: Reservation, nodes: int = 2, mode: Mode = "shared") -> ClusterState:
     """Return the cluster with some claims in force."""
     state = ClusterState(spec(nodes), mode=mode)
     for each in claims:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metronome_opt.control.gates import GateCounter
+from metronome_opt.errors import RemoteError
 from metronome_opt.gate.plan import Claim as Told
 from metronome_opt.gate.plan import Plan
-from metronome_opt.errors import RemoteError
 from metronome_opt.instance import Phase
 from metronome_opt.kubernetes.controller.rephase import THREAD, Rephasing
-from metronome_opt.scheduling.gang import Claim, Gang
+from metronome_opt.scheduling.gang import Gang, Reservation
 from metronome_opt.scheduling.state import ClusterState
 from tests.kubernetes.controller.fake import spec_of
 
@@ -111,7 +111,7 @@ class Fleet:
         gang = worker.gang(self.state.cluster.hyperperiod)
         stretch = gang.stretch_for(self.state.cluster.hyperperiod)
         self.state.reserve(
-            Claim(gang=gang, nodes=nodes, offset=offset, stretch=stretch, gated=gated)
+            Reservation(gang=gang, nodes=nodes, offset=offset, stretch=stretch, gated=gated)
         )
         self._tell()
         self._compute(worker)
