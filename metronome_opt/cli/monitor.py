@@ -92,6 +92,7 @@ class _Watch:
     state: Path
     claims: Path | None
     as_json: bool
+    exported: bool = False  # whether the folder has the claims in force
 
     def once(self, monitor: Monitor, *, dry_run: bool) -> int:
         """Check once; return the exit status."""
@@ -128,7 +129,7 @@ class _Watch:
         from metronome_opt.control.monitor import Question
         from metronome_opt.scheduling.store import Store
 
-        self._export()  # also what a process that was killed had decided
+        self._export()
         with Store(self.state) as store:
             following = monitor.next(store.state)
         if isinstance(following, Question):
@@ -140,8 +141,11 @@ class _Watch:
         self._export()
 
     def _export(self) -> None:
-        """Write the claims in force if the folder has others."""
-        if self.claims is None:
+        """Write the claims in force if the folder may have others.
+
+        At the beginning it may: of a process that was killed between a decision and its claims.
+        """
+        if self.claims is None or self.exported:
             return
         from metronome_opt.cli.place import export_state, is_exported
         from metronome_opt.scheduling.store import Store
@@ -149,8 +153,10 @@ class _Watch:
         with Store(self.state) as store:
             if store.state.claims and not is_exported(store.state, self.claims):
                 export_state(store.state, self.claims)
+        self.exported = True
 
     def _tell(self, done: Rephased, answer: Answer | None) -> None:
+        self.exported &= not done.gangs
         unmeasured = {} if answer is None else _unmeasured(answer)
         self._print(done.line, done.gangs, unmeasured, done.fault)
 

@@ -104,10 +104,10 @@ def profile_throughput(measured: Throughput) -> Profile:
                 f"not periodic: cycles of about {1000 * period * step_s:.4g} ms explain "
                 f"{explained:.0%} of the variance"
             )
-        bursts, shift = _bursts(cycle, period, step_s)
+        bursts = _bursts(cycle, period, step_s)
         # Parts of the cycles tell how far the bursts of the whole may be off.
         ends = [
-            _edges(np.roll(_mean_cycle(rates, part, period), -shift), bursts)
+            _edges(_mean_cycle(rates, part, period), bursts)
             for part in np.array_split(starts, _PARTS)
         ]
     except _NoPeriodError as error:
@@ -123,7 +123,10 @@ def profile_throughput(measured: Throughput) -> Profile:
     return Profile(
         traffic=stated_traffic(
             period * step_ms,
-            [(start * step_ms, length * step_ms, rate) for start, length, rate in bursts],
+            [
+                ((start - bursts[0][0]) * step_ms, length * step_ms, rate)
+                for start, length, rate in bursts
+            ],
         ),
         period_error_ms=period_error * step_ms,
         burst_error_ms=burst_error * step_ms,
@@ -179,14 +182,21 @@ def _track(rates: _Floats, lag: int) -> _Floats:
 
     Each begins where the mean of all cycles fits best, near one period after the cycle before.
     """
-    template, least, most = rates[:lag], round((1 - _SPREAD) * lag), round((1 + _SPREAD) * lag)
+    least, most = round((1 - _SPREAD) * lag), round((1 + _SPREAD) * lag)
+    # At first the stretch that is most like the next one.
+    deviation = rates - rates.mean()
+    alike = np.concatenate(([0.0], np.cumsum(deviation[:-lag] * deviation[lag:])))
+    begin = int(np.argmax(alike[lag:] - alike[:-lag]))
+    template = rates[begin : begin + lag]
     for _ in range(_ROUNDS):
         fit = correlate(rates, template - template.mean(), mode="valid")
         starts = [int(np.argmax(fit[:lag]))]
         while starts[-1] + most < len(fit):
             near = fit[starts[-1] + least : starts[-1] + most + 1]
             starts.append(starts[-1] + least + int(np.argmax(near)))
-        template = np.mean([rates[start : start + lag] for start in starts], axis=0)
+        mean = np.mean([rates[start : start + lag] for start in starts], axis=0)
+        # Cycles that begin in silence are not cut amid a burst, however their lengths vary.
+        template = np.roll(mean, -_amid_silence(mean))
     if len(starts) <= MIN_CYCLES:
         raise _NoPeriodError(f"too short: {len(starts)} cycles were seen; measure for longer")
     inner = np.clip(starts, 1, len(fit) - 2)
@@ -222,33 +232,39 @@ def _explained(rates: _Floats, starts: _Floats, cycle: _Floats) -> float:
     return 1 - float(left.var() / rates[inside].var())
 
 
-def _bursts(
-    cycle: _Floats, period: float, step_s: float
-) -> tuple[list[tuple[float, float, float]], int]:
-    """Return start, length (in samples) and rate of each burst, and the bin of the first start.
+def _is_active(cycle: _Floats) -> NDArray[np.bool_]:
+    """Return where a cycle is no silence."""
+    lowest = float(np.quantile(cycle, 0.05))
+    return np.asarray(cycle > lowest + _QUIET * (cycle.max() - lowest))
+
+
+def _amid_silence(cycle: _Floats) -> int:
+    """Return the index of the middle of the longest silence of a cycle."""
+    active = _is_active(cycle)
+    begins = np.flatnonzero(active & ~np.roll(active, 1)).tolist()
+    silences = {begin: int(np.argmax(np.roll(active[::-1], begin))) for begin in begins}
+    longest = max(silences, key=silences.__getitem__, default=0)
+    return longest - (1 + silences.get(longest, 0)) // 2
+
+
+def _bursts(cycle: _Floats, period: float, step_s: float) -> list[tuple[float, float, float]]:
+    """Return start, length (in samples) and rate of each burst of a cycle that begins in silence.
 
     A burst begins and ends where its rate crosses half of its usual height.
     """
-    lowest = float(np.quantile(cycle, 0.05))
-    active = cycle > lowest + _QUIET * (cycle.max() - lowest)
-    begins = np.flatnonzero(active & ~np.roll(active, 1))
-    if not begins.size or lowest > cycle.max() / 2:
+    if float(np.quantile(cycle, 0.05)) > cycle.max() / 2:
         raise _NoPeriodError(
-            f"too coarse: rates swing only between {lowest:.4g} and {cycle.max():.4g} Mbit/s; "
+            f"too coarse: rates swing only between {cycle.min():.4g} and {cycle.max():.4g} Mbit/s; "
             f"sample every {1000 * step_s / 10:.3g} ms"
         )
-    # Half a silence before the first burst, so that neither end of the cycle cuts it.
-    silences = [int(np.argmax(np.roll(active[::-1], begin))) for begin in begins.tolist()]
-    shift = int(begins[int(np.argmax(silences))]) - (1 + max(silences)) // 2
-    rolled, on = np.roll(cycle, -shift), np.roll(active, -shift)
-    changes = np.flatnonzero(np.diff(on.astype(np.int8), append=0))
-    first_bins, last_bins = changes[::2] + 1, changes[1::2] + 1
+    changes = np.flatnonzero(np.diff(_is_active(cycle).astype(np.int8), prepend=0, append=0))
+    first_bins, last_bins = changes[::2], changes[1::2]
     # A little of the silence on either side belongs to a burst whose edges are blurred.
     lower = np.maximum(first_bins - _BINS, np.append(0, last_bins[:-1]))
     upper = np.minimum(last_bins + _BINS, np.append(first_bins[1:], len(cycle)))
     bursts = []
     for begin, end in zip(lower.tolist(), upper.tolist(), strict=True):
-        part = rolled[begin:end]
+        part = cycle[begin:end]
         first, last = _half_height(part)
         length = (last - first) / _BINS
         rate = float(part.sum()) / _BINS / length
@@ -260,10 +276,7 @@ def _bursts(
             f"{1000 * shortest * step_s:.3g} ms, with samples {1000 * step_s:.4g} ms apart; sample "
             f"every {1000 * shortest * step_s / 3:.3g} ms"
         )
-    origin = bursts[0][0]
-    return [(start - origin, length, rate) for start, length, rate in bursts], round(
-        shift + _BINS * origin
-    )
+    return bursts
 
 
 def _half_height(part: _Floats) -> tuple[float, float]:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pytest
-from immutabledict import immutabledict
-from metronome_opt.control.claims import Claims
-from metronome_opt.control.detect import Kind, detect, put_right
-from metronome_opt.control.observation import Observation
 
-from metronome_opt.control.gates import Beliefs, observe_gates
-from metronome_opt.profiles import Samples
+from metronome_opt.control.findings import correct_claims, find_differences
+from metronome_opt.control.gates import Beliefs, GateCounter, Observation, observe_gates
+from metronome_opt.slowdown.claims import Claims
 from tests.builders import job, network
-
-_MBIT = 8e-6  # per byte
+from tests.control.states import counters
 
 # In 50 iterations of 200 ms it computed for 130 ms, waited for 10 ms and sent for 60 ms, each time
 # 0.75 MB, which is 6 Mbit; it was late by 1 ms.
@@ -36,85 +31,80 @@ COUNTED = {
 def claims(*bursts: tuple[int, int, int], gated: bool = True) -> Claims:
     """Return the claim of a job of 190 ms with 10 ms of idle time, in slots of a millisecond."""
     instance = network(job("a", 190, *bursts, current_offset=20, max_stretch=10)).replace(slot_ms=1)
-    return Claims(instance, stretch={"a": 10}, gated={"a": gated})
+    return Claims(instance, 6000, stretch={"a": 10}, gated={"a": gated})
 
 
-def counters(counted: Mapping[str, float], begin_s: float = 90.0) -> Any:
-    """Return what reads counters that grow evenly over ten seconds, once a second."""
-    times = np.arange(begin_s + 1, begin_s + 11)
-
-    def read(_: str, first_s: float, last_s: float) -> Mapping[Any, Samples]:
-        inside = (times - 1 >= first_s) & (times <= last_s)
-        return {
-            immutabledict({"__name__": f"metronome_gate_{name}_total", "job": "a"}): Samples(
-                times[inside], np.full(inside.sum(), value / 10 * _MBIT), np.ones(inside.sum())
-            )
-            for name, value in counted.items()
-        }
-
-    return read
+def observe(
+    claimed: Claims, counted: Mapping[str, float], **notified_s: float
+) -> Observation | str:
+    """Return what is observed at 100 s of counters that grew for ten seconds."""
+    growing = counters({"a": counted}, 90.0, 10)
+    found = observe_gates(claimed, growing, now_s=100.0, for_s=10.0, notified_s=notified_s)
+    return found["a"]
 
 
-def observe(claimed: Claims, counted: Mapping[str, float], **told_s: float) -> Observation | str:
-    read = counters(counted)
-    return observe_gates(claimed, read, now_s=100.0, for_s=10.0, told_s=told_s)["a"]
-
-
-def test_an_iteration_is_taken_apart_into_computing_sending_and_waiting() -> None:
-    seen = observe(claims((130, 60, 100)), COUNTED)
+def observed(claimed: Claims, counted: Mapping[str, float]) -> Observation:
+    seen = observe(claimed, counted)
     assert isinstance(seen, Observation)
-    (burst,) = seen.bursts or ()
+    return seen
+
+
+def test_an_iteration_is_computing_sending_and_waiting() -> None:
+    claimed = claims((130, 60, 100))
+    seen = observed(claimed, COUNTED)
     assert seen.period_ms == pytest.approx(200)
     assert seen.own_ms == pytest.approx(190)
-    assert (burst.start_ms, burst.length_ms, burst.rate_mbps) == pytest.approx((130, 60, 100))
-    # The first iteration that is due after 100 s begins at its offset of 20 ms.
-    assert seen.origin_ms == pytest.approx(100_000 + 20 + 1)
+    assert seen.starts_ms(claimed.instance.job("a"), 1) == pytest.approx([130])
+    assert (seen.lengths_ms, seen.claimed_ms) == (pytest.approx((60,)), pytest.approx((60,)))
 
 
 def test_several_bursts_of_an_iteration_grow_alike() -> None:
     # Claimed are bursts of 20 and 40 ms after 30 and 50 ms of computing, and 50 ms at the end.
     counted = {**COUNTED, "bursts": 100.0, "burst_seconds": 4.5, "waited_seconds": 0.0}
-    seen = observe(claims((30, 20, 150), (100, 40, 75)), counted)
-    assert isinstance(seen, Observation)
+    claimed = claims((30, 20, 150), (100, 40, 75))
+    seen = observed(claimed, counted)
     # Bursts take 90 ms instead of 60, computing 110 ms instead of 130.
     shrunk = 110 / 130
-    bursts = [(burst.start_ms, burst.length_ms) for burst in seen.bursts or ()]
-    assert bursts[0] == pytest.approx((30 * shrunk, 30))
-    assert bursts[1] == pytest.approx((80 * shrunk + 30, 60))
+    assert seen.lengths_ms == pytest.approx((30, 60))
+    starts = seen.starts_ms(claimed.instance.job("a"), 1)
+    assert starts == pytest.approx([30 * shrunk, 80 * shrunk + 30])
 
 
 def test_of_a_job_without_slots_the_fastest_bursts_count() -> None:
-    seen = observe(claims((130, 60, 100), gated=False), {**COUNTED, "waited_seconds": 0.0})
-    assert isinstance(seen, Observation)
-    (burst,) = seen.bursts or ()
-    assert burst.length_ms == pytest.approx(50)
+    seen = observed(claims((130, 60, 100), gated=False), {**COUNTED, "waited_seconds": 0.0})
+    assert seen.lengths_ms == pytest.approx((50,))
     assert seen.own_ms == pytest.approx(140 + 50)
-    assert seen.origin_ms is None
+    assert seen.alone
 
 
 def test_a_job_that_computes_less_keeps_the_slot_of_its_burst() -> None:
     claimed = claims((130, 60, 100))
-    counted = {**COUNTED, "waited_seconds": 1.5, "fastest_seconds": 0.0}  # it computed for 110 ms
-    seen = observe(claimed, counted)
-    assert isinstance(seen, Observation)
-    found = detect(claimed, {"a": seen})
-    assert {each.kind for each in found} >= {Kind.PERIOD}
-    right, _ = put_right(claimed, found, {"a": seen}, {})
-    (phase,) = right.instance.job("a").phases
+    # It computed for 110 ms.
+    seen = {"a": observed(claimed, {**COUNTED, "waited_seconds": 1.5, "fastest_seconds": 0.0})}
+    findings = find_differences(claimed, seen)
+    assert "period" in {each.kind for each in findings}
+    corrected, _ = correct_claims(claimed, findings, seen)
+    (phase,) = corrected.instance.job("a").phases
     assert phase.start == 110
     # Claimed is a burst at 130 ms of iterations that begin at 20 ms.
-    assert right.offsets["a"] + phase.start == 20 + 130
+    assert corrected.offsets["a"] + phase.start == 20 + 130
 
 
-def test_what_is_too_little_or_from_before_says_nothing() -> None:
+def test_too_few_or_too_early_iterations_tell_nothing() -> None:
     claimed = claims((130, 60, 100))
     few = {name: value / 10 for name, value in COUNTED.items()}
-    assert observe(claimed, few) == "5 iterations only; they have to be 8"
-    assert observe(claimed, dict.fromkeys(COUNTED, 0.0)) == "its gates told Prometheus nothing"
-    # Eight periods after it was told its slots two and a half seconds are left, twelve iterations.
-    seen = observe(claimed, COUNTED, a=95.9)
-    assert isinstance(seen, Observation)
-    assert observe(claimed, COUNTED, a=97.5) == "its gates told Prometheus nothing"
+    assert observe(claimed, few) == "5 iterations only; at least 8 are needed"
+    none = "no bursts were counted by its gates"
+    assert observe(claimed, dict.fromkeys(COUNTED, 0.0)) == none
+    # Eight periods after it was notified two and a half seconds are left, twelve iterations.
+    assert isinstance(observe(claimed, COUNTED, a=95.9), Observation)
+    assert observe(claimed, COUNTED, a=98.5) == none
+
+
+def test_a_counter_that_begins_anew_loses_nothing_but_the_step() -> None:
+    times, values = np.arange(5.0), np.array([10.0, 12, 1, 4, 4])
+    counter = GateCounter("a", "bursts", times, values)
+    assert [counter.increase(since) for since in (0.0, 1.0, 2.5)] == [5, 3, 0]
 
 
 # It computes for 130 ms as before, and is late: bursts take 90 ms, of the fastest 80 ms.
@@ -128,13 +118,10 @@ LATE = COUNTED | {
 
 def believed_ms(beliefs: Beliefs, counted: Mapping[str, float], *, tried: bool) -> float:
     claimed = claims((130, 60, 100))
-    seen = observe(claimed, counted)
-    assert isinstance(seen, Observation)
-    believed = beliefs.of(claimed, {"a": seen}, tried=tried)["a"]
-    (burst,) = believed.bursts or ()
-    assert burst.length_ms * burst.rate_mbps == pytest.approx(6000)  # as much as it sends
-    assert believed.own_ms == pytest.approx(130 + burst.length_ms)
-    return burst.length_ms
+    believed = beliefs.of(claimed, {"a": observed(claimed, counted)}, tried=tried)["a"]
+    assert believed.claimed_ms == pytest.approx((60,))  # it sends as much as it claims
+    assert believed.own_ms == pytest.approx(130 + believed.lengths_ms[0])
+    return believed.lengths_ms[0]
 
 
 def test_a_job_out_of_its_slots_is_believed_to_burst_as_before_until_slots_were_tried() -> None:

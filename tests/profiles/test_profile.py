@@ -1,184 +1,175 @@
-"""Profiles of jobs whose truth is known."""
+"""Profiles: period and bursts of known traffic, within the errors that are stated."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from benchmarks.profiles import try_case
-from benchmarks.throughput import Truth, measure
-from metronome_opt.profiles import Profile, Samples, from_series, profile
-from tests.profiles.cases import job, pattern, period_ms
+from metronome_opt.control.recorded import RecordedBurst, read_record
+from metronome_opt.errors import InputError
+from metronome_opt.profiles import Profile, Throughput, profile_record, profile_throughput
+from tests.control.test_recorded import recorded
 from tests.tiers import examples
 
-STEP_S = 0.043
+Bursts = tuple[tuple[float, float, float], ...]
+ONE: Bursts = ((0.0, 0.3, 900.0),)
+TWO: Bursts = ((0.0, 0.4, 2000.0), (0.7, 0.3, 1500.0))
+THREE: Bursts = ((0.0, 0.2, 2000.0), (0.3, 0.2, 1000.0), (0.7, 0.2, 1500.0))
 
 
-def lengths(found: Profile) -> list[float]:
-    return [burst.length_ms for burst in found.bursts]
+def sent(
+    times_s: NDArray[np.float64], period_s: float, bursts: Bursts, jitter: float, seed: int
+) -> NDArray[np.float64]:
+    """Return the Mbit that are sent up to each time; periods vary, in silence, by `jitter`."""
+    count = int(times_s[-1] / period_s / (1 - 3 * jitter)) + 2
+    lengths = period_s * (1 + jitter * np.random.default_rng(seed).standard_normal(count))
+    begins = 0.17 + np.cumsum(lengths)
+    corners = np.sort(
+        np.concatenate(
+            [begins + at for start, length, _ in bursts for at in (start, start + length)]
+        )
+    )
+    volumes = [value for _, length, rate in bursts for value in (0.0, length * rate)]
+    return np.interp(times_s, corners, np.cumsum(np.tile(volumes, count)))
 
 
-def off_by(found: Profile, truth: Truth) -> float:
-    """Return how far the origin is from the nearest beginning of a burst of ONE_BURST, in ms."""
-    begins = truth.edges_s[1::2]
-    assert found.origin_s is not None
-    return 1000 * float(np.abs(begins - found.origin_s).min())
+def sampled(
+    period_s: float, bursts: Bursts, *, step_s: float, jitter: float = 0.0, noise: float = 0.0
+) -> Throughput:
+    """Return two minutes of throughput; noise is a share of 1,000 Mbit/s."""
+    times = np.arange(0.0, 120.0, step_s)
+    rates = np.diff(sent(times, period_s, bursts, jitter, seed=1)) / step_s
+    rates += 1000 * noise * np.random.default_rng(2).standard_normal(len(rates))
+    return Throughput(times[1:] + 1.7e9, np.maximum(0.0, rates))
 
 
-# ------------------------------------------------------------------ how exact
+def assert_is(found: Profile, period_s: float, bursts: Bursts) -> None:
+    """Assert that the true values are within one and a half of the errors that are stated."""
+    assert found.reason is None
+    assert found.traffic is not None
+    assert found.period_error_ms is not None
+    assert found.burst_error_ms is not None
+    assert found.rate_error is not None
+    close = 1.5 * found.burst_error_ms + 0.1
+    period_ms = 1000 * period_s
+    assert float(found.traffic.period_ms) == pytest.approx(
+        period_ms, abs=1.5 * found.period_error_ms + 0.001 * period_ms
+    )
+    # Which burst comes first depends on the silences, and starts count from the first.
+    phases = found.traffic.phases
+    assert len(phases) == len(bursts)
+    first = min(range(len(bursts)), key=lambda at: abs(bursts[at][2] - phases[0].rate))
+    for phase, (start, length, rate) in zip(
+        phases, [*bursts[first:], *bursts[:first]], strict=True
+    ):
+        since = 1000 * ((start - bursts[first][0]) % period_s)
+        assert float(phase.start_ms) == pytest.approx(since, abs=close)
+        assert float(phase.length_ms) == pytest.approx(1000 * length, abs=close)
+        assert phase.rate == pytest.approx(rate, rel=1.5 * found.rate_error + 0.01)
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.02, 0.05])
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize(
+    ("period_s", "bursts", "step_s"),
+    [(1.0, ONE, 0.05), (1.337, ONE, 0.1), (1.3, TWO, 0.05), (1.3, TWO, 0.02), (1.3, THREE, 0.02)],
+)
+def test_known_traffic_is_found(
+    period_s: float, bursts: Bursts, step_s: float, jitter: float, noise: float
+) -> None:
+    samples = sampled(period_s, bursts, step_s=step_s, jitter=jitter, noise=noise)
+    assert_is(profile_throughput(samples), period_s, bursts)
+
+
+@given(st.floats(0.4, 3.0), st.floats(0.15, 0.6), st.integers(100, 100_000))
+@examples(40, deadline=None)
+def test_any_period_with_one_burst_is_found(period_s: float, duty: float, rate: int) -> None:
+    bursts = ((0.0, duty * period_s, float(rate)),)
+    assert_is(profile_throughput(sampled(period_s, bursts, step_s=0.02)), period_s, bursts)
+
+
+def test_missing_samples_do_no_harm() -> None:
+    samples = sampled(1.3, TWO, step_s=0.05)
+    samples.rates_mbps[np.random.default_rng(0).random(len(samples.rates_mbps)) < 0.05] = np.nan
+    found = profile_throughput(samples)
+    assert found.traffic is not None
+    assert float(found.traffic.period_ms) == pytest.approx(1300, rel=0.005)
+
+
+NOISE = np.random.default_rng(3)
 
 
 @pytest.mark.parametrize(
-    ("model", "jitter", "step", "snr_db"),
+    ("rates", "reason"),
     [
-        ("GPT3", 0.0, 0.02, 20.0),
-        ("GPT3", 0.1, 0.05, 20.0),
-        ("XLM", 0.1, 0.1, 20.0),
-        ("BERT", 0.05, 0.1, 20.0),
-        ("ResNet50", 0.1, 0.1, 20.0),
-        ("ResNet50", 0.1, 0.02, 10.0),
-        ("VGG19", 0.05, 0.05, 10.0),
-        ("GPT2", 0.0, 0.1, 20.0),
-        ("DLRM", 0.1, 0.05, 10.0),
+        (np.ones(10), "too short: 10 samples, not 32"),
+        (np.zeros(900), "silent: nothing was sent"),
+        (np.full(900, 7.0), "not periodic: the rate is constant"),
+        (NOISE.random(900), "not periodic: nothing repeats"),
+        (np.abs(np.cumsum(NOISE.standard_normal(900))), "not periodic"),
+        ((NOISE.random(900) < 0.2) * 100.0, "not periodic"),
+        (np.tile([0.0, 0, 9, 9], 225), "too coarse: something repeats about every 400 ms"),
+        (50 + np.tile([0.0, 0, 0, 0, 9, 9, 9, 9], 110), "too coarse: rates swing only between"),
+        (np.where(np.arange(900) % 3, np.nan, 1.0), "too sparse: 67% of the samples are missing"),
     ],
 )
-def test_workloads_within_one_percent_of_the_period_and_three_points_of_duty(
-    model: str, jitter: float, step: float, snr_db: float
+def test_without_a_period_there_is_a_reason(rates: NDArray[np.float64], reason: str) -> None:
+    found = profile_throughput(Throughput(0.1 * np.arange(len(rates)), rates))
+    assert found.traffic is None
+    assert str(found.reason).startswith(reason)
+
+
+@given(
+    st.integers(0, 400),
+    st.integers(1, 40),
+    st.sampled_from([0.0, 0.3, 1.0, 30.0]),
+    st.floats(0, 0.3),
+    st.integers(0, 99),
+)
+@examples(60, deadline=None)
+def test_any_samples_have_a_period_or_a_reason(
+    count: int, period: int, noise: float, missing: float, seed: int
 ) -> None:
-    case = try_case(model, jitter=jitter, step=step, snr_db=snr_db, seed=5, irregular=0.2)
-    assert case.period_error is not None
-    assert case.duty_error is not None
-    assert abs(case.period_error) <= 1
-    assert abs(case.duty_error) <= 3
+    rng = np.random.default_rng(seed)
+    pattern = rng.integers(0, 3, period) * 10.0
+    rates = np.maximum(0.0, np.resize(pattern, count) + noise * rng.standard_normal(count))
+    rates[rng.random(count) < missing] = np.nan
+    found = profile_throughput(Throughput(np.cumsum(rng.uniform(0.5, 1.5, count)), rates))
+    assert (found.traffic is None) == (found.reason is not None)
 
 
-def test_the_true_burst_is_within_the_stated_error() -> None:
-    for seed in range(5):
-        truth = job(jitter=0.05, seed=seed)
-        burst = profile(measure(truth, STEP_S, snr_db=20, seed=seed)).bursts[0]
-        assert abs(burst.length_ms - 300) <= 1.5 * burst.length_error_ms
-        assert abs(burst.rate_mbps - 10_000) <= 1.5 * burst.rate_error_mbps
-        assert burst.length_error_ms < 10
+# ------------------------------------------------------------------ records of gates
 
 
-def test_jitter_is_measured() -> None:
-    truth = job(cycles=200, jitter=0.1)
-    found = profile(measure(truth, STEP_S, snr_db=20))
-    # Pauses of 700 ms vary by a tenth.
-    assert found.jitter == pytest.approx(np.diff(truth.begins_s).std() / 1.0, rel=0.1)
+def test_a_record_is_the_loop_without_its_waits(tmp_path: Path) -> None:
+    """It computes for 43 and 38 ms on average, and sends for 60 and 31."""
+    path, _ = recorded(tmp_path)
+    found = profile_record(read_record(path))
+    assert_is(found, 0.172, ((0.0, 0.06, 800.0), (0.098, 0.031, 1500 * 8 / 31)))
+    assert found.cycles == 99
+    assert found.traffic is not None
+    assert float(found.traffic.period_ms) == pytest.approx(43 + 38 + 60 + 31, abs=0.2)
 
 
-def test_the_origin_is_near_the_end_and_follows_phases_that_wander() -> None:
-    for seed in range(4):
-        truth = job(cycles=100, jitter=0.1, seed=seed)
-        samples = measure(truth, STEP_S, snr_db=20, seed=seed)
-        found = profile(samples)
-        assert found.origin_s is not None
-        assert found.origin_error_s is not None
-        assert 0 <= samples.times_s[-1] - found.origin_s < 5
-        assert off_by(found, truth) <= max(2000 * found.origin_error_s, 5)
+def burst(at: float, iteration_ms: float | None = 200.0, **more: float | None) -> RecordedBurst:
+    fields = {"at": at, "burst_ms": 50.0, "sent_bytes": 10**6, "iteration_ms": iteration_ms}
+    return RecordedBurst.model_validate({**fields, **more})
 
 
-# ------------------------------------------------------------------ patterns
-
-ALTERNATING = {
-    "unequal pauses": (pattern([300, 100], [(100, 1000), (100, 1000)]), 2),
-    "nearly equal pauses": (pattern([220, 180], [(100, 1000), (100, 1000)]), 2),
-    "rates": (pattern([200, 200], [(100, 1000), (100, 800)]), 2),
-    "lengths": (pattern([200, 200], [(100, 1000), (120, 1000)]), 2),
-    "three, one pause longer": (pattern([100, 100, 300], [(100, 1000)] * 3), 3),
-    "every third differs": (pattern([200] * 3, [(100, 1000), (100, 1000), (100, 600)]), 3),
-    "A B A C": (pattern([200] * 4, [(100, 1000), (100, 600), (100, 1000), (100, 400)]), 4),
-}
+def test_iterations_with_a_checkpoint_do_not_count() -> None:
+    bursts = [burst(0.2 * index) for index in range(50)]
+    bursts += [burst(10 + 8 + 0.2 * index, 8200.0 if not index else 200.0) for index in range(50)]
+    found = profile_record(bursts)
+    assert found.traffic is not None
+    assert (float(found.traffic.period_ms), found.cycles) == (200, 98)
 
 
-@pytest.mark.parametrize("jitter", [0.0, 0.05])
-@pytest.mark.parametrize("name", ALTERNATING)
-def test_bursts_that_take_turns_make_one_period(name: str, jitter: float) -> None:
-    of, bursts = ALTERNATING[name]
-    truth = job(of, cycles=80, jitter=jitter)
-    found = profile(measure(truth, float(of.duration) / 60_000, snr_db=20))
-    assert found.period_ms == pytest.approx(period_ms(truth), rel=0.01)
-    assert len(found.bursts) == bursts
-
-
-@pytest.mark.parametrize("jitter", [0.0, 0.1])
-@pytest.mark.parametrize("samples", [9.87, 10.0, 31.4])
-def test_bursts_that_are_alike_do_not_make_a_longer_period(samples: float, jitter: float) -> None:
-    truth = job(cycles=150, jitter=jitter)
-    found = profile(measure(truth, 1 / samples, snr_db=20))
-    assert found.period_ms == pytest.approx(period_ms(truth), rel=0.01)
-
-
-def test_bursts_of_several_rates_abut() -> None:
-    truth = job(pattern([400, 0, 0], [(200, 3000), (200, 6000), (200, 10_000)]))
-    found = profile(measure(truth, 0.021, snr_db=30))
-    rates = [burst.rate_mbps for burst in found.bursts]
-    assert rates == pytest.approx([3000, 6000, 10_000], rel=0.02)
-    assert lengths(found) == pytest.approx([200] * 3, abs=10)
-    assert found.duty == pytest.approx(0.6, abs=0.01)
-
-
-def test_a_job_that_never_pauses_sends_all_the_time() -> None:
-    truth = job(pattern([0, 0], [(600, 4000), (400, 10_000)]))
-    found = profile(measure(truth, 0.021, snr_db=30))
-    assert [burst.rate_mbps for burst in found.bursts] == pytest.approx([10_000, 4000], rel=0.02)
-    assert found.duty == pytest.approx(1)
-
-
-def test_rates_below_the_limit_are_silence() -> None:
-    truth = job(pattern([0, 0], [(700, 1000), (300, 10_000)]))
-    samples = measure(truth, 0.021)
-    assert lengths(profile(samples)) == pytest.approx([300], abs=2)
-    assert lengths(profile(samples, quiet=0.05)) == pytest.approx([300, 700], abs=2)
-
-
-# ------------------------------------------------------------------ samples as they come
-
-
-def test_missing_and_irregular_samples() -> None:
-    truth = job(cycles=100, jitter=0.05)
-    found = profile(measure(truth, STEP_S, snr_db=20, missing=0.3, irregular=0.4))
-    assert found.period_ms == pytest.approx(period_ms(truth), rel=0.01)
-    assert found.duty == pytest.approx(0.3, abs=0.03)
-    assert found.missing == pytest.approx(0.3, abs=0.05)
-
-
-def test_a_gap_of_many_cycles() -> None:
-    samples = measure(job(cycles=100, jitter=0.05), STEP_S, snr_db=20)
-    since = samples.times_s - samples.times_s[0]
-    kept = (since < 40) | (since > 60)
-    found = profile(Samples(samples.times_s[kept], samples.rates_mbps[kept]))
-    assert found.period_ms == pytest.approx(1000, rel=0.01)
-    assert found.duty == pytest.approx(0.3, abs=0.01)
-
-
-def test_a_counter_that_begins_anew() -> None:
-    truth = job(cycles=100, jitter=0.05)
-    times = truth.edges_s[0] + STEP_S * np.arange(2000)
-    sent = truth.sent_mbit(times) / 8e-6
-    sent[700:] -= sent[700]
-    sent[1500:] -= sent[1500]
-    found = profile(from_series(pd.Series(sent, index=times), counter=True))
-    assert found.period_ms == pytest.approx(period_ms(truth), rel=0.01)
-    assert found.bursts[0].rate_mbps == pytest.approx(10_000, rel=0.01)
-    assert found.missing == pytest.approx(2 / 1999, rel=0.1)
-
-
-MEASURED = measure(job(cycles=40, jitter=0.05), STEP_S, snr_db=20)
-
-
-@examples(15, deadline=None)
-@given(st.floats(1e-6, 1e6), st.floats(1e-3, 1e3))
-def test_units_of_rate_and_time_do_not_matter(rate: float, time: float) -> None:
-    start = MEASURED.times_s[0]
-    scaled = Samples(time * (MEASURED.times_s - start), rate * MEASURED.rates_mbps)
-    found = profile(scaled)
-    plain = profile(Samples(MEASURED.times_s - start, MEASURED.rates_mbps))
-    assert plain.period_ms is not None
-    assert found.period_ms == pytest.approx(time * plain.period_ms, rel=1e-3)
-    assert found.duty == pytest.approx(plain.duty, abs=2e-3)
-    assert found.bursts[0].rate_mbps == pytest.approx(rate * plain.bursts[0].rate_mbps, rel=1e-2)
+def test_a_record_without_bytes_is_refused_and_a_short_one_has_no_period() -> None:
+    with pytest.raises(InputError, match=r"sent_bytes: null at 7\.0: what the burst sent is not"):
+        profile_record([burst(0.0), burst(7.0, sent_bytes=None)])
+    assert profile_record([burst(0.0), burst(0.2)]).reason == "too short: 1 whole iterations, not 4"
