@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState, Mode
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Distance, Host, Rack, Resources
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.gang import Gang, Reservation
-from metronome_opt.scheduling.state import ClusterState, Mode
 
 _RACK_COST = 2
 LARGE_HYPERPERIOD = 400

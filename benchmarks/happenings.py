@@ -10,10 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scenario.network import Host, Rack, Resources
-from metronome_opt.scheduling.gang import (
+from metronome_opt.cluster.gang import (
     CapacityChanged,
     Event,
     Gang,
@@ -23,7 +20,10 @@ from metronome_opt.scheduling.gang import (
     Revised,
     Unreserved,
 )
-from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.instance import Link, Phase
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Host, Rack, Resources
 
 Kind = Literal["arrival", "departure", "node", "capacity", "revision", "mistake"]
 Place = Callable[[random.Random, ClusterState, Gang], Reservation | None]

@@ -19,16 +19,16 @@ from benchmarks.clusters import LARGE_HYPERPERIOD, large_gang, large_state, smal
 from benchmarks.families import paper
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
+from metronome_opt.cluster.gang import Gang
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.views import instance_of
 from metronome_opt.scenario import Cluster, data_folder, read_scenario
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scheduling.cpsat import place_exactly
 from metronome_opt.scheduling.cycle import Cycle, First, Partial, PlaceDecision, decide
-from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.nodes import filter_nodes
 from metronome_opt.scheduling.place import place_by_beam, place_greedily, rank_nodes
-from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.tree import place_on_tree
-from metronome_opt.scheduling.views import instance_of
 from metronome_opt.slowdown import solve
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Player, plays

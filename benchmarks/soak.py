@@ -18,13 +18,13 @@ import psutil
 from benchmarks.happenings import draw, small_cluster
 from benchmarks.killed import kill_a_writer
 from benchmarks.registry import Figure, benchmark
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.store import Store
+from metronome_opt.cluster.views import differences, rebuilt
 from metronome_opt.errors import InputError
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.gang import Gang, Reservation
 from metronome_opt.scheduling.place import place_greedily
-from metronome_opt.scheduling.state import ClusterState, Mode
-from metronome_opt.scheduling.store import Store
-from metronome_opt.scheduling.views import differences, rebuilt
 
 _EVENTS: dict[Mode, int] = {"shared": 80_000, "exclusive": 20_000}
 _KILLS = 200  # of processes of their own

@@ -84,18 +84,18 @@ def controller(
     the pods' annotations.
     """
     from metronome_opt.cli.place import new_state
-    from metronome_opt.control.metrics import serve
+    from metronome_opt.cluster.metrics import serve
+    from metronome_opt.cluster.store import Store
     from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, connect
     from metronome_opt.kubernetes.controller import Controller
     from metronome_opt.kubernetes.controller.live import LiveCluster
     from metronome_opt.kubernetes.controller.loop import Metrics, run, watch
     from metronome_opt.kubernetes.controller.rephase import Rephasing
-    from metronome_opt.scheduling.store import Store
 
     where = namespace or ALL_NAMESPACES
     read = None
     if prometheus is not None:
-        from metronome_opt.control.prometheus import Prometheus
+        from metronome_opt.cluster.prometheus import Prometheus
 
         read = Prometheus(prometheus).read
     changed, stop = threading.Event(), threading.Event()

@@ -16,8 +16,8 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError, MetronomeError, counted
 
 if TYPE_CHECKING:
-    from metronome_opt.control.gates import Read
-    from metronome_opt.control.monitor import Answer, Monitor, Rephased
+    from metronome_opt.cluster.gates import Read
+    from metronome_opt.cluster.monitor import Answer, Monitor, Rephased
 
 _MAX_INTERVAL_S = 86_400.0
 _MAX_NAMED = 10
@@ -51,8 +51,8 @@ def monitor(
 
     With --once, --record or --dry-run the exit status is 1 if no job was measured.
     """
-    from metronome_opt.control.monitor import Monitor
-    from metronome_opt.scheduling.store import Store
+    from metronome_opt.cluster.monitor import Monitor
+    from metronome_opt.cluster.store import Store
 
     if (prometheus is None) == (not record):
         raise InputError("--prometheus, --record: give one of them")
@@ -75,10 +75,10 @@ def _source(
 ) -> tuple[Read, Callable[[], float]]:
     """Return what reads counters of gates, and the clock that it goes by."""
     if prometheus is not None:
-        from metronome_opt.control.prometheus import Prometheus
+        from metronome_opt.cluster.prometheus import Prometheus
 
         return Prometheus(prometheus, timeout_s=max(5.0, interval_s)).read, time.time
-    from metronome_opt.control.recorded import counters_of, read_record
+    from metronome_opt.cluster.recorded import counters_of, read_record
 
     counters = [each for path in record for each in counters_of(read_record(path))]
     last_s = max(float(each.times_s[-1]) for each in counters)
@@ -96,7 +96,7 @@ class _Watch:
 
     def once(self, monitor: Monitor, *, dry_run: bool) -> int:
         """Check once; return the exit status."""
-        from metronome_opt.scheduling.store import Store
+        from metronome_opt.cluster.store import Store
 
         with Store(self.state) as store:
             question = monitor.ask(store.state, measured=True)
@@ -126,8 +126,8 @@ class _Watch:
             return options.INTERRUPTED
 
     def _check(self, monitor: Monitor) -> None:
-        from metronome_opt.control.monitor import Question
-        from metronome_opt.scheduling.store import Store
+        from metronome_opt.cluster.monitor import Question
+        from metronome_opt.cluster.store import Store
 
         self._export()
         with Store(self.state) as store:
@@ -148,7 +148,7 @@ class _Watch:
         if self.claims is None or self.exported:
             return
         from metronome_opt.cli.place import export_state, is_exported
-        from metronome_opt.scheduling.store import Store
+        from metronome_opt.cluster.store import Store
 
         with Store(self.state) as store:
             if store.state.claims and not is_exported(store.state, self.claims):

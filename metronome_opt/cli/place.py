@@ -12,9 +12,9 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
+    from metronome_opt.cluster.gang import CapacityChanged, Gang, NodeChanged
+    from metronome_opt.cluster.state import ClusterState
     from metronome_opt.scheduling.cycle import PlaceDecision
-    from metronome_opt.scheduling.gang import CapacityChanged, Gang, NodeChanged
-    from metronome_opt.scheduling.state import ClusterState
 
     Change = CapacityChanged | NodeChanged
 
@@ -70,7 +70,7 @@ def place(
 
     What is reserved is on the disk in STATE before it is printed.
     """
-    from metronome_opt.scheduling.store import Store
+    from metronome_opt.cluster.store import Store
 
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
@@ -108,7 +108,7 @@ def place(
 
 def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:
     """Return the changes of nodes and links that options name."""
-    from metronome_opt.scheduling.gang import CapacityChanged, NodeChanged
+    from metronome_opt.cluster.gang import CapacityChanged, NodeChanged
 
     both = sorted(set(down) & set(up))
     if both:
@@ -144,7 +144,7 @@ def _read_gang(
     state: ClusterState, folder: Path, job: Path | None, remove: str | None, changes: list[Change]
 ) -> Gang | None:
     """Return the job that asks for a place, if one does; refuse what cannot be done."""
-    from metronome_opt.scheduling.gang import read_request
+    from metronome_opt.cluster.gang import read_request
 
     for change in changes:
         state.check(change)
@@ -198,7 +198,7 @@ def _remove(state: ClusterState, job: str) -> None:
 
 def _without(state: ClusterState, job: str) -> ClusterState:
     """Return a copy of a state without a job."""
-    from metronome_opt.scheduling.views import restore, snapshot_of
+    from metronome_opt.cluster.views import restore, snapshot_of
 
     left = restore(snapshot_of(state))
     left.unreserve(job)
@@ -250,9 +250,9 @@ def _print_place(state: ClusterState, decision: PlaceDecision, *, reserved: bool
 
 
 def _print_state(state: ClusterState, *, as_json: bool) -> None:
+    from metronome_opt.cluster.views import snapshot_of
     from metronome_opt.report.state import state_tables
     from metronome_opt.report.tables import terminal
-    from metronome_opt.scheduling.views import snapshot_of
 
     if as_json:
         options.print_json(snapshot_of(state).model_dump(mode="json"))
@@ -266,12 +266,12 @@ def _print_state(state: ClusterState, *, as_json: bool) -> None:
 
 def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     """Return the state of a cluster, or of a scenario's, by its file or its name."""
+    from metronome_opt.cluster.state import ClusterState
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario, with_hyperperiod
     from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
     from metronome_opt.scheduling.place import place_scenario
-    from metronome_opt.scheduling.state import ClusterState
 
     path = locate(path)
     kind = read_document(path).get("format")
@@ -306,8 +306,8 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
 
 def export_state(state: ClusterState, folder: Path) -> None:
     """Write all claims in force to a folder, as manifests; where there are none it stays."""
+    from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
     from metronome_opt.kubernetes import export_claims
-    from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
 
     if not state.claims:
         options.note(f"no claims are in force; {folder} stays as it is")
@@ -318,8 +318,8 @@ def export_state(state: ClusterState, folder: Path) -> None:
 
 def is_exported(state: ClusterState, folder: Path) -> bool:
     """Whether a folder holds all claims in force already, and no others."""
+    from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
     from metronome_opt.kubernetes import build_manifests, is_written
-    from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
 
     manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
     return is_written(manifests, folder)

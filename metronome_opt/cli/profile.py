@@ -11,7 +11,7 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError
 
 if TYPE_CHECKING:
-    from metronome_opt.profiles import Profile
+    from metronome_opt.cluster.profile import Profile
     from metronome_opt.scenario.traffic import Traffic
 
 
@@ -38,8 +38,10 @@ def profile(
 
     The exit status is 1 if nothing repeats, or if samples are too far apart; the reason is printed.
     """
-    from metronome_opt.control.recorded import read_record
-    from metronome_opt.profiles import profile_record, profile_throughput, read_csv
+    from metronome_opt.cluster.iterations import profile_record
+    from metronome_opt.cluster.profile import profile_throughput
+    from metronome_opt.cluster.recorded import read_record
+    from metronome_opt.cluster.throughput import read_csv
 
     if file.suffix != ".jsonl":
         found = profile_throughput(read_csv(file, column=column, counter=counter))

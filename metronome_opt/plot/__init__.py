@@ -19,21 +19,7 @@ if TYPE_CHECKING:
     from metronome_opt.plot.heatmap import plot_result as plot_result
     from metronome_opt.plot.picture import check_suffix as check_suffix
     from metronome_opt.plot.picture import save_figure as save_figure
-    from metronome_opt.plot.simulation import (
-        plot_completion as plot_completion,
-    )
-    from metronome_opt.plot.simulation import (
-        plot_gain as plot_gain,
-    )
-    from metronome_opt.plot.simulation import (
-        plot_grid as plot_grid,
-    )
-    from metronome_opt.plot.simulation import (
-        plot_prediction as plot_prediction,
-    )
-    from metronome_opt.plot.simulation import (
-        plot_utilisation as plot_utilisation,
-    )
+    from metronome_opt.plot.simulation import plot_completion as plot_completion
     from metronome_opt.plot.timeline import LinkTrace as LinkTrace
     from metronome_opt.plot.timeline import plot_link as plot_link
     from metronome_opt.plot.timeline import plot_timeline as plot_timeline
@@ -45,10 +31,7 @@ _HOME = {
     "front": ("plot_front",),
     "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
     "picture": ("check_suffix", "save_figure"),
-    "simulation": (
-        *("plot_completion", "plot_gain", "plot_grid"),
-        *("plot_prediction", "plot_utilisation"),
-    ),
+    "simulation": ("plot_completion",),
     "timeline": ("LinkTrace", "plot_link", "plot_timeline"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

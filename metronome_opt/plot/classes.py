@@ -83,7 +83,7 @@ def _iterations(frame: pd.DataFrame) -> pd.DataFrame:
     jobs = shares.div(frame["period_ms"], axis=0).set_axis(["before", "after", "change"], axis=1)
     jobs["weight"] = frame["weight"]
     change = frame["change_percent"]
-    noticeable = change.abs() > 100 * float(NOTICEABLE)
+    noticeable = change.abs() > 100 * NOTICEABLE
     kinds = {-1: "shorter", 0: "as long", 1: "longer"}
     jobs["kind"] = np.sign(change.where(noticeable, 0)).map(kinds)
     order = jobs.reset_index().assign(late=-jobs["after"].to_numpy())

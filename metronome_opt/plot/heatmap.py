@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import matplotlib
 import numpy as np
-from matplotlib import pyplot, rc_context
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import Colormap, ListedColormap
@@ -28,7 +28,7 @@ from metronome_opt.plot.demand import (
     prepare,
     runs,
 )
-from metronome_opt.plot.picture import new_axes
+from metronome_opt.plot.picture import legend_below, new_axes, new_figure
 from metronome_opt.plot.timeline import plot_timeline, timeline_entries
 from metronome_opt.result import Result
 
@@ -247,9 +247,8 @@ def plot_overview(
     if link is not None:
         heights.extend(_LINK_HEIGHT)
     size = (_COLUMN * len(names), sum(heights) + 0.8)
-    figure = pyplot.figure(figsize=size, layout="constrained")
     counts = f"{counted(len(instance.jobs), 'job')} on {counted(sum(rows.alike), 'link')}"
-    figure.suptitle(f"{style.shorten(instance.name, 60)}: {counts}{at_periods}")
+    figure = new_figure(*size, f"{style.shorten(instance.name, 60)}: {counts}{at_periods}")
     grid = figure.add_gridspec(len(heights), len(names), height_ratios=heights)
     timelines: list[Axes] = []
     for column, (name, offsets) in enumerate(schedules.items()):
@@ -269,7 +268,7 @@ def plot_overview(
         for axes in timelines:
             axes.set_ylim(top=max(each.get_ylim()[1] for each in timelines))
         entries = timeline_entries(instance, find_link(instance, link))
-        figure.legend(handles=entries, loc="outside lower center", ncols=4, frameon=False)
+        legend_below(figure, entries)
     return figure
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
@@ -26,12 +27,11 @@ from metronome_opt.plot.demand import (
     prepare,
 )
 from metronome_opt.plot.picture import (
-    Picture,
-    add_legend,
     job_entries,
+    legend_below,
     legend_beside,
-    legend_height,
     new_axes,
+    new_figure,
 )
 
 _WIDTH, _HEIGHT = 9.0, 3.0  # inches
@@ -179,7 +179,7 @@ class LinkTrace:
 
 
 @rc_context(style.SHEET)
-def plot_link(trace: LinkTrace) -> Picture:
+def plot_link(trace: LinkTrace) -> Figure:
     """Draw the rates on a link stacked over time against its capacity, a panel for each policy.
 
     A job has the same colour and hatch in all panels.
@@ -200,9 +200,9 @@ def plot_link(trace: LinkTrace) -> Picture:
     jobs = sorted({str(job) for each in rates.values() for job in each.columns})
     labels = [style.shorten(job) for job in jobs]
     entries = [*job_entries(labels, "nothing was sent"), _capacity_entry(trace.capacity_mbps)]
-    height = _LINK_PANEL * len(policies) + 0.9 + legend_height(entries, _LINK_WIDTH)
+    height = _LINK_PANEL * len(policies) + 1.4
     title = f"Link {style.shorten(trace.link, 60)} as simulated"
-    figure = Picture(_LINK_WIDTH, height, title)
+    figure = new_figure(_LINK_WIDTH, height, title)
     grid = figure.subplots(len(policies), 1, sharex=True, sharey=True, squeeze=False)
     panels = list(grid[:, 0])
     highest = max(trace.capacity_mbps, *(each.sum(axis=1).max() for each in rates.values()))
@@ -214,8 +214,7 @@ def plot_link(trace: LinkTrace) -> Picture:
         names = [f"link-{policy}-{job}" for job in jobs]
         times = np.append(table.index.to_numpy(), trace.end_ms)
         _stack(axes, times, sent, names)
-    add_legend(figure, entries, _LINK_WIDTH)
-    figure.settle()
+    legend_below(figure, entries)
     return figure
 
 

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError
 from metronome_opt.kernels.placing import Burden, cost_rows
 from metronome_opt.kernels.sliding import first_offset, roomiest_offset
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.scheduling.gang import Gang, Reservation
-from metronome_opt.scheduling.state import ClusterState
 
 First = Literal["compatibility", "contention"]
 """What places are compared by first."""

@@ -11,12 +11,13 @@ from typing import get_args
 
 import numpy as np
 
+from metronome_opt.cluster.gang import Gang
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scheduling.cpsat import place_exactly
 from metronome_opt.scheduling.cycle import Cycle, First, Partial, PlaceDecision, decide
-from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.nodes import (
     filter_nodes,
     network_costs,
@@ -24,7 +25,6 @@ from metronome_opt.scheduling.nodes import (
     normalised,
     score_nodes,
 )
-from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.tree import place_on_tree
 
 _TIME_LIMIT = 60.0

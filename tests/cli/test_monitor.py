@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.scheduling.gang import Reservation
-from metronome_opt.scheduling.store import Store
-from tests.control.states import RATE, reservation, state_of
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.store import Store
+from tests.cluster.states import RATE, reservation, state_of
 from tests.prometheus import fake
 from tests.prometheus.fake import matrix, says
 

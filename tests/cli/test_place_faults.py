@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.scheduling.store import Store
+from metronome_opt.cluster.store import Store
 from tests.cli.placing import Folder, job, lines
 
 Captured = pytest.CaptureFixture[str]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.__main__ import main
-from tests.control.test_recorded import recorded
+from tests.cluster.test_recorded import recorded
 
 Captured = pytest.CaptureFixture[str]
 

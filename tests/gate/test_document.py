@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from metronome_opt.control.recorded import read_record
+from metronome_opt.cluster.recorded import read_record
 from metronome_opt.gate import Claim, Gate, environment
 from metronome_opt.gate.files import ClaimFile
 from tests.gate.clock import MS

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from metronome_opt.profiles.prometheus import Prometheus
 
 from metronome_opt.__main__ import main
+from metronome_opt.cluster.profile import profile
 from metronome_opt.gate import Claim, Gate
-from metronome_opt.profiles.profile import profile
-from metronome_opt.profiles.prometheus import Prometheus
 from tests.cli.watching import exposed
 from tests.gate.clock import MS
 from tests.prometheus.server import free_port, needs_prometheus, prometheus

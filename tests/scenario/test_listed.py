@@ -10,7 +10,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario import Problem, Scenario, build_scenario
-from metronome_opt.scheduling import ClusterSpec
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.simulate import simulate
 from tests.scenario.examples import number
 

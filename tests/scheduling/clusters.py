@@ -11,15 +11,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from benchmarks.clusters import make_cluster, small_case
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.views import instance_of
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Resources
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.gang import Gang, Reservation
 from metronome_opt.scheduling.place import FIRST
-from metronome_opt.scheduling.state import ClusterState, Mode
-from metronome_opt.scheduling.views import instance_of
 from metronome_opt.verify import evaluate
 
 Price = tuple[tuple[int, Fraction], int, int]

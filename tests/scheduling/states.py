@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scheduling.gang import Reservation
-from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import cluster, running
 
 

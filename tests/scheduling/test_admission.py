@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from metronome_opt.cluster.gang import Reservation, Revised
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.views import differences, rebuilt
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Resources
-from metronome_opt.scheduling.gang import Reservation, Revised
-from metronome_opt.scheduling.state import ClusterState
-from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import cluster, gang, running, state_of
 from tests.scheduling.states import A, B
 

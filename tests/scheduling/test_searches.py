@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 
 from benchmarks.clusters import small_case
+from metronome_opt.cluster.gang import Gang
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scheduling.cpsat import place_exactly
 from metronome_opt.scheduling.cycle import Cycle, First, PlaceDecision
-from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.place import FIRST, place_by_beam, place_greedily
 from metronome_opt.scheduling.tree import place_on_tree
 from tests.scheduling.clusters import (

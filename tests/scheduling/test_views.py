@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.errors import InputError
-from metronome_opt.scheduling.gang import Reservation
-from metronome_opt.scheduling.state import ClusterState
-from metronome_opt.scheduling.views import (
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.views import (
     StateSnapshot,
     deployment_of,
     differences,
@@ -20,6 +19,7 @@ from metronome_opt.scheduling.views import (
     schedule_of,
     snapshot_of,
 )
+from metronome_opt.errors import InputError
 from metronome_opt.verify import check
 from tests.scheduling.clusters import cluster, gang, running, state_of
 from tests.scheduling.states import A, B, usual

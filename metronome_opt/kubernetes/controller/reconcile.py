@@ -17,16 +17,16 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.kubernetes.controller.claims import Task, claim_manifests, key, says
 from metronome_opt.kubernetes.controller.nodes import Nodes
 from metronome_opt.kubernetes.controller.pods import Members, Pod, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.slots import Slots, slots_of
 from metronome_opt.kubernetes.schemas import Manifest
-from metronome_opt.scheduling.gang import Gang, Reservation
 from metronome_opt.scheduling.nodes import why_not
 from metronome_opt.scheduling.place import place_job
-from metronome_opt.scheduling.state import ClusterState
 
 _LONGEST_PAUSE_S = 3600.0
 _GOOD_NEWS = ("Placed", "Rephased")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
 
-from metronome_opt.control.gates import Read
-from metronome_opt.control.monitor import Answer, Monitor, Question, Rephased
-from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.cluster.gates import Read
+from metronome_opt.cluster.monitor import Answer, Monitor, Question, Rephased
+from metronome_opt.cluster.state import ClusterState
 
 THREAD = "rephasing"
 """Name of the thread that decides."""

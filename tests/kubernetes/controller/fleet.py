@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from metronome_opt.control.gates import GateCounter
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.gates import GateCounter
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import RemoteError
 from metronome_opt.gate.plan import Claim as Told
 from metronome_opt.gate.plan import Plan
 from metronome_opt.instance import Phase
 from metronome_opt.kubernetes.controller.rephase import THREAD, Rephasing
-from metronome_opt.scheduling.gang import Gang, Reservation
-from metronome_opt.scheduling.state import ClusterState
 from tests.kubernetes.controller.fake import spec_of
 
 LINK_MBPS = 50_000

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from metronome_opt.cluster.gang import CapacityChanged, NodeChanged, Reservation
+from metronome_opt.cluster.state import ClusterState, Mode
 from metronome_opt.errors import InputError, format_path
 from metronome_opt.instance import Instance, Link
 from metronome_opt.records import FrozenMap, Name, NonNegative, Record, build
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.scheduling.gang import CapacityChanged, NodeChanged, Reservation
-from metronome_opt.scheduling.state import ClusterState, Mode
 from metronome_opt.verify import evaluate
 
 STATE_FORMAT = "metronome-state/1"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metronome_opt.control.recorded import RecordedBurst
+from metronome_opt.cluster.profile import MIN_CYCLES, NORMAL, Profile, stated_traffic
+from metronome_opt.cluster.recorded import RecordedBurst
 from metronome_opt.errors import InputError
-from metronome_opt.profiles.profile import MIN_CYCLES, NORMAL, Profile, stated_traffic
 
 _PAUSE = 3  # times the usual length: a longer iteration is a checkpoint or a restart
 

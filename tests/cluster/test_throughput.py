@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from metronome_opt.cluster.throughput import read_csv
 from metronome_opt.errors import InputError
-from metronome_opt.profiles import read_csv
 
 
 def write_csv(folder: Path, text: str) -> Path:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.control.findings import correct_claims, find_differences, undisturbed
-from metronome_opt.control.gates import Observation
+from metronome_opt.cluster.findings import correct_claims, find_differences, undisturbed
+from metronome_opt.cluster.gates import Observation
 from metronome_opt.slowdown.claims import Claims
 from tests.builders import job, network
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from metronome_opt.control.gates import LATE, Observation, by_start
+from metronome_opt.cluster.gates import LATE, Observation, by_start
 from metronome_opt.instance import Job, Phase
 from metronome_opt.slowdown.claims import Claims
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
-from metronome_opt.control.gates import COUNTERS, GateCounter
+from metronome_opt.cluster.gates import COUNTERS, GateCounter
 from metronome_opt.errors import InputError
 from metronome_opt.records import explain
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.control.gates import COUNTERS
-from metronome_opt.control.recorded import counters_of, read_record
+from metronome_opt.cluster.gates import COUNTERS
+from metronome_opt.cluster.recorded import counters_of, read_record
 from metronome_opt.errors import InputError
 from tests.gate.clock import Clock, claim, total
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import correlate, find_peaks
 
-from metronome_opt.profiles.throughput import Throughput
+from metronome_opt.cluster.throughput import Throughput
 from metronome_opt.scenario.traffic import Traffic
 
 _Floats = NDArray[np.float64]

@@ -17,18 +17,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from metronome_opt.control.findings import (
+from metronome_opt.cluster.findings import (
     Finding,
     correct_claims,
     find_differences,
     undisturbed,
 )
-from metronome_opt.control.gates import Beliefs, Observation, Read, observe_gates, window_s
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.gates import Beliefs, Observation, Read, observe_gates, window_s
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.views import instance_of
 from metronome_opt.errors import MetronomeError
 from metronome_opt.presolve.components import components
-from metronome_opt.scheduling.gang import Gang, Reservation
-from metronome_opt.scheduling.state import ClusterState
-from metronome_opt.scheduling.views import instance_of
 from metronome_opt.slowdown.claims import Claims
 from metronome_opt.slowdown.rephase import least_slowdown
 from metronome_opt.verify import evaluate

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from metronome_opt.control.findings import correct_claims, find_differences
-from metronome_opt.control.gates import Beliefs, GateCounter, Observation, observe_gates
+from metronome_opt.cluster.findings import correct_claims, find_differences
+from metronome_opt.cluster.gates import Beliefs, GateCounter, Observation, observe_gates
 from metronome_opt.slowdown.claims import Claims
 from tests.builders import job, network
-from tests.control.states import counters
+from tests.cluster.states import counters
 
 # In 50 iterations of 200 ms it computed for 130 ms, waited for 10 ms and sent for 60 ms, each time
 # 0.75 MB, which is 6 Mbit; it was late by 1 ms.

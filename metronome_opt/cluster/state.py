@@ -12,12 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from metronome_opt.errors import InputError, quote
-from metronome_opt.kernels.tables import Ints
-from metronome_opt.records import explain
-from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scenario.network import Resources
-from metronome_opt.scheduling.gang import (
+from metronome_opt.cluster.gang import (
     CapacityChanged,
     Event,
     Gang,
@@ -27,6 +22,11 @@ from metronome_opt.scheduling.gang import (
     Revised,
     Unreserved,
 )
+from metronome_opt.errors import InputError, quote
+from metronome_opt.kernels.tables import Ints
+from metronome_opt.records import explain
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Resources
 
 Mode = Literal["shared", "exclusive"]
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from metronome_opt.control.gates import Read
-from metronome_opt.control.monitor import (
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.gates import Read
+from metronome_opt.cluster.monitor import (
     Monitor,
     Question,
     Rephased,
@@ -18,11 +19,10 @@ from metronome_opt.control.monitor import (
     claims_of,
     with_cushions,
 )
+from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.views import snapshot_of
 from metronome_opt.errors import RemoteError
-from metronome_opt.scheduling.gang import Reservation
-from metronome_opt.scheduling.state import ClusterState, Mode
-from metronome_opt.scheduling.views import snapshot_of
-from tests.control.states import reading, reservation, state_of, totals
+from tests.cluster.states import reading, reservation, state_of, totals
 
 OBEYS = totals(computing_ms=700, burst_ms=300)
 SENDS_LESS = totals(computing_ms=700, burst_ms=200, waited_ms=100)

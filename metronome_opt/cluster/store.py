@@ -7,14 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from metronome_opt.cluster.gang import Event
+from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.documents import make_folder, staged
 from metronome_opt.errors import InputError, quote
 from metronome_opt.journal import Journal
 from metronome_opt.records import Name, NonNegative, Record, dump_document, read_as
 from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scheduling.gang import Event
-from metronome_opt.scheduling.state import ClusterState, Mode
-from metronome_opt.scheduling.views import StateSnapshot, restore, snapshot_of
 
 _SNAPSHOT = "state.json"
 _JOURNAL = "journal.jsonl"

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from metronome_opt.control.gates import GateCounter, Read
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.gates import GateCounter, Read
+from metronome_opt.cluster.state import ClusterState, Mode
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Host, Resources
-from metronome_opt.scheduling.gang import Gang, Reservation
-from metronome_opt.scheduling.state import ClusterState, Mode
 
 RATE = 900
 """Of a burst, in Mbit/s; two of them do not fit a link of 1,000."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.control import prometheus
-from metronome_opt.control.prometheus import Prometheus, PrometheusError
+from metronome_opt.cluster import prometheus
+from metronome_opt.cluster.prometheus import Prometheus, PrometheusError
 from metronome_opt.errors import InputError
 from tests.prometheus import fake
 from tests.prometheus.fake import Answer, matrix, says

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from metronome_opt.control.recorded import RecordedBurst, read_record
+from metronome_opt.cluster.iterations import profile_record
+from metronome_opt.cluster.profile import Profile, profile_throughput
+from metronome_opt.cluster.recorded import RecordedBurst, read_record
+from metronome_opt.cluster.throughput import Throughput
 from metronome_opt.errors import InputError
-from metronome_opt.profiles import Profile, Throughput, profile_record, profile_throughput
-from tests.control.test_recorded import recorded
+from tests.cluster.test_recorded import recorded
 from tests.tiers import examples
 
 Bursts = tuple[tuple[float, float, float], ...]

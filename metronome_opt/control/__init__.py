@@ -1,1 +1,0 @@
-"""The monitor of a cluster."""
