@@ -19,26 +19,26 @@ from benchmarks.clusters import LARGE_HYPERPERIOD, large_gang, large_state, smal
 from benchmarks.families import paper
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
+from metronome_opt.cluster.gang import Gang
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.views import instance_of
 from metronome_opt.scenario import Cluster, data_folder, read_scenario
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scheduling.cpsat import place_exactly
-from metronome_opt.scheduling.cycle import Cycle, Decision, First, Partial, decide
-from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.cycle import Cycle, First, Partial, PlaceDecision, decide
 from metronome_opt.scheduling.nodes import filter_nodes
 from metronome_opt.scheduling.place import place_by_beam, place_greedily, rank_nodes
-from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.tree import place_on_tree
-from metronome_opt.scheduling.views import instance_of
 from metronome_opt.slowdown import solve
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Player, plays
 
-Search = Callable[[Cycle], Decision | None]
+Search = Callable[[Cycle], PlaceDecision | None]
 _TIME_LIMIT = 20.0
 _SOLVING_S = 10.0
 
 
-def place_spread(cycle: Cycle) -> Decision | None:
+def place_spread(cycle: Cycle) -> PlaceDecision | None:
     """Place each task on the node with the most free GPUs of those that pass, in the best rotation.
 
     A scheduler that prefers nodes with few allocations, without knowledge of links.
@@ -87,7 +87,7 @@ def placement_gaps(small: bool) -> Iterator[Figure]:
         yield Figure(f"{name}: racks and fragments equal too", 100 * alike / len(gaps), "%")
 
 
-def _judged_cases() -> Iterator[tuple[Cycle, Decision | None]]:
+def _judged_cases() -> Iterator[tuple[Cycle, PlaceDecision | None]]:
     """Yield cases with the best option, None where it is not proved to be."""
     for drawn in map(small_case, itertools.count()):
         case = Cycle(drawn.state, drawn.gang, first="contention")
@@ -145,7 +145,7 @@ def _rank(state: ClusterState, gang: Gang) -> list[int]:
     return rank_nodes(Cycle(state, gang), Partial())
 
 
-def _place(search: str, state: ClusterState, gang: Gang) -> Decision | None:
+def _place(search: str, state: ClusterState, gang: Gang) -> PlaceDecision | None:
     return _SEARCHES[search](Cycle(state, gang))
 
 

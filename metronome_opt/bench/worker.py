@@ -178,7 +178,6 @@ def _run_simulation(document: dict[str, Any], send: Send) -> None:
         samples=columns_of(run.samples),
         makespan_s=float(run.makespan_s),
         events=int(run.events),
-        notes=run.notes,
     )
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from metronome_opt.kubernetes.controller.lease import Leadership
 
 _LOST = 1
-_PROMETHEUS_S = 5.0  # for an answer; without one gangs keep their slots
 
 
 def controller(
@@ -85,20 +84,20 @@ def controller(
     the pods' annotations.
     """
     from metronome_opt.cli.place import new_state
-    from metronome_opt.control.metrics import serve
+    from metronome_opt.cluster.metrics import serve
+    from metronome_opt.cluster.store import Store
     from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, connect
     from metronome_opt.kubernetes.controller import Controller
     from metronome_opt.kubernetes.controller.live import LiveCluster
     from metronome_opt.kubernetes.controller.loop import Metrics, run, watch
     from metronome_opt.kubernetes.controller.rephase import Rephasing
-    from metronome_opt.scheduling.store import Store
 
     where = namespace or ALL_NAMESPACES
     read = None
     if prometheus is not None:
-        from metronome_opt.profiles.prometheus import Prometheus
+        from metronome_opt.cluster.prometheus import Prometheus
 
-        read = Prometheus(prometheus, timeout_s=_PROMETHEUS_S, attempts=1).raw
+        read = Prometheus(prometheus).read
     changed, stop = threading.Event(), threading.Event()
     metrics = Metrics()
     with ExitStack() as stack:
@@ -117,7 +116,7 @@ def controller(
             typer.echo(f"leads as {leadership.holder}", err=True)
         new = None
         if cluster is not None:
-            new = new_state(cluster, with_jobs=False, schedule=None, exclusive=False)
+            new = new_state(cluster)
         if new is not None and not state.exists():
             store = stack.enter_context(Store.keep(state, new))
             options.wrote(state)

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
+from metronome_opt.cluster.gang import JOB_FORMAT, read_job
 from metronome_opt.documents import read_document
 from metronome_opt.errors import InputError, counted, quote
 from metronome_opt.instance import INSTANCE_FORMAT
 from metronome_opt.scenario import SCENARIO_FORMAT, WORKLOAD_FORMAT, Problem, locate, read_workload
 from metronome_opt.scenario.cluster import CLUSTER_FORMAT, read_cluster
 from metronome_opt.schedule import SCHEDULE_FORMAT, read_schedule
-from metronome_opt.scheduling.gang import JOB_FORMAT, read_job
 
 
 def validate(

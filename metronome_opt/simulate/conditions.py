@@ -9,7 +9,7 @@ from pydantic import Field
 from metronome_opt.records import Record
 
 Sharing = Literal["fair", "strict", "weighted", "tcp"]
-Control = Literal["once", "slots", "monitor"]
+Control = Literal["once", "slots"]
 
 Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
@@ -57,9 +57,8 @@ class Conditions(Record):
     cushions
         Whether policies that reserve cushions against jitter do so.
     control
-        What becomes of a plan: jobs are shifted ``once`` and run on freely, keep their ``slots``,
-        or are watched by a ``monitor`` as well, which corrects claims and re-phases jobs, and keep
-        a slot for every burst.
+        What becomes of a plan: jobs are shifted ``once`` and run on freely, or keep their
+        ``slots``.
     horizon_s
         When the simulation ends; None for when the last job has left.
     """

@@ -45,8 +45,6 @@ class Engine:
         Links whose rates are traced.
     contends
         Whether links carry no more than their capacity; otherwise nobody ever holds up anybody.
-    observed
-        Whether what jobs do is taken down, to be looked at by `look`.
     tcp
         What shares are like where they are those of TCP.
     """
@@ -61,7 +59,6 @@ class Engine:
         seed: int = 0,
         watched: Sequence[str] = (),
         contends: bool = True,
-        observed: bool = False,
         tcp: TcpShares = TCP,
     ) -> None:
         conditions = conditions or Conditions()
@@ -78,7 +75,6 @@ class Engine:
         if conditions.random or sharing == "tcp":
             self._set_chance(len(everybody), conditions, seed)
         self._set_classes(everybody, sharing, tcp)
-        self._world.clock["observed"] = observed
         self._groups = 0
         self._traces: list[Rows] = []
         self._room = 2 * len(self._world.uses) if watched else 0  # no event writes more
@@ -160,10 +156,6 @@ class Engine:
         """Return when the iteration that a job is in, or waits for, was planned to begin, in ms."""
         row = self._world.jobs[job]
         return float(row["planned"] + self._world.shifts[row["group"]] - row["seen"])
-
-    def allow(self, job: int, cushion_ms: float) -> None:
-        """Let a job be off its slot by so much from now on."""
-        self._world.jobs[job]["cushion"] = cushion_ms
 
     def new_group(self) -> int:
         """Return a group that hardly anybody is in: the one that was made longest ago."""
@@ -286,23 +278,6 @@ class Engine:
         """Return how often a job had to stop and wait."""
         return int(self._world.jobs[job]["rephasings"])
 
-    def look(self, job: int) -> Rows:
-        """Return what was seen of a job since the last look at it.
-
-        A row of `world.SEGMENT` for each computing and the burst after it: how often it computed,
-        the sum of these times in ms and of their squares; the volume of a flow, 0 for no burst; of
-        the times that the burst took the shortest, in ms, infinite if it was not seen; and when it
-        began last, minus infinity for never.
-        """
-        row = self._world.jobs[job]
-        first = int(row["first_segment"])
-        segments = self._world.segments[first : first + int(row["segments"])]
-        seen = segments.copy()
-        for name in ("computed", "computing", "squares"):
-            segments[name] = 0
-        segments["shortest"] = np.inf
-        return seen
-
     def busy(self) -> tuple[Floats, Floats]:
         """Return for each link the time with a burst, and with demand above capacity, in ms."""
         loop.settle(self._world)
@@ -362,8 +337,6 @@ class Engine:
         for segment, compute in enumerate(pattern.compute):
             row = self._world.segments[first + segment]
             row["compute"] = float(compute)
-            row["computed"], row["computing"], row["squares"] = 0, 0.0, 0.0
-            row["shortest"], row["began"] = math.inf, -math.inf
             if segment < len(pattern.volume):
                 row["volume"] = float(pattern.volume[segment])
                 row["rate"] = min(float(pattern.rate[segment]), limit)

@@ -43,8 +43,6 @@ class Run:
         When the last job left, or the horizon.
     events
         How many events happened.
-    notes
-        What is worth knowing.
     """
 
     jobs: pd.DataFrame
@@ -53,7 +51,6 @@ class Run:
     trace: pd.DataFrame
     makespan_s: float
     events: int
-    notes: tuple[str, ...] = ()
 
 
 Facts = dict[str, Any]
@@ -81,7 +78,6 @@ def make_run(
     *,
     used_ms: Mapping[str, float],
     samples: Sequence[Sample] = (),
-    notes: Sequence[str] = (),
 ) -> Run:
     """Return the tables of a run that is over.
 
@@ -114,7 +110,6 @@ def make_run(
         trace=engine.trace(),
         makespan_s=makespan,
         events=engine.events,
-        notes=tuple(notes),
     )
 
 

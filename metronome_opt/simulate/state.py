@@ -122,12 +122,6 @@ class TrainingJob:
         """Return how many slots an iteration takes that nothing holds up, as it claims."""
         return max(self.claim(rate).busy, math.ceil(self.claimed(rate).duration / SLOT_MS))
 
-    def correct(self, compute: Fraction, volume: Fraction) -> None:
-        """Claim computing times and volumes that are so many times as large as those before."""
-        self._errors = (self._errors[0] * compute, self._errors[1] * volume)
-        self._patterns.clear()
-        self._claims.clear()
-
     def claimed_iteration(self, rate: int) -> Iteration:
         """Return the iteration that it claims, exactly."""
         true, (compute, volume) = self.iteration(rate), self._errors
@@ -251,11 +245,7 @@ class State:
     now
         In ms.
     changes
-        How often jobs have come or gone for good, or their claims were corrected.
-    paced
-        Whether every burst is to keep a slot, and not only the iteration.
-    spreads
-        By job, the standard deviation of its computing time in ms, as far as it was measured.
+        How often jobs have come or gone for good.
     """
 
     machines: Machines
@@ -266,8 +256,6 @@ class State:
     users: dict[str, list[int]] = field(default_factory=dict)
     now: float = 0.0
     changes: int = 0
-    paced: bool = False
-    spreads: dict[int, float] = field(default_factory=dict)
 
     def add(self, placed: Placed) -> None:
         """Take a job in."""
@@ -279,7 +267,6 @@ class State:
     def remove(self, index: int) -> Placed:
         """Let a job go."""
         placed = self.running.pop(index)
-        self.spreads.pop(index, None)
         self.machines.release(placed.placement)
         for link in placed.placement.links:
             self.users[link].remove(index)

@@ -10,7 +10,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario import Problem, Scenario, build_scenario
-from metronome_opt.scheduling import ClusterSpec
+from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.simulate import simulate
 from tests.scenario.examples import number
 
@@ -120,7 +120,7 @@ def test_it_is_a_cluster_to_place_jobs_in() -> None:
     assert ClusterSpec.from_dict(spec.to_dict()) == spec
 
 
-@pytest.mark.parametrize("policy", ["metronome", "proposal"])
+@pytest.mark.parametrize("policy", ["metronome", "metronome-greedy"])
 def test_it_is_simulated(policy: str) -> None:
     # Alone, 20 iterations of 100 ms take two seconds: its share of the uplink is 20 Gbit/s.
     made = scenario(job(nodes=None, each={"gpus": 2}, iterations=20))

@@ -157,7 +157,7 @@ def test_slots_as_long_as_the_iteration_never_make_a_job_late() -> None:
 def pair(slots: tuple[Slot, Slot], iterations: int = 5) -> Engine:
     """Return an engine with two jobs that share nothing; both begin at 0."""
     runners = [Runner(name, PATTERN, 1, iterations, 1) for name in "ab"]
-    engine = Engine({"one": 100, "two": 100}, runners, observed=True)
+    engine = Engine({"one": 100, "two": 100}, runners)
     for index, link in enumerate(("one", "two")):
         engine.enter(index, {link: 1}, at=0.0, slot=slots[index])
     return engine
@@ -179,23 +179,6 @@ def test_who_is_late_beyond_its_cushion_pushes_its_group_by_the_rest() -> None:
     engine = pair((paced(50, Lateness.HOLD, 4), paced(60, Lateness.HOLD, 4)))
     assert finish_both(engine, 1) == [106, 130, 130, 130, 130]
     assert engine.rephasings(1) == 1
-
-
-# ------------------------------------------------------------------ what is seen
-
-
-def test_a_look_tells_what_happened_since_the_last_one() -> None:
-    engine = pair((paced(60, Lateness.HOLD), paced(60, Lateness.HOLD)))
-    engine.run(95.0)
-    seen = engine.look(0)
-    assert (seen["computed"].tolist(), seen["computing"].tolist()) == ([1, 0], [60, 0])
-    assert seen["began"][0] == 60
-    assert seen["shortest"][0] == math.inf  # its burst goes on
-    engine.run(300.0)
-    seen = engine.look(0)
-    assert (seen["computed"][0], seen["computing"][0], seen["squares"][0]) == (2, 120, 7200)
-    assert (seen["began"][0], seen["shortest"][0], seen["volume"][0]) == (190, 40, 4000)
-    assert engine.look(0)["computed"][0] == 0
 
 
 @pytest.mark.parametrize("lateness", list(Lateness))

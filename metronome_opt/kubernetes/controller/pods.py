@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from metronome_opt.cluster.gang import JOB_FORMAT, Gang, request
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError, quote
 from metronome_opt.kubernetes.inject import SCHEDULING_GATE
@@ -17,7 +18,6 @@ from metronome_opt.kubernetes.reading.objects import Field
 from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES, neediest, needs_of
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Resources
-from metronome_opt.scheduling.gang import JOB_FORMAT, Gang, request
 
 SCHEDULER = "metronome"
 """The scheduler that pods name where scheduling gates are not known."""

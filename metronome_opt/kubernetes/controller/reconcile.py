@@ -17,16 +17,16 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.kubernetes.controller.claims import Task, claim_manifests, key, says
 from metronome_opt.kubernetes.controller.nodes import Nodes
 from metronome_opt.kubernetes.controller.pods import Members, Pod, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.slots import Slots, slots_of
 from metronome_opt.kubernetes.schemas import Manifest
-from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.nodes import why_not
 from metronome_opt.scheduling.place import place_job
-from metronome_opt.scheduling.state import ClusterState
 
 _LONGEST_PAUSE_S = 3600.0
 _GOOD_NEWS = ("Placed", "Rephased")
@@ -217,7 +217,7 @@ class Controller:
         elif self._clock() >= until:
             waiting.append((gang, members))
 
-    def _recover(self, members: Members) -> Claim | None:
+    def _recover(self, members: Members) -> Reservation | None:
         """Reserve again what pods say that they were given; None if that cannot be."""
         told = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
         slots, slot_us = slots_of(told[0]), 1000 * self.state.cluster.slot_ms
@@ -226,7 +226,7 @@ class Controller:
             if slots is not None and len(told) == gang.tasks:
                 # A job that was measured may iterate faster than its annotations say.
                 period = max(slots.period_us // slot_us, gang.period)
-                claim = Claim(
+                claim = Reservation(
                     gang=gang,
                     nodes=tuple(pod.place or "" for pod in told),
                     offset=slots.offset_us // slot_us,
@@ -283,7 +283,7 @@ class Controller:
         self.state.reserve(decision.claim)
         self._carry_out(decision.claim, members)
 
-    def _carry_out(self, claim: Claim, members: Members) -> None:
+    def _carry_out(self, claim: Reservation, members: Members) -> None:
         """Make pods and claims what the reservation says; nothing happens if they are."""
         slots = Slots.of(self.state, claim)
         tasks = _tasks(claim, members)
@@ -315,7 +315,7 @@ class Controller:
             self._report(members, "Waiting", few)
 
 
-def _tasks(claim: Claim, members: Members) -> list[Task]:
+def _tasks(claim: Reservation, members: Members) -> list[Task]:
     """Return the tasks of pods that are not leaving, first those that have their place.
 
     Nodes are given in the order of the claim, so that neighbours in rank are neighbours in racks.
@@ -340,7 +340,7 @@ def _tasks(claim: Claim, members: Members) -> list[Task]:
     return tasks
 
 
-def _misplaced(claim: Claim, members: Members) -> bool:
+def _misplaced(claim: Reservation, members: Members) -> bool:
     spare = Counter(claim.nodes)
     spare.subtract(pod.place or "" for pod in members.placed if not pod.leaving)
     return min(spare.values()) < 0

@@ -85,11 +85,6 @@ _OURS: dict[str, Registration] = {
         line=("#009E73", (0, (3, 1.2)), 1.6),
         usual=True,
     ),
-    "proposal": Registration(
-        "filter, score and reserve on one hyperperiod, as a cluster would",
-        f"{_HERE}.proposal:Proposal",
-        line=("#E69F00", (0, (7, 1.5)), 1.6),
-    ),
     "metronome": Registration(
         "placement, admission and offsets by what they bring, priorities, cushions",
         _METRONOME,

@@ -218,15 +218,12 @@ class Metronome(Default):
         """Return the search for the best offsets, and the cushion in ms that is reserved in them.
 
         If bursts can be kept apart, then longer ones by a cushion, if they can be kept apart too.
-        Where it was measured how unsteady jobs are, larger cushions are tried first.
         """
         search = self._search(crowd, 0)
         if search.incumbent == 0 and state.cushions:
-            spread = round(max(crowd.spreads.values(), default=0.0) / crowd.instance.slot_ms)
-            for slots in _cushions(spread):
-                roomy = self._search(crowd, slots)
-                if roomy.incumbent == 0:
-                    return roomy, float(slots * crowd.instance.slot_ms)
+            roomy = self._search(crowd, _CUSHION_SLOTS)
+            if roomy.incumbent == 0:
+                return roomy, float(_CUSHION_SLOTS * crowd.instance.slot_ms)
         return search, 0.0
 
     def _search(self, crowd: ContentionGroup, longer: int) -> Search:
@@ -240,12 +237,6 @@ class Metronome(Default):
         starts = {index: (order.start_ms, order.slot) for index, order in plan.items()}
         times = forecast(state, members, plan=starts, bursts=_AHEAD)
         return sum(_weight(state.running[index].job) * times[index] for index in members)
-
-
-def _cushions(spread: int) -> list[int]:
-    """Return the cushions in slots to try for jobs that unsteady, the largest first."""
-    wished = (spread, spread // 2, _CUSHION_SLOTS)
-    return [slots for slots in dict.fromkeys(wished) if slots >= _CUSHION_SLOTS]
 
 
 def _plans(

@@ -115,10 +115,6 @@ class ContentionGroup:
     fixed_ms
         When members begin that stay where they are, by index. Their offsets are these moments to
         the nearest slot.
-    paced
-        Whether every burst is to keep a slot.
-    spreads
-        By index, the standard deviation of computing times in ms, where it is known.
     """
 
     instance: Instance
@@ -126,8 +122,6 @@ class ContentionGroup:
     ready_ms: tuple[float, ...]
     origin_ms: float
     fixed_ms: Mapping[int, float] = field(default_factory=dict)
-    paced: bool = False
-    spreads: Mapping[int, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -186,8 +180,7 @@ class ContentionGroup:
             ),
         )
         ready = tuple(state.can_start(index) for index in chosen)
-        spreads = {index: state.spreads[index] for index in chosen if index in state.spreads}
-        return cls(instance, tuple(chosen), ready, origin, fixed, state.paced, spreads)
+        return cls(instance, tuple(chosen), ready, origin, fixed)
 
     @classmethod
     def of_newcomer(cls, state: State, index: int) -> Self | None:
@@ -201,23 +194,9 @@ class ContentionGroup:
         return crowd if crowd is not None and index in crowd.members else None
 
     def slot(self, index: int, *, lateness: Lateness, group: int, cushion_ms: float = 0.0) -> Slot:
-        """Return the slot of a member.
-
-        Bursts that keep slots may be late by half of the deviation that was measured, if that is
-        more than the cushion: to hold others up for less would cost more than to meet them.
-        """
+        """Return the slot of a member."""
         job = self.instance.jobs[self.members.index(index)]
-        slot_ms = self.instance.slot_ms
-        if not self.paced:
-            return Slot(float(job.period * slot_ms), cushion_ms, lateness, group)
-        starts = sorted(phase.start for phase in job.phases)
-        return Slot(
-            float(job.period * slot_ms),
-            max(cushion_ms, self.spreads.get(index, 0.0) / 2),
-            lateness,
-            group,
-            tuple(float(start * slot_ms) for start in starts),
-        )
+        return Slot(float(job.period * self.instance.slot_ms), cushion_ms, lateness, group)
 
     def starts(self, offsets: Sequence[int], *, turn: bool) -> list[float]:
         """Return when each job is to begin its next iteration, in ms.

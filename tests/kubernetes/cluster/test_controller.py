@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from metronome_opt.__main__ import main
+from metronome_opt.cluster.store import Store
 from metronome_opt.kubernetes.cluster import Connection, Kind, UnknownKindError, connect
 from metronome_opt.kubernetes.cluster.objects import PODS
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
 from metronome_opt.kubernetes.controller.pods import SCHEDULER
 from metronome_opt.kubernetes.inject import MOUNT, SCHEDULING_GATE, VARIABLES, VOLUME
-from metronome_opt.scheduling.store import Store
 from tests.kubernetes.cluster.conftest import Grant
 from tests.kubernetes.cluster.exports import GROUP
 from tests.kubernetes.cluster.gangs import make_nodes, pod, pods, remove_nodes, submit

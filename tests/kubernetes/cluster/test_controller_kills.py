@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.__main__ import main
+from metronome_opt.cluster.store import Store
 from metronome_opt.kubernetes.cluster import Connection
 from metronome_opt.kubernetes.cluster.objects import PODS
 from metronome_opt.kubernetes.controller.live import CLAIMS
 from metronome_opt.kubernetes.controller.pods import SCHEDULER, Pod
 from metronome_opt.kubernetes.inject import SCHEDULING_GATE
-from metronome_opt.scheduling.store import Store
 from tests.kubernetes.cluster.gangs import make_nodes, pods, remove_nodes, submit
 from tests.kubernetes.cluster.server import ApiServer
 from tests.kubernetes.controller.fake import GPUS, spec_of

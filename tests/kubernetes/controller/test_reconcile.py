@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from metronome_opt.cluster import Store
+from metronome_opt.cluster.gang import Gang
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.controller import Controller
 from metronome_opt.kubernetes.controller.pods import Pod
-from metronome_opt.scheduling import Store, place_job
-from metronome_opt.scheduling.cycle import Decision
-from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.scheduling import place_job
+from metronome_opt.scheduling.cycle import PlaceDecision
 from tests.kubernetes.controller.fake import GPU, TRAFFIC, FakeCluster, Killed, spec_of
 
 TOLD = ("offset-ms", "period-ms", "starts-ms", "cushion-ms", "gated")
@@ -84,7 +85,7 @@ def test_what_found_no_place_is_searched_for_again_when_something_has_changed(
 ) -> None:
     searched: list[str] = []
 
-    def place(state: ClusterState, gang: Gang) -> Decision | None:
+    def place(state: ClusterState, gang: Gang) -> PlaceDecision | None:
         searched.append(gang.name)
         return place_job(state, gang)
 
