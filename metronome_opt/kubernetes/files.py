@@ -70,7 +70,7 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
 
 
 def is_written(manifests: Manifests, directory: str | Path) -> bool:
-    """Return whether a folder holds these objects as `write_manifests` would write them, and no others."""
+    """Return whether a folder holds just what `write_manifests` would write of these objects."""
     try:
         present = {each.name: each.read_bytes() for each in Path(directory).iterdir()}
     except OSError:

@@ -39,7 +39,6 @@ _LARGEST_NETWORK_COST = 10_000
 # Limits of crds.yaml that an instance may exceed.
 _LARGEST = 2**53 - 1
 _LONGEST_LIST = 1024
-_LONGEST_NAME = 253
 
 
 class VerificationError(MetronomeError):
@@ -65,7 +64,7 @@ def build_manifests(
     ------
     InputError
         If offsets are missing, the deployment does not fit the instance, `group` or `namespace` is
-        not valid, or a name, list or number is larger than the definitions allow.
+        not valid, or a list or number is larger than the definitions allow.
     """
     _check_deployment(instance, deployment)
     naming = Naming(deployment, group, namespace)
@@ -157,10 +156,7 @@ def _check_limits(node: Any, path: tuple[str | int, ...]) -> None:
             _check_limits(value, (*path, index))
         if len(node) > _LONGEST_LIST:
             fault = f"has {len(node)} entries, at most {_LONGEST_LIST} can be"
-    elif isinstance(node, str):
-        if len(node) > _LONGEST_NAME:
-            fault = f"{quote(node)} is longer than {_LONGEST_NAME} characters"
-    elif node > _LARGEST:
+    elif isinstance(node, int) and node > _LARGEST:
         fault = f"{quote(node)} is above {_LARGEST}"
     if fault is not None:
         raise InputError(f"{path[0]} {path[1]}: {format_path(['spec', *path[2:]])}: {fault}")
@@ -236,8 +232,8 @@ def _claims(
     That a claim is called like the pod it is for is a choice of ours. Where a cushion was reserved,
     traffic and cushion are still those of the bursts as they are, and the reserve stands beside. Of
     several interfaces the first is named, and the traffic is that on all of them together. A task
-    that crosses no link while others of its job do has the minimum cushion of all their links: it is
-    as late as they are.
+    that crosses no link while others of its job do has the minimum cushion of their links: it is as
+    late as they are.
     """
     judged = evaluate(
         instance, schedule.offsets, schedule.stretch, stretch_limit=schedule.stretch_limit

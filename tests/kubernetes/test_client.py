@@ -30,6 +30,10 @@ from metronome_opt.kubernetes.client import (
     delete,
     listed,
 )
+from metronome_opt.kubernetes.controller.claims import Assignment
+from metronome_opt.kubernetes.controller.live import LiveCluster, LostLeadershipError
+from metronome_opt.kubernetes.controller.pods import SCHEDULER, Pod
+from metronome_opt.kubernetes.controller.slots import Slots
 
 TOKEN = "planted-5up3r-s3cret"
 GROUP = "metronome.x-k8s.io"
@@ -80,7 +84,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text.encode())
 
-    do_PATCH = do_DELETE = do_GET  # noqa: N815 (names of the standard library)
+    do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 (names of the standard library)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -228,6 +232,28 @@ def test_without_the_extra_a_line_says_what_to_install(tmp_path: Path) -> None:
     )
 
 
+def test_pod_is_bound_with_its_slots_in_one_request(server: Server, client: Client) -> None:
+    metadata = {"name": "a-0", "namespace": "team", "uid": "uid-1"}
+    pod = Pod({"metadata": metadata, "spec": {"schedulerName": SCHEDULER}})
+    server.replies = [Reply(201, {"kind": "Status", "metadata": {}, "status": "Success"})]
+    slots = Slots(0, 200_000, (100_000,))
+    LiveCluster(client).assign([Assignment(pod, 0, "n1")], slots)
+    (request,) = server.requests
+    assert request.path == f"/api/v1/namespaces/team/pods/a-0/binding?{MANAGER}"
+    binding = json.loads(request.body)
+    annotations = {f"{GROUP}/node": "n1", **slots.annotations("team/a-0", "a-0")}
+    assert binding["metadata"] == {**metadata, "annotations": annotations}
+    assert binding["target"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+
+
+def test_nothing_is_written_without_the_lease(server: Server, client: Client) -> None:
+    live = LiveCluster(client, may_act=lambda: False)
+    for act in (lambda: live.claim([CLAIM]), lambda: live.unclaim("team/a")):
+        with pytest.raises(LostLeadershipError):
+            act()
+    assert server.requests == []
+
+
 # ------------------------------------------------------------------ secrets
 
 
@@ -250,11 +276,9 @@ def test_token_that_a_server_repeats_is_hidden(
     assert caught.value.__suppress_context__
 
 
-def test_credentials_in_the_address_are_hidden(server: Server, tmp_path: Path) -> None:
-    server.replies = [status(400, "no")]
-    address = server.url.replace("http://", f"http://user:{TOKEN}@")
+def test_credentials_in_the_address_are_hidden(tmp_path: Path) -> None:
     with pytest.raises(ClusterError) as caught:
-        listed(connect(write(tmp_path / "config", server=address)), PODS)
+        listed(connect(write(tmp_path / "config", server=f"http://user:{TOKEN}@127.0.0.1:1")), PODS)
     assert TOKEN not in str(caught.value)
 
 

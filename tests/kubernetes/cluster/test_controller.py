@@ -71,7 +71,7 @@ def arguments(tmp_path: Path, namespace: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("nodes")
-def test_the_rights_of_the_deployment_are_enough_and_needed(
+def test_rights_of_deployment_are_sufficient_and_necessary(
     cluster: Client,
     namespace: str,
     api_server: ApiServer,
@@ -102,9 +102,9 @@ def test_the_rights_of_the_deployment_are_enough_and_needed(
         assert annotations[f"{GROUP}/node"] == seen[name]["spec"]["nodeName"]
         assert json.loads(annotations[f"{GROUP}/slots"])["period_ms"] == 200
     assert set(claims(cluster, namespace)) == bound
-    told = {item["reason"]: item["message"] for item in listed(cluster, EVENTS, namespace)}
-    assert set(told) == {"Placed", "Waiting"}
-    assert "4 of 8 tasks find room" in told["Waiting"]
+    events = {item["reason"]: item["message"] for item in listed(cluster, EVENTS, namespace)}
+    assert set(events) == {"Placed", "Waiting"}
+    assert "4 of 8 tasks find room" in events["Waiting"]
     for name in bound:
         remove(cluster, name, namespace)
     assert main(as_user) == 0
@@ -115,7 +115,7 @@ def test_the_rights_of_the_deployment_are_enough_and_needed(
 
 
 @pytest.mark.usefixtures("nodes")
-def test_a_gate_is_taken_away_with_the_node_and_the_slots(
+def test_gate_is_removed_with_node_and_slots(
     cluster: Client, kubeconfig: Path, namespace: str, arguments: list[str]
 ) -> None:
     submit(cluster, namespace, "a", 4, schedulingGates=[{"name": SCHEDULING_GATE}])
@@ -128,14 +128,14 @@ def test_a_gate_is_taken_away_with_the_node_and_the_slots(
         assert item["spec"]["nodeSelector"] == {"kubernetes.io/hostname": node}
 
 
-def told(cluster: Client, namespace: str) -> dict[str, str]:
+def messages(cluster: Client, namespace: str) -> dict[str, str]:
     """Return the events of a namespace by the object that they are about."""
     events = listed(cluster, EVENTS, namespace)
     return {item["involvedObject"]["name"]: item["message"] for item in events}
 
 
 @pytest.mark.usefixtures("nodes")
-def test_nodes_that_come_later_are_told_and_taken_over(
+def test_new_nodes_are_reported_and_taken_over(
     cluster: Client, kubeconfig: Path, namespace: str, arguments: list[str]
 ) -> None:
     file = Path(arguments[arguments.index("--cluster") + 1])
@@ -149,8 +149,8 @@ def test_nodes_that_come_later_are_told_and_taken_over(
     assert main(arguments) == 0
     before = pods(cluster, namespace)
     assert not before["b-0"]["spec"].get("nodeName")
-    assert told(cluster, namespace)["b-0"].endswith("needs 1 more node with 8 GPUs free")
-    line = told(cluster, "default")["n3"]
+    assert messages(cluster, namespace)["b-0"].endswith("needs 1 more node with 8 GPUs free")
+    line = messages(cluster, "default")["n3"]
     assert line.startswith("has 8 GPUs, and 0 in the state of the controller; ")
     file.write_text(larger)
     assert main(arguments) == 0
@@ -161,7 +161,7 @@ def test_nodes_that_come_later_are_told_and_taken_over(
 
 
 @pytest.mark.usefixtures("nodes")
-def test_claims_that_are_deleted_are_written_again(
+def test_deleted_claims_are_written_again(
     cluster: Client, kubeconfig: Path, namespace: str, arguments: list[str]
 ) -> None:
     submit(cluster, namespace, "a", 4, schedulerName=SCHEDULER)
@@ -205,7 +205,7 @@ def admission(cluster: Client, api_server: ApiServer, namespace: str) -> Iterato
 
 
 @pytest.mark.usefixtures("nodes", "admission")
-def test_pods_that_say_what_they_send_are_injected_at_admission(
+def test_pods_with_traffic_are_injected_at_admission(
     cluster: Client, kubeconfig: Path, namespace: str, arguments: list[str]
 ) -> None:
     sends = pod("sends", namespace)
@@ -233,14 +233,14 @@ def test_pods_that_say_what_they_send_are_injected_at_admission(
         assert "env" not in seen[name]["spec"]["containers"][0]
     assert "schedulingGates" not in seen["silent"]["spec"]
     assert main([*arguments, "--kubeconfig", str(kubeconfig)]) == 0
-    assert told(cluster, namespace) == {
+    assert messages(cluster, namespace) == {
         "asks": f"Pod {namespace}/asks: annotation {GROUP}/tasks: missing; "
         "metronome inject writes it",
         "sends": "1 of 2 pods are there",
     }
 
 
-def test_a_second_controller_without_a_lease_is_refused(
+def test_second_controller_without_lease_is_refused(
     kubeconfig: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments += ["--kubeconfig", str(kubeconfig)]
@@ -252,7 +252,7 @@ def test_a_second_controller_without_a_lease_is_refused(
     assert "another process" in line
 
 
-def test_of_two_controllers_one_leads_whatever_their_clocks(
+def test_one_of_two_controllers_leads_despite_their_clocks(
     cluster: Client, kubeconfig: Path, namespace: str
 ) -> None:
     now = {"a": 0.0, "b": 1000.0}
