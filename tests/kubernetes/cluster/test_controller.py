@@ -19,14 +19,12 @@ from metronome_opt.kubernetes.client import (
     connect,
     delete,
     listed,
-    merge,
     resource,
 )
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
 from metronome_opt.kubernetes.controller.pods import SCHEDULER
 from metronome_opt.kubernetes.inject import MOUNT, SCHEDULING_GATE, VARIABLES, VOLUME
-from metronome_opt.scheduling.store import Store
 from tests.kubernetes.cluster.conftest import Grant
 from tests.kubernetes.cluster.gangs import (
     claims,
@@ -160,24 +158,6 @@ def test_new_nodes_are_reported_and_taken_over(
     assert all(after[f"a-{index}"] == before[f"a-{index}"] for index in range(4))
 
 
-@pytest.mark.usefixtures("nodes")
-def test_deleted_claims_are_written_again(
-    cluster: Client, kubeconfig: Path, namespace: str, arguments: list[str]
-) -> None:
-    submit(cluster, namespace, "a", 4, schedulerName=SCHEDULER)
-    arguments += ["--kubeconfig", str(kubeconfig)]
-    assert main(arguments) == 0
-    before = {name: item["spec"] for name, item in claims(cluster, namespace).items()}
-    delete(cluster, CLAIMS, "a-0", namespace)
-    merge(cluster, CLAIMS, "a-1", namespace, {"spec": {"allocation": {"offsetMicroseconds": 7}}})
-    changed = claims(cluster, namespace)
-    assert main(arguments) == 0
-    after = claims(cluster, namespace)
-    assert {name: item["spec"] for name, item in after.items()} == before
-    for name in ("a-2", "a-3"):  # nobody touched them
-        assert after[name] == changed[name]
-
-
 @pytest.fixture
 def admission(cluster: Client, api_server: ApiServer, namespace: str) -> Iterator[None]:
     """The policy of docs/deploy, in force on a server of our own."""
@@ -238,18 +218,6 @@ def test_pods_with_traffic_are_injected_at_admission(
         "metronome inject writes it",
         "sends": "1 of 2 pods are there",
     }
-
-
-def test_second_controller_without_lease_is_refused(
-    kubeconfig: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments += ["--kubeconfig", str(kubeconfig)]
-    assert main(arguments) == 0
-    capsys.readouterr()
-    with Store(arguments[1]):
-        assert main(arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "another process" in line
 
 
 def test_one_of_two_controllers_leads_despite_their_clocks(

@@ -43,8 +43,6 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def test_session_agrees_with_the_document(environment: dict[str, str], tmp_path: Path) -> None:
-    environment: dict[str, str], tmp_path: Path
-) -> None:
     folder = tmp_path / "here"
     shutil.copytree(ROOT / "docs" / "example-cluster", folder / "docs" / "example-cluster")
     for command, expected in session("docs/kubernetes.md", "A cluster takes the claims"):
