@@ -253,8 +253,6 @@ def cluster() -> Iterator[tuple[str, Any]]:
             ["solve", "scenario.yaml", "--solver", "auto", "--workers", "1", "--claims", "gated"],
             ["verify", "scenario.yaml", "s.json"],
             ["claims", "scenario.yaml", "s.json", "--output", "claims"],
-            ["claims", "write", "scenario.yaml", "s.json", "--output", "claims"],
-            ["claims", "rbac"],
             ["import", "example", "claims", "--output", "again.yaml"],
             ["place", "state", "--cluster", "scenario.yaml", "--with-jobs", "--json"],
             ["place", "state", "--json"],
