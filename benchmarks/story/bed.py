@@ -158,7 +158,6 @@ def bed(folder: Path, *, gated: bool, options: Sequence[str] = ()) -> Iterator[B
                 *(sys.executable, "-m", "metronome_opt", "controller", str(folder / "state")),
                 *("--cluster", str(folder / "cluster.json")),
                 *("--kubeconfig", str(server.kubeconfig()), "--namespace", NAMESPACE),
-                *("--interval", "2"),
                 *(option.format(prometheus=f"http://127.0.0.1:{port}") for option in options),
             ],
             folder / "controller.log",

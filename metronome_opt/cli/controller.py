@@ -49,10 +49,6 @@ def controller(
             show_default="none: this is the only one",
         ),
     ] = None,
-    interval: Annotated[
-        float,
-        typer.Option(min=0.1, max=3600, metavar="S", help="Reconcile at least every S seconds."),
-    ] = 5.0,
     patience: Annotated[
         float,
         typer.Option(
@@ -142,7 +138,6 @@ def controller(
             live,
             leadership,
             rephasing,
-            interval_s=interval,
             stop=stop,
             changed=changed,
             metrics=metrics,

@@ -18,6 +18,7 @@ from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.controller.rephase import Rephasing
 
 _PAUSE_S = 0.2
+_INTERVAL_S = 5.0  # between two rounds if nothing changes
 _WATCH_S = 300
 
 
@@ -44,7 +45,6 @@ def run(
     leadership: Leadership | None,
     rephasing: Rephasing,
     *,
-    interval_s: float,
     stop: threading.Event,
     changed: threading.Event,
     metrics: ControllerMetrics,
@@ -58,8 +58,6 @@ def run(
         None for a single controller.
     rephasing
         Decides after each round about other slots.
-    interval_s
-        Seconds between two rounds if nothing changes.
     stop, changed
         Set to end the loop, and whenever pods have changed.
     tell
@@ -85,7 +83,7 @@ def run(
             metrics.free.set(sum(not each.gated for each in controller.state.claims.values()))
             rephase(rephasing, metrics, tell, changed)
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
-        changed.wait(interval_s)
+        changed.wait(_INTERVAL_S)
     return True
 
 

@@ -96,7 +96,7 @@ def test_gangs_stay_whole_when_controller_or_server_is_killed(
     arguments += ["--kubeconfig", str(api_server.kubeconfig()), "--patience", "600"]
 
     def start() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "metronome_opt", *arguments, "--interval", "0.5"]
+        command = [sys.executable, "-m", "metronome_opt", *arguments]
         with log.open("ab") as stream:
             return subprocess.Popen(command, stderr=stream)
 
