@@ -166,14 +166,16 @@ def _read_live(
     labels: dict[str, str],
 ) -> list[str]:
     """Read the cluster: the given namespaces, that of the context if none is, all if None."""
-    from metronome_opt.kubernetes.cluster import connect
+    from metronome_opt.kubernetes.client import connect
+    from metronome_opt.kubernetes.names import check_namespace
     from metronome_opt.kubernetes.reading.live import read_live
 
-    first = namespaces[0] if namespaces else None
-    with connect(kubeconfig, context, first) as connection:
+    for namespace in namespaces or ():
+        check_namespace(namespace)
+    with connect(kubeconfig, context) as client:
         if namespaces is not None and not namespaces:
-            namespaces = [connection.namespace]
-        return read_live(objects, connection, namespaces, labels)
+            namespaces = [client.namespace]
+        return read_live(objects, client, namespaces, labels)
 
 
 def _weights(text: str | None) -> dict[str, int]:

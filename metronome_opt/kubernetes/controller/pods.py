@@ -1,4 +1,4 @@
-"""Pods that ask for a place, and the gangs that they form."""
+"""Pods that request a place, and the gangs that they form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from metronome_opt.scenario.network import Resources
 SCHEDULER = "metronome"
 """The scheduler that pods name where scheduling gates are not known."""
 
-# What says which pods are of one job, the first that is there; each with what counts its tasks.
+# Labels that name the job of a pod; the first that is there counts.
 _JOB_LABELS = (
     "jobset.sigs.k8s.io/jobset-name",
     "training.kubeflow.org/job-name",
@@ -46,7 +46,7 @@ _LAST = 10**9
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod that asks for a place or has got one from us.
+    """A pod that requests a place or has got one from us.
 
     Attributes
     ----------
@@ -67,17 +67,17 @@ class Pod:
 
     @property
     def namespace(self) -> str:
-        """Where it lives."""
+        """Its namespace."""
         return str(self._metadata["namespace"])
 
     @property
     def uid(self) -> str:
-        """What tells it from a later pod of this name."""
+        """Its identity among pods of this name."""
         return str(self._metadata["uid"])
 
     @property
     def version(self) -> str:
-        """What changes whenever it does."""
+        """Its version, which changes with it."""
         return str(self._metadata.get("resourceVersion") or "")
 
     @property
@@ -92,22 +92,22 @@ class Pod:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for us: behind our scheduling gate, or for us as its scheduler."""
+        """True if it waits for us: behind our scheduling gate, or for us as its scheduler."""
         return self.has_scheduling_gate or (self.binds and self.node is None)
 
     @property
     def has_scheduling_gate(self) -> bool:
-        """Whether our scheduling gate holds it."""
+        """True if our scheduling gate holds it."""
         return SCHEDULING_GATE in self._scheduling_gates
 
     @property
     def asks(self) -> bool:
-        """Whether it is any business of ours."""
+        """True if it waits for us or has its place from us."""
         return self.waits or self.place is not None
 
     @property
     def held_by_others(self) -> bool:
-        """Whether other scheduling gates than ours hold it."""
+        """True if other scheduling gates than ours hold it."""
         return any(gate != SCHEDULING_GATE for gate in self._scheduling_gates)
 
     @property
@@ -116,7 +116,7 @@ class Pod:
 
     @property
     def binds(self) -> bool:
-        """Whether it is for us to bind it to a node."""
+        """True if we are its scheduler and bind it to a node."""
         return bool(self.value["spec"].get("schedulerName") == SCHEDULER)
 
     @property
@@ -136,34 +136,34 @@ class Pod:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, well or not."""
+        """True if it has ended, well or not."""
         return self.phase in _OVER
 
     @property
     def needs(self) -> Resources:
-        """What it needs on its node; an `InputError` if that cannot be read."""
+        """Resources that it needs; an `InputError` if they cannot be read."""
         spec = Field(self.value["spec"], f"Pod {self.namespace}/{self.name}", ("spec",))
         return needs_of(spec, GPU_RESOURCES)
 
     @property
     def leaving(self) -> bool:
-        """Whether it is being deleted."""
+        """True if it is being deleted."""
         return self._metadata.get("deletionTimestamp") is not None
 
     @property
     def created(self) -> str:
-        """When it was made, as text that sorts by time."""
+        """Time of its creation, as text that sorts by time."""
         return str(self._metadata.get("creationTimestamp") or "")
 
     @property
     def owner(self) -> Mapping[str, Any] | None:
-        """What controls it."""
+        """The object that controls it."""
         references = self._metadata.get("ownerReferences") or ()
         return next((each for each in references if each.get("controller")), None)
 
     @property
     def references(self) -> list[dict[str, Any]]:
-        """References to it and to what controls it, for events."""
+        """References to it and to its owner, for events."""
         own = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
         keys = ("apiVersion", "kind", "name", "uid")
         owner = [{key: self.owner[key] for key in keys}] if self.owner else []
@@ -171,7 +171,7 @@ class Pod:
 
     @property
     def job(self) -> str:
-        """The job that it is a task of, as our annotation, a label or its owner has it."""
+        """Its job, by our annotation, a label or its owner."""
         stated = self.annotations.get(f"{DEFAULT_GROUP}/job")
         labels = (self.labels.get(label) for label in _JOB_LABELS)
         owner = self.owner
@@ -180,7 +180,7 @@ class Pod:
 
     @property
     def rank(self) -> tuple[int, str]:
-        """Where it stands among the tasks of its job."""
+        """Its position among the tasks of its job."""
         for key in _RANKS:
             stated = self.annotations.get(key) or self.labels.get(key)
             if stated is not None and stated.isascii() and stated.isdigit():
@@ -197,7 +197,7 @@ class Members:
     pods
         Those that have not ended.
     done
-        Those that have ended well where we put them; their tasks are not started again.
+        Those that succeeded where we placed them; their tasks are not started again.
     """
 
     job: str
@@ -211,22 +211,22 @@ class Members:
 
     @property
     def waits(self) -> tuple[Pod, ...]:
-        """Those that have none yet, and are to stay."""
+        """Those that have none yet and are not being deleted."""
         return tuple(pod for pod in self.pods if pod.place is None and not pod.leaving)
 
     @property
     def created(self) -> str:
-        """When the first of them was made, as text that sorts by time."""
+        """Time of the first creation, as text that sorts by time."""
         return min((pod.created for pod in self.pods), default="")
 
 
 def jobs_of(pods: Iterable[Pod]) -> dict[str, Members]:
-    """Return the jobs that have pods which ask for a place, or have one from us."""
-    found: dict[str, list[Pod]] = defaultdict(list)
+    """Return the jobs with pods that request a place or have one from us."""
+    by_job: dict[str, list[Pod]] = defaultdict(list)
     for pod in sorted((pod for pod in pods if pod.asks), key=lambda pod: pod.rank):
-        found[pod.job].append(pod)
+        by_job[pod.job].append(pod)
     jobs = {}
-    for job, members in sorted(found.items()):
+    for job, members in sorted(by_job.items()):
         left = tuple(pod for pod in members if not pod.is_over)
         done = tuple(pod for pod in members if pod.phase == "Succeeded" and pod.place is not None)
         if left:
@@ -235,11 +235,11 @@ def jobs_of(pods: Iterable[Pod]) -> dict[str, Members]:
 
 
 def gang_of(members: Members, spec: ClusterSpec) -> Gang:
-    """Return what a job asks for.
+    """Return the gang that a job requests.
 
-    Its first pod says so, in annotations: how many ``tasks`` it has, and its ``traffic`` or its
-    ``model`` and ``batch``; ``priority`` and ``most-racks`` if it likes. Each task gets what the
-    neediest of them needs.
+    The annotations of its first pod state the number of ``tasks``, and ``traffic`` or ``model`` and
+    ``batch``; ``priority`` and ``most-racks`` are optional. Each task gets the maximum of what its
+    pods need.
 
     Raises
     ------
@@ -289,7 +289,7 @@ def _needs(members: Members) -> Resources:
 
 
 class _Stated:
-    """What the annotations of a pod say."""
+    """Annotations of a pod."""
 
     def __init__(self, pod: Pod) -> None:
         self.where = f"Pod {pod.namespace}/{pod.name}"

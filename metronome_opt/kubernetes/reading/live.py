@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from metronome_opt.kubernetes.cluster import (
+from lightkube.core.client import Client
+from lightkube.generic_resource import GenericNamespacedResource
+
+from metronome_opt.kubernetes.client import (
     ALL_NAMESPACES,
-    Connection,
-    ForbiddenError,
-    Kind,
-    UnknownKindError,
-)
-from metronome_opt.kubernetes.cluster.objects import (
-    APP_GROUPS,
     NODES,
     PODS,
-    TOPOLOGIES,
+    ClusterError,
+    Resource,
     capacities_of,
     claims_of,
+    listed,
+    resource,
+    server_of,
 )
+from metronome_opt.kubernetes.manifests import APPGROUP, NETWORK_TOPOLOGY
 from metronome_opt.kubernetes.reading.objects import WORKLOADS, Objects
 
 _RUNTIMES = [
-    Kind("trainer.kubeflow.org/v1alpha1", name, f"{name.lower()}s", namespaced=namespaced)
+    resource("trainer.kubeflow.org/v1alpha1", name, f"{name.lower()}s", namespaced=namespaced)
     for name, namespaced in (("ClusterTrainingRuntime", False), ("TrainingRuntime", True))
 ]
-_CLASSES = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
+_CLASSES = resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
+_APP_GROUPS = resource(*APPGROUP, "appgroups")
+_TOPOLOGIES = resource(*NETWORK_TOPOLOGY, "networktopologies")
 
 
 def read_live(
     objects: Objects,
-    connection: Connection,
+    client: Client,
     namespaces: Sequence[str] | None,
     labels: Mapping[str, str] | None = None,
 ) -> list[str]:
@@ -40,8 +43,8 @@ def read_live(
     ----------
     objects
         Where they go. What is there already, from files, goes before what the cluster says.
-    connection
-        To its API server.
+    client
+        Of its API server.
     namespaces
         Where workloads and claims are looked for; None for everywhere. Pods are looked for
         everywhere if that is allowed, since those of others hold GPUs too.
@@ -52,30 +55,32 @@ def read_live(
     everywhere: Sequence[str] = [ALL_NAMESPACES]
     asked = everywhere if namespaces is None else namespaces
 
-    def read(kind: Kind, places: Sequence[str], labels: Mapping[str, str]) -> list[str]:
+    def read(kind: Resource, places: Sequence[str], labels: Mapping[str, str]) -> list[str]:
         """Take in the objects of a kind; return why not."""
         found = []
         try:
-            for place in places if kind.namespaced else everywhere:
-                found += connection.list(kind, place, labels=labels)
-        except UnknownKindError:
-            return [f"{kind.resource}: the cluster does not know this kind"]
-        except ForbiddenError as error:
-            return [f"{kind.resource}: left unread: {error}"]
-        objects.add(((connection.server, item) for item in found), yielding=True)
+            for place in places:
+                found += listed(client, kind, place, labels)
+        except ClusterError as error:
+            info = kind._api_info
+            name = ".".join(filter(None, (info.plural, info.resource.group)))
+            reasons = {404: "the cluster does not know this kind", 403: f"left unread: {error}"}
+            if error.code not in reasons:
+                raise
+            return [f"{name}: {reasons[error.code]}"]
+        objects.add(((server, item) for item in found), yielding=True)
         return []
 
+    server = server_of(client)
     notes = []
-    for kind in (NODES, capacities_of(objects.group), _CLASSES):
+    for kind in (NODES, capacities_of(objects.group), _CLASSES, _TOPOLOGIES):
         notes += read(kind, everywhere, {})
-    # Nobody keeps a cluster's one topology in the namespace of their jobs.
-    notes += read(TOPOLOGIES, everywhere, {})
     notes += read(PODS, everywhere, {}) and read(PODS, asked, {})
     for (name, group), versions in WORKLOADS.items():
         failures = []
         # One definition serves all versions, so that the newest has all objects.
         for version in reversed(versions):
-            kind = Kind(f"{group}/{version}", name, f"{name.lower()}s", namespaced=True)
+            kind = resource(f"{group}/{version}", name, f"{name.lower()}s")
             failure = read(kind, asked, labels or {})
             failures += failure
             if not failure:
@@ -83,6 +88,7 @@ def read_live(
         else:
             notes += failures[:1]
     runtimes = _RUNTIMES if objects.of("TrainJob") else ()
-    for kind in (claims_of(objects.group), APP_GROUPS, *runtimes):
-        notes += read(kind, asked, {})
+    for kind in (claims_of(objects.group), _APP_GROUPS, *runtimes):
+        namespaced = issubclass(kind, GenericNamespacedResource)
+        notes += read(kind, asked if namespaced else everywhere, {})
     return notes

@@ -7,11 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lightkube.core.client import Client
 
 from metronome_opt.__main__ import main
-from metronome_opt.kubernetes.cluster import Connection, Kind, connect
-from metronome_opt.kubernetes.cluster.objects import DEFINITIONS, NODES, PODS, TOPOLOGIES
-from metronome_opt.kubernetes.cluster.plan import wait_served
+from metronome_opt.kubernetes.client import (
+    NODES,
+    PODS,
+    apply,
+    connect,
+    delete,
+    resource,
+    server_of,
+)
 from metronome_opt.kubernetes.reading import (
     Choices,
     Objects,
@@ -20,9 +27,9 @@ from metronome_opt.kubernetes.reading import (
 )
 from metronome_opt.kubernetes.reading.live import read_live
 from metronome_opt.kubernetes.schemas import Manifest
-from tests.kubernetes.cluster.conftest import NAMESPACES
-from tests.kubernetes.cluster.exports import GROUP
-from tests.kubernetes.cluster.server import ORDINARY, ApiServer
+from tests.kubernetes.cluster.conftest import DEFINITIONS, NAMESPACES
+from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_served
+from tests.kubernetes.controller.fake import GROUP
 from tests.kubernetes.reading.manifests import capacity, job, jobs_of, node, pod
 
 pytestmark = pytest.mark.cluster
@@ -69,43 +76,45 @@ def definition(kind: str, group: str, version: str, plural: str | None = None) -
     }
 
 
-def put(connection: Connection, item: Manifest) -> None:
+def put(client: Client, item: Manifest) -> None:
     """Store an object; a Job without the mode of completion, which Kubernetes 1.20 lacks."""
     plurals = {"NetworkTopology": "networktopologies", "PriorityClass": "priorityclasses"}
     plurals["STBandwidthCapacity"] = "stbandwidthcapacities"
     name = item["kind"]
     namespaced = name not in ("Node", "PriorityClass", "STBandwidthCapacity")
-    kind = Kind(item["apiVersion"], name, plurals.get(name, f"{name.lower()}s"), namespaced)
+    plural = plurals.get(name, f"{name.lower()}s")
+    kind = resource(item["apiVersion"], name, plural, namespaced=namespaced)
     if item["apiVersion"] == "batch/v1":
         spec = {field: value for field, value in item["spec"].items() if field != "completionMode"}
         item = {**item, "spec": spec}
-    connection.apply(kind, item)
+    apply(client, kind, item)
 
 
 @pytest.fixture(scope="module")
-def example(api_server: ApiServer, definitions: None) -> Iterator[Connection]:
+def example(api_server: ApiServer, definitions: None) -> Iterator[Client]:
     del definitions
     wanted = [definition(kind, *version) for kind, version in FOREIGN.items()]
     topology = ("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies")
     wanted.append(definition("NetworkTopology", *topology))
-    with connect(api_server.kubeconfig()) as connection:
+    with connect(api_server.kubeconfig()) as client:
         for item in wanted:
-            connection.apply(DEFINITIONS, item)
+            apply(client, DEFINITIONS, item)
         kinds = [
-            Kind(f"{group}/{version}", kind, f"{kind.lower()}s", namespaced=True)
+            resource(f"{group}/{version}", kind, f"{kind.lower()}s")
             for kind, (group, version) in FOREIGN.items()
         ]
-        wait_served(connection, [*kinds, TOPOLOGIES], 60)
+        known = resource("/".join(topology[:2]), "NetworkTopology", topology[2])
+        wait_served(client, *kinds, known)
         items = [dict(item) for _, item in read_manifests([EXAMPLE])]
         spaces = {item["metadata"].get("namespace") for item in items} - {None, "default"}
         for name in spaces:
             space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            connection.apply(NAMESPACES, space)
+            apply(client, NAMESPACES, space)
         for item in items:
-            put(connection, item)
-        yield connection
+            put(client, item)
+        yield client
         for item in wanted:  # other tests have definitions of their own, or none
-            connection.delete(DEFINITIONS, item["metadata"]["name"])
+            delete(client, DEFINITIONS, item["metadata"]["name"], None)
 
 
 def run(*arguments: object) -> int:
@@ -113,7 +122,7 @@ def run(*arguments: object) -> int:
 
 
 def test_the_example_reads_back_from_the_cluster_as_from_its_files(
-    example: Connection, api_server: ApiServer, tmp_path: Path
+    example: Client, api_server: ApiServer, tmp_path: Path
 ) -> None:
     files, live = tmp_path / "files.yaml", tmp_path / "live.yaml"
     assert run("import", EXAMPLE, "--output", files) == 0
@@ -122,11 +131,11 @@ def test_the_example_reads_back_from_the_cluster_as_from_its_files(
     said = files.read_text().replace("name: files", "name: live")
     documents = [text[text.index("format:") :] for text in (said, live.read_text())]
     assert documents[0] == documents[1]
-    assert example.server not in live.read_text()
+    assert server_of(example) not in live.read_text()
 
 
 def test_what_files_add_comes_to_what_the_cluster_has(
-    example: Connection,
+    example: Client,
     tmp_path: Path,
     api_server: ApiServer,
     capsys: pytest.CaptureFixture[str],
@@ -141,7 +150,7 @@ def test_what_files_add_comes_to_what_the_cluster_has(
     assert names == {"vgg19", "resnet50", "more"}
 
 
-def test_a_selector_chooses_workloads(example: Connection) -> None:
+def test_a_selector_chooses_workloads(example: Client) -> None:
     chosen = Objects(GROUP)
     read_live(chosen, example, None, {"team": "nobody"})
     assert not list(chosen.workloads())
@@ -149,7 +158,7 @@ def test_a_selector_chooses_workloads(example: Connection) -> None:
 
 
 def test_a_user_without_rights_is_told_what_is_missing(
-    example: Connection,
+    example: Client,
     api_server: ApiServer,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -166,7 +175,7 @@ def test_a_user_without_rights_is_told_what_is_missing(
 
 
 def test_a_kind_that_the_cluster_does_not_know_is_a_note(
-    example: Connection, monkeypatch: pytest.MonkeyPatch
+    example: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = {("Job", "nowhere.example"): ("v1",)}
     monkeypatch.setattr("metronome_opt.kubernetes.reading.live.WORKLOADS", known)
@@ -174,7 +183,7 @@ def test_a_kind_that_the_cluster_does_not_know_is_a_note(
     assert notes == ["jobs.nowhere.example: the cluster does not know this kind"]
 
 
-def test_many_nodes_are_read_page_by_page(example: Connection, namespace: str) -> None:
+def test_many_nodes_are_read_page_by_page(example: Client, namespace: str) -> None:
     names = [f"many-{index:03}" for index in range(MANY)]
     try:
         for name in names:
@@ -194,9 +203,9 @@ def test_many_nodes_are_read_page_by_page(example: Connection, namespace: str) -
         assert jobs_of(made)["wide"]["nodes"] == [names[0], names[-1]]
     finally:
         for index in range(2):
-            example.delete(PODS, f"wide-{index}abcd", namespace)
+            delete(example, PODS, f"wide-{index}abcd", namespace)
         for name in names:
-            example.delete(NODES, name)
+            delete(example, NODES, name, None)
 
 
 def startable(item: Manifest) -> Manifest:
