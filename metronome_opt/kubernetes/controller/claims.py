@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.manifests import claimed_traffic
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels

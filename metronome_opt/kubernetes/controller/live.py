@@ -12,7 +12,7 @@ from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection, Kind
 from metronome_opt.kubernetes.cluster.connect import each
 from metronome_opt.kubernetes.cluster.objects import NODES, PODS, claims_of
 from metronome_opt.kubernetes.controller.claims import OURS, Task, claim_labels, key
-from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
 from metronome_opt.kubernetes.schemas import Manifest
@@ -54,7 +54,7 @@ class LiveCluster:
 
     def pods(self) -> list[Pod]:
         """Return all pods, those of others too."""
-        return [Pod(item) for item in self._connection.list(PODS, ALL_NAMESPACES)]
+        return [Pod.of(item) for item in self._connection.list(PODS, ALL_NAMESPACES)]
 
     def nodes(self) -> list[Mapping[str, Any]]:
         """Return all nodes."""

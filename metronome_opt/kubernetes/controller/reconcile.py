@@ -20,8 +20,9 @@ from pydantic import ValidationError
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.kubernetes.controller.claims import Task, claim_manifests, key, says
 from metronome_opt.kubernetes.controller.nodes import Nodes
-from metronome_opt.kubernetes.controller.pods import Members, Pod, gang_of, jobs_of
+from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.slots import Slots, slots_of
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.nodes import why_not

@@ -1,0 +1,388 @@
+"""Kinds of Kubernetes objects that are read; of each kind of workload all that this package knows.
+
+Import, `inject` and the controller ask these records: a kind of workload is added by one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from metronome_opt.kubernetes.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.resources import container_needs, needs_of
+from metronome_opt.kubernetes.schemas import CAPACITIES, CAPACITY, CLAIM, VERSION
+from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.network import Resources
+
+if TYPE_CHECKING:
+    from metronome_opt.kubernetes.objects import Objects
+
+TRAFFIC_SOURCES = ("model", "traffic", "claim-template")
+"""Annotations that say what a workload sends."""
+
+_TRAINER = "node"  # the job and the container of a TrainJob in which training happens
+_RAY_PREFIX = 50  # characters of a name of a pod that KubeRay keeps
+
+
+@dataclass(frozen=True)
+class ObjectKind:
+    """A kind of objects that are read."""
+
+    kind: str
+    group: str = ""  # the core group has no name
+    versions: tuple[str, ...] = ("v1",)  # that are understood, the newest last
+    namespaced: bool = True
+    plural: str = ""  # as in addresses; left out, the kind in lower case with an s
+
+    @property
+    def resource(self) -> str:
+        """Its name in addresses."""
+        return self.plural or f"{self.kind.lower()}s"
+
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """Pods of one template."""
+
+    title: str
+    names: list[str]
+    template: Field
+    maker: tuple[str, str] | None = None  # what adds random characters to their names
+    stem: str | None = None  # where these are all that tells them apart
+    group: str = ""  # that they are a job with, where a workload has several
+    resources: Field | None = None  # what each needs, where that is not in the template
+
+    @cached_property
+    def needs(self) -> Resources:
+        """What each of the pods needs."""
+        if self.resources is None:
+            return needs_of(self.template / "spec")
+        return container_needs(self.resources)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadKind(ObjectKind):
+    """A kind of training jobs.
+
+    Attributes
+    ----------
+    pods
+        Yields the pod templates of a workload, with the names of their pods.
+    makes
+        The kind of the object that a workload leaves its pods to, if it is there.
+    phases
+        Where it states that it is done, beside its conditions.
+    priorities
+        Where it names its priority class, beside its pod templates.
+    job_labels
+        Labels of its pods that have the name of their job, the first that is there.
+    rank_labels
+        Labels or annotations of its pods with their number in their job.
+    patch
+        Returns a pod template, and what has an environment, that `inject` is to write to where a
+        workload does not hold the templates of its pods; with the number of pods.
+    """
+
+    pods: Callable[[KubernetesObject, Objects], Iterable[PodTemplate]]
+    makes: str | None = None
+    phases: tuple[str, ...] = ()
+    priorities: tuple[str, ...] = ()
+    job_labels: tuple[str, ...] = ()
+    rank_labels: tuple[str, ...] = ()
+    patch: Callable[[KubernetesObject], tuple[int, Field, dict[str, Any]]] | None = None
+
+    def made_by(self, workload: KubernetesObject, objects: Objects) -> KubernetesObject | None:
+        """Return the object that a workload leaves its pods to; None if there is none."""
+        made = objects.of(self.makes) if self.makes else ()
+        owner = workload.kind, workload.name
+        return next(
+            (each for each in made if (each.namespace, each.owner) == (workload.namespace, owner)),
+            None,
+        )
+
+    def templates(self, workload: KubernetesObject, objects: Objects) -> list[PodTemplate]:
+        """Return the pod templates of a workload, or of the object that it leaves its pods to."""
+        made = self.made_by(workload, objects)
+        if made is not None:
+            return kind_of(made).templates(made, objects)
+        return list(self.pods(workload, objects))
+
+
+KINDS: dict[tuple[str, str], ObjectKind] = {}
+"""The kinds of objects that are read, by kind and group."""
+
+
+def register(*kinds: ObjectKind) -> None:
+    """Let objects of some kinds be read."""
+    KINDS.update({(each.kind, each.group): each for each in kinds})
+
+
+def workload_kinds() -> list[WorkloadKind]:
+    """Return the kinds of workload; those that others are made of come last."""
+    return [each for each in KINDS.values() if isinstance(each, WorkloadKind)]
+
+
+def kind_of(workload: KubernetesObject) -> WorkloadKind:
+    """Return the record of a workload's kind."""
+    kind = KINDS[workload.kind, workload.group]
+    assert isinstance(kind, WorkloadKind)  # noqa: S101 (what else makes no pods)
+    return kind
+
+
+def _numbered(title: str, spec: Field, prefix: str) -> Iterator[PodTemplate]:
+    if spec:
+        names = [f"{prefix}-{index}" for index in range(_count(spec / "replicas"))]
+        yield PodTemplate(title, names, spec / "template")
+
+
+def _pods_of_job(title: str, job: str, spec: Field, default: str) -> PodTemplate:
+    """Return the pods of a Job; `default` is its mode of completion if it does not say."""
+    alike = (spec / "completionMode").text(default) != "Indexed"
+    names = [f"{job}-{index}" for index in range(_parallel(spec))]
+    return PodTemplate(title, names, spec / "template", ("Job", job), job if alike else None)
+
+
+def _count(field: Field) -> int:
+    return field.integer(0, 1, MAX_TASKS)
+
+
+def _parallel(spec: Field) -> int:
+    """Return how many pods of a Job run at a time."""
+    at_once = _count(spec / "parallelism")
+    return min(at_once, (spec / "completions").integer(0, at_once))
+
+
+def _check_count(pods: int, field: Field) -> None:
+    if pods > MAX_TASKS:
+        field.fail(f"makes more than {MAX_TASKS} pods")
+
+
+# ------------------------------------------------------------------ Kubeflow
+
+
+def _of_pytorch_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    for role in ("Master", "Worker"):
+        prefix = f"{workload.name}-{role.lower()}"
+        yield from _numbered(role, workload.at(f"spec.pytorchReplicaSpecs.{role}"), prefix)
+
+
+def _of_mpi_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    roles = workload.at("spec.mpiReplicaSpecs")
+    name = f"{workload.name}-launcher"
+    # Since v2beta1 the launcher is the pod of a Job.
+    maker = None if workload.value["apiVersion"] == "kubeflow.org/v1" else ("Job", name)
+    yield PodTemplate("Launcher", [name], roles.at("Launcher.template"), maker)
+    yield from _numbered("Worker", roles / "Worker", f"{workload.name}-worker")
+
+
+def _of_train_job(workload: KubernetesObject, objects: Objects) -> Iterator[PodTemplate]:
+    """Yield the nodes of a TrainJob; what it leaves out its runtime says, if that was read."""
+    trainer, reference = workload.at("spec.trainer"), workload.at("spec.runtimeRef")
+    kind, name = (reference / "kind").text("ClusterTrainingRuntime"), (reference / "name").text()
+    where = "" if kind == "ClusterTrainingRuntime" else workload.namespace
+    runtime = next((each for each in objects.of(kind) if each.key == (where, name)), None)
+    template, resources = Field(None, workload.where), trainer / "resourcesPerNode"
+    nodes = trainer / "numNodes"
+    if runtime is not None:
+        nodes = nodes or runtime.at("spec.mlPolicy.numNodes")
+        for job in runtime.at("spec.template.spec.replicatedJobs").items():
+            if (job / "name").value == _TRAINER:
+                template = job.at("template.spec.template")
+    else:
+        missing = [field for field in (nodes, resources) if not field]
+        stated = {f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES}
+        if missing and stated & set(workload.annotations):
+            missing[0].fail(f"missing; state it, or read the {kind} {name} as well")
+        if missing:
+            return
+    maker = f"{workload.name}-{_TRAINER}-0"
+    names = [f"{maker}-{index}" for index in range(_count(nodes))]
+    yield PodTemplate(_TRAINER, names, template, ("Job", maker), resources=resources or None)
+
+
+def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, dict[str, Any]]:
+    """Patch the runtime of a TrainJob, whose pods it does not have itself."""
+    spec = workload / "spec"
+    nodes = spec.at("trainer.numNodes").integer(1)
+    template: dict[str, Any] = {"spec": {"containers": [{"name": _TRAINER}]}}
+    job = {"name": _TRAINER, "template": {"spec": {"template": template}}}
+    patch = {
+        "manager": f"{DEFAULT_GROUP}/inject",
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
+    others = [
+        each
+        for each in spec.value.get("runtimePatches") or ()
+        if each.get("manager") != patch["manager"]
+    ]
+    spec.value["runtimePatches"] = [*others, patch]
+    return nodes, Field(template, workload.where), spec.value["trainer"]
+
+
+# ------------------------------------------------------------------ Volcano, JobSet, Job
+
+
+def _of_volcano_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    for index, task in enumerate(workload.at("spec.tasks").items()):
+        title = (task / "name").text(f"default{index}")
+        yield from _numbered(title, task, f"{workload.name}-{title}")
+
+
+def _of_job_set(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    for group in workload.at("spec.replicatedJobs").items():
+        title, inner = (group / "name").text(), group.at("template.spec")
+        jobs = _count(group / "replicas")
+        _check_count(jobs * _parallel(inner), group / "replicas")
+        for number in range(jobs):
+            yield _pods_of_job(title, f"{workload.name}-{title}-{number}", inner, "Indexed")
+
+
+def _of_plain_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    yield _pods_of_job("pods", workload.name, workload / "spec", "NonIndexed")
+
+
+# ------------------------------------------------------------------ Ray, LeaderWorkerSet
+
+
+def _of_ray_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    # The name of its cluster ends in random characters.
+    name = workload.at("status.rayClusterName").text(workload.name)
+    yield from _of_ray(name, workload.at("spec.rayClusterSpec"))
+
+
+def _of_ray_cluster(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    yield from _of_ray(workload.name, workload / "spec")
+
+
+def _of_ray(cluster: str, spec: Field) -> Iterator[PodTemplate]:
+    """Yield head and workers of a RayCluster."""
+    maker = "RayCluster", cluster
+    if not spec:
+        return
+    head = spec.at("headGroupSpec.template")
+    yield PodTemplate("head", [f"{cluster[:_RAY_PREFIX]}-head"], head, maker)
+    for group in (spec / "workerGroupSpecs").items():
+        title = (group / "groupName").text()
+        minimum = (group / "minReplicas").integer(0, 0)
+        count = max(minimum, (group / "replicas").integer(0, 0, MAX_TASKS))
+        hosts = (group / "numOfHosts").integer(1, 1, MAX_TASKS)
+        _check_count(count * hosts, group / "replicas")
+        if (group / "suspend").flag():
+            count = 0
+        stem = f"{f'{cluster}-{title}'[:_RAY_PREFIX]}-worker".lower()
+        names = [f"{stem}-{index}" for index in range(count * hosts)]
+        yield PodTemplate(title, names, group / "template", maker, stem)
+
+
+def _of_leaders(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    """Yield leader and workers of each group of a LeaderWorkerSet; each group is a job."""
+    spec, templates = workload / "spec", workload.at("spec.leaderWorkerTemplate")
+    groups, size = _count(spec / "replicas"), (templates / "size").integer(1, 1, MAX_TASKS)
+    _check_count(groups * size, templates / "size")
+    worker = templates / "workerTemplate"
+    leader = templates / "leaderTemplate" or worker
+    for number in range(groups):
+        name = f"{workload.name}-{number}"
+        group = name if groups > 1 else ""
+        yield PodTemplate("leader", [name], leader, group=group)
+        names = [f"{name}-{index}" for index in range(1, size)]
+        yield PodTemplate("worker", names, worker, group=group)
+
+
+# ------------------------------------------------------------------ the records
+
+register(
+    ObjectKind("Node", namespaced=False),
+    ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False, plural=CAPACITIES),
+    ObjectKind(
+        "NetworkTopology",
+        "networktopology.diktyo.x-k8s.io",
+        ("v1alpha1",),
+        plural="networktopologies",
+    ),
+    ObjectKind(
+        "PriorityClass", "scheduling.k8s.io", namespaced=False, plural="priorityclasses"
+    ),
+    ObjectKind("Pod"),
+    ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
+    ObjectKind("AppGroup", "appgroup.diktyo.x-k8s.io", ("v1alpha1",)),
+    ObjectKind("TrainingRuntime", "trainer.kubeflow.org", ("v1alpha1",)),
+    ObjectKind("ClusterTrainingRuntime", "trainer.kubeflow.org", ("v1alpha1",), namespaced=False),
+    # Pods also have the labels of the objects that theirs is made of, so that these come last.
+    WorkloadKind(
+        kind="JobSet",
+        group="jobset.x-k8s.io",
+        versions=("v1alpha2",),
+        pods=_of_job_set,
+        job_labels=("jobset.sigs.k8s.io/jobset-name",),
+        rank_labels=("jobset.sigs.k8s.io/job-global-index",),
+    ),
+    WorkloadKind(
+        kind="TrainJob",
+        group="trainer.kubeflow.org",
+        versions=("v1alpha1",),
+        pods=_of_train_job,
+        makes="JobSet",
+        patch=_patch_train_job,
+    ),
+    *(
+        WorkloadKind(
+            kind=kind,
+            group="kubeflow.org",
+            versions=versions,
+            pods=pods,
+            priorities=("spec.runPolicy.schedulingPolicy.priorityClass",),
+            job_labels=("training.kubeflow.org/job-name",),
+            rank_labels=("training.kubeflow.org/replica-index",),
+        )
+        for kind, versions, pods in (
+            ("PyTorchJob", ("v1",), _of_pytorch_job),
+            ("MPIJob", ("v1", "v2beta1"), _of_mpi_job),
+        )
+    ),
+    WorkloadKind(
+        kind="Job",
+        group="batch.volcano.sh",
+        versions=("v1alpha1",),
+        pods=_of_volcano_job,
+        phases=("status.state.phase",),
+        priorities=("spec.priorityClassName",),
+        job_labels=("volcano.sh/job-name",),
+    ),
+    WorkloadKind(
+        kind="LeaderWorkerSet",
+        group="leaderworkerset.x-k8s.io",
+        pods=_of_leaders,
+        job_labels=("leaderworkerset.sigs.k8s.io/group-key",),
+        rank_labels=("leaderworkerset.sigs.k8s.io/worker-index",),
+    ),
+    WorkloadKind(
+        kind="RayJob",
+        group="ray.io",
+        versions=("v1alpha1", "v1"),
+        pods=_of_ray_job,
+        makes="RayCluster",
+        phases=("status.jobDeploymentStatus",),
+    ),
+    WorkloadKind(
+        kind="RayCluster",
+        group="ray.io",
+        versions=("v1alpha1", "v1"),
+        pods=_of_ray_cluster,
+        job_labels=("ray.io/cluster",),
+    ),
+    WorkloadKind(
+        kind="Job",
+        group="batch",
+        pods=_of_plain_job,
+        job_labels=(
+            "scheduling.x-k8s.io/pod-group",
+            "batch.kubernetes.io/job-name",
+            "job-name",
+        ),
+        rank_labels=("batch.kubernetes.io/job-completion-index",),
+    ),
+)
