@@ -18,7 +18,7 @@ from benchmarks.registry import Figure, benchmark
 from metronome_opt.kubernetes.cluster import Connection, Kind, connect
 from metronome_opt.kubernetes.cluster.connect import each
 from metronome_opt.kubernetes.cluster.objects import NODES, PODS
-from metronome_opt.kubernetes.inject import SCHEDULING_GATE
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 
 _GROUP = "metronome.x-k8s.io"
 _NODES, _GANGS, _TASKS, _WAVES = 500, 125, 8, 10

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.testbed.network import GOODPUT, Layout
-from metronome_opt.kubernetes.inject import MOUNT, SCHEDULING_GATE, VARIABLES, VOLUME
+from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 
 NAMESPACE = "story"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -54,9 +55,7 @@ class Field:
             self.fail(f"must be at most {longest} printable characters")
         return self.value
 
-    def integer(
-        self, minimum: int, default: int | None = None, maximum: int = _MAX_INTEGER
-    ) -> int:
+    def integer(self, minimum: int, default: int | None = None, maximum: int = _MAX_INTEGER) -> int:
         """Return an integer of a range; refuse what is missing if there is no default."""
         if not self:
             return self.fail("missing") if default is None else default
@@ -143,3 +142,23 @@ class KubernetesObject(Field):
             if (reference / "controller").flag():
                 return (reference / "kind").text(), (reference / "name").text()
         return None
+
+
+class Faults:
+    """Faults of several objects, to be refused together."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Keep the fault of an object."""
+        try:
+            yield
+        except InputError as error:
+            self._lines += error.lines
+
+    def refuse(self) -> None:
+        """Raise an `InputError` of all of them, if there are any."""
+        if self._lines:
+            raise InputError(self._lines[0], self._lines[1:])

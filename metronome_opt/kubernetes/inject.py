@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.fields import KubernetesObject
+from metronome_opt.kubernetes.fields import Faults, KubernetesObject
 from metronome_opt.kubernetes.kinds import kind_of
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
@@ -22,10 +22,6 @@ FOLDER = "/etc/metronome"
 _VOLUME = "metronome"
 _TRAFFIC, _TEMPLATE = f"{DEFAULT_GROUP}/traffic", f"{DEFAULT_GROUP}/claim-template"
 _PATTERN = ("periodMicroseconds", "phases")
-_COPIED = tuple(
-    f"{DEFAULT_GROUP}/{name}"
-    for name in ("traffic", "model", "claim-template", "batch", "priority", "most-racks")
-)
 
 
 def _from_annotation(name: str) -> dict[str, Any]:
@@ -70,7 +66,12 @@ def inject(documents: Iterable[tuple[str, Any]]) -> tuple[list[Manifest], list[s
     objects = Objects()
     objects.add(copies)
     patterns = {claim.key: claim for claim in objects.of(CLAIM)}
-    changed = [each.title for each in objects.workloads() if _inject(each, objects, patterns)]
+    changed, faults = [], Faults()
+    for each in objects.workloads():
+        with faults.collect():
+            if _inject(each, objects, patterns):
+                changed.append(each.title)
+    faults.refuse()
     return [document for _, document in copies], changed
 
 
@@ -126,8 +127,8 @@ def _annotations(
             f"{workload.where}: annotation {_TRAFFIC}: missing; say what a task sends: "
             "traffic, or model and batch"
         )
-    own = {key: value for key, value in workload.annotations.items() if key in _COPIED}
-    given = merge(own, stated)
+    ours = (each for each in workload.annotations.items() if each[0].startswith(DEFAULT_GROUP))
+    given = merge(dict(ours), stated)
     template = given.pop(_TEMPLATE, None)
     if template is not None:
         traffic = patterns[workload.namespace, template.strip()].at("spec.traffic").value

@@ -5,8 +5,8 @@ Import, `inject` and the controller ask these records: a kind of workload is add
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ class PodTemplate:
         return container_needs(self.resources)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class WorkloadKind(ObjectKind):
     """A kind of training jobs.
 
@@ -86,6 +86,7 @@ class WorkloadKind(ObjectKind):
         workload does not hold the templates of its pods; with the number of pods.
     """
 
+    _: KW_ONLY
     pods: Callable[[KubernetesObject, Objects], Iterable[PodTemplate]]
     makes: str | None = None
     phases: tuple[str, ...] = ()
@@ -294,6 +295,12 @@ def _of_leaders(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]
 
 # ------------------------------------------------------------------ the records
 
+_KUBEFLOW = "kubeflow.org"
+_TRAINING_OPERATOR: Mapping[str, Any] = {
+    "priorities": ("spec.runPolicy.schedulingPolicy.priorityClass",),
+    "job_labels": ("training.kubeflow.org/job-name",),
+    "rank_labels": ("training.kubeflow.org/replica-index",),
+}
 register(
     ObjectKind("Node", namespaced=False),
     ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False, plural=CAPACITIES),
@@ -303,86 +310,67 @@ register(
         ("v1alpha1",),
         plural="networktopologies",
     ),
-    ObjectKind(
-        "PriorityClass", "scheduling.k8s.io", namespaced=False, plural="priorityclasses"
-    ),
+    ObjectKind("PriorityClass", "scheduling.k8s.io", namespaced=False, plural="priorityclasses"),
     ObjectKind("Pod"),
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
-    ObjectKind("AppGroup", "appgroup.diktyo.x-k8s.io", ("v1alpha1",)),
-    ObjectKind("TrainingRuntime", "trainer.kubeflow.org", ("v1alpha1",)),
-    ObjectKind("ClusterTrainingRuntime", "trainer.kubeflow.org", ("v1alpha1",), namespaced=False),
     # Pods also have the labels of the objects that theirs is made of, so that these come last.
     WorkloadKind(
-        kind="JobSet",
-        group="jobset.x-k8s.io",
-        versions=("v1alpha2",),
+        "JobSet",
+        "jobset.x-k8s.io",
+        ("v1alpha2",),
         pods=_of_job_set,
         job_labels=("jobset.sigs.k8s.io/jobset-name",),
         rank_labels=("jobset.sigs.k8s.io/job-global-index",),
     ),
     WorkloadKind(
-        kind="TrainJob",
-        group="trainer.kubeflow.org",
-        versions=("v1alpha1",),
+        "TrainJob",
+        "trainer.kubeflow.org",
+        ("v1alpha1",),
         pods=_of_train_job,
         makes="JobSet",
         patch=_patch_train_job,
     ),
-    *(
-        WorkloadKind(
-            kind=kind,
-            group="kubeflow.org",
-            versions=versions,
-            pods=pods,
-            priorities=("spec.runPolicy.schedulingPolicy.priorityClass",),
-            job_labels=("training.kubeflow.org/job-name",),
-            rank_labels=("training.kubeflow.org/replica-index",),
-        )
-        for kind, versions, pods in (
-            ("PyTorchJob", ("v1",), _of_pytorch_job),
-            ("MPIJob", ("v1", "v2beta1"), _of_mpi_job),
-        )
-    ),
+    WorkloadKind("PyTorchJob", _KUBEFLOW, pods=_of_pytorch_job, **_TRAINING_OPERATOR),
+    WorkloadKind("MPIJob", _KUBEFLOW, ("v1", "v2beta1"), pods=_of_mpi_job, **_TRAINING_OPERATOR),
     WorkloadKind(
-        kind="Job",
-        group="batch.volcano.sh",
-        versions=("v1alpha1",),
+        "Job",
+        "batch.volcano.sh",
+        ("v1alpha1",),
         pods=_of_volcano_job,
         phases=("status.state.phase",),
         priorities=("spec.priorityClassName",),
         job_labels=("volcano.sh/job-name",),
     ),
     WorkloadKind(
-        kind="LeaderWorkerSet",
-        group="leaderworkerset.x-k8s.io",
+        "LeaderWorkerSet",
+        "leaderworkerset.x-k8s.io",
         pods=_of_leaders,
         job_labels=("leaderworkerset.sigs.k8s.io/group-key",),
         rank_labels=("leaderworkerset.sigs.k8s.io/worker-index",),
     ),
     WorkloadKind(
-        kind="RayJob",
-        group="ray.io",
-        versions=("v1alpha1", "v1"),
+        "RayJob",
+        "ray.io",
+        ("v1alpha1", "v1"),
         pods=_of_ray_job,
         makes="RayCluster",
         phases=("status.jobDeploymentStatus",),
     ),
     WorkloadKind(
-        kind="RayCluster",
-        group="ray.io",
-        versions=("v1alpha1", "v1"),
+        "RayCluster",
+        "ray.io",
+        ("v1alpha1", "v1"),
         pods=_of_ray_cluster,
         job_labels=("ray.io/cluster",),
     ),
     WorkloadKind(
-        kind="Job",
-        group="batch",
+        "Job",
+        "batch",
         pods=_of_plain_job,
-        job_labels=(
-            "scheduling.x-k8s.io/pod-group",
-            "batch.kubernetes.io/job-name",
-            "job-name",
-        ),
+        job_labels=("scheduling.x-k8s.io/pod-group", "batch.kubernetes.io/job-name", "job-name"),
         rank_labels=("batch.kubernetes.io/job-completion-index",),
     ),
+    # Read after TrainJobs: without one they are not asked for.
+    ObjectKind("TrainingRuntime", "trainer.kubeflow.org", ("v1alpha1",)),
+    ObjectKind("ClusterTrainingRuntime", "trainer.kubeflow.org", ("v1alpha1",), namespaced=False),
 )

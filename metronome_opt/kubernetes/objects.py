@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.fields import Faults, Field, KubernetesObject
 from metronome_opt.kubernetes.kinds import KINDS, TRAFFIC_SOURCES, workload_kinds
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
+from metronome_opt.kubernetes.pods import Pod
 
 _MAX_KIND = 63  # characters
 
@@ -38,6 +39,11 @@ class Objects:
             ),
             key=lambda each: each.key,
         )
+
+    def pods(self) -> list[Pod]:
+        """Return the pods that have not ended."""
+        pods = (each for each in self.of("Pod") if isinstance(each, Pod))
+        return [pod for pod in pods if not pod.is_over]
 
     def workloads(self) -> Iterator[KubernetesObject]:
         """Yield the workloads, kind by kind."""
@@ -68,9 +74,12 @@ class Objects:
             If an object has no name, is of a version that is not known, or contradicts another one
             of the same name.
         """
+        faults = Faults()
         for where, document in documents:
             for inner, item in _unpack(where, document):
-                self._add(inner, item, namespace or DEFAULT_NAMESPACE, yielding=yielding)
+                with faults.collect():
+                    self._add(inner, item, namespace or DEFAULT_NAMESPACE, yielding=yielding)
+        faults.refuse()
 
     def _add(self, where: str, document: Any, namespace: str, *, yielding: bool) -> None:
         root = Field(document, where)
@@ -86,9 +95,8 @@ class Objects:
             return
         name = root.at("metadata.name").text()
         scope = root.at("metadata.namespace").text(namespace) if known.namespaced else ""
-        item = KubernetesObject(
-            document, where, kind=kind, group=group, namespace=scope, name=name
-        )
+        make = Pod if kind == "Pod" else KubernetesObject
+        item = make(document, where, kind=kind, group=group, namespace=scope, name=name)
         item = replace(item, where=f"{where}: {item.title}")
         if version not in known.versions:
             (item / "apiVersion").fail(f"version must be {' or '.join(known.versions)}")
@@ -101,32 +109,16 @@ class Objects:
 
 def _refuse_annotated(root: Field, kind: str) -> None:
     """Refuse an object that states its traffic, and whose pods are not known."""
-    annotations = dict(_annotations(root.value))
-    sources = [name for name in TRAFFIC_SOURCES if f"{DEFAULT_GROUP}/{name}" in annotations]
-    ignored = annotations.get(f"{DEFAULT_GROUP}/ignore", "").lower() == "true"
-    owned = any(
-        (reference / "controller").flag()
-        for reference in root.at("metadata.ownerReferences").items()
-    )
-    if sources and not ignored and not owned:
-        name = root.at("metadata.name").text("without a name")
+    metadata = root / "metadata"
+    annotations = metadata / "annotations"
+    stated = [name for name in TRAFFIC_SOURCES if annotations / f"{DEFAULT_GROUP}/{name}"]
+    if stated and not metadata / "ownerReferences":
+        name = (metadata / "name").text("without a name")
         kinds = ", ".join(f"{each.kind} ({each.group})" for each in workload_kinds())
         raise InputError(
-            f"{root.where}: {kind} {name}: has the annotation {DEFAULT_GROUP}/{sources[0]}, and is "
+            f"{root.where}: {kind} {name}: has the annotation {DEFAULT_GROUP}/{stated[0]}, and is "
             f"of a kind whose pods are not known; these are: {kinds}"
         )
-
-
-def _annotations(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the annotations of an object and of the templates in it."""
-    if isinstance(value, dict):
-        metadata = value.get("metadata")
-        stated = metadata.get("annotations") if isinstance(metadata, dict) else None
-        if isinstance(stated, dict):
-            yield from ((name, str(text)) for name, text in stated.items())
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for each in inner:
-        yield from _annotations(each)
 
 
 def _stated(item: KubernetesObject) -> dict[str, Any]:
@@ -141,7 +133,8 @@ def _unpack(where: str, document: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
         yield where, document
         return
+    typed = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+    own = {} if kind == "List" else typed
     for index, item in enumerate(items):
-        if isinstance(item, dict) and "kind" not in item and kind != "List":
-            item = {"apiVersion": document.get("apiVersion"), "kind": kind[:-4], **item}
+        item = {**own, **item} if isinstance(item, dict) else item
         yield from _unpack(f"{where}: items[{index}]", item)

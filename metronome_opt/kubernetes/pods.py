@@ -34,18 +34,6 @@ class Pod(KubernetesObject):
         where = f"Pod {namespace}/{name}"
         return cls(value, where, kind="Pod", group="", namespace=namespace, name=name)
 
-    @classmethod
-    def read(cls, item: KubernetesObject) -> Self:
-        """Return a pod that was read from a manifest."""
-        return cls(
-            item.value,
-            item.where,
-            kind=item.kind,
-            group=item.group,
-            namespace=item.namespace,
-            name=item.name,
-        )
-
     @property
     def uid(self) -> str:
         """What tells it from a later pod of this name."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.manifests import claimed_traffic
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import CLAIM, VERSION, Manifest
 from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState

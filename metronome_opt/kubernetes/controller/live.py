@@ -12,9 +12,9 @@ from metronome_opt.kubernetes.cluster import ALL_NAMESPACES, Connection, Kind
 from metronome_opt.kubernetes.cluster.connect import each
 from metronome_opt.kubernetes.cluster.objects import NODES, PODS, claims_of
 from metronome_opt.kubernetes.controller.claims import OURS, Task, claim_labels, key
-from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
 
 EVENTS = Kind("v1", "Event", "events", namespaced=True)

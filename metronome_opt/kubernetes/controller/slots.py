@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.quantities import milliseconds
 from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.state import ClusterState

@@ -1,4 +1,4 @@
-"""Annotations by which workloads and pods state their traffic, for import, inject and controller."""
+"""Annotations by which workloads and pods state their traffic."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Annotations:
 
 
 def merge(*stated: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotations of a workload and of its templates; those given first go before others.
+    """Return the annotations of a workload and its templates; those given first go before others.
 
     Traffic is taken from the first that states any, so that a template does not add to it.
     """

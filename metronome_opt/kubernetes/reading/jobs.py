@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.kubernetes.fields import KubernetesObject
+from metronome_opt.kubernetes.fields import Faults, KubernetesObject
 from metronome_opt.kubernetes.kinds import PodTemplate, kind_of
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
@@ -64,19 +64,14 @@ class ImportedJob:
     source: KubernetesObject  # the object that it was read from
     name: str  # that of the object, but for one of several groups
     expected: Sequence[str]  # names of pods that hold GPUs, as far as known beforehand
-    pods: Sequence[Pod | None]  # those that are there
+    pods: Sequence[str]  # their names where they are there, else those that are expected
+    nodes: Sequence[str | None]  # where they run
     each: Resources = ONE_GPU  # what one of them needs; cores and memory of the neediest
     annotations: Mapping[str, str] = field(default_factory=dict)
     priority_class: str | None = None
     claims: list[ClaimInForce] = field(default_factory=list)
     entry: dict[str, Any] = field(default_factory=dict)  # the job of the scenario
     class_value: int | None = None  # of its priority class; None if its weight is stated
-
-    @property
-    def pod_names(self) -> list[str]:
-        """The name of each pod, as far as that is known."""
-        pairs = zip(self.expected, self.pods, strict=True)
-        return [name if pod is None else pod.name for name, pod in pairs]
 
     @property
     def claim(self) -> ClaimInForce | None:
@@ -88,27 +83,18 @@ class ImportedJob:
         """Whether it is known by its claims alone."""
         return self.source.kind == CLAIM
 
-    def nodes(self) -> list[str] | None:
-        """Return the node of each pod; None unless all of them run, or are claimed to."""
-        claimed = {each.source.name: each.node for each in self.claims}
-        nodes = [
-            claimed.get(name) if pod is None or pod.node is None else pod.node
-            for name, pod in zip(self.pod_names, self.pods, strict=True)
-        ]
-        known = [node for node in nodes if node is not None]
-        return known if len(known) == len(nodes) else None
-
 
 def read_jobs(
     objects: Objects, pods: Iterable[Pod], slot_ms: int, left_out: LeftOut
 ) -> list[ImportedJob]:
-    """Return the jobs whose traffic is known: of workloads, AppGroups, and claims on their own."""
-    found = _read_workloads(objects, _PodsByName(pods), left_out)
+    """Return the jobs whose traffic is known: of workloads, and of claims on their own."""
+    faults = Faults()
+    found = _read_workloads(objects, _PodsByName(pods), left_out, faults)
     owner: dict[tuple[str, str], ImportedJob] = {}
     for job in found:
-        for name in (*job.expected, *job.pod_names):
+        for name in (*job.expected, *job.pods):
             owner.setdefault((job.source.namespace, name), job)
-    alone = []
+    alone: list[ClaimInForce] = []
     for claim in _read_claims(objects.of(CLAIM)):
         namespace, name = claim.source.key
         job_of = owner.get((namespace, name), owner.get((namespace, _without_suffix(name))))
@@ -119,10 +105,12 @@ def read_jobs(
     jobs = []
     for job in found:
         try:
-            _fill(job, patterns, classes, slot_ms)
-            jobs.append(job)
+            with faults.collect():
+                _fill(job, patterns, classes, slot_ms)
+                jobs.append(job)
         except UnsuitableError as reason:
             left_out[str(reason)].append(job.source.title)
+    faults.refuse()
     return _rename(jobs)
 
 
@@ -138,9 +126,7 @@ class _PodsByName:
             for name in {pod.name, _without_suffix(pod.name)}:
                 self._left[pod.namespace, name].append(pod)
 
-    def take(
-        self, namespace: str, name: str, maker: tuple[str, str] | None = None
-    ) -> Pod | None:
+    def take(self, namespace: str, name: str, maker: tuple[str, str] | None = None) -> Pod | None:
         """Return the pod called `name`; if it has a maker the next one with a suffix too.
 
         A maker is the kind and name of what gives its pods five random characters.
@@ -157,8 +143,10 @@ def _without_suffix(name: str) -> str:
     return _SUFFIX.sub("", name)
 
 
-def _read_workloads(objects: Objects, pods: _PodsByName, left_out: LeftOut) -> list[ImportedJob]:
-    """Return workloads that no other one makes, and AppGroups of pods of no workload."""
+def _read_workloads(
+    objects: Objects, pods: _PodsByName, left_out: LeftOut, faults: Faults
+) -> list[ImportedJob]:
+    """Return the workloads that no other one makes."""
     jobs: list[ImportedJob] = []
     workloads = list(objects.workloads())
     known = {(each.kind, *each.key) for each in workloads}
@@ -167,21 +155,13 @@ def _read_workloads(objects: Objects, pods: _PodsByName, left_out: LeftOut) -> l
         if owner is not None and (owner[0], workload.namespace, owner[1]) in known:
             continue
         try:
-            templates = kind_of(workload).templates(workload, objects)
-            for group in dict.fromkeys(each.group for each in templates) or ("",):
-                mine = [each for each in templates if each.group == group]
-                jobs.append(_read_workload(workload, group, mine, objects, pods))
+            with faults.collect():
+                templates = kind_of(workload).templates(workload, objects)
+                for group in dict.fromkeys(each.group for each in templates) or ("",):
+                    mine = [each for each in templates if each.group == group]
+                    jobs.append(_read_workload(workload, group, mine, objects, pods))
         except UnsuitableError as reason:
             left_out[str(reason)].append(workload.title)
-    taken = {
-        (job.source.namespace, name) for job in jobs for name in (*job.expected, *job.pod_names)
-    }
-    for group_object in objects.of("AppGroup"):
-        job = _read_app_group(group_object, pods)
-        if not job.expected:
-            left_out["whose members are no pods"].append(group_object.title)
-        elif not any((group_object.namespace, name) in taken for name in job.expected):
-            jobs.append(job)
     return jobs
 
 
@@ -219,32 +199,21 @@ def _read_workload(
     classes += [workload.at(path) for path in kind.priorities]
     stated = [each.template.at("metadata.annotations").texts() for each in holding]
     made = kind.made_by(workload, objects)
-    expected, there = [], []
-    for each in holding:
-        for name in each.names:
-            expected.append(name)
-            there.append(pods.take(workload.namespace, each.stem or name, each.maker))
+    taken = [
+        (name, pods.take(workload.namespace, each.stem or name, each.maker))
+        for each in holding
+        for name in each.names
+    ]
     return ImportedJob(
         workload,
         group or workload.name,
-        expected,
-        there,
+        [name for name, _ in taken],
+        [name if pod is None else pod.name for name, pod in taken],
+        [pod and pod.node for _, pod in taken],
         neediest(each.needs for each in holding),
         merge(workload.annotations, {} if made is None else made.annotations, *stated),
         next((each.text() for each in classes if each), None),
     )
-
-
-def _read_app_group(group: KubernetesObject, pods: _PodsByName) -> ImportedJob:
-    """Read an AppGroup as a job of the pods that it names; one GPU each where none says."""
-    members = [member / "workload" for member in group.at("spec.workloads").items()]
-    names = [(each / "name").text() for each in members if (each / "kind").text() == "Pod"]
-    there = [pods.take(group.namespace, name) for name in names]
-    known = [pod for pod in there if pod is not None]
-    needs = neediest([ONE_GPU, *(pod.needs for pod in known)])
-    classes = (pod.at("spec.priorityClassName") for pod in known)
-    priority_class = next((each.text() for each in classes if each), None)
-    return ImportedJob(group, group.name, names, there, needs, group.annotations, priority_class)
 
 
 # ------------------------------------------------------------------ the job of the scenario
@@ -286,9 +255,11 @@ def _fill(
     if not traffic:
         raise UnsuitableError("no traffic known")
     original = job.source.annotations.get(f"{DEFAULT_GROUP}/original-job", job.name)
+    claimed = {each.source.name: each.node for each in job.claims}
+    nodes = [node or claimed.get(pod) for pod, node in zip(job.pods, job.nodes, strict=True)]
     optional = {
         "allreduce": stated["allreduce"].text("ring" if is_ring else "") or None,
-        "nodes": job.nodes(),
+        "nodes": nodes if all(nodes) else None,
         "iterations": stated.number("iterations"),
         "max_stretch_ms": stretch * slot_ms or None,
     }
@@ -298,15 +269,13 @@ def _fill(
         "workers": len(job.expected),
         "each": {kind: amount for kind, amount in job.each.model_dump().items() if amount},
         "priority": weight,
-        "pods": job.pod_names,
+        "pods": list(job.pods),
         "namespace": job.source.namespace,
         **{name: value for name, value in optional.items() if value is not None},
     }
 
 
-def _weight(
-    job: ImportedJob, stated: int | None, classes: Mapping[str | None, int]
-) -> int | None:
+def _weight(job: ImportedJob, stated: int | None, classes: Mapping[str | None, int]) -> int | None:
     """Return the weight of a job, or set the value of its priority class."""
     if stated is not None:
         return stated
@@ -342,18 +311,15 @@ def _rename(jobs: Iterable[ImportedJob]) -> list[ImportedJob]:
     A name that several have gets its namespace before it, and if that does not do its kind too.
     """
 
-    def where(job: ImportedJob) -> tuple[str, ...]:
-        return job.source.namespace, job.entry["name"], job.source.kind, job.source.group
+    def names(job: ImportedJob) -> tuple[str, str, str]:
+        source, name = job.source, job.entry["name"]
+        place = f"{source.namespace}/{source.kind.lower()}.{source.group}/{name}"
+        return name, f"{source.namespace}/{name}", place
 
-    jobs = sorted(jobs, key=where)
-    by_name = Counter(job.entry["name"] for job in jobs)
-    by_place = Counter(where(job)[:2] for job in jobs)
+    jobs = sorted(jobs, key=lambda job: (job.source.namespace, job.entry["name"], job.source.title))
+    counts = Counter(name for job in jobs for name in names(job))
     for job in jobs:
-        namespace, name, kind, group = place = where(job)
-        if by_place[place[:2]] > 1:
-            job.entry["name"] = f"{namespace}/{kind.lower()}.{group}/{name}"
-        elif by_name[name] > 1:
-            job.entry["name"] = f"{namespace}/{name}"
+        job.entry["name"] = next((name for name in names(job) if counts[name] == 1), names(job)[-1])
     return jobs
 
 
@@ -389,11 +355,9 @@ def _claimed_jobs(claims: Iterable[ClaimInForce]) -> list[ImportedJob]:
     result = []
     for _, tasks in sorted(jobs.items()):
         mine = [tasks[task] for task in sorted(tasks)]
-        names = [claim.source.name for claim in mine]
-        source = mine[0].source
-        result.append(
-            ImportedJob(source, source.name, names, [None] * len(names), claims=mine)
-        )
+        names, source = [claim.source.name for claim in mine], mine[0].source
+        nodes = [claim.node for claim in mine]
+        result.append(ImportedJob(source, source.name, names, names, nodes, claims=mine))
     return result
 
 

@@ -57,12 +57,6 @@ class Machine:
         closed = self.source.at("spec.unschedulable").flag()
         return not closed and all(status.value == "True" for status in ready)
 
-    @property
-    def is_tainted(self) -> bool:
-        """Whether it keeps off pods that do not tolerate it."""
-        taints = self.source.at("spec.taints").items()
-        return any((each / "effect").text() in ("NoSchedule", "NoExecute") for each in taints)
-
 
 def first_few(names: Sequence[str]) -> str:
     """Return names as notes have them: three of them, and how many there are more."""
@@ -92,7 +86,9 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
         if name in links:
             labels = [each.at("metadata.labels") for each in (source, capacities.get(name, source))]
             zone, region = (
-                next((label.text() for label in (each / key for each in labels) if label.value), None)
+                next(
+                    (label.text() for label in (each / key for each in labels) if label.value), None
+                )
                 for key in (ZONE_KEY, REGION_KEY)
             )
             machines[name] = Machine(source, has.get(name), *links[name], zone, region)
@@ -160,22 +156,21 @@ def _read_gpu(machines: Mapping[str, Machine], tflops: Fraction | None) -> dict[
     for source in (machine.source for machine in machines.values()):
         text = source.annotations.get(_SPEED)
         if text is not None:
-            speed = parse_positive(f"{source.where}: annotation {_SPEED}", text)
-            stated.setdefault(speed, source)
-    if len(stated) > 1 and tflops is None:
+            where = f"{source.where}: annotation {_SPEED}"
+            stated.setdefault(parse_positive(where, text), source)
+    if tflops is None and len(stated) > 1:
         (one, first), (other, source), *_ = stated.items()
         raise InputError(
             f"{source.where}: its GPUs sustain {float(other):g} TFLOP/s, those of {first.name} "
             f"{float(one):g}; a scenario has one kind of GPU, say which: --gpu-tflops"
         )
-    if tflops is None and not stated:
+    speed = tflops or next(iter(stated), None)
+    if speed is None:
         return None
-    speed = tflops or next(iter(stated))
     assumed = "the nodes' annotation" if tflops is None else "stated when the cluster was read"
-    names = [source.labels[_PRODUCT] for source in stated.values() if _PRODUCT in source.labels]
     value = int(speed) if speed.denominator == 1 else float(speed)
-    name = names[0] if names else "GPU"
-    return {"name": name, "sustained_tflops": {"value": value, "assumed": assumed}}
+    product = next((each.labels.get(_PRODUCT) for each in stated.values()), None)
+    return {"name": product or "GPU", "sustained_tflops": {"value": value, "assumed": assumed}}
 
 
 # ------------------------------------------------------------------ the network between zones

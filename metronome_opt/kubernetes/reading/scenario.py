@@ -40,6 +40,16 @@ class Imported:
     problem: Problem
     notes: tuple[str, ...]  # what was passed over, left out or assumed, a line each
 
+    @property
+    def summary(self) -> str:
+        """A line on its size."""
+        instance = self.problem.instance
+        sizes = {"node": self.document["cluster"]["nodes"]}
+        sizes |= {"link": instance.links, "job": instance.jobs}
+        running = sum("nodes" in job for job in self.document["jobs"])
+        counts = ", ".join(counted(len(items), name) for name, items in sizes.items())
+        return f"{counts}, {running} of them running"
+
     def text(self) -> str:
         """Return the scenario as a file, its notes as comments before it."""
         header = "\n".join(["Read from a cluster.", *(f"- {note}" for note in self.notes)])
@@ -56,7 +66,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     """
     notes: list[str] = []
     left_out: LeftOut = defaultdict(list)
-    pods = [pod for pod in map(Pod.read, objects.of("Pod")) if not pod.is_over]
+    pods = objects.pods()
     jobs = read_jobs(objects, pods, choices.slot_ms, left_out)
     machines = read_machines(objects, choices, notes)
     if not machines:
@@ -124,7 +134,7 @@ def _has(
     mine = {(job.source.namespace, pod) for job in jobs for pod in job.entry["pods"]}
     others: _Amounts = defaultdict(lambda: np.zeros(3, dtype=np.int64))
     for pod in pods:
-        if pod.node in machines and pod.key not in mine:
+        if pod.node is not None and pod.node in machines and pod.key not in mine:
             others[pod.node] += pod.needs.vector
     has = {}
     for name, machine in machines.items():
@@ -139,9 +149,6 @@ def _has(
     closed = [name for name, each in machines.items() if each.has and not each.is_open]
     if closed:
         notes.append(f"{counted(len(closed), 'node')} closed to new pods: {first_few(closed)}")
-    tainted = sum(machine.is_tainted for machine in machines.values())
-    if tainted:
-        notes.append(f"{counted(tainted, 'node')} with taints, which are not considered")
     taken = sum(int(amounts[0]) for amounts in others.values())
     if taken:
         notes.append(f"{counted(taken, 'GPU')} held by pods of no job here")
@@ -187,7 +194,6 @@ def _build(
         "jobs": [job.entry for job in jobs],
     }
     problem = _problem_of(document, jobs)
-    _note_rounding(problem, choices.slot_ms, notes)
     notes += problem.notes
     if _set_offsets(problem, jobs, choices.slot_ms, notes):
         problem = _problem_of(document, jobs)
@@ -222,17 +228,3 @@ def _problem_of(document: Mapping[str, Any], jobs: Sequence[ImportedJob]) -> Pro
             raise
         where = jobs[int(match[1])].source.where
         raise InputError(f"{where}: {str(error)[match.end() :]}") from None
-
-
-def _note_rounding(problem: Problem, slot_ms: int, notes: list[str]) -> None:
-    errors = {
-        entry.job: entry.rounded.period_error
-        for entry in problem.traffic
-        if entry.traffic == "stated" and entry.rounded.period_error
-    }
-    if errors:
-        worst = max(errors, key=lambda job: abs(errors[job]))
-        notes.append(
-            f"rounded to slots of {slot_ms} ms: {counted(len(errors), 'job')}, the iteration of "
-            f"{worst} by {float(100 * errors[worst]):+.2g} %"
-        )

@@ -16,7 +16,8 @@ from metronome_opt.kubernetes.cluster.objects import PODS
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
 from metronome_opt.kubernetes.controller.pods import SCHEDULER
-from metronome_opt.kubernetes.inject import MOUNT, SCHEDULING_GATE, VARIABLES, VOLUME
+from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.scheduling.store import Store
 from tests.kubernetes.cluster.conftest import Grant
 from tests.kubernetes.cluster.exports import GROUP

@@ -18,7 +18,7 @@ from metronome_opt.kubernetes.cluster import Connection
 from metronome_opt.kubernetes.cluster.objects import PODS
 from metronome_opt.kubernetes.controller.live import CLAIMS
 from metronome_opt.kubernetes.controller.pods import SCHEDULER, Pod
-from metronome_opt.kubernetes.inject import SCHEDULING_GATE
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 from metronome_opt.scheduling.store import Store
 from tests.kubernetes.cluster.gangs import make_nodes, pods, remove_nodes, submit
 from tests.kubernetes.cluster.server import ApiServer
@@ -73,7 +73,7 @@ class Crowd:
 
     def check(self, store: Store) -> int:
         """Check that pods, claims and the state say the same; return how many gangs are placed."""
-        there = [Pod(item) for item in pods(self.cluster, self.namespace).values()]
+        there = [Pod.of(item) for item in pods(self.cluster, self.namespace).values()]
         claims = {item["metadata"]["name"]: item for item in self.cluster.list(CLAIMS)}
         assert {pod.job for pod in there if pod.place} == set(store.state.claims)
         used: Counter[str | None] = Counter()

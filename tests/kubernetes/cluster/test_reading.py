@@ -142,7 +142,7 @@ def test_what_files_add_comes_to_what_the_cluster_has(
 
 
 def test_a_selector_chooses_workloads(example: Connection) -> None:
-    chosen = Objects(GROUP)
+    chosen = Objects()
     read_live(chosen, example, None, {"team": "nobody"})
     assert not list(chosen.workloads())
     assert chosen.of("Node")
@@ -170,7 +170,7 @@ def test_a_kind_that_the_cluster_does_not_know_is_a_note(
 ) -> None:
     known = {("Job", "nowhere.example"): ("v1",)}
     monkeypatch.setattr("metronome_opt.kubernetes.reading.live.WORKLOADS", known)
-    notes = read_live(Objects(GROUP), example, None)
+    notes = read_live(Objects(), example, None)
     assert notes == ["jobs.nowhere.example: the cluster does not know this kind"]
 
 
@@ -187,7 +187,7 @@ def test_many_nodes_are_read_page_by_page(example: Connection, namespace: str) -
             placed = pod(f"wide-{index}abcd", name)
             placed["metadata"]["namespace"] = namespace
             put(example, placed | {"spec": {**startable(wide)["spec"], "nodeName": name}})
-        objects = Objects(GROUP)
+        objects = Objects()
         read_live(objects, example, [namespace])
         made = make_scenario(objects, Choices())
         assert len(made.problem.deployment.nodes) == MANY + 6

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.kubernetes.controller import Controller
-from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.scheduling import Store, place_job
 from metronome_opt.scheduling.cycle import Decision
 from metronome_opt.scheduling.gang import Gang
@@ -328,7 +328,7 @@ def test_claims_that_somebody_deletes_or_changes_are_written_again(store: Store)
 )
 def test_labels_of_operators_say_of_which_job_a_pod_is(labels: dict[str, str]) -> None:
     metadata = {"name": "p", "namespace": "n", "labels": labels}
-    assert Pod({"metadata": metadata, "spec": {}}).job == "n/j"
+    assert Pod.of({"metadata": metadata, "spec": {}}).job == "n/j"
 
 
 def test_more_pods_than_tasks_are_told_and_wait(store: Store) -> None:

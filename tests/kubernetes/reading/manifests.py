@@ -83,7 +83,7 @@ def claim(name: str, of: str, task: int, on: str, offset: int = 0) -> Object:
 
 
 def imported(*objects: Object, **choices: Any) -> Imported:
-    found = Objects(GROUP)
+    found = Objects()
     found.add((f"file: document {index}", item) for index, item in enumerate(objects))
     return make_scenario(found, Choices(**choices))
 

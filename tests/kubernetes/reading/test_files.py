@@ -25,7 +25,7 @@ from tests.kubernetes.reading.manifests import (
 
 
 def objects_of(*paths: Path) -> Objects:
-    found = Objects(GROUP)
+    found = Objects()
     found.add(read_manifests(paths))
     return found
 

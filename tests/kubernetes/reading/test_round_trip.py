@@ -90,7 +90,7 @@ def test_what_is_written_reads_back_as_the_same_instance(
     offsets = {job.name: data.draw(st.integers(0, job.period - 1)) for job in instance.jobs}
     manifests = build_manifests(instance, claimed(instance, offsets), problem.deployment)
 
-    objects = Objects(GROUP)
+    objects = Objects()
     for file, items in manifests.items():
         objects.add((file, item) for item in items)
     back = make_scenario(objects, Choices(slot_ms=SLOT_MS)).problem

@@ -10,8 +10,8 @@ import pytest
 from metronome_opt.documents import parse_yaml
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario, read_manifests
-from metronome_opt.kubernetes.reading.objects import Field
-from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES, needs_of
+from metronome_opt.kubernetes.fields import Field
+from metronome_opt.kubernetes.resources import needs_of
 from metronome_opt.scenario import Scenario, build_scenario
 from tests.kubernetes.reading.manifests import (
     GROUP,
@@ -47,7 +47,7 @@ def mpi(version: str, launcher_gpus: int) -> Object:
 
 
 def test_the_example_has_one_job_of_each_kind() -> None:
-    objects = Objects(GROUP)
+    objects = Objects()
     objects.add(read_manifests([EXAMPLE]))
     example = jobs_of(make_scenario(objects, Choices()))
     # Pods, GPUs, thousandths of a core and MiB of each. Weights are by the rank of the class:
@@ -216,7 +216,7 @@ def test_sidecars_overhead_and_what_the_pod_as_a_whole_asks_for(
         "containers": [_container("main", "1", "256Mi")],
         **spec,
     }
-    needs = needs_of(Field(whole, "Pod p"), GPU_RESOURCES)
+    needs = needs_of(Field(whole, "Pod p"))
     assert (needs.cpu_millicores, needs.memory_mib) == (cores, mebibytes)
 
 
