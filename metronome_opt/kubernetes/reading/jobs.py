@@ -209,7 +209,7 @@ def _read_workload(
         group or workload.name,
         [name for name, _ in taken],
         [name if pod is None else pod.name for name, pod in taken],
-        [pod and pod.node for _, pod in taken],
+        [None if pod is None else pod.node for _, pod in taken],
         neediest(each.needs for each in holding),
         merge(workload.annotations, {} if made is None else made.annotations, *stated),
         next((each.text() for each in classes if each), None),
