@@ -21,7 +21,6 @@ from metronome_opt.kubernetes.reading import (
 from metronome_opt.kubernetes.reading.live import read_live
 from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.cluster.conftest import NAMESPACES
-from tests.kubernetes.cluster.exports import GROUP
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer
 from tests.kubernetes.reading.manifests import capacity, job, jobs_of, node, pod
 

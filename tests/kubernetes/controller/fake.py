@@ -8,9 +8,8 @@ from copy import deepcopy
 from typing import Any
 
 from metronome_opt.kubernetes.controller.claims import Task
-from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
-from metronome_opt.kubernetes.pods import SCHEDULING_GATE
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
 from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scenario.cluster import ClusterSpec
 

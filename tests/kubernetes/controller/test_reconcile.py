@@ -142,7 +142,7 @@ def test_the_more_important_gang_goes_first_and_nobody_is_driven_out(store: Stor
     ("annotations", "told"),
     [
         ({"traffic": "{periodMicroseconds: 100}"}, "phases"),
-        ({"tasks": "four"}, "must be a whole number, got 'four'"),
+        ({"tasks": "four"}, "must be an integer, got 'four'"),
         ({"traffic": "nothing"}, "traffic"),
         ({"priority": "-1"}, "priority"),
         ({"tasks": "99"}, "4 of 99 pods are there"),

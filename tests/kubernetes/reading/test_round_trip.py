@@ -13,7 +13,6 @@ from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.schedule import Schedule, Status
-from tests.kubernetes.reading.manifests import GROUP
 from tests.tiers import examples
 
 SLOT_MS = 5
