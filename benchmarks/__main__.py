@@ -15,7 +15,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import benchmarks.cluster
 import benchmarks.controller
 import benchmarks.flows
 import benchmarks.gains

@@ -10,14 +10,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from lightkube.core.client import Client
 
 from benchmarks.registry import Figure, benchmark
-from metronome_opt.kubernetes.cluster import Connection, Kind, connect
-from metronome_opt.kubernetes.cluster.connect import each
-from metronome_opt.kubernetes.cluster.objects import NODES, PODS
+from metronome_opt.kubernetes.client import (
+    NODES,
+    PODS,
+    apply,
+    connect,
+    delete,
+    listed,
+    merge,
+    resource,
+)
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE
 
 _GROUP = "metronome.x-k8s.io"
@@ -30,6 +40,8 @@ _TRAFFIC = {
     "phases": [{"startMicroseconds": 100_000, "lengthMicroseconds": 60_000, "rate": "6G"}],
 }
 _PATIENCE_S = 600
+_WORKERS = 4
+Item = TypeVar("Item")
 
 
 @benchmark("How fast are 1,000 pods of 125 gangs placed, beside kube-scheduler alone?")
@@ -44,22 +56,22 @@ def controller_speed(small: bool) -> Iterator[Figure]:
         return
     nodes, gangs, tasks, waves = _FEW if small else (_NODES, _GANGS, _TASKS, _WAVES)
     namespace = f"speed-{secrets.token_hex(4)}"
-    with connect(kubeconfig) as connection, tempfile.TemporaryDirectory() as folder:
+    with connect(Path(kubeconfig)) as client, tempfile.TemporaryDirectory() as folder:
         names = [f"{namespace}-{index}" for index in range(nodes)]
-        prepare(connection, namespace, dict.fromkeys(names, _GPUS))
+        prepare(client, namespace, dict.fromkeys(names, _GPUS))
         _write_cluster(Path(folder) / "cluster.json", names)
         pods = gangs * tasks
-        alone = _placed_in(connection, namespace, gangs, tasks, ours=False)
+        alone = _placed_in(client, namespace, gangs, tasks, ours=False)
         process = _start(Path(folder), kubeconfig, namespace)
         try:
             times, peaks = [], []
             for _ in range(waves):
-                times.append(_placed_in(connection, namespace, gangs, tasks, ours=True))
+                times.append(_placed_in(client, namespace, gangs, tasks, ours=True))
                 peaks.append(_megabytes(process))
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
-        each(lambda name: connection.delete(NODES, name), names)
+        _each(lambda name: delete(client, NODES, name, None), names)
     yield Figure(f"pods a second, kube-scheduler alone, {pods} pods", pods / alone, "1/s")
     yield Figure(f"pods a second, {gangs} gangs with nodes and slots", pods / min(times), "1/s")
     yield Figure("of the first wave", pods / times[0], "1/s")
@@ -67,14 +79,14 @@ def controller_speed(small: bool) -> Iterator[Figure]:
     yield Figure(f"memory after {waves * pods} pods came and went", peaks[-1], "MB")
 
 
-def prepare(connection: Connection, namespace: str, nodes: Mapping[str, int]) -> None:
+def prepare(client: Client, namespace: str, nodes: Mapping[str, int]) -> None:
     """Make a namespace in which pods may be made, and ready nodes with so many GPUs each."""
-    spaces = Kind("v1", "Namespace", "namespaces", namespaced=False)
-    accounts = Kind("v1", "ServiceAccount", "serviceaccounts", namespaced=True)
+    spaces = resource("v1", "Namespace", "namespaces", namespaced=False)
+    accounts = resource("v1", "ServiceAccount", "serviceaccounts")
     metadata = {"name": namespace}
-    connection.apply(spaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    apply(client, spaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     account = {"name": "default", "namespace": namespace}
-    connection.apply(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    apply(client, accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     ready = {
         "type": "Ready",
@@ -90,11 +102,16 @@ def prepare(connection: Connection, namespace: str, nodes: Mapping[str, int]) ->
         status = {"capacity": has, "allocatable": has, "conditions": [ready]}
         labels = {"kubernetes.io/hostname": name, "pool": namespace}
         metadata = {"name": name, "labels": labels}
-        connection.apply(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
-        connection.merge(NODES, f"{name}/status", None, {"status": status})
-        connection.merge(NODES, name, None, {"spec": {"taints": None}})
+        apply(client, NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        merge(client, NODES, f"{name}/status", None, {"status": status})
+        merge(client, NODES, name, None, {"spec": {"taints": None}})
 
-    each(make, [*nodes])
+    _each(make, [*nodes])
+
+
+def _each(action: Callable[[Item], object], items: Sequence[Item]) -> None:
+    with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
+        list(pool.map(action, items))
 
 
 def _write_cluster(path: Path, names: list[str]) -> None:
@@ -126,9 +143,7 @@ def _start(folder: Path, kubeconfig: str, namespace: str) -> subprocess.Popen[by
     return process
 
 
-def _placed_in(
-    connection: Connection, namespace: str, gangs: int, tasks: int, *, ours: bool
-) -> float:
+def _placed_in(client: Client, namespace: str, gangs: int, tasks: int, *, ours: bool) -> float:
     """Return after how many seconds all pods are bound; they are gone then."""
     names = [(gang, task) for gang in range(gangs) for task in range(tasks)]
 
@@ -155,21 +170,23 @@ def _placed_in(
                 f"{_GROUP}/tasks": str(tasks),
                 f"{_GROUP}/traffic": json.dumps(_TRAFFIC),
             }
-        connection.create(PODS, pod)
+        client.create(PODS(pod))
 
     def bound() -> bool:
-        pods = connection.list(PODS, namespace)
+        pods = listed(client, PODS, namespace)
         return len(pods) == len(names) and all(pod["spec"].get("nodeName") for pod in pods)
 
     begun = time.perf_counter()
-    each(make, names)
+    _each(make, names)
     _wait(bound, "all pods to be bound")
     seconds = time.perf_counter() - begun
-    each(
-        lambda name: connection.delete(PODS, f"gang-{name[0]}-{name[1]}", namespace, now=True),
+    _each(
+        lambda name: client.delete(
+            PODS, f"gang-{name[0]}-{name[1]}", namespace=namespace, grace_period=0
+        ),
         names,
     )
-    _wait(lambda: not connection.list(PODS, namespace), "all pods to go")
+    _wait(lambda: not listed(client, PODS, namespace), "all pods to go")
     return seconds
 
 

@@ -31,7 +31,7 @@ COMMANDS = {
     "export": "Write the rotation problem of FILE for other solvers.",
     "demo": "Schedule the shipped 24-node scenario: table, pictures, claims.",
     "bench": "Compare solvers on stored instances, or on those of a folder.",
-    "claims": "Write claims as manifests, and apply them to a cluster.",
+    "claims": "Write SCHEDULE as manifests for a cluster: definitions, capacities and claims.",
 }
 
 

@@ -123,10 +123,14 @@ def _read_live(
 ) -> list[str]:
     """Read the cluster; return a note for each kind that could not be read."""
     from metronome_opt.kubernetes.client import ALL_NAMESPACES, connect
+    from metronome_opt.kubernetes.names import check_namespace
     from metronome_opt.kubernetes.reading.live import read_live
 
+    for each in namespaces or ():
+        check_namespace(each)
     places: Sequence[str | None] = [ALL_NAMESPACES] if everywhere else namespaces or [None]
-    return read_live(objects, connect(kubeconfig, context), places, labels)
+    with connect(kubeconfig, context) as client:
+        return read_live(objects, client, places, labels)
 
 
 def _positive(option: str, text: str | None) -> Fraction | None:

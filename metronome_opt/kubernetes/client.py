@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from metronome_opt.documents import read_document
+import yaml
+
 from metronome_opt.errors import (
     InputError,
     MetronomeError,
@@ -43,6 +44,7 @@ try:
         GenericNamespacedResource,
         create_api_info,
     )
+    from lightkube.types import PatchType
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in {"httpx2", "lightkube"}:
         raise
@@ -61,7 +63,7 @@ _PAGE = 500
 _LONGEST = 300  # characters of what a server says
 _PASSING = (408, 410, 429)
 
-Resource = type[GenericGlobalResource] | type[GenericNamespacedResource]
+Resource = type[Any]  # of lightkube, whose annotations want either a global or a namespaced one
 
 
 class ClusterError(RemoteError):
@@ -103,8 +105,7 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> Clien
     except Exception as error:  # whatever the library raises: its text may quote the file
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise InputError(
-            f"kubeconfig: its address, certificates or credentials cannot be used ({reason}); "
-            "see whether kubectl can use them"
+            f"{kubeconfig or 'kubeconfig'}: cannot be used ({reason}); see whether kubectl can"
         ) from None
 
 
@@ -161,6 +162,34 @@ def listed(
     own = {"apiVersion": resource._api_info.resource.api_version, "kind": resource.__name__}
     with asking(client):
         return [{**own, **item} for item in client.list(resource, chunk_size=_PAGE, **selector)]
+
+
+def apply(client: Client, resource: Resource, manifest: Manifest) -> None:
+    """Apply an object on the server's side, with the fields of it that others manage.
+
+    Raises
+    ------
+    ClusterError
+        If the server refuses, or gives no answer.
+    """
+    where, kind = manifest["metadata"], PatchType.APPLY
+    place = {"namespace": where["namespace"]} if "namespace" in where else {}
+    with asking(client):
+        client.patch(resource, where["name"], manifest, patch_type=kind, force=True, **place)
+
+
+def merge(
+    client: Client, resource: Resource, name: str, namespace: str | None, patch: Mapping[str, Any]
+) -> None:
+    """Merge a patch (RFC 7396) into an object.
+
+    Raises
+    ------
+    ClusterError
+        If the server refuses, or gives no answer.
+    """
+    with asking(client):
+        client.patch(resource, name, patch, namespace=namespace, patch_type=PatchType.MERGE)
 
 
 def delete(
@@ -224,7 +253,7 @@ def _read_config(path: Path | None, context: str | None) -> SingleConfig:
         if path == _KUBECONFIG and not path.expanduser().exists():
             return _of_pod()
     path = path.expanduser()
-    document = read_document(path)
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
     files = KubeConfig.from_dict(document, path)
     name = files.current_context if context is None else context
     if name not in files.contexts:

@@ -19,7 +19,7 @@ import yaml
 
 from metronome_opt.documents import read_documents
 from metronome_opt.errors import InputError, quote
-from metronome_opt.kubernetes.schemas import KUSTOMIZATION, Manifests, check_manifests, read_shipped
+from metronome_opt.kubernetes.schemas import KUSTOMIZATION, Manifests, read_shipped
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
@@ -53,7 +53,7 @@ def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
 
 
 def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
-    """Check objects by file and write them; all files or none. Return the files.
+    """Write objects by file; all files or none. Return the files.
 
     The folder is missing, empty or written by an earlier export. An interrupted export leaves the
     previous one whole. What was written for the same objects before comes out byte for byte the
@@ -62,12 +62,8 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     Raises
     ------
     InputError
-        If an object is not valid, or the folder cannot be written or holds files of others.
+        If the folder cannot be written or holds files of others.
     """
-    for name in manifests:
-        if name not in OBJECT_FILES:
-            raise InputError(f"{quote(name)}: is not a file of an export; use {OBJECT_FILES[-1]}")
-    check_manifests(manifests)
     texts = _texts(manifests)
     _Folder(directory).replace(texts)
     return [Path(directory) / name for name in texts]

@@ -17,11 +17,11 @@ import yaml
 
 from metronome_opt.__main__ import main
 from metronome_opt.control.metrics import dashboard_json
-from metronome_opt.kubernetes import check_manifests
 from metronome_opt.scheduling.gang import Claim
 from metronome_opt.scheduling.store import Store
 from tests.cli.watching import NODE_COUNTER, NOW_S, SELECTOR, beside, check, exposed, kept
 from tests.control.wires import SILENT, claim, content, traffic
+from tests.kubernetes.schemas import check_manifests
 from tests.prometheus.history import History, Scraped
 from tests.prometheus.server import needs_prometheus, prometheus
 

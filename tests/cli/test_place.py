@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from metronome_opt.__main__ import main
-from metronome_opt.kubernetes import check_manifests
 from metronome_opt.scenario import load
 from metronome_opt.scheduling.store import Store
 from metronome_opt.scheduling.views import instance_of
 from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
+from tests.kubernetes.schemas import check_manifests
 
 Captured = pytest.CaptureFixture[str]
 

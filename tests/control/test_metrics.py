@@ -22,7 +22,7 @@ from metronome_opt.control.metrics import Metrics, dashboard_json, serve
 from metronome_opt.control.watch import Check
 from metronome_opt.errors import InputError, MissingBackendError
 from metronome_opt.gate import Claim, Gate
-from metronome_opt.kubernetes.controller.loop import Metrics as ControllerMetrics
+from metronome_opt.kubernetes.controller.loop import ControllerMetrics
 from tests.builders import job, network
 from tests.control.scenes import obedient
 from tests.prometheus.server import free_port, needs_prometheus, prometheus

@@ -165,13 +165,12 @@ def test_the_command_writes_nothing_where_a_workload_is_refused(
 ) -> None:
     file, output = tmp_path / "jobs.yaml", tmp_path / "out.yaml"
     arguments = ["inject", str(file), "--output", str(output)]
-    file.write_text(yaml.safe_dump_all([job("a"), stating(traffic="abc"), stating(model="m")]))
+    bad, ignored = ({**TRAFFIC, f"{GROUP}/{name}": "true"} for name in ("batch", "ignore"))
+    file.write_text(yaml.safe_dump_all([job("a"), *(job(n, annotations=bad) for n in "bc")]))
     assert main(arguments) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1  # the two are one object twice
+    assert len(capsys.readouterr().err.splitlines()) == 2
     assert not output.exists()
-    file.write_text(
-        yaml.safe_dump_all([job("a"), job("b", annotations=TRAFFIC | {f"{GROUP}/ignore": "true"})])
-    )
+    file.write_text(yaml.safe_dump_all([job("a"), job("b", annotations=ignored)]))
     assert main(arguments) == 0
     assert capsys.readouterr().err.splitlines() == [f"wrote {output}", "injected Job team/a"]
     file.write_text(yaml.safe_dump({**job("a"), "spec": {"template": template(0)}}))

@@ -18,12 +18,12 @@ from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kubernetes import (
     VerificationError,
     build_manifests,
-    check_manifests,
     export_claims,
 )
 from metronome_opt.scenario.deployment import Deployment, Node, Task
 from metronome_opt.schedule import Schedule, Status
 from tests.kubernetes.example import two_jobs
+from tests.kubernetes.schemas import check_manifests
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -17,8 +17,8 @@ OURS = {"app.kubernetes.io/managed-by": MANAGER}
 """Labels of all claims that we write."""
 
 
-class Task(NamedTuple):
-    """A pod, and which task of its job it is, on which node."""
+class Assignment(NamedTuple):
+    """A pod as a task of its job, and the node that it gets."""
 
     pod: Pod
     number: int
@@ -32,7 +32,7 @@ def claim_labels(job: str) -> dict[str, str]:
 
 
 def claim_manifests(
-    state: ClusterState, claim: Claim, tasks: Sequence[Task], slots: Slots
+    state: ClusterState, claim: Claim, tasks: Sequence[Assignment], slots: Slots
 ) -> list[Manifest]:
     """Return the claims of some tasks of a job that has its place."""
     if not tasks:

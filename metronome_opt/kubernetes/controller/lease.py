@@ -9,9 +9,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from metronome_opt.kubernetes.cluster import ClusterError, Connection, Kind
+from lightkube.core.client import Client
 
-LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases", namespaced=True)
+from metronome_opt.kubernetes.client import ClusterError, asking, merge, resource
+
+LEASES = resource("coordination.k8s.io/v1", "Lease", "leases")
 
 
 class Leadership:
@@ -22,8 +24,8 @@ class Leadership:
 
     Parameters
     ----------
-    connection
-        To the API server.
+    client
+        Of the API server.
     namespace, name
         Of the Lease.
     holder
@@ -36,7 +38,7 @@ class Leadership:
 
     def __init__(
         self,
-        connection: Connection,
+        client: Client,
         namespace: str,
         name: str,
         holder: str,
@@ -44,7 +46,7 @@ class Leadership:
         lasts_s: int = 15,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection, self._namespace, self._name = connection, namespace, name
+        self._client, self._namespace, self._name = client, namespace, name
         self._holder, self._lasts_s, self._clock = holder, lasts_s, clock
         self._seen: tuple[Any, float] = (None, 0.0)  # the last renewal of another one, and when
         self._renewed: float | None = None
@@ -83,7 +85,7 @@ class Leadership:
         if self._renewed is not None and begun - self._renewed < self._lasts_s / 3:
             return True
         try:
-            lease = self._connection.get(LEASES, self._name, self._namespace)
+            lease = self._read()
             if lease is not None and not self._is_free(lease):
                 self._renewed = None
                 return False
@@ -110,9 +112,22 @@ class Leadership:
         """Let others take over at once, if the API server can be told."""
         self._renewed = None
         with suppress(ClusterError):
-            lease = self._connection.get(LEASES, self._name, self._namespace)
+            lease = self._read()
             if lease is not None and lease["spec"].get("holderIdentity") == self._holder:
                 self._merge(lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
+
+    def _read(self) -> Mapping[str, Any] | None:
+        """Return the Lease as it is now; None if there is none."""
+        try:
+            with asking(self._client):
+                lease: Mapping[str, Any] = self._client.get(
+                    LEASES, self._name, namespace=self._namespace
+                )
+            return lease
+        except ClusterError as error:
+            if error.code == 404:
+                return None
+            raise
 
     def _is_free(self, lease: Mapping[str, Any]) -> bool:
         spec = lease.get("spec") or {}
@@ -132,13 +147,10 @@ class Leadership:
             "renewTime": now,
         }
         if lease is None:
-            manifest = {
-                "apiVersion": LEASES.api_version,
-                "kind": LEASES.kind,
-                "metadata": {"name": self._name, "namespace": self._namespace},
-                "spec": {**spec, "acquireTime": now},
-            }
-            self._connection.create(LEASES, manifest)
+            metadata = {"name": self._name, "namespace": self._namespace}
+            new = LEASES({"metadata": metadata, "spec": {**spec, "acquireTime": now}})
+            with asking(self._client):
+                self._client.create(new)
             return
         if (lease.get("spec") or {}).get("holderIdentity") != self._holder:
             spec["acquireTime"] = now
@@ -148,4 +160,4 @@ class Leadership:
         """Change the Lease as it was seen; whoever was quicker has it."""
         seen = {"resourceVersion": lease["metadata"]["resourceVersion"]}
         patch = {"metadata": seen, "spec": dict(spec)}
-        self._connection.merge(LEASES, self._name, self._namespace, patch)
+        merge(self._client, LEASES, self._name, self._namespace, patch)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from lightkube.core.client import Client
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from metronome_opt.errors import MetronomeError
-from metronome_opt.kubernetes.cluster import Connection
-from metronome_opt.kubernetes.cluster.objects import PODS
+from metronome_opt.kubernetes.client import PODS, ClusterError, asking
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.controller.rephase import Rephasing
 
 _PAUSE_S = 0.2
-_WATCH_S = 300.0
+_WATCH_S = 300
 
 
-class Metrics:
-    """What a controller tells Prometheus."""
+class ControllerMetrics:
+    """Metrics of a controller for Prometheus."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -46,7 +47,7 @@ def run(
     interval_s: float,
     stop: threading.Event,
     changed: threading.Event,
-    metrics: Metrics,
+    metrics: ControllerMetrics,
     tell: Callable[[str], None],
 ) -> bool:
     """Reconcile until told to stop; return whether this was the leader until then.
@@ -90,7 +91,7 @@ def run(
 
 def rephase(
     rephasing: Rephasing,
-    metrics: Metrics,
+    metrics: ControllerMetrics,
     tell: Callable[[str], None],
     changed: threading.Event,
 ) -> None:
@@ -108,14 +109,15 @@ def rephase(
 
 
 def watch(
-    connection: Connection, namespace: str, changed: threading.Event, stop: threading.Event
+    client: Client, namespace: str, changed: threading.Event, stop: threading.Event
 ) -> threading.Thread:
     """Set `changed` whenever pods change, from a thread of its own."""
 
     def follow() -> None:
         while not stop.is_set():
-            for _ in connection.watch(PODS, namespace, _WATCH_S):
-                changed.set()
+            with suppress(ClusterError), asking(client):
+                for _ in client.watch(PODS, namespace=namespace, server_timeout=_WATCH_S):
+                    changed.set()
             stop.wait(1.0)
 
     thread = threading.Thread(target=follow, name="watch", daemon=True)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from metronome_opt.errors import InputError, MetronomeError
-from metronome_opt.kubernetes.controller.claims import Task, claim_manifests, key, says
+from metronome_opt.kubernetes.controller.claims import Assignment, claim_manifests, key, says
 from metronome_opt.kubernetes.controller.nodes import Nodes
 from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.slots import Slots, slots_of
@@ -34,8 +34,8 @@ _GOOD_NEWS = ("Placed", "Rephased")
 _CLAIMS_S = 30.0  # between two looks at all claims
 
 
-class Cluster(Protocol):
-    """What a controller does to a cluster; each of it may raise a `MetronomeError`."""
+class Actions(Protocol):
+    """Actions of a controller in a cluster; each may raise a `MetronomeError`."""
 
     def claims(self, namespace: str | None) -> Iterable[Manifest]:
         """Return the claims of a namespace, None for all, that we have written."""
@@ -43,7 +43,7 @@ class Cluster(Protocol):
     def claim(self, manifests: Sequence[Manifest]) -> None:
         """Write claims."""
 
-    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
         """Give waiting pods their nodes and their slots; they wait no longer."""
 
     def annotate(self, pod: Pod, slots: Slots) -> None:
@@ -85,7 +85,7 @@ class Controller:
     def __init__(
         self,
         state: ClusterState,
-        cluster: Cluster,
+        cluster: Actions,
         *,
         namespace: str | None = None,
         patience_s: float = 60.0,
@@ -316,7 +316,7 @@ class Controller:
             self._report(members, "Waiting", few)
 
 
-def _tasks(claim: Claim, members: Members) -> list[Task]:
+def _tasks(claim: Claim, members: Members) -> list[Assignment]:
     """Return the tasks of pods that are not leaving, first those that have their place.
 
     Nodes are given in the order of the claim, so that neighbours in rank are neighbours in racks.
@@ -333,10 +333,10 @@ def _tasks(claim: Claim, members: Members) -> list[Task]:
     for pod in sorted((*members.placed, *members.done), key=lambda pod: pod.rank):
         index = take(pod.place or "")
         if index is not None and not pod.leaving and pod not in members.done:
-            tasks.append(Task(pod, index, pod.place or ""))
+            tasks.append(Assignment(pod, index, pod.place or ""))
     free = (pod for pod in members.waits if not pod.held_by_others)
     tasks += [
-        Task(pod, index, node) for pod, (index, node) in zip(free, left.items(), strict=False)
+        Assignment(pod, index, node) for pod, (index, node) in zip(free, left.items(), strict=False)
     ]
     return tasks
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from metronome_opt.kubernetes.controller.claims import Task
+from metronome_opt.kubernetes.controller.claims import Assignment
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
 from metronome_opt.kubernetes.schemas import Manifest
@@ -140,7 +140,7 @@ class FakeCluster:
 
     # ------------------------------------------------------------------ what a controller does
 
-    def assign(self, tasks: Sequence[Task], slots: Slots) -> None:
+    def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
         for pod, _, node in tasks:
             self._act()
             value = self.pods_by_name[pod.name]

@@ -52,7 +52,7 @@ def racks(*places: tuple[str, str | None]) -> list[Object]:
 
 def has(made: Imported, name: str) -> dict[str, int]:
     nodes: list[Any] = made.document["cluster"]["nodes"]
-    return next(each["has"] for each in nodes if each["name"] == name)  # type: ignore[no-any-return]
+    return next(each["has"] for each in nodes if each["name"] == name)
 
 
 def links(made: Imported) -> dict[str, int]:
