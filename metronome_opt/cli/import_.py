@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,9 +56,6 @@ def import_(
             help="The uplink of zones that do not state it.", show_default="no limit for a zone"
         ),
     ] = None,
-    gpu_tflops: Annotated[
-        str | None, typer.Option(help="What a GPU sustains in training; for jobs by model.")
-    ] = None,
     as_json: options.Json = False,
 ) -> int:
     """Read nodes, links, workloads and claims of a cluster into one scenario.
@@ -86,7 +82,6 @@ def import_(
         slot_ms=slot_ms,
         nic_mbps=_megabits("--nic-gbps", nic_gbps),
         uplink_mbps=_megabits("--uplink-gbps", uplink_gbps),
-        gpu_tflops=_positive("--gpu-tflops", gpu_tflops),
     )
     labels = options.read_pairs("--selector", selector)
     objects = Objects()
@@ -133,20 +128,16 @@ def _read_live(
         return read_live(objects, client, places, labels)
 
 
-def _positive(option: str, text: str | None) -> Fraction | None:
-    """Return a number as it is typed, exactly; None if it is not given."""
-    from metronome_opt.kubernetes.quantities import parse_positive
-
-    return None if text is None else parse_positive(option, text)
-
-
 def _megabits(option: str, text: str | None) -> int | None:
     """Return a bandwidth typed in Gbit/s in whole Mbit/s, rounded down; None if it is not given."""
+    from metronome_opt.kubernetes.quantities import parse_positive
     from metronome_opt.scenario.workload import FASTEST
 
-    number = _positive(option, text)
-    if number is not None and not 1 <= 1000 * number <= FASTEST:
+    if text is None:
+        return None
+    megabits = 1000 * parse_positive(option, text)
+    if not 1 <= megabits <= FASTEST:
         raise InputError(
             f"{option}: must be from 0.001 to {FASTEST // 1000}, in Gbit/s, got {quote(text)}"
         )
-    return None if number is None else int(1000 * number)
+    return int(megabits)

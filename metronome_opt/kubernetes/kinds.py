@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from metronome_opt.kubernetes.fields import Field, KubernetesObject
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.resources import container_needs, needs_of
+from metronome_opt.kubernetes.resources import needs_of
 from metronome_opt.kubernetes.schemas import CAPACITIES, CAPACITY, CLAIM, VERSION
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.network import Resources
@@ -53,14 +53,11 @@ class PodTemplate:
     maker: tuple[str, str] | None = None  # what adds random characters to their names
     stem: str | None = None  # where these are all that tells them apart
     group: str = ""  # that they are a job with, where a workload has several
-    resources: Field | None = None  # what each needs, where that is not in the template
 
     @cached_property
     def needs(self) -> Resources:
         """What each of the pods needs."""
-        if self.resources is None:
-            return needs_of(self.template / "spec")
-        return container_needs(self.resources)
+        return needs_of(self.template / "spec")
 
 
 @dataclass(frozen=True)
@@ -179,29 +176,19 @@ def _of_mpi_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]
     yield from _numbered("Worker", roles / "Worker", f"{workload.name}-worker")
 
 
-def _of_train_job(workload: KubernetesObject, objects: Objects) -> Iterator[PodTemplate]:
-    """Yield the nodes of a TrainJob; what it leaves out its runtime says, if that was read."""
-    trainer, reference = workload.at("spec.trainer"), workload.at("spec.runtimeRef")
-    kind, name = (reference / "kind").text("ClusterTrainingRuntime"), (reference / "name").text()
-    where = "" if kind == "ClusterTrainingRuntime" else workload.namespace
-    runtime = next((each for each in objects.of(kind) if each.key == (where, name)), None)
-    template, resources = Field(None, workload.where), trainer / "resourcesPerNode"
-    nodes = trainer / "numNodes"
-    if runtime is not None:
-        nodes = nodes or runtime.at("spec.mlPolicy.numNodes")
-        for job in runtime.at("spec.template.spec.replicatedJobs").items():
-            if (job / "name").value == _TRAINER:
-                template = job.at("template.spec.template")
-    else:
-        missing = [field for field in (nodes, resources) if not field]
-        stated = {f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES}
-        if missing and stated & set(workload.annotations):
-            missing[0].fail(f"missing; state it, or read the {kind} {name} as well")
-        if missing:
-            return
-    maker = f"{workload.name}-{_TRAINER}-0"
-    names = [f"{maker}-{index}" for index in range(_count(nodes))]
-    yield PodTemplate(_TRAINER, names, template, ("Job", maker), resources=resources or None)
+def _of_train_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplate]:
+    """Yield the nodes of a TrainJob, as far as it does not leave them to its runtime."""
+    trainer = workload.at("spec.trainer")
+    nodes, resources = trainer / "numNodes", trainer / "resourcesPerNode"
+    missing = [field for field in (nodes, resources) if not field]
+    if not missing:
+        container = {"name": _TRAINER, "resources": resources.value}
+        template = Field({"spec": {"containers": [container]}}, workload.where)
+        maker = f"{workload.name}-{_TRAINER}-0"
+        names = [f"{maker}-{index}" for index in range(_count(nodes))]
+        yield PodTemplate(_TRAINER, names, template, ("Job", maker))
+    elif {f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES} & set(workload.annotations):
+        missing[0].fail("missing; state it, or read the JobSet that was made of it as well")
 
 
 def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, dict[str, Any]]:
@@ -370,7 +357,4 @@ register(
         job_labels=("scheduling.x-k8s.io/pod-group", "batch.kubernetes.io/job-name", "job-name"),
         rank_labels=("batch.kubernetes.io/job-completion-index",),
     ),
-    # Read after TrainJobs: without one they are not asked for.
-    ObjectKind("TrainingRuntime", "trainer.kubeflow.org", ("v1alpha1",)),
-    ObjectKind("ClusterTrainingRuntime", "trainer.kubeflow.org", ("v1alpha1",), namespaced=False),
 )

@@ -128,13 +128,9 @@ def _stated(item: KubernetesObject) -> dict[str, Any]:
 
 def _unpack(where: str, document: Any) -> Iterator[tuple[str, Any]]:
     """Yield the objects of a list one by one, anything else as it is."""
-    kind = document.get("kind") if isinstance(document, dict) else None
     items = document.get("items") if isinstance(document, dict) else None
-    if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
+    if not isinstance(items, list) or document.get("kind") != "List":
         yield where, document
         return
-    typed = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
-    own = {} if kind == "List" else typed
     for index, item in enumerate(items):
-        item = {**own, **item} if isinstance(item, dict) else item
         yield from _unpack(f"{where}: items[{index}]", item)

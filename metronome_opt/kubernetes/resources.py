@@ -46,14 +46,6 @@ def needs_of(spec: Field) -> Resources:
     return _resources(spec, map(add, whole, _amounts(spec / "overhead")), math.ceil)
 
 
-def container_needs(resources: Field) -> Resources:
-    """Return what a pod of one container needs."""
-    needs = _asked(resources)
-    if needs[0] % 1:
-        resources.fail(f"asks for {float(needs[0]):g} GPUs; GPUs are whole")
-    return _resources(resources, needs, math.ceil)
-
-
 def has_of(node: Field) -> Resources:
     """Return what a node has for pods, rounded down."""
     has = node.at("status.allocatable") or node.at("status.capacity")

@@ -59,7 +59,6 @@ def test_the_example_is_a_cluster_to_place_jobs_in(
             ["--nic-gbps", "50000"],
             "--nic-gbps: must be from 0.001 to 10000, in Gbit/s, got '50000'",
         ),
-        (["--gpu-tflops", "x"], "--gpu-tflops: must be a number above 0"),
         (["--selector", "a=b"], "--selector and --all-namespaces are for --from-cluster"),
         (["--from-cluster", "-A", "--namespace", "a"], "--namespace: all of them are asked for"),
     ],

@@ -43,8 +43,6 @@ def read_live(
     """
     notes = []
     for kind in KINDS.values():
-        if kind.kind.endswith("TrainingRuntime") and not objects.of("TrainJob"):
-            continue
         chosen = labels if isinstance(kind, WorkloadKind) else None
         places = [ALL_NAMESPACES] if kind.kind in _EVERYWHERE else namespaces
         note = _read(objects, client, kind, places, chosen)

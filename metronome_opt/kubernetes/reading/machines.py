@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
@@ -35,7 +34,6 @@ class Choices:
     slot_ms: int = 5
     nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
     uplink_mbps: int | None = None  # of zones whose uplink is not stated; None for no limit
-    gpu_tflops: Fraction | None = None  # that a GPU sustains in training, for jobs by model
 
 
 @dataclass(frozen=True)
@@ -98,12 +96,6 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
             f"{counted(len(without), 'node')} ({first_few(without)}) left out, without an "
             "STBandwidthCapacity; --nic-gbps gives them an interface"
         )
-    unknown = sorted(set(links) - set(nodes))
-    if unknown:
-        notes.append(
-            f"{counted(len(unknown), 'STBandwidthCapacity object')} ({first_few(unknown)}) passed "
-            "over: there is no such node with GPUs"
-        )
     return machines
 
 
@@ -147,30 +139,31 @@ def _megabits(capacity: Field) -> int:
     return whole
 
 
-def _read_gpu(machines: Mapping[str, Machine], tflops: Fraction | None) -> dict[str, Any] | None:
+def _read_gpu(machines: Mapping[str, Machine], notes: list[str]) -> dict[str, Any] | None:
     """Return the kind of GPU as a scenario has it; None if its speed is not known.
 
-    All nodes have GPUs of one kind. A speed that was chosen goes before what nodes state.
+    A scenario has one kind: of several the slowest is taken, which the others wait for.
     """
-    stated: dict[Fraction, KubernetesObject] = {}
-    for source in (machine.source for machine in machines.values()):
-        text = source.annotations.get(_SPEED)
-        if text is not None:
-            where = f"{source.where}: annotation {_SPEED}"
-            stated.setdefault(parse_positive(where, text), source)
-    if tflops is None and len(stated) > 1:
-        (one, first), (other, source), *_ = stated.items()
-        raise InputError(
-            f"{source.where}: its GPUs sustain {float(other):g} TFLOP/s, those of {first.name} "
-            f"{float(one):g}; a scenario has one kind of GPU, say which: --gpu-tflops"
-        )
-    speed = tflops or next(iter(stated), None)
-    if speed is None:
+    sources = [machine.source for machine in machines.values()]
+    stated = {
+        source.name: parse_positive(f"{source.where}: annotation {_SPEED}", text)
+        for source in sources
+        if (text := source.annotations.get(_SPEED)) is not None
+    }
+    if not stated:
         return None
-    assumed = "the nodes' annotation" if tflops is None else "stated when the cluster was read"
+    speed, fastest = min(stated.values()), max(stated.values())
+    if speed != fastest:
+        notes.append(
+            f"GPUs sustain from {float(speed):g} to {float(fastest):g} TFLOP/s; the minimum is "
+            "taken for all"
+        )
+    product = next((each.labels[_PRODUCT] for each in sources if _PRODUCT in each.labels), "GPU")
     value = int(speed) if speed.denominator == 1 else float(speed)
-    product = next((each.labels.get(_PRODUCT) for each in stated.values()), None)
-    return {"name": product or "GPU", "sustained_tflops": {"value": value, "assumed": assumed}}
+    return {
+        "name": product,
+        "sustained_tflops": {"value": value, "assumed": "the nodes' annotation"},
+    }
 
 
 # ------------------------------------------------------------------ the network between zones
@@ -268,7 +261,7 @@ def cluster_document(
         "region_costs": [
             _cost(ends, cost) for ends, cost in region_costs.items() if set(ends) <= regions
         ],
-        "gpu": _read_gpu(machines, choices.gpu_tflops),
+        "gpu": _read_gpu(machines, notes),
     }
     return {name: value for name, value in document.items() if value}
 

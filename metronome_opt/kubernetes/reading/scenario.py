@@ -92,7 +92,7 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
         if "model" in job.entry and "gpu" not in cluster:
             raise InputError(
                 f"{job.source.where}: model: the speed of GPUs is not known; annotate a Node with "
-                f"{DEFAULT_GROUP}/sustained-tflops, or give --gpu-tflops"
+                f"{DEFAULT_GROUP}/sustained-tflops"
             )
     return _build(cluster, jobs, choices, notes)
 
@@ -145,7 +145,7 @@ def _has(
         has[name] = Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
     unknown = sum(machine.has is None for machine in machines.values())
     if unknown:
-        notes.append(f"{counted(unknown, 'machine')} without a Node: its GPUs are those in use")
+        notes.append(f"{counted(unknown, 'machine')} without a Node, with the GPUs in use")
     closed = [name for name, each in machines.items() if each.has and not each.is_open]
     if closed:
         notes.append(f"{counted(len(closed), 'node')} closed to new pods: {first_few(closed)}")
@@ -223,8 +223,8 @@ def _problem_of(document: Mapping[str, Any], jobs: Sequence[ImportedJob]) -> Pro
     try:
         return build_scenario(Scenario.from_dict(document))
     except InputError as error:
-        match = re.match(r"jobs\[([0-9]+)\]\.", str(error))
-        if match is None:
-            raise
-        where = jobs[int(match[1])].source.where
-        raise InputError(f"{where}: {str(error)[match.end() :]}") from None
+        first, *others = (
+            re.sub(r"^jobs\[([0-9]+)\]\.", lambda at: f"{jobs[int(at[1])].source.where}: ", line)
+            for line in error.lines
+        )
+        raise InputError(first, others) from None

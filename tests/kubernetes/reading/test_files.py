@@ -44,11 +44,10 @@ def test_streams_lists_and_json_read_alike(tmp_path: Path) -> None:
     stream, listed, nested = (tmp_path / name for name in ("a.yaml", "b.json", "c.yaml"))
     stream.write_text("---\n---\n" + yaml.safe_dump_all(every))
     listed.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": every}))
-    bare = [{key: each[key] for key in each if key != "kind"} for each in every[::2][:2]]
-    del bare[0]["apiVersion"]
-    nodes = {"apiVersion": "v1", "kind": "NodeList", "items": bare}
+    head = {"apiVersion": "v1", "kind": "List"}
+    nodes = {**head, "items": [each for each in every if each["kind"] == "Node"]}
     rest = [each for each in every if each["kind"] != "Node"]
-    nested.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [nodes, *rest]}))
+    nested.write_text(yaml.safe_dump({**head, "items": [nodes, *rest]}))
     documents = [
         make_scenario(objects_of(path), Choices()).document for path in (stream, listed, nested)
     ]

@@ -40,6 +40,13 @@ def of_class(name: str, priority: str | None) -> Object:
     return made
 
 
+def fast_machines() -> list[Object]:
+    """Return machines whose GPUs sustain 20 TFLOP/s."""
+    first, *others = machines()
+    first["metadata"]["annotations"] = {f"{GROUP}/sustained-tflops": "20"}
+    return [first, *others]
+
+
 def claims_of(offset: int, allocation: Any = (), name: str = "x") -> list[Object]:
     """Return the claims of a job ``x`` of two tasks."""
     claims = [claim(f"{name}-{index}", "x", index, f"n{index}", offset) for index in range(2)]
@@ -139,10 +146,10 @@ def test_times_below_a_millisecond_stay_exact_until_slots_are_made_of_them() -> 
 
 def test_the_all_reduce_is_annotated() -> None:
     stated = {f"{GROUP}/model": "VGG16", f"{GROUP}/batch": "8", f"{GROUP}/allreduce": "ring"}
-    made = imported(*machines(), job(annotations=stated), gpu_tflops=Fraction(20))
+    made = imported(*fast_machines(), job(annotations=stated))
     assert jobs_of(made)["train"]["allreduce"] == "ring"
     stated[f"{GROUP}/allreduce"] = "tree"
-    line = fault(*machines(), job(annotations=stated), gpu_tflops=Fraction(20))
+    line = fault(*fast_machines(), job(annotations=stated))
     assert "allreduce: must be 'tasks', 'ring' or 'hierarchical'" in line
 
 
@@ -150,7 +157,7 @@ def test_a_workload_goes_before_its_template() -> None:
     made = job(annotations={f"{GROUP}/model": "VGG16", f"{GROUP}/batch": "8"})
     stated = {**TRAFFIC, f"{GROUP}/iterations": "7"}
     made["spec"]["template"]["metadata"] = {"annotations": stated}
-    read = jobs_of(imported(*machines(), made, gpu_tflops=Fraction(20)))["train"]
+    read = jobs_of(imported(*fast_machines(), made))["train"]
     assert (read["model"], read["iterations"]) == ("VGG16", 7)
     assert "traffic" not in read
 
@@ -200,7 +207,7 @@ def test_bad_annotations(annotations: dict[str, str], message: str) -> None:
 
 def test_an_unknown_model_is_a_fault_of_the_workload() -> None:
     given = {f"{GROUP}/model": "VGG17", f"{GROUP}/batch": "1"}
-    line = fault(*machines(), job(annotations=given), gpu_tflops=Fraction(20))
+    line = fault(*fast_machines(), job(annotations=given))
     assert line.startswith("file: document 4: Job team/train: model: there is no")
 
 

@@ -169,20 +169,10 @@ def test_a_job_set_of_too_many_pods_is_refused_before_they_are_named() -> None:
     assert "replicatedJobs[0].replicas: makes more than 100000" in fault(*machines(), large)
 
 
-def test_a_train_job_states_its_needs_or_its_runtime_does() -> None:
-    node_job = {"name": "node", "template": {"spec": {"template": template(2)}}}
-    data = {"name": "dataset-initializer", "template": {"spec": {"template": template(0)}}}
-    spec = {"mlPolicy": {"numNodes": 3}, "template": {"spec": {"replicatedJobs": [data, node_job]}}}
-    head = metadata("torch-distributed", None)
-    runtime = kube("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", head, spec)
+def test_a_train_job_states_its_needs_or_its_job_set_does() -> None:
     whole = train_job(numNodes=4, resourcesPerNode=ONE_EACH)
-    for objects, workers, gpus in (
-        ([whole], 4, 1),
-        ([whole, runtime], 4, 1),
-        ([train_job(), runtime], 3, 2),
-        # Its JobSet counts where it is there.
-        ([train_job(), job_set("train", "node", 1, 4, **owned_by("TrainJob", "train"))], 2, 4),
-    ):
+    made = job_set("train", "node", 1, 4, **owned_by("TrainJob", "train"))
+    for objects, workers, gpus in (([whole], 4, 1), ([train_job(), made], 2, 4)):
         read = jobs_of(imported(*machines(), *objects))
         assert list(read) == ["train"]
         assert (read["train"]["workers"], read["train"]["each"]["gpus"]) == (workers, gpus)
@@ -200,16 +190,16 @@ def test_the_pods_of_a_train_job_are_those_of_its_job() -> None:
 @pytest.mark.parametrize(
     ("trainer", "message"),
     [
-        ({}, "numNodes: missing; state it, or read the ClusterTrainingRuntime t"),
-        ({"numNodes": 2}, "resourcesPerNode: missing; state it, or read the ClusterTrainingRunt"),
+        ({}, "trainer.numNodes: missing; state it, or read the JobSet"),
+        ({"numNodes": 2}, "trainer.resourcesPerNode: missing; state it, or read the JobSet"),
         (
             {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "500m"}}},
-            "resourcesPerNode: asks for 0.5 GPUs; GPUs are whole",
+            "its containers ask for 0.5 GPUs; GPUs are whole",
         ),
     ],
 )
-def test_a_train_job_without_its_runtime(trainer: Object, message: str) -> None:
-    assert f"train: spec.trainer.{message}" in fault(*machines(), train_job(**trainer))
+def test_a_train_job_that_leaves_its_needs_to_a_runtime(trainer: Object, message: str) -> None:
+    assert f": {message}" in fault(*machines(), train_job(**trainer)).replace(" spec.", " ")
     silent = imported(*machines(), job("other"), train_job({}))  # its traffic is not stated
     assert "1 left out, without GPUs: TrainJob team/train" in silent.notes
 

@@ -64,7 +64,6 @@ def test_what_cannot_be_read_is_a_note(read: Any) -> None:
     assert "priorityclasses.scheduling.k8s.io: left unread: you cannot list" in notes
     assert "jobs.batch.volcano.sh: the cluster does not know this kind" in notes
     assert not any(note.startswith(("pods", "rayjobs", "jobs.batch:")) for note in notes)
-    assert not any("runtimes" in note for note in notes)  # there is no TrainJob
 
 
 def test_a_selector_chooses_workloads_alone(read: Any) -> None:
