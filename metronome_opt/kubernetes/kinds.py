@@ -62,34 +62,18 @@ class PodTemplate:
 
 @dataclass(frozen=True)
 class WorkloadKind(ObjectKind):
-    """A kind of training jobs.
-
-    Attributes
-    ----------
-    pods
-        Yields the pod templates of a workload, with the names of their pods.
-    makes
-        The kind of the object that a workload leaves its pods to, if it is there.
-    phases
-        Where it states that it is done, beside its conditions.
-    priorities
-        Where it names its priority class, beside its pod templates.
-    job_labels
-        Labels of its pods that have the name of their job, the first that is there.
-    rank_labels
-        Labels or annotations of its pods with their number in their job.
-    patch
-        Returns a pod template, and what has an environment, that `inject` is to write to where a
-        workload does not hold the templates of its pods; with the number of pods.
-    """
+    """A kind of training jobs."""
 
     _: KW_ONLY
+    # Yields the pod templates of a workload, with the names of their pods.
     pods: Callable[[KubernetesObject, Objects], Iterable[PodTemplate]]
-    makes: str | None = None
-    phases: tuple[str, ...] = ()
-    priorities: tuple[str, ...] = ()
-    job_labels: tuple[str, ...] = ()
-    rank_labels: tuple[str, ...] = ()
+    makes: str | None = None  # the kind of the object that a workload leaves its pods to
+    phases: tuple[str, ...] = ()  # where it states that it is done, beside its conditions
+    priorities: tuple[str, ...] = ()  # where it names its priority class, beside its templates
+    job_labels: tuple[str, ...] = ()  # of its pods, with the name of their job
+    rank_labels: tuple[str, ...] = ()  # of its pods, with their number in their job
+    # Where a workload does not hold the templates of its pods: returns their number, the template
+    # to which `inject` writes, and what has their environment.
     patch: Callable[[KubernetesObject], tuple[int, Field, dict[str, Any]]] | None = None
 
     def made_by(self, workload: KubernetesObject, objects: Objects) -> KubernetesObject | None:
