@@ -55,7 +55,7 @@ except ModuleNotFoundError as error:
 
 ALL_NAMESPACES = "*"
 
-# lightkube ignores these; without them we would be somebody else, or talk to somebody else.
+# lightkube ignores these, and would use another identity or another server.
 _UNSUPPORTED = ("proxy-url", "tls-server-name", "as", "as-uid", "as-groups", "as-user-extra")
 _CREDENTIALS = "client.authentication.k8s.io"
 _KUBECONFIG = Path("~/.kube/config")
@@ -266,10 +266,10 @@ def _read_config(path: Path | None, context: str | None) -> SingleConfig:
             raise InputError(f"{path}: {kind}.{field}: is not supported; use a context without it")
     user = files.users[chosen.user] if chosen.user else User()
     if user.exec is not None:
-        # lightkube knows only v1beta1, whose answers are those of v1, and says nothing to plugins.
-        said = {"apiVersion": user.exec.apiVersion, "kind": "ExecCredential"}
-        spoken = json.dumps({**said, "spec": {"interactive": False}})
-        user.exec.env = [*(user.exec.env or ()), NameValue("KUBERNETES_EXEC_INFO", spoken)]
+        # lightkube knows only v1beta1, whose answers are those of v1, and sets no environment.
+        version = {"apiVersion": user.exec.apiVersion, "kind": "ExecCredential"}
+        request = json.dumps({**version, "spec": {"interactive": False}})
+        user.exec.env = [*(user.exec.env or ()), NameValue("KUBERNETES_EXEC_INFO", request)]
         if user.exec.apiVersion == f"{_CREDENTIALS}/v1":
             user.exec.apiVersion = f"{_CREDENTIALS}/v1beta1"
     return SingleConfig(name, chosen, files.clusters[chosen.cluster], user, path)
@@ -287,7 +287,7 @@ def _of_pod() -> SingleConfig:
 
 
 def _refused(error: httpx2.HTTPStatusError, server: str) -> ClusterError:
-    """Return what an answer says that is no success: a Status of Kubernetes, or a proxy's page."""
+    """Return the error of a refusal: a Status of Kubernetes, or a proxy's page."""
     code = error.response.status_code
     if code == 401:
         return ClusterError(f"{server}: does not accept these credentials; log in again", code)

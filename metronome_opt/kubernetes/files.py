@@ -25,14 +25,14 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
 *OBJECT_FILES, _KUSTOMIZATION = _HEADERS
 
-# The first line of that file, by which an export is recognised.
+# First line of the index, by which an export is recognised.
 _SIGNATURE = f"# {_HEADERS[_KUSTOMIZATION].splitlines()[0]}"
 _WIDTH = 96
 _PLAIN = re.compile(r"\.?[A-Za-z].+", re.DOTALL)
 
 
 def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
-    """Yield the documents of files and of the files in folders, each with where it stands.
+    """Yield the documents of files and of the files in folders, each with its place.
 
     Raises
     ------
@@ -70,12 +70,12 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
 
 
 def is_written(manifests: Manifests, directory: str | Path) -> bool:
-    """Whether a folder holds these objects as `write_manifests` would write them, and no others."""
+    """Return whether a folder holds these objects as `write_manifests` would write them, and no others."""
     try:
-        found = {each.name: each.read_bytes() for each in Path(directory).iterdir()}
+        present = {each.name: each.read_bytes() for each in Path(directory).iterdir()}
     except OSError:
         return False
-    return found == {name: text.encode() for name, text in _texts(manifests).items()}
+    return present == {name: text.encode() for name, text in _texts(manifests).items()}
 
 
 def check_folder(directory: str | Path) -> None:
@@ -84,7 +84,7 @@ def check_folder(directory: str | Path) -> None:
 
 
 def _texts(manifests: Manifests) -> dict[str, str]:
-    """Return what each file is to hold."""
+    """Return the text of each file."""
     version, kind = KUSTOMIZATION
     index = {"apiVersion": version, "kind": kind, "resources": list(manifests)}
     files = {**manifests, _KUSTOMIZATION: [index]}
@@ -95,10 +95,10 @@ class _Folder:
     """A folder that exports write and replace; it may be missing."""
 
     def __init__(self, directory: str | Path) -> None:
-        self.shown = Path(directory)
+        self.name = Path(directory)
         self.target = Path(directory).resolve()  # a link stays, what it points to is replaced
         if not self.target.name:
-            raise InputError(f"{self.shown}: cannot be replaced; name a folder below it")
+            raise InputError(f"{self.name}: cannot be replaced; name a folder below it")
         self.fresh = self.target.with_name(f".{self.target.name}.metronome-new")
         self.former = self.target.with_name(f".{self.target.name}.metronome-old")
 
@@ -108,11 +108,11 @@ class _Folder:
             if not self.target.exists():
                 return
             if not self.target.is_dir():
-                raise InputError(f"{self.shown}: is a file; name a folder")
+                raise InputError(f"{self.name}: is a file; name a folder")
             foreign = self._foreign()
             if foreign is not None:
                 raise InputError(
-                    f"{self.shown}: holds {quote(foreign)}, which no export wrote; "
+                    f"{self.name}: holds {quote(foreign)}, which no export wrote; "
                     "move it away or name another folder"
                 )
 
@@ -143,12 +143,12 @@ class _Folder:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Say of the folder what the system says of a failure."""
+        """Turn failures of the system into errors that name the folder."""
         try:
             yield
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise InputError(f"{self.shown}: cannot be written ({reason})") from None
+            raise InputError(f"{self.name}: cannot be written ({reason})") from None
 
     def _settle(self) -> None:
         """Clear up after an export, this one or a killed one, keeping the last whole folder."""
@@ -161,7 +161,7 @@ class _Folder:
             self._remove(self.fresh)
 
     def _foreign(self) -> str | None:
-        """Return the first thing in the target that no export wrote; None if it may be replaced."""
+        """Return the first entry of the target that no export wrote; None if there is none."""
         entries = sorted(self.target.iterdir())
         for entry in entries:
             if entry.name not in _HEADERS or entry.is_symlink() or not entry.is_file():
@@ -216,7 +216,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Quote what any YAML reader might take for a number or a truth value.
+    """Quote text that a YAML reader might take for a number or a truth value.
 
     PyYAML itself quotes what *it* would read so. Readers in Go differ: to them ``1e3`` is a number
     and ``y`` a truth value. Only text of two characters or more that begins with a letter is

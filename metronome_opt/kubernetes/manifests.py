@@ -43,7 +43,7 @@ _LONGEST_NAME = 253
 
 
 class VerificationError(MetronomeError):
-    """A schedule states what is not true, or nothing that could be claimed."""
+    """A schedule with false statements, or without offsets to claim."""
 
     exit_status = 1
 
@@ -119,7 +119,7 @@ def export_claims(
 
 
 def _check_deployment(instance: Instance, deployment: Deployment) -> None:
-    """Refuse a deployment that names what there is not, or one thing twice."""
+    """Refuse a deployment with unknown or repeated names."""
 
     def refuse(kind: str, index: int, field: str, message: str) -> NoReturn:
         raise InputError(f"{format_path(['deployment', kind, index, field])}: {message}")
@@ -236,7 +236,7 @@ def _claims(
     That a claim is called like the pod it is for is a choice of ours. Where a cushion was reserved,
     traffic and cushion are still those of the bursts as they are, and the reserve stands beside. Of
     several interfaces the first is named, and the traffic is that on all of them together. A task
-    that crosses no link while others of its job do has the least cushion of all their links: it is
+    that crosses no link while others of its job do has the minimum cushion of all their links: it is
     as late as they are.
     """
     judged = evaluate(
@@ -283,7 +283,7 @@ def _claims(
 def _app_groups(instance: Instance, naming: Naming) -> list[dict[str, Any]]:
     """Return one AppGroup per job that has tasks, in the order of their names.
 
-    Upstream says what an AppGroup is; these are choices of ours:
+    Upstream defines AppGroups; these are choices of ours:
 
     - A workload is a single pod, called like its claim, because every task is placed on its own.
     - The tasks depend on one another in a ring, each on the next, as in a ring all-reduce. The

@@ -1,4 +1,4 @@
-"""Names of a cluster: RFC 1123 labels for whatever jobs, nodes and racks are called."""
+"""Names in a cluster: RFC 1123 labels for jobs, nodes and racks of any name."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def labels(names: Iterable[str]) -> dict[str, str]:
 
     A name that is a label keeps it. Any other becomes lower-case, with a dash for what a label
     may not contain, cut to length, and ends in a hash of the original, so that ``GPT 2`` and
-    ``gpt_2`` stay apart and the label of a name does not depend on the names beside it. Should a
+    ``gpt_2`` differ and the label of a name does not depend on the names beside it. Should a
     label be taken nevertheless, the hash grows.
     """
     originals = sorted(set(names))
@@ -110,8 +110,8 @@ class Naming:
             name: name if is_subdomain(name) else label
             for name, label in labels(node.name for node in nodes).items()
         }
-        apart = [rack for pair in deployment.rack_cost for rack in pair]
-        self.racks = labels([*apart, *(node.rack for node in nodes if node.rack is not None)])
+        distant = [rack for pair in deployment.rack_cost for rack in pair]
+        self.racks = labels([*distant, *(node.rack for node in nodes if node.rack is not None)])
         self.regions = labels(node.region for node in nodes if node.region is not None)
         self.tasks = _tasks(deployment.tasks, self.jobs)
 

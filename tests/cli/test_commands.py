@@ -110,13 +110,6 @@ def test_export_writes_a_file_or_prints(
     assert capsys.readouterr().out == path.read_text()
 
 
-def test_a_misspelt_command_of_claims_is_told(capsys: Captured) -> None:
-    assert main(["claims", "aply", "manifests"]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "did you mean apply?" in told
-
-
 def test_solve_draws_and_claims_on_the_way(instance_file: Path, tmp_path: Path) -> None:
     picture, folder = tmp_path / "out.svg", tmp_path / "claims"
     arguments = ["--solver", "greedy", "--plot", str(picture), "--claims", str(folder)]

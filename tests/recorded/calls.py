@@ -381,11 +381,6 @@ def refusals() -> Iterator[tuple[str, Any]]:
             "bench report",
             "claims",
             "claims two.json",
-            "claims apply missing",
-            "claims status missing",
-            "claims delete",
-            "claims diff missing",
-            "claims apply two.json --kubeconfig missing",
         ):
             yield f"metronome {text}", _call(text.split())
         yield "files", _files(folder)

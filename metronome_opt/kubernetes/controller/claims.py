@@ -1,4 +1,4 @@
-"""Claims of the tasks of a job as manifests: each goes with its pod."""
+"""Claims of the tasks of a job as manifests, each owned by its pod."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def key(manifest: Manifest) -> tuple[str, str]:
     return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
 
 
-def says(found: Mapping[str, Any] | None, wanted: Manifest) -> bool:
-    """Return whether a claim is there, of this very pod, and says what it should."""
-    if found is None or found.get("spec") != wanted["spec"]:
+def matches(claim: Mapping[str, Any] | None, wanted: Manifest) -> bool:
+    """Return whether a claim exists, of this very pod, with this specification."""
+    if claim is None or claim.get("spec") != wanted["spec"]:
         return False
-    owners = {each.get("uid") for each in found["metadata"].get("ownerReferences") or ()}
+    owners = {each.get("uid") for each in claim["metadata"].get("ownerReferences") or ()}
     return wanted["metadata"]["ownerReferences"][0]["uid"] in owners

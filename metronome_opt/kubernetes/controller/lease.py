@@ -19,8 +19,8 @@ LEASES = resource("coordination.k8s.io/v1", "Lease", "leases")
 class Leadership:
     """A Lease that one holder renews.
 
-    Clocks of two machines are never compared: a Lease has expired if it was not renewed for as long
-    as it lasts by the clock of whoever looks at it.
+    Clocks of two machines are never compared: a Lease has expired if, by the clock of the observer,
+    it was not renewed for as long as it lasts.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class Leadership:
     namespace, name
         Of the Lease.
     holder
-        Who this is; no two controllers may be called the same.
+        Identity of this controller; no two may have the same.
     lasts_s
-        After how many seconds without renewal another one may take over.
+        Seconds without renewal after which another one may take over.
     clock
         Seconds, for tests.
     """
@@ -53,17 +53,17 @@ class Leadership:
 
     @property
     def holder(self) -> str:
-        """Who this is."""
+        """Identity of this controller."""
         return self._holder
 
     @property
     def held(self) -> bool:
-        """Whether nobody else can have taken over yet, nor will in the next third of the time."""
+        """True if no other can have taken over yet, nor will in the next third of the time."""
         renewed = self._renewed
         return renewed is not None and self._clock() - renewed < 2 * self._lasts_s / 3
 
     def keep(self, stop: threading.Event) -> None:
-        """Renew the Lease from a thread of its own until told to stop."""
+        """Renew the Lease from a thread of its own until `stop` is set."""
 
         def renew() -> None:
             while not stop.wait(self._lasts_s / 5):
@@ -109,7 +109,7 @@ class Leadership:
         return False
 
     def release(self) -> None:
-        """Let others take over at once, if the API server can be told."""
+        """Let others take over at once, if the API server can be reached."""
         self._renewed = None
         with suppress(ClusterError):
             lease = self._read()
@@ -157,7 +157,7 @@ class Leadership:
         self._merge(lease, spec)
 
     def _merge(self, lease: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
-        """Change the Lease as it was seen; whoever was quicker has it."""
+        """Change the Lease as it was seen; the first to write wins."""
         seen = {"resourceVersion": lease["metadata"]["resourceVersion"]}
         patch = {"metadata": seen, "spec": dict(spec)}
         merge(self._client, LEASES, self._name, self._namespace, patch)

@@ -60,7 +60,7 @@ class LiveCluster:
     client
         Of the API server.
     may_act
-        Whether this is still the one that acts; asked before anything is changed.
+        Whether this controller still leads; asked before anything is changed.
     """
 
     def __init__(self, client: Client, *, may_act: Callable[[], bool] = lambda: True) -> None:
@@ -73,7 +73,7 @@ class LiveCluster:
             raise LostLeadershipError("the Lease was not renewed in time; nothing more is done")
 
     def pods(self) -> list[Pod]:
-        """Return all pods, those of others too."""
+        """Return all pods of the cluster."""
         return [Pod.of(item) for item in listed(self._client, PODS, ALL_NAMESPACES)]
 
     def nodes(self) -> list[Mapping[str, Any]]:
@@ -168,7 +168,7 @@ class LiveCluster:
 
 
 def _each(action: Callable[[Item], object], items: Iterable[Item]) -> None:
-    """Do something for all items at a time; after a failure no further one is begun."""
+    """Act on all items, several at a time; after a failure no further one is begun."""
     with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
         for _ in pool.map(action, items):  # which cancels what is left when it is left
             pass

@@ -27,14 +27,14 @@ class ControllerMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         more: dict[str, Any] = {"namespace": "metronome_controller", "registry": self.registry}
-        self.rounds = Counter("rounds", "Times that the cluster was reconciled", **more)
+        self.rounds = Counter("rounds", "Rounds of reconciliation", **more)
         self.failures = Counter("failures", "Rounds that an API server cut short", **more)
         self.waiting = Gauge("waiting_gangs", "Gangs without a place", **more)
         self.placed = Gauge("placed_gangs", "Gangs with a place", **more)
         self.free = Gauge("free_gangs", "Gangs with a place that keep no slots", **more)
         self.rephased = Counter("rephased_gangs", "Gangs that were given other slots", **more)
         self.unmeasured = Counter(
-            "prometheus_failures", "Times that Prometheus gave no answer to be used", **more
+            "prometheus_failures", "Queries of Prometheus without a usable answer", **more
         )
 
 
@@ -50,20 +50,20 @@ def run(
     metrics: ControllerMetrics,
     tell: Callable[[str], None],
 ) -> bool:
-    """Reconcile until told to stop; return whether this was the leader until then.
+    """Reconcile until `stop` is set; return whether this was the leader until then.
 
     Parameters
     ----------
     leadership
-        None for a controller that is alone.
+        None for a single controller.
     rephasing
-        Asked after each round.
+        Decides after each round about other slots.
     interval_s
         Seconds between two rounds if nothing changes.
     stop, changed
         Set to end the loop, and whenever pods have changed.
     tell
-        Hears of API servers that do not answer, once for each time.
+        Called with a message when the API server stops answering.
     """
     failed = False
     while not stop.is_set():
@@ -95,7 +95,7 @@ def rephase(
     tell: Callable[[str], None],
     changed: threading.Event,
 ) -> None:
-    """Take over what was decided about running gangs; the next round tells them."""
+    """Take over decisions about running gangs; the next round applies them."""
     done = rephasing.step()
     if done is None:
         return

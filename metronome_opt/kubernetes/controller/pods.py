@@ -1,4 +1,4 @@
-"""Jobs of pods that ask for a place, and the gangs that they form."""
+"""Pods that request a place, and the gangs that they form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Members:
     pods
         Those that have not ended.
     done
-        Those that have ended well where we put them; their tasks are not started again.
+        Those that succeeded where we placed them; their tasks are not started again.
     """
 
     job: str
@@ -39,22 +39,22 @@ class Members:
 
     @property
     def waits(self) -> tuple[Pod, ...]:
-        """Those that have none yet, and are to stay."""
+        """Those that have none yet and are not being deleted."""
         return tuple(pod for pod in self.pods if pod.place is None and not pod.leaving)
 
     @property
     def created(self) -> str:
-        """When the first of them was made, as text that sorts by time."""
+        """Time of the first creation, as text that sorts by time."""
         return min((pod.created for pod in self.pods), default="")
 
 
 def jobs_of(pods: Iterable[Pod]) -> dict[str, Members]:
-    """Return the jobs that have pods which ask for a place, or have one from us."""
-    found: dict[str, list[Pod]] = defaultdict(list)
+    """Return the jobs with pods that request a place or have one from us."""
+    by_job: dict[str, list[Pod]] = defaultdict(list)
     for pod in sorted((pod for pod in pods if pod.asks), key=lambda pod: pod.rank):
-        found[pod.job].append(pod)
+        by_job[pod.job].append(pod)
     jobs = {}
-    for job, members in sorted(found.items()):
+    for job, members in sorted(by_job.items()):
         left = tuple(pod for pod in members if not pod.is_over)
         done = tuple(pod for pod in members if pod.phase == "Succeeded" and pod.place is not None)
         if left:
@@ -63,11 +63,11 @@ def jobs_of(pods: Iterable[Pod]) -> dict[str, Members]:
 
 
 def gang_of(members: Members, spec: ClusterSpec) -> Gang:
-    """Return what a job asks for.
+    """Return the gang that a job requests.
 
-    Its first pod says so, in annotations: how many ``tasks`` it has, and its ``traffic`` or its
-    ``model`` and ``batch``; ``priority`` and ``most-racks`` if it likes. Each task gets what the
-    neediest of them needs.
+    The annotations of its first pod state the number of ``tasks``, and ``traffic`` or ``model`` and
+    ``batch``; ``priority`` and ``most-racks`` are optional. Each task gets the maximum of what its
+    pods need.
 
     Raises
     ------
