@@ -149,7 +149,7 @@ class _TextFile(_Sink):
             finally:
                 os.close(file)
             os.replace(self._fresh, self._path)  # noqa: PTH105
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a path with a zero in it
             self._open = False
             self._gate.warn(f"{self._path}: {_why(error)}; no metrics are written any more")
 

@@ -128,6 +128,7 @@ def test_a_pipe_that_nobody_reads_does_not_hold_up_training(
     ("metrics", "said"),
     [
         ("/nowhere/x.prom", "No such file or directory; no metrics are written any more"),
+        ("x\0.prom", "embedded null byte; no metrics are written any more"),
         ("9100", "must be HOST:PORT, or a path that ends in .prom; no metrics are given"),
         ("127.0.0.1:x", "must be HOST:PORT, or a path that ends in .prom; no metrics are given"),
         ("127.0.0.1:99999", "no metrics are given"),
