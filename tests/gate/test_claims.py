@@ -208,16 +208,6 @@ def test_what_cannot_be_obeyed_is_one_line(tmp_path: Path, content: Any, said: s
     assert len(line) < len(str(tmp_path)) + 250
 
 
-def test_claims_of_several_jobs_want_a_name(tmp_path: Path) -> None:
-    with pytest.raises(ClaimError, match="holds claims of 'bert', 'gpt'; say in METRONOME_JOB"):
-        read(tmp_path, json.dumps([OBJECT, OTHER]))
-
-
-def test_a_broken_claim_of_another_job_is_none_of_ours(tmp_path: Path) -> None:
-    broken = changed("spec.allocation", base=OTHER)
-    assert read(tmp_path, json.dumps([broken, OBJECT]), "bert") == READ
-
-
 def test_a_directory_a_pipe_and_nothing_are_no_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name, said in [
@@ -230,15 +220,6 @@ def test_a_directory_a_pipe_and_nothing_are_no_files(tmp_path: Path) -> None:
         with pytest.raises(ClaimError) as caught:
             ClaimFile(f"{tmp_path}/{name}", "", None).look()
         assert str(caught.value).endswith(said)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "claims"
-    path.write_text(json.dumps(OBJECT))
-    path.chmod(0)
-    with pytest.raises(ClaimError, match=r"cannot be read \(Permission denied\)"):
-        ClaimFile(path, "", None).look()
 
 
 def test_file_size_is_limited(tmp_path: Path) -> None:

@@ -43,17 +43,6 @@ def test_tensor_parallel() -> None:
     assert exact.compute == exact.duration == 12
 
 
-def test_tensor_parallel_that_waits_for_the_network() -> None:
-    # 4 workers: 4 MB of activations, 2 * 3 / 4 of it, four times: 24 MB = 192 Mbit; at 10 Gbit/s
-    # 19.2 ms, longer than the 4 ms and 8 ms of computing beside it.
-    model = workload(800_000_000, 1, tensor_parallel=TENSOR)
-    exact = iteration(model, Setting(workers=4, batch=5, flops=Fraction(10**12), rate=10_000))
-    assert [(burst.after, burst.duration) for burst in exact.bursts] == [
-        (Fraction(0), Fraction("19.2"))
-    ] * 2
-    assert exact.compute == 12
-
-
 HYBRID = {
     "layers": 4,
     "hidden": 10,
@@ -138,30 +127,6 @@ def test_pauses_go_to_the_nearest_slot_and_bursts_grow() -> None:
     assert rounded.grid_error == Fraction(200, 190) - 1
     assert rounded.idle_error == 0
     assert rounded.volume_error == Fraction("121.09") / 121 - 1
-
-
-def test_stated_bursts_keep_a_phase_each_however_short_their_pauses() -> None:
-    # A pause of 4 ms goes to 0 slots of 10 ms, and a burst of 1 ms gets a slot.
-    rounded = Iteration(Fraction(16), (burst(4, 1, 1000),) * 4).to_slots(10)
-    assert [(phase.start, phase.length) for phase in rounded.phases] == [
-        (0, 1),
-        (1, 1),
-        (2, 1),
-        (3, 1),
-    ]
-
-
-@pytest.mark.parametrize(("hyperperiod", "period"), [(14, 14), (15, 15), (20, 20), (30, 15)])
-def test_periods_become_divisors_of_the_hyperperiod(hyperperiod: int, period: int) -> None:
-    exact = Iteration(Fraction(40), (burst(40, 100, 1000),))
-    rounded = exact.to_slots(10, hyperperiod)
-    assert (rounded.busy, rounded.period) == (14, period)
-    assert rounded.period_error == rounded.idle_error == Fraction(period, 14) - 1
-
-
-def test_an_iteration_longer_than_the_hyperperiod_does_not_fit() -> None:
-    with pytest.raises(ValueError, match="14 slots are longer than the hyperperiod of 13"):
-        Iteration(Fraction(40), (burst(40, 100, 1000),)).to_slots(10, 13)
 
 
 bursts = st.builds(
