@@ -3,8 +3,8 @@
 The file is JSON or plain YAML, see `metronome_opt.gate.parsing`. It holds STBandwidthClaim objects
 as ``metronome claims`` writes them and ``kubectl get -o json`` or ``-o yaml`` prints them, one,
 several documents or a list, beside which other objects may stand. Or it holds the numbers alone,
-``{"offset_ms": 40, "period_ms": 240}``, with ``starts_ms``, ``cushion_ms``, ``job`` and ``gated`` if
-need be.
+``{"offset_ms": 40, "period_ms": 240}``, optionally with ``starts_ms``, ``cushion_ms``, ``job`` and
+``gated``.
 """
 
 from __future__ import annotations

@@ -390,7 +390,7 @@ def _place_tasks(scenario: Scenario) -> list[tuple[str, ...]]:
     Jobs that say where they run come first; `find_room` finds places for the others. CPU and memory
     are not looked at.
     """
-    has = scenario.cluster.gpus_of
+    has = scenario.cluster.listed.gpus_of
     free = Counter(has)
     placements = [job.nodes or () for job in scenario.jobs]
     for index, job in enumerate(scenario.jobs):

@@ -27,7 +27,7 @@ from metronome_opt.scenario.cluster import AnyCluster
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.measured import MeasuredStep, find_measured, measured_named
 from metronome_opt.scenario.network import ONE_GPU, AllReduce, Gpu, Resources
-from metronome_opt.scenario.traffic import Setting, Traffic, iteration
+from metronome_opt.scenario.traffic import Traffic, Training, iteration
 from metronome_opt.scenario.workload import (
     Rational,
     Workload,
@@ -206,7 +206,7 @@ class Work(Record):
 
     def setting(
         self, rate: int, workload: Workload, gpu: Gpu | None, nodes: int | None = None
-    ) -> Setting:
+    ) -> Training:
         """Return the conditions under which a job by model is trained; errors say where in it.
 
         A ring visits the GPUs of a worker one after the other, so that a worker with several of
@@ -221,7 +221,7 @@ class Work(Record):
             )
         self._check_ring(workload)
         own, apart = self.fastest(rate), self._apart(nodes)
-        return Setting(self.gpus, self.batch or 1, gpu.flops, own, apart)
+        return Training(self.gpus, self.batch or 1, gpu.flops, own, apart)
 
     def iteration(
         self, rate: int, source: Source | None, gpu: Gpu | None, nodes: int | None = None
@@ -316,7 +316,7 @@ class Scenario(Record):
             refuse("jobs", "empty; there is nothing to schedule")
         if self.hyperperiod_ms is not None and self.hyperperiod_ms % self.slot_ms:
             refuse("hyperperiod_ms", self._off_grid(self.hyperperiod_ms))
-        known = set(self.cluster.node_names)
+        known = self.cluster.listed.hosts
         check_unique("jobs", [job.name for job in self.jobs])
         for index, job in enumerate(self.jobs):
             where = f"jobs[{index}]"
@@ -326,10 +326,10 @@ class Scenario(Record):
                     refuse(f"{where}.{field}", self._off_grid(value))
             for node in job.nodes or ():
                 if node not in known:
-                    names = self.cluster.node_names
+                    first, *_, last = (*known, *known)
                     refuse(
                         f"{where}.nodes",
-                        f"there is no node {quote(node)}; there are {names[0]} to {names[-1]}",
+                        f"there is no node {quote(node)}; there are {first} to {last}",
                     )
         self._check_pods()
         return self

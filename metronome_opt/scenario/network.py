@@ -1,4 +1,4 @@
-"""Networks: machines by name, the links between them, and what the tasks of a job put on these."""
+"""Clusters: machines by name, the links between them, and the flows of a job on these."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Routes(NamedTuple):
     parts: int = 1
 
 
-class Network(Record):
+class Cluster(Record):
     """Machines by name in a tree of interfaces and uplinks.
 
     One direction of a link is modelled: what a worker of a ring, a pipeline or an all-to-all sends
@@ -177,6 +177,11 @@ class Network(Record):
     def hosts(self) -> Mapping[str, Host]:
         """The nodes by name."""
         return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def gpus_of(self) -> Mapping[str, int]:
+        """The GPUs of each node, in the order of the nodes."""
+        return {node.name: node.has.gpus for node in self.nodes}
 
     @cached_property
     def capacities(self) -> Mapping[str, int]:
@@ -269,7 +274,7 @@ class Network(Record):
         return {link: counts[link] for link in sorted(counts, key=self._order.__getitem__)}
 
     def flows(self, nodes: Sequence[str], allreduce: AllReduce = "tasks") -> dict[str, int]:
-        """Return how many flows a job puts on each link; of `Network.routes`."""
+        """Return how many flows a job puts on each link; of `Cluster.routes`."""
         return self.counted(self.routes(nodes, allreduce))
 
     def fastest(self, flows: Mapping[str, int], parts: int = 1) -> tuple[int, str | None]:
@@ -305,7 +310,7 @@ def _around(
     ]
 
 
-def _check_ways(fabric: Network) -> None:
+def _check_ways(fabric: Cluster) -> None:
     """Refuse interfaces and uplinks that are not links, and links that are not one of them each."""
     ways = [
         (f"nodes[{i}].interface" + (f"s[{number}]" if node.interfaces else ""), rail)
@@ -333,7 +338,7 @@ def _check_ways(fabric: Network) -> None:
             )
 
 
-def _check_racks(fabric: Network) -> None:
+def _check_racks(fabric: Cluster) -> None:
     """Refuse racks that are not there, hold no node, or stand in two regions."""
     first: dict[str, int] = {}
     known = {rack.name for rack in fabric.racks}

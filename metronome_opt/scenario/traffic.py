@@ -40,7 +40,7 @@ _MOST_IDLE = 0.05  # of an iteration, up to which its length is close to a divis
 
 
 @dataclass(frozen=True)
-class Setting:
+class Training:
     """Under what conditions a model is trained.
 
     Attributes
@@ -68,7 +68,7 @@ class Setting:
         return self.nodes or self.workers
 
 
-def iteration(workload: Workload, setting: Setting) -> Iteration:
+def iteration(workload: Workload, setting: Training) -> Iteration:
     """Return the iteration of a model under a setting.
 
     Raises an `InputError` if the workers or the batch cannot be shared out as its parallelism asks.
@@ -97,7 +97,7 @@ def all_to_all(size: int | Fraction, workers: int) -> Fraction:
 
 
 def _data_parallel(
-    workload: Workload, spread: DataParallel, setting: Setting, forward: Fraction
+    workload: Workload, spread: DataParallel, setting: Training, forward: Fraction
 ) -> list[Burst]:
     """Do both passes, then one all-reduce of the gradients.
 
@@ -109,7 +109,7 @@ def _data_parallel(
     return [Burst("gradients", 3 * forward, volume, setting.rate)]
 
 
-def _tensor_parallel(spread: TensorParallel, setting: Setting, forward: Fraction) -> list[Burst]:
+def _tensor_parallel(spread: TensorParallel, setting: Training, forward: Fraction) -> list[Burst]:
     """Send a burst in the forward pass and one in the backward pass.
 
     Each layer all-reduces its activations twice per pass, of all n B samples. This alternates with
@@ -125,7 +125,7 @@ def _tensor_parallel(spread: TensorParallel, setting: Setting, forward: Fraction
 
 
 def _hybrid_parallel(
-    workload: Workload, spread: HybridParallel, setting: Setting, forward: Fraction
+    workload: Workload, spread: HybridParallel, setting: Training, forward: Fraction
 ) -> list[Burst]:
     """Send bursts in both passes of each micro-batch, then gradients and tied embeddings.
 
@@ -169,7 +169,7 @@ def _hybrid_parallel(
 
 
 def _embedding_parallel(
-    workload: Workload, spread: EmbeddingParallel, setting: Setting, forward: Fraction
+    workload: Workload, spread: EmbeddingParallel, setting: Training, forward: Fraction
 ) -> list[Burst]:
     """Exchange embedding vectors, do both passes, return gradients beside an all-reduce.
 
@@ -293,7 +293,7 @@ def batches_around(batch: int, least: float, most: float) -> range:
 @lru_cache(maxsize=4096)
 def suitable_batches(
     workload: Workload,
-    setting: Setting,
+    setting: Training,
     batches: range,
     slot_ms: int,
     hyperperiod: int | None,

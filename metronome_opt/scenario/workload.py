@@ -75,7 +75,7 @@ class Count(_Sourced):
     value: Annotated[int, Field(ge=1, le=MAX_COUNT)]
 
 
-class Measure(_Sourced):
+class Quantity(_Sourced):
     """A positive rational number with its provenance."""
 
     value: Rational
@@ -86,7 +86,7 @@ def _bare(value: Any) -> Any:
     return {"value": value, "assumed": "stated without a source"} if is_number else value
 
 
-Speed = Annotated[Measure, BeforeValidator(_bare, json_schema_input_type=Measure | float)]
+Speed = Annotated[Quantity, BeforeValidator(_bare, json_schema_input_type=Quantity | float)]
 """A measure that may be a bare number, as whoever tries things out writes it."""
 
 

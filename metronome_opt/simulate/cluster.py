@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import Cluster, ListedCluster, most_free
+from metronome_opt.scenario.cluster import ListedCluster, UniformCluster, most_free
 from metronome_opt.scenario.model import Work
 
 _Rack = Mapping[str, int]  # tasks that there are GPUs for, by node
@@ -59,7 +59,7 @@ class Machines:
         The nodes of each.
     """
 
-    def __init__(self, cluster: Cluster | ListedCluster) -> None:
+    def __init__(self, cluster: UniformCluster | ListedCluster) -> None:
         self.network = cluster.listed
         for index, node in enumerate(self.network.nodes):
             if len(node.rails) > 1:
@@ -68,8 +68,8 @@ class Machines:
                     "know nodes with one; write an interface that carries what they do together"
                 )
         self.capacities = self.network.capacities
-        self.gpus = sum(cluster.gpus_of.values())
-        self.free: Counter[str] = Counter(cluster.gpus_of)
+        self.gpus = sum(self.network.gpus_of.values())
+        self.free: Counter[str] = Counter(self.network.gpus_of)
         self.racks: dict[str | None, list[str]] = {}
         for node in self.network.nodes:
             self.racks.setdefault(node.rack, []).append(node.name)

@@ -168,7 +168,7 @@ _MOST_AROUND = 24  # jobs that are looked at together
 
 
 @dataclass
-class Placed:
+class Running:
     """A job that runs.
 
     Attributes
@@ -220,7 +220,7 @@ class Order:
     start_ms
         When the next iteration is to begin.
     score, elongation_ms
-        As in `Placed`.
+        As in `Running`.
     """
 
     index: int
@@ -231,7 +231,7 @@ class Order:
 
 
 @dataclass
-class State:
+class SimState:
     """The cluster at a moment.
 
     Attributes
@@ -262,21 +262,21 @@ class State:
     engine: Engine
     cushions: bool = True
     sharing: Sharing = "fair"
-    running: dict[int, Placed] = field(default_factory=dict)
+    running: dict[int, Running] = field(default_factory=dict)
     users: dict[str, list[int]] = field(default_factory=dict)
     now: float = 0.0
     changes: int = 0
     paced: bool = False
     spreads: dict[int, float] = field(default_factory=dict)
 
-    def add(self, placed: Placed) -> None:
+    def add(self, placed: Running) -> None:
         """Take a job in."""
         self.machines.take(placed.placement)
         self.running[placed.job.index] = placed
         for link in placed.placement.links:
             self.users.setdefault(link, []).append(placed.job.index)
 
-    def remove(self, index: int) -> Placed:
+    def remove(self, index: int) -> Running:
         """Let a job go."""
         placed = self.running.pop(index)
         self.spreads.pop(index, None)
@@ -312,13 +312,13 @@ class State:
                 found.update(dict.fromkeys(self.users[link]))
         return list(found)
 
-    def neighbours(self, left: Iterable[Placed]) -> list[int]:
+    def neighbours(self, left: Iterable[Running]) -> list[int]:
         """Return who crosses links that jobs which have left did cross."""
         links = dict.fromkeys(link for placed in left for link in placed.placement.links)
         return list(dict.fromkeys(index for link in links for index in self.users.get(link, ())))
 
     @contextmanager
-    def trying(self, placed: Placed) -> Iterator[None]:
+    def trying(self, placed: Running) -> Iterator[None]:
         """Take a job in for a moment, to see what it would be like."""
         self.add(placed)
         try:
@@ -346,7 +346,7 @@ class State:
                             queue.append(other)
         return list(found)
 
-    def changed(self, came: Iterable[int], left: Iterable[Placed]) -> Iterator[list[int]]:
+    def changed(self, came: Iterable[int], left: Iterable[Running]) -> Iterator[list[int]]:
         """Yield the jobs around each that came, and around those that had to do with who left.
 
         A job that has been among some already is not begun with again.

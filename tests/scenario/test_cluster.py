@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import Cluster, ClusterSpec, find_room, read_cluster
+from metronome_opt.scenario.cluster import ClusterSpec, UniformCluster, find_room, read_cluster
 from tests.scenario.examples import scenario
 
 GPU = {"name": "A100", "sustained_tflops": {"value": 62.5, "assumed": "for the test"}}
@@ -37,9 +37,9 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def scenario_cluster(**fields: Any) -> Cluster:
+def scenario_cluster(**fields: Any) -> UniformCluster:
     shape = {"topology": "single-switch", "nodes": 4, "gpus": 2, "nic_gbps": 50, "gpu": GPU}
-    return Cluster.model_validate({**shape, **fields})
+    return UniformCluster.model_validate({**shape, **fields})
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -151,8 +151,8 @@ def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message:
 # ------------------------------------------------------------------ machines that are all alike
 
 
-def alike(**changes: Any) -> Cluster:
-    return Cluster.model_validate({**scenario()["cluster"], **changes})
+def alike(**changes: Any) -> UniformCluster:
+    return UniformCluster.model_validate({**scenario()["cluster"], **changes})
 
 
 def test_leaf_spine() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario.bursts import Burst, Iteration
-from metronome_opt.scenario.traffic import Setting, iteration
+from metronome_opt.scenario.traffic import Training, iteration
 from tests.scenario.examples import workload
 
 
@@ -17,7 +17,7 @@ def test_data_parallel() -> None:
     # 10 samples * 1 GFLOP at 0.1 TFLOP/s: 100 ms forward, 200 ms backward.
     # 250 M parameters * 4 bytes = 1 GB; 2 * 3 / 4 of it, 1.5 GB = 12,000 Mbit; 240 ms at 50 Gbit/s.
     model = workload(10**9, 250_000_000, data_parallel={"gradient_bytes": 4})
-    exact = iteration(model, Setting(workers=4, batch=10, flops=Fraction(10**11), rate=50_000))
+    exact = iteration(model, Training(workers=4, batch=10, flops=Fraction(10**11), rate=50_000))
     assert exact.compute == 300
     assert [(burst.after, burst.volume, burst.duration) for burst in exact.bursts] == [
         (Fraction(300), Fraction(12_000), Fraction(240))
@@ -34,7 +34,7 @@ def test_tensor_parallel() -> None:
     # 25 Gbit/s.
     # Forward takes 4 ms (5 * 0.8 GFLOP at 1 TFLOP/s), backward 8 ms; sending is hidden in both.
     model = workload(800_000_000, 1, tensor_parallel=TENSOR)
-    exact = iteration(model, Setting(workers=2, batch=5, flops=Fraction(10**12), rate=50_000))
+    exact = iteration(model, Training(workers=2, batch=5, flops=Fraction(10**12), rate=50_000))
     assert [(burst.name, burst.volume, burst.rate) for burst in exact.bursts] == [
         ("forward", Fraction(64), 25_000),
         ("backward", Fraction(64), 25_000),
@@ -64,7 +64,7 @@ def test_hybrid() -> None:
     # 9 ms to drain and fill. Gradients: 1000 * 4 / 4 bytes; tied embeddings: 500 * 4 / 2 bytes;
     # both among 2 workers: 1 kB each, 0.04 ms at 200 Mbit/s.
     model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
-    exact = iteration(model, Setting(workers=8, batch=1, flops=Fraction(10**9), rate=200))
+    exact = iteration(model, Training(workers=8, batch=1, flops=Fraction(10**9), rate=200))
     assert [(burst.name, burst.after, burst.duration) for burst in exact.bursts] == [
         ("forward", Fraction("1.4"), Fraction("1.6")),
         ("forward", Fraction("1.4"), Fraction("1.6")),
@@ -79,10 +79,10 @@ def test_hybrid() -> None:
 def test_hybrid_needs_whole_groups_and_micro_batches() -> None:
     model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
     with pytest.raises(InputError, match=r"^workers: 6: must be a multiple of 4, "):
-        iteration(model, Setting(workers=6, batch=1, flops=Fraction(10**9), rate=200))
+        iteration(model, Training(workers=6, batch=1, flops=Fraction(10**9), rate=200))
     model = workload(6_000_000, 1000, hybrid_parallel={**HYBRID, "microbatches": 3})
     with pytest.raises(InputError, match=r"^batch: 1: the 4 samples of a replica cannot be shared"):
-        iteration(model, Setting(workers=4, batch=1, flops=Fraction(10**9), rate=200))
+        iteration(model, Training(workers=4, batch=1, flops=Fraction(10**9), rate=200))
 
 
 def test_dlrm() -> None:
@@ -99,7 +99,7 @@ def test_dlrm() -> None:
             "gradient_bytes": 4,
         },
     )
-    exact = iteration(model, Setting(workers=4, batch=1000, flops=Fraction(10**12), rate=50_000))
+    exact = iteration(model, Training(workers=4, batch=1000, flops=Fraction(10**12), rate=50_000))
     assert [(burst.after, burst.volume) for burst in exact.bursts] == [
         (Fraction(0), Fraction("39.936")),
         (Fraction(3), Fraction("87.936")),

@@ -211,7 +211,7 @@ def busy() -> Scenario:
 def played(policy: str) -> Run:
     """Return a run of these jobs, all links watched."""
     given = busy()
-    links = [*given.cluster.node_names, "rack-0-uplink", "rack-1-uplink"]
+    links = [*given.cluster.listed.hosts, "rack-0-uplink", "rack-1-uplink"]
     return simulate(given, policy, watch=links)
 
 

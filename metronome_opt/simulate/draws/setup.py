@@ -17,11 +17,16 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError
 from metronome_opt.records import Record
 from metronome_opt.scenario.bursts import Iteration
-from metronome_opt.scenario.cluster import Cluster, ListedCluster
+from metronome_opt.scenario.cluster import ListedCluster, UniformCluster
 from metronome_opt.scenario.measured import MeasuredStep, measured_named
 from metronome_opt.scenario.model import GPU_HINT, Source, Work, read_scenario
 from metronome_opt.scenario.network import AllReduce
-from metronome_opt.scenario.traffic import Setting, batches_around, iteration, suitable_batches
+from metronome_opt.scenario.traffic import (
+    Training,
+    batches_around,
+    iteration,
+    suitable_batches,
+)
 from metronome_opt.scenario.workload import (
     HybridParallel,
     TensorParallel,
@@ -106,7 +111,7 @@ class Setup:
         Whether what models send is computed or measured.
     """
 
-    machines: Cluster | ListedCluster
+    machines: UniformCluster | ListedCluster
     slot_ms: int
     hyperperiod: int | None
     files: Mapping[str, Path]
@@ -132,7 +137,7 @@ class Setup:
         }
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> UniformCluster:
         """The same, all machines alike; an `InputError` if they are listed one by one."""
         if isinstance(self.machines, ListedCluster):
             raise InputError(
@@ -210,11 +215,11 @@ class Setup:
     def _measured(self, step: MeasuredStep, workers: int, nodes: Sequence[str] | None) -> Iteration:
         return step.iteration(workers, self._rate(step.allreduce, nodes))
 
-    def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Setting:
+    def _setting(self, workers: int, batch: int, nodes: Sequence[str] | None) -> Training:
         gpu = self.cluster.gpu
         if gpu is None:
             raise InputError(f"cluster.gpu: missing; jobs are drawn by model, so {GPU_HINT}")
-        return Setting(workers, batch, gpu.flops, self._rate("tasks", nodes))
+        return Training(workers, batch, gpu.flops, self._rate("tasks", nodes))
 
 
 def stream(seed: int, aspect: str) -> random.Random:

@@ -15,7 +15,7 @@ from metronome_opt.simulate.policies.rotation import (
     Prediction,
 )
 from metronome_opt.simulate.runner import Lateness, Runner, Slot
-from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
+from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob
 from metronome_opt.solvers.registry import find_solver
 from metronome_opt.solvers.search import Search
 
@@ -26,7 +26,7 @@ Start = tuple[float, Slot | None]
 
 
 def forecast(
-    state: State,
+    state: SimState,
     members: Sequence[int],
     *,
     plan: Mapping[int, Start] | None = None,
@@ -131,7 +131,7 @@ class Metronome(Default):
 
     # ------------------------------------------------------------------ where
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the candidate of least price; None if it is better to wait."""
         best: Placement | None = None
         least: tuple[float, tuple[int, int]] | None = None
@@ -151,11 +151,11 @@ class Metronome(Default):
                 best, least = placement, (price, network_cost(placement))
         return best
 
-    def _harm(self, job: TrainingJob, placement: Placement, state: State) -> float:
+    def _harm(self, job: TrainingJob, placement: Placement, state: SimState) -> float:
         """Return by how much sharing links delays the job and the others, in weighted ms."""
         if not placement.links:
             return 0.0
-        with state.trying(Placed(job, placement)):
+        with state.trying(Running(job, placement)):
             near = state.near(job.index)
             if len(near) == 1 or _can_avoid_all(job, near, state):
                 return 0.0
@@ -170,7 +170,7 @@ class Metronome(Default):
                 for index in near
             )
 
-    def _before(self, state: State, others: Sequence[int]) -> Mapping[int, float]:
+    def _before(self, state: SimState, others: Sequence[int]) -> Mapping[int, float]:
         """Return how slow others are without a new job; asked again for each candidate."""
         if state.changes != self._seen:
             self._seen, self._slow = state.changes, {}
@@ -181,7 +181,7 @@ class Metronome(Default):
 
     # ------------------------------------------------------------------ when
 
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
+    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
         """Solve the jobs around those that came, and around those that left."""
         if not self._shifting:
             return []
@@ -189,7 +189,7 @@ class Metronome(Default):
             order for members in state.changed(came, left) for order in self._solve(state, members)
         ]
 
-    def _solve(self, state: State, members: Sequence[int]) -> list[Order]:
+    def _solve(self, state: SimState, members: Sequence[int]) -> list[Order]:
         """Return the plan that is forecast to be best: free, or in slots, stretched if need be."""
         best = {index: Order(index, None, state.can_start(index)) for index in members}
         least = self._price(state, members, best)
@@ -214,7 +214,7 @@ class Metronome(Default):
                 break
         return [_with_prediction(order, told.get(order.index)) for order in best.values()]
 
-    def _offsets(self, crowd: ContentionGroup, state: State) -> tuple[Search, float]:
+    def _offsets(self, crowd: ContentionGroup, state: SimState) -> tuple[Search, float]:
         """Return the search for the best offsets, and the cushion in ms that is reserved in them.
 
         If bursts can be kept apart, then longer ones by a cushion, if they can be kept apart too.
@@ -235,7 +235,7 @@ class Metronome(Default):
         self._run(search)
         return search
 
-    def _price(self, state: State, members: Sequence[int], plan: Mapping[int, Order]) -> float:
+    def _price(self, state: SimState, members: Sequence[int], plan: Mapping[int, Order]) -> float:
         """Return the weighted sum of slowdowns, 1 for a job that is not slowed down."""
         starts = {index: (order.start_ms, order.slot) for index, order in plan.items()}
         times = forecast(state, members, plan=starts, bursts=_AHEAD)
@@ -249,7 +249,7 @@ def _cushions(spread: int) -> list[int]:
 
 
 def _plans(
-    state: State, crowd: ContentionGroup, offsets: Sequence[int], cushion: float
+    state: SimState, crowd: ContentionGroup, offsets: Sequence[int], cushion: float
 ) -> Iterator[dict[int, Order]]:
     """Yield what the members may do at their offsets if one of them is late.
 
@@ -283,7 +283,7 @@ def _weight(job: TrainingJob) -> int:
     return max(1, job.work.priority)
 
 
-def _wait_ms(state: State) -> float:
+def _wait_ms(state: SimState) -> float:
     """Return the time until some more jobs have left, if nobody holds them up."""
     left = sorted(state.left_ms(index) for index in state.running)
     return left[min(_DEPARTURES, len(left)) - 1] if left else 0.0
@@ -294,7 +294,7 @@ def _own(job: TrainingJob, placement: Placement) -> float:
     return job.slowness(placement.rate) - 1
 
 
-def _exposed(placement: Placement, state: State) -> float:
+def _exposed(placement: Placement, state: SimState) -> float:
     """Return the share of a job's interfaces that later jobs may come to share."""
     if not placement.links:
         return 0.0
@@ -302,7 +302,7 @@ def _exposed(placement: Placement, state: State) -> float:
     return sum(state.machines.free[node] > count for node, count in mine.items()) / len(mine)
 
 
-def _can_avoid_all(job: TrainingJob, near: Sequence[int], state: State) -> bool:
+def _can_avoid_all(job: TrainingJob, near: Sequence[int], state: SimState) -> bool:
     """Whether all others keep slots, and some rotation of the job meets none of them."""
     crowd = ContentionGroup.of_newcomer(state, job.index)
     if crowd is None or len(crowd.members) < len(near):

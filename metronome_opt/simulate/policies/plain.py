@@ -12,7 +12,7 @@ from metronome_opt.simulate.policies.rotation import (
     ContentionGroup,
 )
 from metronome_opt.simulate.runner import Lateness
-from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
+from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate
 
@@ -41,15 +41,15 @@ class Default:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return where a waiting job is to run, None to let it wait: where most GPUs are free."""
         return state.machines.spread(job.work)
 
-    def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:  # noqa: ARG002
+    def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:  # noqa: ARG002
         """Whether a waiting job may run where the scenario says; there are GPUs for it."""
         return True
 
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
+    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002
         """Return what jobs are to do now that some came, which run already, and some left.
 
         A job that came and is not named begins at once; who is not named goes on as before.
@@ -70,19 +70,19 @@ class Exclusive(Default):
     the one of least network cost is taken: few racks, then few nodes.
     """
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Take the nearest placement whose bandwidth is free."""
         load, places = state.load(), state.machines.candidates(job.work, _MANY)
         fitting = [place for place in places if _fits(job, place, state, load)]
         return min(fitting, key=network_cost, default=None)
 
-    def admits(self, job: TrainingJob, placement: Placement, state: State) -> bool:
+    def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:
         """Let it in if its bandwidth is free."""
         return _fits(job, placement, state, state.load())
 
 
-def _fits(job: TrainingJob, placement: Placement, state: State, load: Mapping[str, int]) -> bool:
-    peak = Placed(job, placement).peak
+def _fits(job: TrainingJob, placement: Placement, state: SimState, load: Mapping[str, int]) -> bool:
+    peak = Running(job, placement).peak
     return all(
         load.get(link, 0) + flows * peak <= state.machines.capacities[link]
         for link, flows in placement.links.items()
@@ -108,7 +108,7 @@ class Cassini(Default):
     of the other policies here; and at most 24 jobs around the new one are shifted together.
     """
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the most compatible candidate."""
         return min(
             state.machines.candidates(job.work, CANDIDATES),
@@ -116,13 +116,13 @@ class Cassini(Default):
             default=None,
         )
 
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:
+    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
         """Shift all jobs around those that came, and around those that left."""
         crowds = (ContentionGroup.of(state, members) for members in state.changed(came, left))
         return [order for crowd in crowds if crowd is not None for order in _shift(state, crowd)]
 
 
-def _shift(state: State, crowd: ContentionGroup) -> list[Order]:
+def _shift(state: SimState, crowd: ContentionGroup) -> list[Order]:
     shifts = shifts_of(crowd.instance, _EFFORT)
     offsets = [shifts.offsets[job.name] for job in crowd.instance.jobs]
     told = crowd.predictions(offsets)
@@ -139,11 +139,11 @@ def _shift(state: State, crowd: ContentionGroup) -> list[Order]:
     return orders
 
 
-def _badness(job: TrainingJob, placement: Placement, state: State) -> tuple[bool, Fraction]:
+def _badness(job: TrainingJob, placement: Placement, state: SimState) -> tuple[bool, Fraction]:
     """Return whether the affinity graph has a cycle, and what the mean score lacks of 1."""
     if not placement.links:
         return False, Fraction(0)
-    with state.trying(Placed(job, placement)):
+    with state.trying(Running(job, placement)):
         crowd = ContentionGroup.of(state, state.around(job.index))
         if crowd is None or job.index not in crowd.members:
             return False, Fraction(0)
@@ -167,7 +167,7 @@ class MetronomeGreedy(Default):
     compatibility.
     """
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the candidate of least price."""
         return min(
             state.machines.candidates(job.work, CANDIDATES),
@@ -175,7 +175,7 @@ class MetronomeGreedy(Default):
             default=None,
         )
 
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
+    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002
         """Give each new job its best offset, and those without a slot theirs as it is."""
         orders = []
         for index in came:
@@ -192,7 +192,7 @@ class MetronomeGreedy(Default):
         return orders
 
 
-def _price(job: TrainingJob, placement: Placement, state: State) -> tuple[int, Fraction]:
+def _price(job: TrainingJob, placement: Placement, state: SimState) -> tuple[int, Fraction]:
     """Return the conflicts there, and the weighted slowdown of the job and of others, about.
 
     The contention that is added over the rate of an interface is the share of time that is lost.
@@ -200,7 +200,7 @@ def _price(job: TrainingJob, placement: Placement, state: State) -> tuple[int, F
     own = (job.pattern(placement.rate).duration / job.ideal.duration - 1) * job.work.priority
     if not placement.links:
         return 0, own
-    with state.trying(Placed(job, placement)):
+    with state.trying(Running(job, placement)):
         crowd = ContentionGroup.of_newcomer(state, job.index)
         if crowd is None:
             return 0, own

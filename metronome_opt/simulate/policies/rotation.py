@@ -20,7 +20,7 @@ from metronome_opt.kernels.jobs import put_job, score_use
 from metronome_opt.kernels.sliding import first_offset, roomiest_offset
 from metronome_opt.kernels.tables import compile_instance
 from metronome_opt.simulate.runner import Lateness, Slot
-from metronome_opt.simulate.state import SLOT_MS, Placed, State
+from metronome_opt.simulate.state import SLOT_MS, Running, SimState
 from metronome_opt.verify import evaluate
 
 _MOST_PARTS = 8
@@ -132,7 +132,7 @@ class ContentionGroup:
     @classmethod
     def of(
         cls,
-        state: State,
+        state: SimState,
         members: Sequence[int],
         *,
         fixed: Mapping[int, float] | None = None,
@@ -190,7 +190,7 @@ class ContentionGroup:
         return cls(instance, tuple(chosen), ready, origin, fixed, state.paced, spreads)
 
     @classmethod
-    def of_newcomer(cls, state: State, index: int) -> Self | None:
+    def of_newcomer(cls, state: SimState, index: int) -> Self | None:
         """Return a job and those that it shares crowded links with, which stay where they are.
 
         None if nobody is in its way, or it cannot keep in step with anybody.
@@ -295,17 +295,17 @@ class ContentionGroup:
         return told
 
 
-def _kept_period(placed: Placed) -> int | None:
+def _kept_period(placed: Running) -> int | None:
     """Return the period of a job's slot; None if it has none that is long enough for its claim."""
     period = 0 if placed.slot is None else round(placed.slot.period_ms / SLOT_MS)
     return period if period >= placed.slots else None
 
 
-def _links(state: State, index: int) -> Mapping[str, int]:
+def _links(state: SimState, index: int) -> Mapping[str, int]:
     return state.running[index].placement.links
 
 
-def _crowded_links(state: State, members: Sequence[int]) -> dict[str, None]:
+def _crowded_links(state: SimState, members: Sequence[int]) -> dict[str, None]:
     peaks: dict[str, int] = {}
     for index in members:
         peak = max(phase.rate for phase in state.running[index].claim.phases)
@@ -315,7 +315,7 @@ def _crowded_links(state: State, members: Sequence[int]) -> dict[str, None]:
 
 
 def _job(
-    placed: Placed, links: Mapping[str, None], period: int, fixed: float | None, origin: float
+    placed: Running, links: Mapping[str, None], period: int, fixed: float | None, origin: float
 ) -> Job:
     return Job(
         name=str(placed.job.index),

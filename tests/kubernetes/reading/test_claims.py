@@ -171,7 +171,7 @@ BURSTS = (
         ({"model": "VGG16", "batch": "1", "traffic": "{}"}, "traffic: another of model, "),
         ({"traffic": "{"}, "traffic: line 2, column 1: not YAML"),
         ({"traffic": "[1]"}, "traffic: must be a mapping, got a list of 1"),
-        ({"traffic": "&a {x: *a}"}, "traffic: line 1: alias *a (aliases are not accepted)"),
+        ({"traffic": "&a {x: *a}"}, "traffic: line 1: alias *a: no value before it"),
         ({"traffic": "{periodMicroseconds: 10}"}, "traffic: phases: missing"),
         (
             {"traffic": BURSTS.format(49, 1, "1G")},
