@@ -61,9 +61,9 @@ class ClaimFile:
         self._path = os.fspath(path)
         self._job, self._task = job, task
         self._changed = self._inode = self._size = -1  # when it was read
-        self._found: Claim | ClaimError = ClaimError("not read yet")
+        self._result: Claim | ClaimError = ClaimError("not read yet")
 
-    def look(self) -> Claim:
+    def current(self) -> Claim:
         """Return the claim that stands in the file now.
 
         Raises
@@ -85,16 +85,16 @@ class ClaimFile:
             raise ClaimError(f"{self._path}: cannot be read ({why})") from None
         except ValueError as error:  # a path with a zero in it
             raise ClaimError(f"{self._path!r}: cannot be read ({error})") from None
-        if isinstance(self._found, ClaimError):
-            raise self._found
-        return self._found
+        if isinstance(self._result, ClaimError):
+            raise self._result
+        return self._result
 
     def _read_anew(self, now: os.stat_result) -> None:
         self._inode = -1
         if not stat.S_ISREG(now.st_mode):
             raise ClaimError(f"{self._path}: is no file; name one that holds claims")
         sure = not 0 <= time.time_ns() - now.st_mtime_ns < _UNSURE_NS
-        self._found = self._read()
+        self._result = self._read()
         self._changed, self._size = now.st_mtime_ns, now.st_size
         self._inode = now.st_ino if sure else -1
 
@@ -118,17 +118,17 @@ def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
     All tasks of a job burst at the same time. Where their cushions differ the least one counts,
     unless it is said which task this is.
     """
-    found = list(_claims(content, job))
-    if not any(whose in (job, "") for whose, _, _ in found):
-        found = list(_claims(content, ""))
-    if not found:
+    claimed = list(_claims(content, job))
+    if not any(whose in (job, "") for whose, _, _ in claimed):
+        claimed = list(_claims(content, ""))
+    if not claimed:
         raise ClaimError(f"holds no {_KIND}; write one with metronome claims or kubectl get")
-    jobs = sorted({whose for whose, _, _ in found})
+    jobs = sorted({whose for whose, _, _ in claimed})
     if job and job not in jobs and jobs != [""]:
         raise ClaimError(f"holds no claim of job {quote(job)}, only of {some(jobs)}")
     if not job and len(jobs) > 1:
         raise ClaimError(f"holds claims of {some(jobs)}; say in METRONOME_JOB which counts")
-    own = [(place, document) for whose, place, document in found if whose in (job, "") or not job]
+    own = [(place, document) for whose, place, document in claimed if whose in (job, "") or not job]
     mine = [each for each in own if task is not None and _task(each[1]) == task]
     claims = [_read(document, place) for place, document in mine or own]
     first = claims[0]
@@ -184,10 +184,10 @@ def _at(place: str) -> str:
 
 
 def _part(document: dict[str, Any], name: str, place: str) -> dict[str, Any]:
-    found = document.get(name)
-    if not isinstance(found, dict):
-        raise ClaimError(f"{place}{name}: {quote(found)}: must be an object")
-    return found
+    part = document.get(name)
+    if not isinstance(part, dict):
+        raise ClaimError(f"{place}{name}: {quote(part)}: must be an object")
+    return part
 
 
 def _task(document: dict[str, Any]) -> Any:

@@ -83,8 +83,8 @@ class _Document:
         """Return the next line if it has this indentation."""
         if self._next == len(self._lines):
             return None
-        found, text = self._lines[self._next]
-        return text if found == indent else None
+        actual, text = self._lines[self._next]
+        return text if actual == indent else None
 
     def _node(self, indent: int, left: int) -> Any:
         """Return the value that begins in the next line, at its indentation."""

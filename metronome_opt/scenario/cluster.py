@@ -136,7 +136,7 @@ class UniformCluster(Record):
 
     @property
     def uplink(self) -> int:
-        """What the uplink of a rack carries, rounded down to whole Mbit/s."""
+        """The capacity of the uplink of a rack, rounded down to whole Mbit/s."""
         return math.floor(self.nodes // self.rack_count * self.nic / self.ratio)
 
     @property
@@ -180,7 +180,7 @@ class UniformCluster(Record):
 
 
 def _cluster(value: Any) -> Any:
-    """Read a cluster by its topology, so that what is wrong in it is named as of that one."""
+    """Read a cluster by its topology, so that its faults are those of that one."""
     if isinstance(value, (UniformCluster, ListedCluster)):
         return value
     topology = value.get("topology") if isinstance(value, Mapping) else None
@@ -270,12 +270,12 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
 
     @model_validator(mode="after")
     def _check_interfaces(self) -> Self:
-        # Searches count tasks on one link a node, and which GPUs a task will get is not known.
+        # Searches count tasks on one link a node, and the GPUs of a task are not known yet.
         for index, node in enumerate(self.nodes):
             if len(node.rails) > 1:
                 refuse(
                     f"nodes[{index}].interfaces",
-                    f"{len(node.rails)} of them, and places are found on nodes with one; write an "
+                    f"{len(node.rails)} of them, and places need nodes with one; write an "
                     "interface that carries what they do together",
                 )
         return self

@@ -1,4 +1,4 @@
-"""A scenario as a person writes it: a cluster and jobs by model name."""
+"""Scenarios as files describe them: a cluster and jobs by model or by traffic."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _Traffic = Annotated[
 Folder = Annotated[str, Field(min_length=1)]
 
 Source = Workload | MeasuredStep
-"""What the traffic of a job by model is computed from."""
+"""The source of the traffic of a job by model."""
 
 
 class Work(Record):
@@ -180,12 +180,12 @@ class Work(Record):
 
     @property
     def is_measured(self) -> bool:
-        """Whether its traffic is that of a record."""
+        """True if its traffic is that of a record."""
         return self.traffic == MEASURED
 
     @property
     def gpus(self) -> int:
-        """How many GPUs its workers have together."""
+        """The number of GPUs of its workers together."""
         return self.workers * self.each.gpus
 
     @property
@@ -201,7 +201,7 @@ class Work(Record):
 
     @property
     def algorithm(self) -> AllReduce:
-        """How its workers all-reduce: as it says, or as files without it mean."""
+        """The all-reduce of its workers: as stated, or the default."""
         return self.allreduce or ("ring" if self.is_measured else "tasks")
 
     def setting(
@@ -226,7 +226,7 @@ class Work(Record):
     def iteration(
         self, rate: int, source: Source | None, gpu: Gpu | None, nodes: int | None = None
     ) -> Iteration:
-        """Return what it does if each worker may send at `rate` Mbit/s; errors as of `setting`."""
+        """Return its iteration if each worker may send at `rate` Mbit/s; errors as of `setting`."""
         if self.stated is not None:
             return self.stated.iteration(self.fastest(rate))
         match source:
@@ -370,20 +370,20 @@ class Scenario(Record):
 
 
 def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
-    """Return a document whose folders of models, if it has any, are found from here."""
+    """Return a document whose folders of models are relative to the working directory."""
     given = {field: data.get(field) for field in ("workloads", "measured")}
-    found = {
+    folders = {
         field: str(Path(folder) / name)
         for field, name in given.items()
         if isinstance(name, str) and name
     }
-    return {**data, **found}
+    return {**data, **folders}
 
 
 def find_sources(
     workloads: str | None, measured: str | None
 ) -> Callable[[Work, str], Source | None]:
-    """Return what finds the workload or the record of a job by model, reading each file once.
+    """Return a function from a job to its workload or record; it reads each file once.
 
     Parameters
     ----------

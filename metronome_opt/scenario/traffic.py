@@ -36,12 +36,12 @@ from metronome_opt.scenario.workload import (
 
 _MAX_PHASES = 1024  # as many as a claim may have
 MEGABIT_PER_BYTE = Fraction(8, 10**6)
-_MOST_IDLE = 0.05  # of an iteration, up to which its length is close to a divisor
+_MAX_IDLE = 0.05  # of an iteration, up to which its length is close to a divisor
 
 
 @dataclass(frozen=True)
 class Training:
-    """Under what conditions a model is trained.
+    """Conditions under which a model is trained.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Training:
 
     @property
     def members(self) -> int:
-        """How many there are in the ring of an all-reduce."""
+        """The number of members of the ring of an all-reduce."""
         return self.nodes or self.workers
 
 
@@ -285,9 +285,9 @@ class Traffic(Record):
 # ------------------------------------------------------------------ batches
 
 
-def batches_around(batch: int, least: float, most: float) -> range:
-    """Return the batches from `least` to `most` times `batch`, in steps of a hundredth of it."""
-    return range(max(1, round(batch * least)), round(batch * most) + 1, max(1, batch // 100))
+def batches_around(batch: int, low: float, high: float) -> range:
+    """Return the batches from `low` to `high` times `batch`, in steps of a hundredth of it."""
+    return range(max(1, round(batch * low)), round(batch * high) + 1, max(1, batch // 100))
 
 
 @lru_cache(maxsize=4096)
@@ -299,10 +299,10 @@ def suitable_batches(
     hyperperiod: int | None,
     periods: Sequence[int] = (),
 ) -> tuple[int, ...]:
-    """Return the batches that leave at most `_MOST_IDLE` of an iteration idle.
+    """Return the batches that leave at most `_MAX_IDLE` of an iteration idle.
 
-    If there is none, those that leave least whatever their period; none at all if every iteration
-    is longer than the hyperperiod.
+    If there is none, those of minimum idle time whatever their period; none at all if every
+    iteration is longer than the hyperperiod.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def suitable_batches(
     close = tuple(
         batch
         for batch, rounded in fitted.items()
-        if rounded.idle_error <= _MOST_IDLE and (not periods or rounded.period in periods)
+        if rounded.idle_error <= _MAX_IDLE and (not periods or rounded.period in periods)
     )
-    least = min((rounded.idle_error for rounded in fitted.values()), default=0)
-    return close or tuple(batch for batch, rounded in fitted.items() if rounded.idle_error == least)
+    best = min((rounded.idle_error for rounded in fitted.values()), default=0)
+    return close or tuple(batch for batch, rounded in fitted.items() if rounded.idle_error == best)

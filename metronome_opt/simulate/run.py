@@ -290,10 +290,10 @@ class _Simulation:
     def _stop_using(self, link: str) -> None:
         self._used[link] += self._engine.now - self._used_since.pop(link)  # type: ignore[assignment]
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ samples
 
     def _sample(self) -> None:
-        """Take down how much was carried since the last sample, and who runs."""
+        """Record the volume carried since the last sample, and the jobs that run."""
         carried = float(self._engine.carried(len(self._jobs)).sum())
         capacity = sum(self._machines.capacities.values()) * self._sample_ms
         self._samples.append(

@@ -66,7 +66,7 @@ def changed(path: str, value: Any = None, base: dict[str, Any] = OBJECT) -> dict
 def read(tmp_path: Path, text: str | bytes, job: str = "", task: int | None = None) -> Claim:
     path = tmp_path / "claims"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return ClaimFile(path, job, task).look()
+    return ClaimFile(path, job, task).current()
 
 
 OTHER = changed("spec.job", "gpt")
@@ -218,7 +218,7 @@ def test_a_directory_a_pipe_and_nothing_are_no_files(tmp_path: Path) -> None:
         ("a" * 5000, "cannot be read (File name too long)"),
     ]:
         with pytest.raises(ClaimError) as caught:
-            ClaimFile(f"{tmp_path}/{name}", "", None).look()
+            ClaimFile(f"{tmp_path}/{name}", "", None).current()
         assert str(caught.value).endswith(said)
 
 

@@ -42,7 +42,7 @@ Mix = Literal["harmonic", "any", "free"]
 """What batches are drawn from; see `Setup.batches`."""
 
 HARMONIC_MS = (75, 125, 375, 750, 1500)
-BATCHES = (0.5, 2.0)  # least and most, as a multiple of the usual batch
+BATCHES = (0.5, 2.0)  # as multiples of the usual batch
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Model:
             **fields,
         )
 
-    def workers(self, least: int, most: int) -> tuple[int, ...]:
+    def workers(self, low: int, high: int) -> tuple[int, ...]:
         """Return the numbers of workers to draw from: those that the model can be shared out to.
 
         A tensor-parallel job has the fewest: in an iteration each of its workers sends the
@@ -80,22 +80,22 @@ class Model:
             case MeasuredStep(stages=unit):
                 pass
             case Workload(parallelism=TensorParallel()):
-                return (least,)
+                return (low,)
             case Workload(parallelism=HybridParallel() as spread):
                 unit = spread.tensor.value * spread.stages.value
             case _:
                 unit = 1
-        found = tuple(range(-(-least // unit) * unit, most + 1, unit))
-        if not found:
+        numbers = tuple(range(-(-low // unit) * unit, high + 1, unit))
+        if not numbers:
             raise InputError(
-                f"workers: {least} to {most}: {self.name} needs a multiple of {unit}; allow one"
+                f"workers: {low} to {high}: {self.name} needs a multiple of {unit}; allow one"
             )
-        return found
+        return numbers
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What jobs are drawn for.
+    """The cluster and models that jobs are drawn for.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ def forecast(
     Parameters
     ----------
     members
-        Jobs that run; nobody else is looked at.
+        Jobs that run; no others are considered.
     plan
         For jobs that are to begin otherwise than they are going to.
     bursts
@@ -83,7 +83,7 @@ _AGEING = 0.3  # of the time that a job has waited it may cost to start it
 _EXPOSURE = 0.1  # slowdown that a job is taken to suffer if all its interfaces come to be shared
 _CUSHION_SLOTS = 2
 _STRETCHES = (0.0, 0.1, 0.25)
-_SMALL = 8  # jobs: larger crowds are not stretched
+_SMALL = 8  # jobs: larger groups are not stretched
 _AHEAD = 1500  # bursts
 _WORTH = 0.998  # of a price: what another plan has to stay below
 
@@ -95,14 +95,15 @@ class Metronome(Default):
       priority, by more than it would wait until some jobs have left; and by more than a part of
       the time that it has waited, so that no job is passed over for ever.
     - Score: of the others that of the least price. A placement in which the job can be rotated
-      such that it meets nobody costs nothing but what its own tasks cost one another, and something
-      for interfaces that later jobs may come to share. All others cost the time that is forecast to
-      be lost there, whatever the contention, so that compatibility counts for what it brings.
+      such that it meets no other costs nothing but what its own tasks cost one another, and
+      something for interfaces that later jobs may come to share. All others cost the time that is
+      forecast to be lost there, whatever the contention, so that compatibility counts for what it
+      brings.
     - Then all jobs that may get in each other's way are solved anew by `auto`, with longer periods
       if that is what it takes to keep bursts apart. They keep their slots, waiting for one another
       or not, or go on as they are: whatever is forecast to be best.
 
-    Who is late is waited for by all, or by nobody, or only if no other is more important; then the
+    A late job is waited for by all, or by none, or only if no other is more important; then the
     less important ones are re-phased first. Bandwidth is asked for by weight: where bursts meet,
     the more important job gets more of it.
 
@@ -113,7 +114,7 @@ class Metronome(Default):
     admission
         Whether a job may be made to wait though there are GPUs for it.
     shifting
-        Whether anybody is shifted.
+        Whether jobs are shifted.
     solver
         Whose offsets are tried.
     """
@@ -193,44 +194,44 @@ class Metronome(Default):
         """Return the plan that is forecast to be best: free, or in slots, stretched if need be."""
         best = {index: Order(index, None, state.can_start(index)) for index in members}
         least = self._price(state, members, best)
-        everybody = sum(_weight(state.running[index].job) for index in members)
+        weights = sum(_weight(state.running[index].job) for index in members)
         told: Mapping[int, Prediction] = {}
         for stretch in _STRETCHES[: None if len(members) <= _SMALL else 1]:
-            if (1 + stretch) * everybody >= least:
+            if (1 + stretch) * weights >= least:
                 break  # slots alone would cost more
-            crowd = ContentionGroup.of(state, members, stretch=stretch)
-            if crowd is None:
+            rivals = ContentionGroup.of(state, members, stretch=stretch)
+            if rivals is None:
                 break
-            search, cushion = self._offsets(crowd, state)
+            search, cushion = self._offsets(rivals, state)
             offsets = search.best or ()
             if not stretch:
-                told = crowd.predictions(offsets)
-            for plan in _plans(state, crowd, offsets, cushion):
+                told = rivals.predictions(offsets)
+            for plan in _plans(state, rivals, offsets, cushion):
                 price = self._price(state, members, plan)
                 if price < least * _WORTH:
                     best, least = {**best, **plan}, price
-                    told = crowd.predictions(offsets)
+                    told = rivals.predictions(offsets)
             if search.incumbent == 0:
                 break
         return [_with_prediction(order, told.get(order.index)) for order in best.values()]
 
-    def _offsets(self, crowd: ContentionGroup, state: SimState) -> tuple[Search, float]:
+    def _offsets(self, rivals: ContentionGroup, state: SimState) -> tuple[Search, float]:
         """Return the search for the best offsets, and the cushion in ms that is reserved in them.
 
         If bursts can be kept apart, then longer ones by a cushion, if they can be kept apart too.
         Where it was measured how unsteady jobs are, larger cushions are tried first.
         """
-        search = self._search(crowd, 0)
+        search = self._search(rivals, 0)
         if search.incumbent == 0 and state.cushions:
-            spread = round(max(crowd.spreads.values(), default=0.0) / crowd.instance.slot_ms)
+            spread = round(max(rivals.spreads.values(), default=0.0) / rivals.instance.slot_ms)
             for slots in _cushions(spread):
-                roomy = self._search(crowd, slots)
+                roomy = self._search(rivals, slots)
                 if roomy.incumbent == 0:
-                    return roomy, float(slots * crowd.instance.slot_ms)
+                    return roomy, float(slots * rivals.instance.slot_ms)
         return search, 0.0
 
-    def _search(self, crowd: ContentionGroup, longer: int) -> Search:
-        instance = lengthen(crowd.instance, longer) if longer else crowd.instance
+    def _search(self, rivals: ContentionGroup, longer: int) -> Search:
+        instance = lengthen(rivals.instance, longer) if longer else rivals.instance
         search = Search(instance, time_limit=None, seed=self._seed, workers=1, rounds=_ROUNDS)
         self._run(search)
         return search
@@ -249,25 +250,27 @@ def _cushions(spread: int) -> list[int]:
 
 
 def _plans(
-    state: SimState, crowd: ContentionGroup, offsets: Sequence[int], cushion: float
+    state: SimState, rivals: ContentionGroup, offsets: Sequence[int], cushion: float
 ) -> Iterator[dict[int, Order]]:
     """Yield what the members may do at their offsets if one of them is late.
 
     All wait for it; only for the most important ones, while others that are late wait for their
-    next slots; nobody waits for anybody.
+    next slots; none waits for another.
     """
-    starts = crowd.starts(offsets, turn=True)
+    starts = rivals.starts(offsets, turn=True)
     group = state.engine.new_group()
-    weights = [job.weight for job in crowd.instance.jobs]
+    weights = [job.weight for job in rivals.instance.jobs]
     together = [Lateness.HOLD] * len(weights)
     low_first = [Lateness.HOLD if weight == max(weights) else Lateness.YIELD for weight in weights]
     apart = [Lateness.SLIDE] * len(weights)
     for latenesses in dict.fromkeys(map(tuple, (together, low_first, apart))):
         yield {
             index: Order(
-                index, crowd.slot(index, lateness=lateness, group=group, cushion_ms=cushion), start
+                index,
+                rivals.slot(index, lateness=lateness, group=group, cushion_ms=cushion),
+                start,
             )
-            for index, start, lateness in zip(crowd.members, starts, latenesses, strict=True)
+            for index, start, lateness in zip(rivals.members, starts, latenesses, strict=True)
         }
 
 
@@ -284,7 +287,7 @@ def _weight(job: TrainingJob) -> int:
 
 
 def _wait_ms(state: SimState) -> float:
-    """Return the time until some more jobs have left, if nobody holds them up."""
+    """Return the time until some more jobs have left, if nothing delays them."""
     left = sorted(state.left_ms(index) for index in state.running)
     return left[min(_DEPARTURES, len(left)) - 1] if left else 0.0
 
@@ -303,9 +306,9 @@ def _exposed(placement: Placement, state: SimState) -> float:
 
 
 def _can_avoid_all(job: TrainingJob, near: Sequence[int], state: SimState) -> bool:
-    """Whether all others keep slots, and some rotation of the job meets none of them."""
-    crowd = ContentionGroup.of_newcomer(state, job.index)
-    if crowd is None or len(crowd.members) < len(near):
+    """Return True if all others keep slots, and some rotation of the job meets none of them."""
+    rivals = ContentionGroup.of_newcomer(state, job.index)
+    if rivals is None or len(rivals.members) < len(near):
         return False
     keep = all(state.running[index].slot is not None for index in near if index != job.index)
-    return keep and crowd.best_rotation(job.index)[1][0] == 0
+    return keep and rivals.best_rotation(job.index)[1][0] == 0

@@ -1,4 +1,4 @@
-"""From jobs that share links to an instance, and from its offsets to slots.
+"""Instances of jobs that share links, and slots from their offsets.
 
 Bursts of two jobs can only be kept apart for good if their periods fit each other. One job's
 iteration, stretched or not, is the base; the others take a whole number of bases, or a whole part
@@ -138,7 +138,7 @@ class ContentionGroup:
         fixed: Mapping[int, float] | None = None,
         stretch: float = 0.0,
     ) -> Self | None:
-        """Return the members that can keep in step, with the links that they crowd, if any can.
+        """Return the members that can keep in step, with their contended links, if any can.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class ContentionGroup:
             As in `common_periods`.
         """
         fixed = fixed or {}
-        crowded = _crowded_links(state, members)
+        crowded = _contended_links(state, members)
         meeting = [
             index for index in members if not crowded.keys().isdisjoint(_links(state, index))
         ]
@@ -167,7 +167,7 @@ class ContentionGroup:
             fixed=kept,
         )
         chosen = [index for index in meeting if index in periods]
-        links = _crowded_links(state, chosen)
+        links = _contended_links(state, chosen)
         chosen = [index for index in chosen if not links.keys().isdisjoint(_links(state, index))]
         if len(chosen) < 2:
             return None
@@ -175,7 +175,7 @@ class ContentionGroup:
             (moment for index, moment in fixed.items() if index in chosen), default=state.now
         )
         instance = Instance(
-            name="crowd",
+            name="rivals",
             slot_ms=SLOT_MS,
             links=tuple(
                 Link(name=link, capacity=state.machines.capacities[link]) for link in links
@@ -197,8 +197,8 @@ class ContentionGroup:
         """
         near = state.near(index)
         fixed = {other: state.next_start(other)[0] for other in near if other != index}
-        crowd = cls.of(state, near, fixed=fixed)
-        return crowd if crowd is not None and index in crowd.members else None
+        rivals = cls.of(state, near, fixed=fixed)
+        return rivals if rivals is not None and index in rivals.members else None
 
     def slot(self, index: int, *, lateness: Lateness, group: int, cushion_ms: float = 0.0) -> Slot:
         """Return the slot of a member.
@@ -305,7 +305,7 @@ def _links(state: SimState, index: int) -> Mapping[str, int]:
     return state.running[index].placement.links
 
 
-def _crowded_links(state: SimState, members: Sequence[int]) -> dict[str, None]:
+def _contended_links(state: SimState, members: Sequence[int]) -> dict[str, None]:
     peaks: dict[str, int] = {}
     for index in members:
         peak = max(phase.rate for phase in state.running[index].claim.phases)
