@@ -35,7 +35,7 @@ def _packed(scenario: Scenario) -> Scenario:
 
     Counted in full they send so long that the hyperperiod is twice as long as well.
     """
-    machines = scenario.cluster.gpus_of
+    machines = scenario.cluster.listed.gpus_of
     places = iter([node for node, gpus in machines.items() for _ in range(gpus)])
     jobs = [
         job.model_copy(update={"nodes": tuple(islice(places, job.workers))})

@@ -19,7 +19,7 @@ from benchmarks.clusters import LARGE_HYPERPERIOD, large_gang, large_state, smal
 from benchmarks.families import paper
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
-from metronome_opt.scenario import Cluster, data_folder, read_scenario
+from metronome_opt.scenario import UniformCluster, data_folder, read_scenario
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scheduling.cpsat import place_exactly
 from metronome_opt.scheduling.cycle import Cycle, Decision, First, Partial, decide
@@ -198,7 +198,7 @@ def _brought(state: ClusterState) -> dict[str, float]:
 def _filled(seed: int, rounds: int) -> dict[str, ClusterState]:
     """Return the cluster with all jobs placed by each of `_PLACES`; all have the same jobs."""
     example = read_scenario(data_folder() / "scenarios" / "paper-24.yaml")
-    cluster = Cluster.model_validate({**dict(example.cluster), "gpus": 2})
+    cluster = UniformCluster.model_validate({**dict(example.cluster), "gpus": 2})
     spec = ClusterSpec.of_cluster("free", cluster, example.slot_ms, example.hyperperiod_ms or 0)
     gangs = [gang for turn in range(rounds) for gang in _paper_gangs(rounds * seed + turn)]
     while True:

@@ -81,7 +81,7 @@ def draw_link(study: Study, records: Sequence[SimulationRecord]) -> LinkPicture:
     shown = _records_to_show(records)
     if not shown:
         return LinkPicture("No link is shown as it happened: nothing was done.")
-    if len(study.cluster.node_names) > _MOST_NODES:
+    if len(study.cluster.listed.hosts) > _MOST_NODES:
         words = f"No link is shown as it happened: of more than {_MOST_NODES} nodes it takes long."
         return LinkPicture(words)
     first = shown[0]

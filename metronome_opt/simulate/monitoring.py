@@ -22,7 +22,7 @@ from metronome_opt.control import (
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.kernels.fluid.world import Floats, Rows
-from metronome_opt.simulate.state import SLOT_MS, Order, Placed, State
+from metronome_opt.simulate.state import SLOT_MS, Order, Running, SimState
 
 _ENOUGH = 8  # iterations, before anything is said
 _FORGET = 64  # iterations, after which what was seen before counts half
@@ -141,7 +141,7 @@ _SETTINGS = Settings(tolerance=Tolerance(period=0.01, traffic=0.02, start=0.01),
 class Monitoring:
     """Watches all jobs, a monitor for each group that keeps in step, and corrects their claims."""
 
-    def __init__(self, state: State, seed: int) -> None:
+    def __init__(self, state: SimState, seed: int) -> None:
         self._state = state
         self._seed = seed
         self._watches: dict[int, _Watch] = {}
@@ -306,7 +306,7 @@ class Monitoring:
                 yield Order(index, placed.slot, start, placed.score, placed.elongation_ms)
 
 
-def _job(placed: Placed, offset_ms: float) -> Job:
+def _job(placed: Running, offset_ms: float) -> Job:
     period = placed.slots if placed.slot is None else round(placed.slot.period_ms / SLOT_MS)
     return Job(
         name=str(placed.job.index),
@@ -318,7 +318,7 @@ def _job(placed: Placed, offset_ms: float) -> Job:
     )
 
 
-def _cushion(placed: Placed) -> int:
+def _cushion(placed: Running) -> int:
     return 0 if placed.slot is None else round(placed.slot.cushion_ms / SLOT_MS)
 
 

@@ -14,7 +14,7 @@ from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.simulate.cluster import Placement
 from metronome_opt.simulate.policies.plain import Default
 from metronome_opt.simulate.runner import Lateness, Slot
-from metronome_opt.simulate.state import Order, Placed, State, TrainingJob
+from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob
 
 _SLOT_MS = 5
 _HYPERPERIOD = 5040  # slots, 25.2 s; it has 60 divisors, so that most iterations nearly are one
@@ -36,7 +36,7 @@ class Proposal(Default):
         super().__init__(seed)
         self._cluster: ClusterState | None = None
 
-    def place(self, job: TrainingJob, state: State) -> Placement | None:
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the best place of all; None where links or GPUs have no room."""
         machines = state.machines
         # Before the place is known, so is not how many tasks share an interface: at worst all do.
@@ -48,7 +48,7 @@ class Proposal(Default):
             return machines.placement(decision.claim.nodes, job.work)
         return None if state.running else super().place(job, state)
 
-    def plan(self, state: State, came: Sequence[int], left: Sequence[Placed]) -> list[Order]:  # noqa: ARG002
+    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002
         """Give slots to those that came, and to those that they meet.
 
         A job keeps its slot from when it first shares a link on which that matters.
@@ -63,7 +63,7 @@ class Proposal(Default):
         )
         return [order for order in orders if order is not None]
 
-    def _order(self, cluster: ClusterState, state: State, index: int) -> Order | None:
+    def _order(self, cluster: ClusterState, state: SimState, index: int) -> Order | None:
         """Return the slot of a job, None if it would have to idle for too long to keep it."""
         placed = state.running[index]
         claim = cluster.claim(placed.job.name)
@@ -76,7 +76,7 @@ class Proposal(Default):
         slot = Slot(period_ms, 0.0, Lateness.SLIDE, state.engine.new_group())
         return Order(index, slot, start + wait)
 
-    def _claims(self, state: State) -> ClusterState:
+    def _claims(self, state: SimState) -> ClusterState:
         """Return the claims of all jobs that run, and of nobody else."""
         if self._cluster is None:
             spec = ClusterSpec.of_cluster(
