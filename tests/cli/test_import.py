@@ -51,28 +51,6 @@ def test_the_example_is_a_cluster_to_place_jobs_in(
     assert placed["vgg19"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--uplink-gbps", "0"], "--uplink-gbps: must be a number above 0"),
-        (
-            ["--nic-gbps", "50000"],
-            "--nic-gbps: must be from 0.001 to 10000, in Gbit/s, got '50000'",
-        ),
-        (["--selector", "a=b"], "--selector and --all-namespaces are for --from-cluster"),
-        (["--from-cluster", "-A", "--namespace", "a"], "--namespace: all of them are asked for"),
-    ],
-)
-def test_options_that_cannot_be_meant(
-    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "none.yaml"
-    assert main(["import", str(EXAMPLE), "--output", str(output), *options]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
-    assert not output.exists()
-
-
 def test_json_has_the_scenario_and_the_notes(
     scenario: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
