@@ -162,3 +162,9 @@ class Faults:
         """Raise an `InputError` of all of them, if there are any."""
         if self._lines:
             raise InputError(self._lines[0], self._lines[1:])
+
+
+def replace_item(mapping: Field, name: str, item: Mapping[str, Any], key: str = "name") -> None:
+    """Add an item to a list of a mapping, in place of one with the same `key`."""
+    others = [each.value for each in (mapping / name).items() if (each / key).value != item[key]]
+    mapping.value[name] = [*others, dict(item)]

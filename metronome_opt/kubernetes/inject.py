@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.fields import Faults, KubernetesObject
+from metronome_opt.kubernetes.fields import Faults, Field, KubernetesObject, replace_item
 from metronome_opt.kubernetes.kinds import kind_of
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.objects import Objects
@@ -82,7 +82,7 @@ def _inject(workload: KubernetesObject, objects: Objects, patterns: Patterns) ->
         return False
     if kind.patch is not None:
         tasks, template, environment = kind.patch(workload)
-        _gate(template.value, _annotations(workload, tasks, {}, patterns), [environment])
+        _gate(template, _annotations(workload, tasks, {}, patterns), [environment])
         return True
     templates = list(kind.pods(workload, objects))
     if len({each.group for each in templates}) > 1:
@@ -96,24 +96,22 @@ def _inject(workload: KubernetesObject, objects: Objects, patterns: Patterns) ->
     for each in holding:
         stated = each.template.at("metadata.annotations").texts()
         annotations = _annotations(workload, tasks, stated, patterns)
-        containers = [container.value for container in each.template.at("spec.containers").items()]
-        _gate(each.template.value, annotations, containers)
+        _gate(each.template, annotations, each.template.at("spec.containers").items())
     return True
 
 
-def _gate(
-    template: dict[str, Any], annotations: Mapping[str, str], environments: list[dict[str, Any]]
-) -> None:
+def _gate(template: Field, annotations: Mapping[str, str], environments: Iterable[Field]) -> None:
     """Let the pods of a template wait for their place, and their containers find their slots."""
-    template["metadata"] = {**(template.get("metadata") or {}), "annotations": dict(annotations)}
-    spec = template["spec"]
-    _add(spec, "schedulingGates", {"name": SCHEDULING_GATE})
-    _add(spec, "volumes", VOLUME)
-    for container in spec["containers"]:
-        _add(container, "volumeMounts", MOUNT)
+    metadata = (template / "metadata").value or {}
+    template.value["metadata"] = {**metadata, "annotations": dict(annotations)}
+    spec = template / "spec"
+    replace_item(spec, "schedulingGates", {"name": SCHEDULING_GATE})
+    replace_item(spec, "volumes", VOLUME)
+    for container in (spec / "containers").items():
+        replace_item(container, "volumeMounts", MOUNT)
     for environment in environments:
         for variable in VARIABLES:
-            _add(environment, "env", variable)
+            replace_item(environment, "env", variable)
 
 
 def _annotations(
@@ -138,9 +136,3 @@ def _annotations(
         f"{DEFAULT_GROUP}/job": workload.name,
         f"{DEFAULT_GROUP}/tasks": str(tasks),
     }
-
-
-def _add(value: dict[str, Any], field: str, item: Mapping[str, Any], *, key: str = "name") -> None:
-    """Add an item to a list of a mapping, in place of one of the same name."""
-    kept = [each for each in value.get(field) or () if each[key] != item[key]]
-    value[field] = [*kept, dict(item)]

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.kubernetes.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.fields import Field, KubernetesObject, replace_item
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.resources import needs_of
 from metronome_opt.kubernetes.schemas import CAPACITIES, CAPACITY, CLAIM, VERSION
@@ -74,7 +74,7 @@ class WorkloadKind(ObjectKind):
     rank_labels: tuple[str, ...] = ()  # of its pods, with their number in their job
     # Where a workload does not hold the templates of its pods: returns their number, the template
     # to which `inject` writes, and what has their environment.
-    patch: Callable[[KubernetesObject], tuple[int, Field, dict[str, Any]]] | None = None
+    patch: Callable[[KubernetesObject], tuple[int, Field, Field]] | None = None
 
     def made_by(self, workload: KubernetesObject, objects: Objects) -> KubernetesObject | None:
         """Return the object that a workload leaves its pods to; None if there is none."""
@@ -175,23 +175,18 @@ def _of_train_job(workload: KubernetesObject, _: Objects) -> Iterator[PodTemplat
         missing[0].fail("missing; state it, or read the JobSet that was made of it as well")
 
 
-def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, dict[str, Any]]:
+def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, Field]:
     """Patch the runtime of a TrainJob, whose pods it does not have itself."""
-    spec = workload / "spec"
-    nodes = spec.at("trainer.numNodes").integer(1)
+    trainer = workload.at("spec.trainer")
+    nodes = (trainer / "numNodes").integer(1)
     template: dict[str, Any] = {"spec": {"containers": [{"name": _TRAINER}]}}
     job = {"name": _TRAINER, "template": {"spec": {"template": template}}}
     patch = {
         "manager": f"{DEFAULT_GROUP}/inject",
         "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
     }
-    others = [
-        each
-        for each in spec.value.get("runtimePatches") or ()
-        if each.get("manager") != patch["manager"]
-    ]
-    spec.value["runtimePatches"] = [*others, patch]
-    return nodes, Field(template, workload.where), spec.value["trainer"]
+    replace_item(workload / "spec", "runtimePatches", patch, key="manager")
+    return nodes, Field(template, workload.where), trainer
 
 
 # ------------------------------------------------------------------ Volcano, JobSet, Job

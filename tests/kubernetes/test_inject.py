@@ -16,7 +16,15 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.files import read_manifests
 from metronome_opt.kubernetes.inject import inject
 from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario
-from tests.kubernetes.reading.manifests import GROUP, TRAFFIC, Object, claim, job, template
+from tests.kubernetes.reading.manifests import (
+    GROUP,
+    TRAFFIC,
+    Object,
+    claim,
+    job,
+    template,
+    train_job,
+)
 from tests.transcripts import ROOT
 
 EXAMPLE = ROOT / "docs" / "example-cluster"
@@ -27,11 +35,6 @@ def injected(*manifests: Object) -> Any:
     """Return the last of the manifests."""
     documents = [("f", manifest) for manifest in manifests]
     return inject(documents)[0][-1]
-
-
-def train_job(nodes: int) -> Object:
-    text = (EXAMPLE / "llama-trainjob.yaml").read_text()
-    return yaml.safe_load(text.replace("numNodes: 2", f"numNodes: {nodes}"))  # type: ignore[no-any-return]
 
 
 def scenario_of(documents: Iterable[tuple[str, Any]]) -> Any:

@@ -73,6 +73,13 @@ def job(name: str = "train", pods: int = 2, gpus: int = 1, **fields: Any) -> Obj
     return kube("batch/v1", "Job", head, {**spec, "template": template(gpus)})
 
 
+def train_job(nodes: int, name: str = "llama") -> Object:
+    trainer = {"numNodes": nodes, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "1"}}}
+    spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
+    head = metadata(name, annotations=TRAFFIC)
+    return kube("trainer.kubeflow.org/v1alpha1", "TrainJob", head, spec)
+
+
 def pod(name: str, on: str | None, gpus: int = 1, phase: str = "Running", **fields: Any) -> Object:
     spec = {**template(gpus)["spec"], **({} if on is None else {"nodeName": on})}
     return kube("v1", "Pod", metadata(name, **fields), spec, status={"phase": phase})

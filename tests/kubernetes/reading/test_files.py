@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.inject import inject
 from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario, read_manifests
 from tests.kubernetes.reading.manifests import (
     GROUP,
@@ -30,6 +32,7 @@ from tests.kubernetes.reading.manifests import (
     node,
     pod,
     template,
+    train_job,
 )
 
 
@@ -176,54 +179,62 @@ NASTY = "\x1b[31m\u202e\n" + "y" * 8400
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the places of all texts and keys of an object."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield (*path, None, key)
-            yield from places(inner, (*path, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from places(inner, (*path, index))
-    elif isinstance(value, str):
-        yield path
+    """Yield the places of all values of an object."""
+    listed = enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(value.items() if isinstance(value, dict) else listed):
+        yield (*path, key)
+        yield from places(inner, (*path, key))
 
 
-def replaced(value: Any, path: tuple[Any, ...]) -> Any:
-    """Return a copy with an unprintable text at a place."""
-    changed = copy.deepcopy(value)
-    inner = changed
-    *way, last = path
-    for step in way[:-1] if way[-1:] == [None] else way:
-        inner = inner[step]
-    if way[-1:] == [None]:
-        inner[NASTY] = inner.pop(last)
-    else:
-        inner[last] = f"{inner[last]}{NASTY}"
-    return changed
+def changed(objects: list[Object], change: Callable[[Any, Any], None]) -> Iterator[list[Object]]:
+    """Yield the objects with a change at each place of each of them."""
+    for index, item in enumerate(objects):
+        for path in places(item):
+            copied = copy.deepcopy(item)
+            inner: Any = copied
+            for step in path[:-1]:
+                inner = inner[step]
+            change(inner, path[-1])
+            yield [*objects[:index], copied, *objects[index + 1 :]]
 
 
-def test_no_text_of_a_manifest_prints_control_characters_or_endless_lines() -> None:
+def spoil(inner: Any, key: Any) -> None:
+    """Make a text or a key unprintable and endless."""
+    if isinstance(inner[key], str):
+        inner[key] += NASTY
+    elif isinstance(inner, dict):
+        inner[NASTY] = inner.pop(key)
+
+
+def every_object() -> list[Object]:
     tasks = {"tasks": [{"name": "w", "replicas": 2, "template": template(2)}]}
     tasks["tasks"].append({"name": "v", "replicas": 1, "template": template(1)})
-    head = metadata("vol", annotations=TRAFFIC)
-    every = [
+    return [
         *machines(zone="z"),
         job(),
-        kube("batch.volcano.sh/v1alpha1", "Job", head, tasks),
+        kube("batch.volcano.sh/v1alpha1", "Job", metadata("vol", annotations=TRAFFIC), tasks),
+        train_job(2),
         claim("train-0", "train", 0, "n0"),
         pod("train-0-aaaaa", "n0"),
         kube("v1", "ConfigMap", metadata("other"), {}),
     ]
-    count = 0
-    for index, item in enumerate(every):
-        for path in places(item):
-            changed = [*every[:index], replaced(item, path), *every[index + 1 :]]
-            try:
-                lines: tuple[str, ...] = imported(*changed).notes
-            except InputError as error:
-                lines = error.lines
-            for line in lines:
-                assert line.isprintable(), path
-                assert len(line) < 1500, path
-            count += 1
-    assert count > 150
+
+
+def test_no_text_of_a_manifest_prints_control_characters_or_endless_lines() -> None:
+    for objects in changed(every_object(), spoil):
+        try:
+            lines: tuple[str, ...] = imported(*objects).notes
+        except InputError as error:
+            lines = error.lines
+        for line in lines:
+            assert line.isprintable()
+            assert len(line) < 1500
+
+
+@pytest.mark.parametrize("value", [None, 7, "text", [3], ["text"], {"a": []}, [{}]])
+def test_a_value_of_a_wrong_type_is_a_fault_or_passed_over(value: Any) -> None:
+    for objects in changed(every_object(), lambda inner, key: inner.__setitem__(key, value)):
+        with contextlib.suppress(InputError):
+            imported(*objects)
+        with contextlib.suppress(InputError):
+            inject(("file", item) for item in objects)
