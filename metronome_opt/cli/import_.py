@@ -60,7 +60,7 @@ def import_(
 ) -> int:
     """Read nodes, links, workloads and claims of a cluster into one scenario.
 
-    From manifests, from the API server, or from both; docs/kubernetes.md says what is read.
+    From manifests, from the API server, or from both; docs/kubernetes.md lists what is read.
     """
     from metronome_opt.documents import check_targets, write_text
     from metronome_opt.kubernetes.reading import Choices, Objects, make_scenario, read_manifests

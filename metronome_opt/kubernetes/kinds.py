@@ -51,12 +51,12 @@ class PodTemplate:
     names: list[str]
     template: Field
     maker: tuple[str, str] | None = None  # what adds random characters to their names
-    stem: str | None = None  # where these are all that tells them apart
+    stem: str | None = None  # where their names differ by these alone
     group: str = ""  # that they are a job with, where a workload has several
 
     @cached_property
     def needs(self) -> Resources:
-        """What each of the pods needs."""
+        """Resources that each of the pods needs."""
         return needs_of(self.template / "spec")
 
 

@@ -57,7 +57,7 @@ class Objects:
         *,
         yielding: bool = False,
     ) -> None:
-        """Take objects in. An object that is there twice and says the same both times is one.
+        """Take objects in. Two objects of one name are one if they are equal.
 
         Parameters
         ----------
@@ -102,9 +102,7 @@ class Objects:
             (item / "apiVersion").fail(f"version must be {' or '.join(known.versions)}")
         other = self._objects.setdefault((kind, group, scope, name), item)
         if not yielding and _stated(other) != _stated(item):
-            raise InputError(
-                f"{item.where}: says another thing than {other.where}; keep one of them"
-            )
+            raise InputError(f"{item.where}: differs from {other.where}; keep one of them")
 
 
 def _refuse_annotated(root: Field, kind: str) -> None:
@@ -122,7 +120,7 @@ def _refuse_annotated(root: Field, kind: str) -> None:
 
 
 def _stated(item: KubernetesObject) -> dict[str, Any]:
-    """Return what an object says beside what a cluster writes into it."""
+    """Return an object without what a cluster writes into it."""
     return {name: item.value[name] for name in item.value if name not in ("metadata", "status")}
 
 

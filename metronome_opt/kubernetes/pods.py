@@ -36,12 +36,12 @@ class Pod(KubernetesObject):
 
     @property
     def uid(self) -> str:
-        """What tells it from a later pod of this name."""
+        """Its identity among pods of this name."""
         return self.at("metadata.uid").text()
 
     @property
     def version(self) -> str:
-        """What changes whenever it does."""
+        """Its version, which changes with it."""
         return str(self.at("metadata.resourceVersion").value or "")
 
     @property
@@ -51,7 +51,7 @@ class Pod(KubernetesObject):
 
     @property
     def leaving(self) -> bool:
-        """Whether it is being deleted."""
+        """True if it is being deleted."""
         return bool(self.at("metadata.deletionTimestamp"))
 
     @property
@@ -61,7 +61,7 @@ class Pod(KubernetesObject):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, well or not."""
+        """True if it has ended, well or not."""
         return self.phase in _OVER
 
     @cached_property
@@ -71,10 +71,10 @@ class Pod(KubernetesObject):
 
     @cached_property
     def needs(self) -> Resources:
-        """What it needs on its node."""
+        """Resources that it needs on its node."""
         return needs_of(self / "spec")
 
-    # ------------------------------------------------------------------ what the controller asks
+    # ------------------------------------------------------------------ for the controller
 
     @property
     def place(self) -> str | None:
@@ -83,7 +83,7 @@ class Pod(KubernetesObject):
 
     @property
     def binds(self) -> bool:
-        """Whether it is for the controller to bind it to a node."""
+        """True if it is for the controller to bind it to a node."""
         return bool(self.at("spec.schedulerName").value == SCHEDULER)
 
     @cached_property
@@ -92,22 +92,22 @@ class Pod(KubernetesObject):
 
     @property
     def has_scheduling_gate(self) -> bool:
-        """Whether the controller's scheduling gate holds it."""
+        """True if the controller's scheduling gate holds it."""
         return SCHEDULING_GATE in self._scheduling_gates
 
     @property
     def held_by_others(self) -> bool:
-        """Whether other scheduling gates hold it."""
+        """True if other scheduling gates hold it."""
         return any(gate != SCHEDULING_GATE for gate in self._scheduling_gates)
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for the controller: behind its scheduling gate, or as its scheduler."""
+        """True if it waits for the controller: behind its scheduling gate, or as its scheduler."""
         return self.has_scheduling_gate or (self.binds and self.node is None)
 
     @property
     def asks(self) -> bool:
-        """Whether the controller looks after it."""
+        """True if the controller looks after it."""
         return self.waits or self.place is not None
 
     @cached_property

@@ -44,8 +44,8 @@ def test_the_example_is_a_cluster_to_place_jobs_in(
 ) -> None:
     state = tmp_path / "state"
     assert main(["place", str(state), "--cluster", str(scenario), "--with-jobs", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    placed = {claim["gang"]["name"]: claim["nodes"] for claim in shown["claims"]}
+    state = json.loads(capsys.readouterr().out)
+    placed = {claim["gang"]["name"]: claim["nodes"] for claim in state["claims"]}
     assert {"ablation", "bert", "gpt", "resnet50", "vgg19"} < set(placed)
     assert {"llama", "ranking", "tuning"} < set(placed)
     assert placed["vgg19"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]

@@ -66,7 +66,7 @@ class Annotations:
 
     @property
     def ignored(self) -> bool:
-        """Whether the object is to be left out."""
+        """True if the object is to be left out."""
         return str(self["ignore"].value).lower() == "true"
 
     def check(self) -> None:

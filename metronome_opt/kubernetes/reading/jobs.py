@@ -39,7 +39,7 @@ _AGREED = {  # what the claims of a job agree on, and where it stands in their s
 
 
 class UnsuitableError(Exception):
-    """A workload that is no job of a scenario; the text says why."""
+    """A workload that is no job of a scenario; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class ImportedJob:
 
     @property
     def is_of_claims(self) -> bool:
-        """Whether it is known by its claims alone."""
+        """True if it is known by its claims alone."""
         return self.source.kind == CLAIM
 
 
@@ -89,9 +89,9 @@ def read_jobs(
 ) -> list[ImportedJob]:
     """Return the jobs whose traffic is known: of workloads, and of claims on their own."""
     faults = Faults()
-    found = _read_workloads(objects, _PodsByName(pods), left_out, faults)
+    candidates = _read_workloads(objects, _PodsByName(pods), left_out, faults)
     owner: dict[tuple[str, str], ImportedJob] = {}
-    for job in found:
+    for job in candidates:
         for name in (*job.expected, *job.pods):
             owner.setdefault((job.source.namespace, name), job)
     alone: list[ClaimInForce] = []
@@ -99,11 +99,11 @@ def read_jobs(
         namespace, name = claim.source.key
         job_of = owner.get((namespace, name), owner.get((namespace, _without_suffix(name))))
         (alone if job_of is None else job_of.claims).append(claim)
-    found += _claimed_jobs(alone)
+    candidates += _claimed_jobs(alone)
     classes = _read_classes(objects.of("PriorityClass"))
     patterns = {each.key: each for each in objects.of(CLAIM)}
     jobs = []
-    for job in found:
+    for job in candidates:
         try:
             with faults.collect():
                 _fill(job, patterns, classes, slot_ms)
@@ -230,13 +230,13 @@ def _fill(
     Raises
     ------
     UnsuitableError
-        If it is to be ignored, is a single pod, or nothing says what it sends.
+        If it is to be ignored, is a single pod, or its traffic is not known.
     InputError
         If annotations or claims cannot be used.
     """
     stated = Annotations(job.source.where, job.annotations)
     if stated.ignored:
-        raise UnsuitableError("as their annotation says")
+        raise UnsuitableError("by their annotation")
     stated.check()
     _check_agreement(job.claims)
     claim = job.claim
@@ -291,10 +291,10 @@ def _weight(job: ImportedJob, stated: int | None, classes: Mapping[str | None, i
     return None
 
 
-def _read_classes(found: Iterable[KubernetesObject]) -> Mapping[str | None, int]:
+def _read_classes(items: Iterable[KubernetesObject]) -> Mapping[str | None, int]:
     """Return the values of priority classes by name; None stands for the default."""
     classes: dict[str | None, int] = {**_BUILT_IN}  # type: ignore[dict-item]
-    for each in found:
+    for each in items:
         value = (each / "value").integer(-_MAX_PRIORITY - 1, maximum=_MAX_PRIORITY)
         classes[each.name] = value
         default = each / "globalDefault"

@@ -32,7 +32,7 @@ def read_live(
     Parameters
     ----------
     objects
-        Where they go. What is there already, from files, goes before what the cluster says.
+        Where they go. What is there already, from files, goes before what the cluster has.
     client
         Of its API server.
     namespaces

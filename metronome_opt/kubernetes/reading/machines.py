@@ -28,7 +28,7 @@ _Paths = dict[tuple[str, str], int]  # by origin and destination
 
 @dataclass(frozen=True)
 class Choices:
-    """What the objects of a cluster do not say."""
+    """Settings that the objects of a cluster do not state."""
 
     name: str = "cluster"  # of the scenario
     slot_ms: int = 5
@@ -49,7 +49,7 @@ class Machine:
 
     @property
     def is_open(self) -> bool:
-        """Whether new pods may come."""
+        """True if new pods may come."""
         conditions = self.source.at("status.conditions").items()
         ready = [each / "status" for each in conditions if (each / "type").value == "Ready"]
         closed = self.source.at("spec.unschedulable").flag()
@@ -223,7 +223,7 @@ def cluster_document(
                 )
     if choices.uplink_mbps is not None:
         if not racks:
-            raise InputError(f"no node says in which zone it is, by the label {ZONE_KEY}; add it")
+            raise InputError(f"no node has the label {ZONE_KEY}, which states its zone; add it")
         chosen = [rack for rack in zone_of if rack not in uplinks]
         uplinks |= {rack: (f"{rack}-uplink", choices.uplink_mbps) for rack in chosen}
         notes.append(f"{counted(len(chosen), 'uplink')} of {choices.uplink_mbps} Mbit/s chosen")

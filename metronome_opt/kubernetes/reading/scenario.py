@@ -71,8 +71,8 @@ def make_scenario(objects: Objects, choices: Choices) -> Imported:
     machines = read_machines(objects, choices, notes)
     if not machines:
         raise InputError(
-            "no nodes: nothing that was read says which nodes have GPUs and what their interfaces "
-            f"carry; read Nodes with their STBandwidthCapacity, or give --nic-gbps{_aside(notes)}"
+            "no nodes: no node with GPUs and an interface was read; "
+            f"read Nodes with their STBandwidthCapacity, or give --nic-gbps{_aside(notes)}"
         )
     held = _held(machines, jobs)
     has = _has(machines, held, jobs, pods, notes)
@@ -219,7 +219,7 @@ def _set_offsets(
 
 
 def _problem_of(document: Mapping[str, Any], jobs: Sequence[ImportedJob]) -> Problem:
-    """Build a scenario; what is wrong with a job is said of the object that it came from."""
+    """Build a scenario; faults of a job name the object that it came from."""
     try:
         return build_scenario(Scenario.from_dict(document))
     except InputError as error:

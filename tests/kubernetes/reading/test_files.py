@@ -94,7 +94,7 @@ def test_other_kinds_are_counted(tmp_path: Path) -> None:
 def test_an_object_may_be_there_twice_unless_it_differs() -> None:
     every = [*machines(), job()]
     assert list(jobs_of(imported(*every, job()))) == ["train"]
-    start = "file: document 5: Job team/train: says another thing than file: document 4"
+    start = "file: document 5: Job team/train: differs from file: document 4"
     assert fault(*every, job(pods=3)).startswith(start)
 
 
@@ -139,7 +139,7 @@ def test_bad_workloads(change: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("objects", "message"),
     [
-        ([job()], "no nodes: nothing that was read says which nodes"),
+        ([job()], "no nodes: no node with GPUs and an interface was read"),
         ([node("bare"), job()], "no nodes: .*1 node \\(bare\\) left out, without .*; --nic-gbps"),
         ([*machines(), node("n5", gpus=0)], "no jobs: nothing is left to schedule"),
         ([*machines(), job(annotations={})], "no jobs: .*/claim-template \\(1 left out, no traff"),

@@ -95,7 +95,7 @@ def test_what_is_left_out_is_a_note() -> None:
     first = ", ".join(f"Job team/silent-{index}" for index in range(3))
     assert set(made.notes) == {
         f"5 left out, no traffic known: {first} and 2 more",
-        "1 left out, as their annotation says: Job team/none",
+        "1 left out, by their annotation: Job team/none",
         "1 left out, of a single pod, which sends nothing: Job team/alone",
         "1 left out, without GPUs: Job team/cpu",
         "1 left out, with unlike numbers of GPUs (Master 1, Worker 2): PyTorchJob team/unlike",

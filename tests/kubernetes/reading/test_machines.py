@@ -91,7 +91,7 @@ def test_uplinks_are_stated_by_paths_between_zones_or_chosen() -> None:
     assert any("zone a: its paths carry from 20000 to 30000" in note for note in made.notes)
     assert "1 uplink of 80000 Mbit/s chosen" in made.notes
     line = fault(*machines(), job(), uplink_mbps=80_000)
-    assert line.startswith("no node says in which zone it is, by the label topology.kubernetes.io")
+    assert line.startswith("no node has the label topology.kubernetes.io/zone")
 
 
 def test_costs_between_regions_hold_between_their_zones() -> None:

@@ -1,4 +1,4 @@
-"""What is written for a schedule reads back as the same problem, running as the schedule says."""
+"""Manifests of a schedule read back as the same problem, running by that schedule."""
 
 from __future__ import annotations
 
@@ -81,9 +81,7 @@ def claimed(instance: Instance, offsets: dict[str, int]) -> Schedule:
 @pytest.mark.slow
 @examples(30, deadline=None)
 @given(scenarios(), st.data())
-def test_what_is_written_reads_back_as_the_same_instance(
-    scenario: Scenario, data: st.DataObject
-) -> None:
+def test_manifests_read_back_as_the_same_instance(scenario: Scenario, data: st.DataObject) -> None:
     problem = build_scenario(scenario)
     instance = problem.instance
     offsets = {job.name: data.draw(st.integers(0, job.period - 1)) for job in instance.jobs}
