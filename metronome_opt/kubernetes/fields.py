@@ -34,10 +34,14 @@ class Field:
 
     def at(self, path: str) -> Field:
         """Return the field at a path of names with dots between them."""
-        field = self
-        for name in path.split("."):
-            field = field / name
-        return field
+        names, value = path.split("."), self.value
+        for depth, name in enumerate(names):  # without a field for each name: pods are many
+            if value is None:
+                break
+            if not isinstance(value, dict):
+                Field(value, self.where, (*self.path, *names[:depth])).fail("must be a mapping")
+            value = value.get(name)
+        return Field(value, self.where, (*self.path, *names))
 
     def fail(self, message: str) -> NoReturn:
         """Refuse the value in one line: the object, the place, `message` and the value."""

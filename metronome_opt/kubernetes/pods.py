@@ -54,7 +54,7 @@ class Pod(KubernetesObject):
         """True if it is being deleted."""
         return bool(self.at("metadata.deletionTimestamp"))
 
-    @property
+    @cached_property
     def phase(self) -> str:
         """Pending, Running, Succeeded, Failed or Unknown."""
         return self.at("status.phase").text("Unknown")

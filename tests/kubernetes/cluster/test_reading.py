@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from metronome_opt.kubernetes.kinds import KINDS, ObjectKind
 from metronome_opt.kubernetes.reading import read_manifests
 from metronome_opt.kubernetes.schemas import Manifest
 from tests.kubernetes.cluster.conftest import DEFINITIONS, NAMESPACES
-from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_served
-from tests.kubernetes.reading.manifests import job
+from tests.kubernetes.cluster.server import ApiServer, wait_served
 from tests.transcripts import ROOT
 
 pytestmark = pytest.mark.cluster
@@ -78,50 +76,14 @@ def example(api_server: ApiServer, definitions: None) -> Iterator[Client]:
             delete(client, DEFINITIONS, f"{kind.resource}.{kind.group}", None)
 
 
-def run(*arguments: object) -> int:
-    return main([str(argument) for argument in arguments])
-
-
 def test_the_example_reads_back_from_the_cluster_as_from_its_files(
     example: Client, api_server: ApiServer, tmp_path: Path
 ) -> None:
     files, live = tmp_path / "files.yaml", tmp_path / "live.yaml"
-    assert run("import", EXAMPLE, "--output", files) == 0
-    options = "--from-cluster", "--all-namespaces", "--kubeconfig", api_server.kubeconfig()
-    assert run("import", *options, "--output", live) == 0
+    assert main(["import", str(EXAMPLE), "--output", str(files)]) == 0
+    options = ["--from-cluster", "--all-namespaces", "--kubeconfig", str(api_server.kubeconfig())]
+    assert main(["import", *options, "--output", str(live)]) == 0
     renamed = files.read_text().replace("name: files", "name: live")
     documents = [text[text.index("format:") :] for text in (renamed, live.read_text())]
     assert documents[0] == documents[1]
     assert server_of(example) not in live.read_text()
-
-
-def test_files_add_to_a_namespace_of_the_cluster(
-    example: Client,
-    tmp_path: Path,
-    api_server: ApiServer,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    del example
-    more = tmp_path / "more.json"
-    more.write_text(json.dumps(job("more")))
-    options = "--from-cluster", "--namespace", "vision", "--kubeconfig", api_server.kubeconfig()
-    assert run("import", more, *options, "--json") == 0
-    scenario = json.loads(capsys.readouterr().out)["scenario"]
-    assert {entry["name"] for entry in scenario["jobs"]} == {"vgg19", "resnet50", "more"}
-
-
-def test_missing_rights_are_notes(
-    example: Client,
-    api_server: ApiServer,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    del example
-    output = tmp_path / "none.yaml"
-    options = "--from-cluster", "--kubeconfig", api_server.kubeconfig(ORDINARY)
-    assert run("import", *options, "--output", output) == 2
-    assert not output.exists()
-    lines = capsys.readouterr().err.splitlines()
-    assert any(line.startswith("note: nodes: left unread") and "list" in line for line in lines)
-    assert "no nodes" in lines[-1]
-    assert not any(api_server.tokens[ORDINARY] in line for line in lines)

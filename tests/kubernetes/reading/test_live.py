@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from metronome_opt.__main__ import main
 from metronome_opt.kubernetes.client import ALL_NAMESPACES, ClusterError, Resource
 from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.reading import live
-from tests.kubernetes.reading.manifests import Object, job, kube, metadata, node, pod
+from tests.kubernetes.reading.manifests import Object, job, kube, machines, metadata, node, pod
 
 FOUND: list[Object] = [
     node("n0"),
@@ -70,3 +74,20 @@ def test_a_selector_chooses_workloads_alone(read: Any) -> None:
     objects, _ = read(None, [None], {"team": "vision"})
     assert [item.title for item in objects.workloads()] == ["Job team/train"]
     assert [len(objects.of(kind)) for kind in ("Node", "Pod")] == [1, 1]
+
+
+def test_files_go_before_the_cluster_and_notes_before_errors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(live, "listed", fake_list)
+    monkeypatch.setattr(live, "server_of", lambda _: "https://server")
+    monkeypatch.setattr("metronome_opt.kubernetes.client.connect", lambda *_: nullcontext())
+    path, options = tmp_path / "more.json", ["--from-cluster", "--namespace", "team", "--json"]
+    path.write_text(json.dumps({"kind": "List", "items": [job("train", pods=3), *machines(1)]}))
+    assert main(["import", str(path), *options]) == 0
+    jobs = json.loads(capsys.readouterr().out)["scenario"]["jobs"]
+    assert {each["name"]: each["workers"] for each in jobs} == {"train": 3, "other": 2}
+    assert main(["import", *options]) == 2
+    *notes, error = capsys.readouterr().err.splitlines()
+    assert "note: priorityclasses.scheduling.k8s.io: left unread: you cannot list" in notes
+    assert error.startswith("metronome: error: no nodes: ")
