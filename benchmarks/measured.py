@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure as MplFigure
 from matplotlib.patches import Patch
 
 from benchmarks.registry import Figure, benchmark
@@ -21,7 +22,7 @@ from metronome_opt.compatible import least_stretch, solve_choices
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance, Job, Link
 from metronome_opt.plot import style
-from metronome_opt.plot.picture import Picture, save_figure
+from metronome_opt.plot.picture import new_figure, save_figure
 from metronome_opt.result import Result
 from metronome_opt.scenario import (
     JobTraffic,
@@ -258,12 +259,12 @@ def _duty_cycle(entry: JobTraffic) -> float:
 # ------------------------------------------------------------------ the picture
 
 
-def _picture(problems: Mapping[str, Problem]) -> Picture:
+def _picture(problems: Mapping[str, Problem]) -> MplFigure:
     """Draw an iteration of each model as measured, and below it as computed."""
     looks = dict(zip(_KINDS, ((style.BLUE, 0.42), ("#E69F00", 0.42)), strict=True))
     entries = [problem.traffic for problem in problems.values()]
     device = entries[0][0].traffic.removeprefix("measured on ")
-    picture = Picture(10, 7.4, f"An iteration with the network to itself; device: {device}")
+    picture = new_figure(10, 7.4, f"An iteration with the network to itself; device: {device}")
     axes = picture.subplots()
     rows = list(zip(*entries, strict=True))
     for row, pair in enumerate(rows):
