@@ -56,7 +56,7 @@ from metronome_opt.solvers.time_indexed import ModelTooLargeError
 from metronome_opt.verify import evaluate
 
 DEFAULT_TIME_LIMIT = 600.0
-_ENDS = 0.6  # of the time, at most, for the ends of a front
+_END = 0.5  # of the time that is left, at most, for an end of a front
 
 Callback = Callable[[FrontEvent], bool | None]
 
@@ -191,8 +191,8 @@ def _front(
     names = request.goal.objectives
     ends = []
     proved = True
-    for order, share in ((names, _ENDS / 2), (names[::-1], _ENDS / (2 - _ENDS))):
-        budget = request.budget.fraction(share)
+    for order in (names, names[::-1]):
+        budget = request.budget.fraction(_END)
         goal = replace(request.goal, objectives=order)
         end = solve_offsets(instance, replace(request, goal=goal, budget=budget))
         if end.stop is Stop.INTERRUPTED:

@@ -57,14 +57,6 @@ def test_ctrl_c_ends_all_levels(goal: dict[str, Any]) -> None:
     assert check(HARD, result.schedule) == ()
 
 
-def test_callback_ends_all_levels() -> None:
-    result = solve(HARD, objectives=ALL_LEVELS, workers=1, callback=lambda _: True)
-    assert result.stop is Stop.CALLBACK
-    assert [event.source for event in result.trajectory] == ["loads", "greedy"]
-    assert not any(level.proved for level in result.levels)
-    assert check(HARD, result.schedule) == ()
-
-
 def test_callback_is_notified_of_every_level() -> None:
     heard: list[str] = []
 

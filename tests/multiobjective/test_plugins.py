@@ -11,9 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given
 
 from metronome_opt import solve
-from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
-from metronome_opt.instance import Instance, Job, write_instance
+from metronome_opt.instance import Instance, Job
 from metronome_opt.multiobjective import pareto
 from metronome_opt.verify import check, evaluate
 from tests.builders import HARMLESS, job, network
@@ -120,13 +119,3 @@ def test_other_solvers_and_fronts_refuse_plugin_objective() -> None:
         solve(HARMLESS, "greedy", objectives=["toy"])
     with pytest.raises(InputError, match=r"objectives: toy is another package's.*use solve"):
         pareto(HARMLESS, ["toy", "contention"])
-
-
-def test_command_knows_plugin_objective(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "harmless.json"
-    write_instance(HARMLESS, file)
-    target = tmp_path / "schedule.json"
-    asked = ["solve", str(file), "--objectives", "toy,contention", "--output", str(target)]
-    assert main(asked) == 0
-    assert "toy" in capsys.readouterr().out
-    assert main(["verify", str(file), str(target)]) == 0

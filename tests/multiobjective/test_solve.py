@@ -57,31 +57,6 @@ def test_tolerance_lets_later_objectives_improve(
         assert reached <= allowed(level.name, cost(level.name, level.value), level.tolerance)
 
 
-def test_tolerance_is_relative_to_minimum() -> None:
-    # a waits 1 slot whatever happens, weight 2. b is out of its way if it waits 1 slot as well:
-    # that is all that 100% allow. For c to stay it would have to wait 1 slot, weight 4.
-    instance = network(
-        job("a", 4, (0, 1, 60), weight=2, fixed_offset=1),
-        job("b", 4, (0, 1, 60), weight=2, ready=1),
-        job("c", 4, (0, 1, 60), weight=4, links={}, current_offset=1),
-    )
-    names = ["wait", "contention", "moves"]
-    result = solve(instance, objectives=names, tolerance={"wait": "100%"}, workers=1)
-    assert [level.value for level in result.levels] == [2, 0, 4]
-    assert result.offsets == {"a": 1, "b": 2, "c": 0}
-
-
-def test_jobs_of_weight_0_count_for_cushion() -> None:
-    # Halfway round b is 2 slots away from a on either side.
-    burst = (0, 1, 60)
-    instance = network(
-        job("a", 6, burst, weight=0, fixed_offset=3), job("b", 6, burst, weight=0, ready=4)
-    )
-    result = solve(instance, objectives=["latency", "cushion"], workers=1)
-    assert [level.value for level in result.levels] == [0, 2]
-    assert result.offsets == {"a": 3, "b": 0}
-
-
 @given(contested(most_schedules=80), ORDERS, st.integers(1, 3))
 @examples(30)
 def test_reserve_is_that_of_longer_bursts(

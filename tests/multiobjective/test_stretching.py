@@ -110,16 +110,6 @@ def test_callback_ends_choice_of_stretches() -> None:
     assert check(TOO_LONG, found.schedule) == ()
 
 
-def test_default_order_of_all_objectives() -> None:
-    two = network(job("a", 4, (0, 1, 60)), job("b", 4, (0, 1, 60), current_offset=3))
-    found = solve(two, objectives=["all"], workers=1)
-    order = ["contention", "stretch", "latency", "cushion", "wait", "moves"]
-    assert [level.name for level in found.levels] == order
-    assert all(level.proved for level in found.levels)
-    values = [cost(name, found.evaluation.objectives[name]) for name in order]
-    assert values == in_order(every(two), order)
-
-
 @pytest.mark.parametrize("solver", ["greedy", "cpsat"])
 def test_solver_without_stretch_is_refused(solver: str) -> None:
     with pytest.raises(InputError, match=r"stretch: solver .* cannot.*those that can: auto"):
