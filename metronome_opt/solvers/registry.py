@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.schedule import OBJECTIVES
-from metronome_opt.solvers.from_file import is_in_file, load_from_file
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.search import Search
@@ -72,7 +71,9 @@ class Solver:
         """Import the solver's module and return its function; a plug-in may have none."""
         if callable(self.where):
             return self.where
-        if is_in_file(self.where):
+        if ".py:" in self.where:
+            from metronome_opt.solvers.from_file import load_from_file
+
             in_file: Run = load_from_file(self.where)
             return in_file
         try:
@@ -187,9 +188,10 @@ def find_solver(solver: str | Run | Solver) -> Solver:
         return solver
     if callable(solver):
         return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
-    if is_in_file(solver):
-        load_from_file(solver)
-        return _custom(solver, str(Path(solver).resolve()))
+    if ".py:" in solver:
+        in_file = _custom(solver, str(Path(solver).resolve()))
+        in_file.load()
+        return in_file
     if solver not in SOLVERS:
         raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(SOLVERS)}")
     return SOLVERS[solver]
