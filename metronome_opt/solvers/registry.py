@@ -189,9 +189,10 @@ def find_solver(solver: str | Run | Solver) -> Solver:
     if callable(solver):
         return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
     if ".py:" in solver:
-        in_file = _custom(solver, str(Path(solver).resolve()))
-        in_file.load()
-        return in_file
+        from metronome_opt.solvers.from_file import load_from_file
+
+        load_from_file(solver)
+        return _custom(solver, str(Path(solver).resolve()))
     if solver not in SOLVERS:
         raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(SOLVERS)}")
     return SOLVERS[solver]
