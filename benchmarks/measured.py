@@ -211,7 +211,7 @@ def _crossing(instance: Instance, link: Link, jobs: list[tuple[Job, int]]) -> In
 
 
 def _fits(instance: Instance, limit: Fraction = Fraction(0)) -> bool:
-    """Whether jobs fit if each period may be stretched by a share, as far as is found in time."""
+    """Return whether jobs fit, within a time limit, if periods may be stretched by a share."""
     choices = least_stretch(instance, limit)
     return solve_choices(instance, choices, time_limit=_DECIDE_S).kept is not None
 

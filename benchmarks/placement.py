@@ -1,4 +1,4 @@
-"""How good the places are that searches find for gangs, and how long they take to find them.
+"""Quality of placements of gangs by several searches, and the time they take.
 
 Contention is often 0 at best, so that a share of it says nothing. A gap is what a place costs more
 than the best one, divided by the best and 1 % of the weighted traffic that the gang itself sends

@@ -1,4 +1,4 @@
-"""How fast the simulator is, how much memory it takes, and how both grow with the cluster.
+"""Speed and memory of the simulator, and their growth with the cluster.
 
 Times on one core are those of the thread that computes, so that other programs, which only take
 turns with it, are not in them.

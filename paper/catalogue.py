@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What is recorded, read when it is first asked for.
+    """Records, read when first needed.
 
     Attributes
     ----------

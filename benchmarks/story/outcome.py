@@ -1,4 +1,4 @@
-"""What came of a story: iteration times by step and job, and bursts around each event."""
+"""Results of a story: iteration times by step and job, and bursts around each event."""
 
 from __future__ import annotations
 

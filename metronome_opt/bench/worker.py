@@ -59,7 +59,10 @@ def run_task(run: Callable[[dict[str, Any], Send], None]) -> int:
     document: dict[str, Any] = json.loads(Path(TASK_FILE).read_text(encoding="utf-8"))
     memory_mb = document.pop("memory_mb")
     if memory_mb is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (memory_mb * 2**20,) * 2)
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = memory_mb * 2**20
+        if hard == resource.RLIM_INFINITY or limit < hard:
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     with Path(MESSAGES_FILE).open("ab", buffering=0) as stream:
 
         def send(event: str, **content: Any) -> None:

@@ -303,6 +303,6 @@ def find_study(wanted: str | Path, start: str | Path = ".") -> Study:
     if str(wanted) in known:
         return read_study(known[str(wanted)])
     raise InputError(
-        f"study: {quote(str(wanted))} is not known, and it is not a file; known are "
+        f"study: {quote(str(wanted))} is not known: it is not a file; choose from "
         f"{', '.join(known)}"
     )

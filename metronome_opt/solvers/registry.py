@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.schedule import OBJECTIVES
-from metronome_opt.solvers.from_file import is_in_file, load_from_file
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.search import Search
@@ -72,7 +71,9 @@ class Solver:
         """Import the solver's module and return its function; a plug-in may have none."""
         if callable(self.where):
             return self.where
-        if is_in_file(self.where):
+        if ".py:" in self.where:
+            from metronome_opt.solvers.from_file import load_from_file
+
             in_file: Run = load_from_file(self.where)
             return in_file
         try:
@@ -187,7 +188,9 @@ def find_solver(solver: str | Run | Solver) -> Solver:
         return solver
     if callable(solver):
         return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
-    if is_in_file(solver):
+    if ".py:" in solver:
+        from metronome_opt.solvers.from_file import load_from_file
+
         load_from_file(solver)
         return _custom(solver, str(Path(solver).resolve()))
     if solver not in SOLVERS:

@@ -1,4 +1,4 @@
-"""What is stored as best known holds; records change it only for the better, and false ones not."""
+"""Best known values are verified; records only improve them, and false ones are refused."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_studies_are_found_by_name_from_below_and_by_file(tmp_path: Path) -> Non
     assert find_study("mine", below).name == "by-name"
     assert find_study("file.yaml", below).name == "by-file"
     assert find_study("paper-24", below).name == "paper-24"
-    with pytest.raises(InputError, match=r"'yours' is not known, .*snapshot.*, mine$"):
+    with pytest.raises(InputError, match=r"'yours' is not known: .*snapshot.*, mine$"):
         find_study("yours", below)
 
 
