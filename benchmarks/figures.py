@@ -1,4 +1,4 @@
-"""Where benchmarks keep what they found, and how they keep a picture of it."""
+"""Folder of results, and figures stored in it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from metronome_opt.scenario import (
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED
 from metronome_opt.scenario.network import Gpu
-from metronome_opt.scenario.workload import Measure, workload_named
+from metronome_opt.scenario.workload import Quantity, workload_named
 from metronome_opt.slowdown.times import Times
 
 SCENARIO = "paper-24-measured"
@@ -72,7 +72,7 @@ def measured_traffic(small: bool) -> Iterator[Figure]:
         yield from _fitting(kind, problem)
         results = {
             "unshifted": solve(problem.instance, "unshifted", objectives=["contention"]),
-            "least contention": solve(
+            "minimum contention": solve(
                 problem.instance, objectives=["contention"], time_limit=seconds
             ),
             "solve": solve(problem.instance, time_limit=1 if small else _SLOWDOWN_S),
@@ -84,7 +84,7 @@ def measured_traffic(small: bool) -> Iterator[Figure]:
         measured, computed = (table[is_it][field] for is_it in _halves(table))
         ratios = measured.to_numpy() / computed.to_numpy()
         for name, value in (
-            ("least", ratios.min()),
+            ("minimum", ratios.min()),
             ("median", np.median(ratios)),
             ("largest", ratios.max()),
         ):
@@ -108,7 +108,7 @@ def _computed(scenario: Scenario, steps: Mapping[str, MeasuredStep], folder: Pat
         workload = _as_measured(workload_named(step.model, find_workloads()), step)
         (folder / f"{step.model.lower()}.json").write_text(json.dumps(workload))
     device = steps[_REFERENCE].device
-    speed = Measure(value=_flops(steps) / 10**12, assumed=f"as {_REFERENCE} was measured")
+    speed = Quantity(value=_flops(steps) / 10**12, assumed=f"as {_REFERENCE} was measured")
     gpu = Gpu(name=device.name, sustained_tflops=speed)
     return Scenario.model_validate(
         {
@@ -191,9 +191,9 @@ def _fitting(kind: str, problem: Problem) -> Iterator[Figure]:
     interface = Link(name="interface", capacity=min(link.capacity for link in instance.links))
     pairs = [[(job, 1) for job in pair] for pair in combinations(instance.jobs, 2)]
     alone = [_crossing(instance, interface, pair) for pair in pairs]
-    for limit, told in ((Fraction(0), ""), (_STRETCH, f", stretched by {float(_STRETCH):.0%}")):
+    for limit, words in ((Fraction(0), ""), (_STRETCH, f", stretched by {float(_STRETCH):.0%}")):
         fit = sum(_fits(pair, limit) for pair in alone)
-        yield Figure(f"{kind}: pairs that fit on an interface{told}", fit, f"of {len(pairs)}")
+        yield Figure(f"{kind}: pairs that fit on an interface{words}", fit, f"of {len(pairs)}")
     shared = {
         link: [(instance.jobs[index], instance.jobs[index].links[link.name]) for index in found]
         for link in instance.links

@@ -57,7 +57,7 @@ class Recorded:
             | instance_numbers()
             | solver_numbers(self.campaign)
             | study_numbers(self.studies)
-            | mix_numbers(self.studies["snapshot"], self.studies["control"])
+            | mix_numbers(self.studies["snapshot"])
             | benchmark_numbers(self.figures)
         )
 
@@ -68,7 +68,6 @@ TABLES: Mapping[str, Callable[[Recorded], str | None]] = {
     "solvers": lambda recorded: tables.solvers(recorded.campaign),
     "dynamic": lambda recorded: tables.cells(recorded.studies["dynamic-24"]),
     "tails": lambda recorded: tables.tails(recorded.studies),
-    "control": lambda recorded: tables.control(recorded.studies["control"]),
     "placement": lambda recorded: tables.placement(recorded.figures),
     "prediction": lambda recorded: tables.prediction(recorded.figures),
 }

@@ -7,8 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.bench.cases import FLOOR_S
-from metronome_opt.bench.figures import performance_profile, proving_solvers, strokes
-from metronome_opt.bench.statistics import primal_gap
+from metronome_opt.bench.figures import (
+    gaps_over_time,
+    performance_profile,
+    proving_solvers,
+    solver_styles,
+)
 from metronome_opt.bench.studies import SUBJECT
 from metronome_opt.plot import style
 from metronome_opt.plot.picture import Picture, dress
@@ -51,7 +55,7 @@ def profile(campaign: Campaign) -> Picture | None:
     profiles = performance_profile(section.proof_times[list(solvers)], FLOOR_S)
     right = 1.1 * max(2.0, *(ratios.max() for ratios, _ in profiles.values()))
     figure, axes = _single(2.3)
-    look = strokes(section.solvers)
+    look = solver_styles(section.solvers)
     for solver, (ratios, shares) in profiles.items():
         axes.plot(
             [1.0, *ratios, right],
@@ -96,10 +100,9 @@ def gaps(campaign: Campaign) -> Picture | None:
     limit = max(problem.setting.time_limit_s for problem in section.problems)
     moments = [FLOOR_S * (limit / FLOOR_S) ** (step / _MOMENTS) for step in range(_MOMENTS + 1)]
     figure, axes = _single(2.3)
-    look = strokes(section.solvers if campaign.section is None else campaign.section.solvers)
+    look = solver_styles(section.solvers if campaign.section is None else campaign.section.solvers)
     for solver in section.solvers:
-        cases = list(section.frame[section.frame["solver"] == solver].itertuples())
-        means = [100 * sum(_gap_at(case, at) for case in cases) / len(cases) for at in moments]
+        means = [100 * gap for gap in gaps_over_time(section, solver, moments)]
         line = _thinner(look[solver])
         axes.plot(moments, means, drawstyle="steps-post", label=solver, **line)
     axes.set_xlim(FLOOR_S, limit)
@@ -174,12 +177,6 @@ def _thinner(line: dict[str, Any]) -> dict[str, Any]:
 
 def _apart(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
     return [x for x, _ in points], [y for _, y in points]
-
-
-def _gap_at(case: Any, moment: float) -> float:
-    """Return the gap of what a case had found until a moment; 1 before the first schedule."""
-    values = [value for elapsed, value in case.steps if elapsed <= moment]
-    return float(primal_gap(values[-1] if values else None, case.best_value))
 
 
 def _finished(figure: Picture, axes: Axes, *, columns: int) -> Picture:

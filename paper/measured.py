@@ -76,7 +76,6 @@ def _stretch(found: Mapping[str, float]) -> Numbers:
     ]
     return {
         "stretchRatio": digits(found.get("all, with over without")),
-        "stretchBound": digits(found.get("all, no stretch can bring it below")),
         "stretchBest": digits(min(each, default=None)),
         "stretchWorst": digits(max(each, default=None)),
     }

@@ -11,18 +11,13 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.cli.app import COMMANDS
+from metronome_opt.cluster import ClusterState, Store, read_request
 from metronome_opt.documents import parse_yaml
 from metronome_opt.instance import Instance
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
+from metronome_opt.scenario.cluster import ClusterSpec, read_cluster
 from metronome_opt.schedule import Schedule
-from metronome_opt.scheduling import (
-    ClusterSpec,
-    ClusterState,
-    Store,
-    place_job,
-    read_cluster,
-    read_request,
-)
+from metronome_opt.scheduling import place_job
 from metronome_opt.simulate import PARTS, POLICIES, Conditions
 from metronome_opt.simulate.draws import Draw
 from metronome_opt.simulate.study import STUDIES, Study

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import typer
 from lightkube.core.client import Client
 
-from benchmarks.controller import prepare
 from benchmarks.story.agent import Agent
 from benchmarks.story.jobs import JOBS, LAYOUT, NAMESPACE, RACKS, UPLINK_MBPS, cluster, pod
+from benchmarks.story.nodes import prepare
 from benchmarks.story.servers import Program, control_plane, prometheus
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.run import BedError

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from metronome_opt.kubernetes.controller.lease import Leadership
 
 _LOST = 1
-_PROMETHEUS_S = 5.0  # for an answer; without one gangs keep their slots
 
 
 def controller(
@@ -78,21 +77,21 @@ def controller(
     scheduler. Killed at any moment, the controller goes on from STATE and the pods' annotations.
     """
     from metronome_opt.cli.place import new_state
-    from metronome_opt.control.metrics import serve
+    from metronome_opt.cluster.metrics import serve
+    from metronome_opt.cluster.store import Store
     from metronome_opt.kubernetes.client import ALL_NAMESPACES, connect
     from metronome_opt.kubernetes.controller import Controller
     from metronome_opt.kubernetes.controller.live import LiveCluster
     from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run, watch
     from metronome_opt.kubernetes.controller.rephase import Rephasing
     from metronome_opt.kubernetes.names import check_namespace
-    from metronome_opt.scheduling.store import Store
 
     where = check_namespace(namespace) if namespace is not None else ALL_NAMESPACES
     read = None
     if prometheus is not None:
-        from metronome_opt.profiles.prometheus import Prometheus
+        from metronome_opt.cluster.prometheus import Prometheus
 
-        read = Prometheus(prometheus, timeout_s=_PROMETHEUS_S, attempts=1).raw
+        read = Prometheus(prometheus).read
     changed, stop = threading.Event(), threading.Event()
     metrics = ControllerMetrics()
     with ExitStack() as stack:
@@ -111,7 +110,7 @@ def controller(
             typer.echo(f"leads as {leadership.holder}", err=True)
         new = None
         if cluster is not None:
-            new = new_state(cluster, with_jobs=False, schedule=None, exclusive=False)
+            new = new_state(cluster)
         if new is not None and not state.exists():
             store = stack.enter_context(Store.keep(state, new))
             options.wrote(state)

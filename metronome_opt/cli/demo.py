@@ -118,32 +118,18 @@ def play(result: Result) -> dict[str, float]:
 def _write(problem: Problem, best: Result, folder: Path) -> None:
     """Write everything that the demo makes."""
     from metronome_opt.kubernetes import export_claims
-    from metronome_opt.plot import (
-        busiest_link,
-        plot_circle,
-        plot_heatmap,
-        plot_overview,
-        plot_timeline,
-        save_figure,
-    )
+    from metronome_opt.plot import plot_overview, save_figure
 
     instance = problem.instance
-    before, after = instance.unshifted, best.offsets
-    link = busiest_link(instance, before, after)
     schedule = folder / "schedule.json"
     write_instance(instance, folder / "instance.json")
     write_schedule(best.schedule, schedule)
     write_text(folder / "traffic.csv", problem.traffic_frame().to_csv(float_format="%.6g"))
     wrote(folder / "instance.json", schedule, folder / "traffic.csv")
-    for name, figure in (
-        ("overview", plot_overview(instance, before, after)),
-        ("circle", plot_circle(instance, before, after, link)),
-        ("timeline", plot_timeline(instance, before, after, link)),
-        ("heatmap", plot_heatmap(instance, before, after)),
-    ):
-        path = folder / f"{name}.svg"
-        save_figure(figure, path)
-        wrote(path)
+    sides = {"unshifted": instance.unshifted, best.schedule.solver: best.offsets}
+    overview = folder / "overview.svg"
+    save_figure(plot_overview(instance, sides), overview)
+    wrote(overview)
     export_claims(instance, best.schedule, problem.deployment, folder / "claims")
     wrote(folder / "claims")
     faults = check(instance, best.schedule)

@@ -22,7 +22,7 @@ from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
-    from metronome_opt.plot.picture import Picture
+    from matplotlib.figure import Figure
 
 _TABLE, _PICTURE = "jobs.csv", "link.svg"
 _SHOWN = 6  # periods of the slowest job on the link of the picture
@@ -70,7 +70,7 @@ def play(problem: str, path: Path, output: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _picture(instance: Instance, schedule: Schedule) -> Picture | None:
+def _picture(instance: Instance, schedule: Schedule) -> Figure | None:
     """Return a link as it happens, unshifted and under the schedule; None if none is shared.
 
     It is the one that lacks most unshifted, or under the schedule if the former cannot be judged.

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from metronome_opt.cluster.gang import Gang
 from metronome_opt.errors import InputError, MetronomeError, format_path, quote
 from metronome_opt.instance import Instance, Job
 from metronome_opt.kubernetes.files import OBJECT_FILES, write_manifests
@@ -28,7 +29,6 @@ from metronome_opt.kubernetes.schemas import (
 )
 from metronome_opt.scenario.deployment import Deployment
 from metronome_opt.schedule import Schedule, Status
-from metronome_opt.scheduling.gang import Gang
 from metronome_opt.verify import check, evaluate
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")

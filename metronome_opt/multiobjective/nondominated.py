@@ -30,7 +30,7 @@ _MAX_ROWS = 2**20
 
 
 class Archive:
-    """Schedules of which none is as good as another in all criteria: the first of some costs.
+    """Non-dominated schedules for one or two criteria, the first of some costs.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class Archive:
         """Return which rows a schedule is known for that is as good in every criterion."""
         if not len(self._rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        if rows.shape[1] != 2:
-            return np.asarray(np.any([(mine <= rows).all(axis=1) for mine in self._rows], axis=0))
+        if rows.shape[1] == 1:
+            return np.asarray(self._rows[0] <= rows[:, 0])
         # Where the first cost ascends the second one falls: the last that is as good in the first
         # is the best in the second.
         last = np.searchsorted(self._rows[:, 0], rows[:, 0], side="right") - 1
@@ -115,7 +115,7 @@ class Nondominated:
     parts
         One network for each cost, of the same jobs and domains; their searches say when to stop.
     archive
-        Is offered what is found, and says what else is worth finding.
+        Takes schedules, and says which others are accepted.
     criteria
         How many of the costs make one row better than another; the others only bound.
 
@@ -146,11 +146,11 @@ class Nondominated:
         if agreed is None or self._stopped:
             return
         try:
-            found = self._eliminated(agreed)
+            rows = self._eliminated(agreed)
         except TooManyRowsError:
-            found = None
-        if found is not None:
-            self._offer(agreed, found)
+            rows = None
+        if rows is not None:
+            self._offer(agreed, rows)
             return
         if self._stopped:  # perhaps with nothing left to branch on
             return
@@ -163,12 +163,12 @@ class Nondominated:
     def _cut_down(self, networks: Sequence[Network]) -> list[Network] | None:
         """Return the networks cut down, small tables first; None if nothing is accepted."""
         agreed: list[Network] | None = list(networks)
-        for most_cells in (*_STEPS, *([2**22] if self.nodes == 1 else [])):
+        for max_cells in (*_STEPS, *([2**22] if self.nodes == 1 else [])):
             if agreed is not None:
-                agreed = self._settled(agreed, most_cells)
+                agreed = self._settled(agreed, max_cells)
         return agreed
 
-    def _settled(self, networks: Sequence[Network], most_cells: int) -> list[Network] | None:
+    def _settled(self, networks: Sequence[Network], max_cells: int) -> list[Network] | None:
         """Return the networks with tables, and with the cells and offsets that all of them allow.
 
         Their limits are those that hold above their floors.
@@ -184,7 +184,7 @@ class Nondominated:
                 for network, limit in zip(settled, limits, strict=True)
             ]
             settled = [
-                shrink(part.search, prune(part.search, network), most_cells)
+                shrink(part.search, prune(part.search, network), max_cells)
                 for part, network in zip(self._parts, settled, strict=True)
             ]
             settled = _with_common_cells(_with_common_domains(settled))
@@ -221,21 +221,21 @@ class Nondominated:
         return whole
 
     def _hopeful(self, relation: Relation, others: Sequence[Relation], lows: Ints) -> Relation:
-        """Return the rows that may come to something, given what the others cost beside them."""
+        """Return the rows that may be accepted beside the minimum costs of the others."""
         total = relation.costs + lows
         alive = np.ones(len(relation), dtype=np.bool_)
         for other in others:
             if other is not relation and set(other.scope) & set(relation.scope):
-                smallest, known = relation.least_beside(other)
+                smallest, known = relation.min_beside(other)
                 total = total + smallest
                 alive &= known
         return relation.kept(alive & self._archive.promising(total))
 
-    def _offer(self, networks: Sequence[Network], found: Relation) -> None:
+    def _offer(self, networks: Sequence[Network], rows: Relation) -> None:
         lows = [network.floor for network in networks]
-        for costs, chosen in zip(found.costs, found.chosen, strict=True):
+        for costs, chosen in zip(rows.costs, rows.chosen, strict=True):
             offsets = [int(domain[0]) for domain in networks[0].domains]
-            for job, place in zip(found.gone, chosen, strict=True):
+            for job, place in zip(rows.gone, chosen, strict=True):
                 offsets[job] = int(networks[0].domains[job][place])
             self._archive.offer(
                 [low + int(cost) for low, cost in zip(lows, costs, strict=True)], offsets
@@ -254,7 +254,7 @@ def _job_to_eliminate(left: Sequence[Relation]) -> int:
 
 
 def _job_to_branch_on(networks: Sequence[Network]) -> int:
-    """Return a job whose offsets differ much in what they cost at least, and are few."""
+    """Return a job with few offsets whose lower bounds differ much."""
 
     def worth(job: int) -> float:
         rises = [

@@ -1,7 +1,7 @@
-"""Pictures of links before and after, of who pays and who gains, of fronts, of simulations.
+"""Figures of schedules, classes, fronts and simulations.
 
-Every function returns a matplotlib figure; `save_figure` writes it. What is not asked for is not
-imported, matplotlib least of all.
+A figure of one pair of axes takes ``ax=None`` and returns its axes; a comparison returns a
+matplotlib figure. `save_figure` writes either. A name is imported on first use, matplotlib with it.
 """
 
 from __future__ import annotations
@@ -16,26 +16,10 @@ if TYPE_CHECKING:
     from metronome_opt.plot.front import plot_front as plot_front
     from metronome_opt.plot.heatmap import plot_heatmap as plot_heatmap
     from metronome_opt.plot.heatmap import plot_overview as plot_overview
+    from metronome_opt.plot.heatmap import plot_result as plot_result
     from metronome_opt.plot.picture import check_suffix as check_suffix
     from metronome_opt.plot.picture import save_figure as save_figure
-    from metronome_opt.plot.simulation import (
-        plot_completion as plot_completion,
-    )
-    from metronome_opt.plot.simulation import (
-        plot_gain as plot_gain,
-    )
-    from metronome_opt.plot.simulation import (
-        plot_grid as plot_grid,
-    )
-    from metronome_opt.plot.simulation import (
-        plot_prediction as plot_prediction,
-    )
-    from metronome_opt.plot.simulation import (
-        plot_profile as plot_profile,
-    )
-    from metronome_opt.plot.simulation import (
-        plot_utilisation as plot_utilisation,
-    )
+    from metronome_opt.plot.simulation import plot_completion as plot_completion
     from metronome_opt.plot.timeline import LinkTrace as LinkTrace
     from metronome_opt.plot.timeline import plot_link as plot_link
     from metronome_opt.plot.timeline import plot_timeline as plot_timeline
@@ -45,12 +29,9 @@ _HOME = {
     "classes": ("plot_classes",),
     "demand": ("busiest_link",),
     "front": ("plot_front",),
-    "heatmap": ("plot_heatmap", "plot_overview"),
+    "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
     "picture": ("check_suffix", "save_figure"),
-    "simulation": (
-        *("plot_completion", "plot_gain", "plot_grid"),
-        *("plot_prediction", "plot_profile", "plot_utilisation"),
-    ),
+    "simulation": ("plot_completion",),
     "timeline": ("LinkTrace", "plot_link", "plot_timeline"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

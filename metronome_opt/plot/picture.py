@@ -1,32 +1,26 @@
-"""Figures that need neither pyplot nor a window, their legends, and the files they become."""
+"""New figures, their legends, and the files they are written to."""
 
 from __future__ import annotations
 
-import math
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib import pyplot
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from metronome_opt.documents import staged
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plot import style
 
-Canvas = Figure | SubFigure
-
 WIDTH, HEIGHT = 6.4, 4.0  # inches, of one pair of axes
-_DPI, _FILE_DPI = 100, 150
-_MARGIN = 0.07  # inches
-_MOST_ENTRIES = 40
+_DPI = 150  # of a file
+_MAX_ENTRIES = 40
 
 # What would differ from run to run is left out of the files.
 _METADATA: dict[str, dict[str, Any]] = {
@@ -36,64 +30,39 @@ _METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-class Picture(Figure):
-    """A figure that shows itself in a notebook.
+def new_figure(width: float, height: float, title: str = "") -> Figure:
+    """Return an empty figure of so many inches; in a notebook it is shown below the cell."""
+    figure = pyplot.figure(figsize=(width, height), layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
+    return figure
+
+
+def new_axes(width: float = WIDTH, height: float = HEIGHT, **options: Any) -> Axes:
+    """Return the axes of a new figure.
 
     Parameters
     ----------
     width, height
         Inches.
-    title
-        What stands above everything, taken as it is; none if it is empty.
+    options
+        Of `matplotlib.figure.Figure.add_subplot`, as ``projection="polar"``.
     """
-
-    def __init__(self, width: float, height: float, title: str = "") -> None:
-        super().__init__(
-            figsize=(width, height),
-            dpi=_DPI,
-            layout=ConstrainedLayoutEngine(w_pad=_MARGIN, h_pad=_MARGIN),
-            facecolor="white",
-        )
-        if title:
-            self.suptitle(title, fontsize=style.TITLE, parse_math=False)
-
-    def settle(self) -> None:
-        """Arrange everything now and for good, so that every file shows the same."""
-        with _missing_letters():
-            self.draw_without_rendering()
-        self.set_layout_engine("none")
-
-    def _repr_png_(self) -> bytes:
-        buffer = BytesIO()
-        with _missing_letters():
-            self.savefig(buffer, format="png", dpi=_DPI)
-        return buffer.getvalue()
-
-
-def single(title: str, x: str = "", y: str = "") -> tuple[Picture, Axes]:
-    """Return a figure with one pair of axes below a title; `x` and `y` stand beside them."""
-    figure = Picture(WIDTH, HEIGHT, title)
-    axes = figure.add_subplot()
-    axes.set_xlabel(x, fontsize=style.TEXT)
-    axes.set_ylabel(y, fontsize=style.TEXT)
-    dress(axes)
-    return figure, axes
-
-
-def dress(axes: Axes) -> None:
-    """Give axes a pale grid, small numbers and no frame."""
-    axes.tick_params(labelsize=style.SMALL)
-    axes.grid(color=style.SHEET["grid.color"], linewidth=style.SHEET["grid.linewidth"])
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes: Axes = new_figure(width, height).add_subplot(**options)
+    return axes
 
 
 # ------------------------------------------------------------------ legends
 
 
-def note_entry(note: str) -> Patch:
-    """Return a legend entry that is only words."""
-    return Patch(fill=False, linewidth=0, label=note)
+def legend_beside(axes: Axes, entries: Sequence[Any]) -> None:
+    """Put a legend to the right of axes."""
+    axes.legend(handles=list(entries), loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
+
+
+def legend_below(figure: Figure, entries: Sequence[Any], columns: int = 4) -> None:
+    """Put a legend below everything in a figure."""
+    figure.legend(handles=list(entries), loc="outside lower center", ncols=columns, frameon=False)
 
 
 def overload_entry() -> Patch:
@@ -102,50 +71,28 @@ def overload_entry() -> Patch:
 
 
 def job_entries(labels: Sequence[str], nothing: str) -> list[Patch]:
-    """Return a legend entry for each job in their looks; very many are cut off, and said."""
+    """Return a legend entry for each job; of very many the rest is counted."""
     entries = [
-        Patch(**style.look(position).patch(), label=label)
-        for position, label in enumerate(labels[:_MOST_ENTRIES])
+        Patch(**style.job_style(position), label=label)
+        for position, label in enumerate(labels[:_MAX_ENTRIES])
     ]
-    if len(labels) > _MOST_ENTRIES:
-        entries.append(note_entry(f"and {len(labels) - _MOST_ENTRIES} more"))
-    return entries or [note_entry(nothing)]
+    if len(labels) > _MAX_ENTRIES:
+        entries.append(_note(f"and {len(labels) - _MAX_ENTRIES} more"))
+    return entries or [_note(nothing)]
 
 
-def legend_height(entries: Sequence[Any], width: float) -> float:
-    """Return the height of a legend in inches."""
-    return 0.19 * math.ceil(len(entries) / _legend_columns(entries, width)) + 0.15
-
-
-def add_legend(canvas: Canvas, entries: Sequence[Any], width: float) -> None:
-    """Put a legend below everything on a canvas that is `width` inches wide."""
-    legend = canvas.legend(
-        handles=list(entries),
-        loc="outside lower center",
-        ncols=_legend_columns(entries, width),
-        fontsize=style.SMALL,
-        frameon=False,
-        handlelength=2.4,
-        handleheight=1.1,
-        columnspacing=1.4,
-    )
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-
-
-def _legend_columns(entries: Sequence[Any], width: float) -> int:
-    """Return how many columns of a legend fit into `width` inches."""
-    longest = max(len(str(entry.get_label())) for entry in entries)
-    return max(1, min(len(entries), int(width / (0.62 * style.SMALL / 72 * longest + 0.55))))
+def _note(text: str) -> Patch:
+    """Return a legend entry that is only a text."""
+    return Patch(fill=False, linewidth=0, label=text)
 
 
 # ------------------------------------------------------------------ files
 
 
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure as SVG, PNG or PDF, as the suffix of `path` says.
+def save_figure(drawn: Axes | Figure, path: str | Path) -> None:
+    """Write a figure, or that of some axes, as SVG, PNG or PDF, as the suffix of `path` says.
 
-    The file is whole or not there at all, and the same bytes for the same picture.
+    The file is whole or not there at all. The figure is closed.
 
     Raises
     ------
@@ -154,24 +101,21 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     """
     path = Path(path)
     suffix = check_suffix(path)
-    metadata = dict(_METADATA[suffix])
-    if suffix != ".png":
-        metadata["Title"] = figure.get_suptitle()
+    figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
+    assert figure is not None  # noqa: S101 (axes that were removed have none)
     settings: Any = {
         "svg.fonttype": "none",  # text stays text, to be searched and read
         "svg.hashsalt": "metronome-opt",
         "pdf.fonttype": 42,
-        "savefig.bbox": "standard",
     }
+    options: Any = {"format": suffix[1:], "dpi": _DPI, "metadata": _METADATA[suffix]}
     with staged(path) as temporary, matplotlib.rc_context(settings), _missing_letters():
-        figure.savefig(temporary, format=suffix[1:], dpi=_FILE_DPI, metadata=metadata)
-        if suffix == ".svg":
-            text = temporary.read_text(encoding="utf-8")
-            temporary.write_text(_numbered_clips(text), encoding="utf-8")
+        figure.savefig(temporary, **options)
+    pyplot.close(figure)
 
 
 def check_suffix(path: str | Path) -> str:
-    """Return the suffix of a picture in lower case: ``.svg``, ``.png`` or ``.pdf``.
+    """Return the suffix of a figure's file in lower case: ``.svg``, ``.png`` or ``.pdf``.
 
     Raises
     ------
@@ -185,19 +129,6 @@ def check_suffix(path: str | Path) -> str:
             "end it in .svg, .png or .pdf"
         )
     return suffix
-
-
-def _numbered_clips(svg: str) -> str:
-    """Call clip paths by the order in which they appear.
-
-    matplotlib derives their names from what may hold an address, so that they differ at random.
-    """
-    numbers: dict[str, int] = {}
-
-    def numbered(match: re.Match[str]) -> str:
-        return f"{match[1]}clip{numbers.setdefault(match[2], len(numbers))}"
-
-    return re.sub(r"""(id="|url\(#)(p[0-9a-f]{10})(?=[")])""", numbered, svg)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The look of pictures: colours, hatches, sizes and words, the same in all pictures.
+"""Colours, hatches, sizes and texts that all figures share.
 
 The colours are those of Okabe and Ito, "Color Universal Design" (2008), which colour-blind readers
 tell apart; black is left to overload and replaced by grey. Each job has a hatch besides, so that
@@ -8,7 +8,6 @@ a print in black and white keeps the difference.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -31,7 +30,6 @@ _HATCHES = (
     *("", "////", "....", "\\\\\\\\", "---", "oo", "|||", "++"),
     *("**", "//..", "\\\\..", "--..", "||..", "//oo", "O.", "/-"),
 )
-_LINES = ("-", "--", ":")
 _FURTHER = ("#56B4E9", "#F0E442")  # of policies that are not ours
 
 # Overload is black under white crosses: nothing else is.
@@ -65,41 +63,19 @@ SHEET: Any = {
 """What holds while a picture is drawn."""
 
 
-@dataclass(frozen=True)
-class _Look:
-    """How the areas of one job are drawn."""
+def job_style(position: int, bursts: int = 1) -> dict[str, Any]:
+    """Return the patch properties of the job at `position` on its link.
 
-    colour: str
-    hatch: str
-    line: str
-
-    def patch(self, bursts: int = 1, jobs: int = 1) -> dict[str, Any]:
-        """Return it as the properties of a patch, one of so many in a picture."""
-        return {
-            "facecolor": self.colour,
-            "edgecolor": INK,
-            "hatch": self.hatch,
-            "linestyle": self.line,
-            "linewidth": 0.6 * thinner(max(bursts, 3 * jobs)),
-        }
-
-
-def thinner(bursts: int) -> float:
-    """Return the factor that keeps the outlines of many narrow bursts from hiding the colours."""
-    return min(1.0, 30 / max(1, bursts))
-
-
-def look(position: int) -> _Look:
-    """Return the look of the job at `position` on its link; 384 positions are all different.
-
-    The first eight differ both in colour and in hatch, the first sixteen in hatch.
+    The first eight differ both in colour and in hatch, the first 128 in one of them. Outlines of
+    many narrow bursts are thin, so that they do not hide the colours.
     """
-    turn = position // len(_HATCHES)
-    return _Look(
-        colour=_COLOURS[position % len(_COLOURS)],
-        hatch=_HATCHES[(position + turn) % len(_HATCHES)],
-        line=_LINES[turn // len(_COLOURS) % len(_LINES)],
-    )
+    rounds = position // len(_HATCHES)
+    return {
+        "facecolor": _COLOURS[position % len(_COLOURS)],
+        "edgecolor": INK,
+        "hatch": _HATCHES[(position + rounds) % len(_HATCHES)],
+        "linewidth": 0.6 * min(1.0, 30 / max(1, bursts)),
+    }
 
 
 # ------------------------------------------------------------------ policies
@@ -144,8 +120,8 @@ def gigabits(megabits: float) -> str:
     return f"{megabits / 1000:,.10g} Gbit/s"
 
 
-def contention_title(side: str, contention: Fraction, separator: str = " ") -> str:
-    """Return what stands above one half of a picture: three digits or more, 0 only if it is 0."""
+def contention_text(contention: Fraction) -> str:
+    """Return a contention as text: three digits or more, 0 only if it is 0."""
     large = abs(contention) >= 1000
     number = f"{round(contention):,}" if large else f"{float(contention):.3g}"
-    return f"{side}: contention {number}{separator}weight × Mbit/s"
+    return f"contention {number} weight × Mbit/s"

@@ -1,10 +1,10 @@
-"""Blocks: parts of an instance that share at most a job can be solved apart.
+"""Blocks: parts of an instance that share at most a job can be solved separately.
 
 Jobs and links form a bipartite graph. Where taking a job away disconnects it, the parts on either
-side, each with the job, are solved apart and then rotated rigidly until they agree on that job's
-offset. Rotating a part changes nothing unless a fixed job holds it. A fixed job connects nothing:
-it is a copy of itself in every part. Parts of one component that are held cannot be turned to
-agree; if there are two of them, the component stays whole.
+side, each with the job, are solved separately and then rotated rigidly until they agree on the
+offset of that job. Rotating a part changes nothing unless a fixed job holds it. A fixed job
+connects nothing: it is a copy of itself in every part. Parts of one component that are held cannot
+be rotated to agree; if there are two of them, the component stays whole.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Split:
     def join(self, parts: Sequence[Offsets]) -> dict[str, int]:
         """Put schedules of the blocks together; the contention is the sum of theirs.
 
-        A job that is in no block stays where nobody shifts it.
+        A job that is in no block stays unshifted.
         """
         placed = dict(self.instance.unshifted)
         settled: set[str] = set()

@@ -16,7 +16,7 @@ from metronome_opt.compatible import Kept
 from metronome_opt.errors import counted
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.front import Front
-from metronome_opt.report.classes import priority_classes
+from metronome_opt.report.classes import classes_frame
 from metronome_opt.result import Result
 from metronome_opt.scenario import Deployment, Problem
 from metronome_opt.scenario.model import MEASURED
@@ -319,24 +319,28 @@ def fit_table(instance: Instance, kept: Kept) -> Table:
 def classes_table(
     instance: Instance, before: Evaluation | None, after: Evaluation, times: Times
 ) -> Table:
-    """Return one row per priority class, heaviest first, and one for all: who pays, who gains.
+    """Return one row per priority class, heaviest first, and one for all jobs.
 
     Parameters
     ----------
     before, after, times
-        As for `priority_classes`; what is not known before is shown as a dash.
+        As for `classes_frame`; an unknown value is a dash.
     """
+    import pandas as pd
+
+    frame = classes_frame(instance, before, after, times)
+    forms = {"iteration": "{:.1%}", "unserved": "{:,.1f}"}
     rows = [
         (
-            "all" if each.weight is None else str(each.weight),
+            str(weight),
             *(
-                "-" if count is None else f"{count:,}"
-                for count in (each.jobs, each.faster, each.slower)
+                "-"
+                if pd.isna(value)
+                else forms.get(str(name).partition("_")[0], "{:,}").format(value)
+                for name, value in row.items()
             ),
-            *(percent(share) for share in (each.iteration_before, each.iteration_after)),
-            *(number(bandwidth) for bandwidth in (each.unserved_before, each.unserved_after)),
         )
-        for each in priority_classes(instance, before, after, times)
+        for weight, row in zip(frame.index, frame.to_dict("records"), strict=True)
     ]
     headings = (
         *("weight", "jobs", "\nfaster", "\nslower"),

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.schedule import OBJECTIVES
+from metronome_opt.solvers.from_file import is_in_file, load_from_file
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.search import Search
@@ -70,6 +72,9 @@ class Solver:
         """Import the solver's module and return its function; a plug-in may have none."""
         if callable(self.where):
             return self.where
+        if is_in_file(self.where):
+            in_file: Run = load_from_file(self.where)
+            return in_file
         try:
             function: Run = EntryPoint(self.name, self.where, GROUP).load()
         except (ImportError, AttributeError) as error:
@@ -171,7 +176,7 @@ SOLVERS = _all()
 
 
 def find_solver(solver: str | Run | Solver) -> Solver:
-    """Return a solver by its name, or made of a function of one `Search`.
+    """Return a solver by name or by ``file.py:function``, or made of a function of one `Search`.
 
     Raises
     ------
@@ -182,6 +187,9 @@ def find_solver(solver: str | Run | Solver) -> Solver:
         return solver
     if callable(solver):
         return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
+    if is_in_file(solver):
+        load_from_file(solver)
+        return _custom(solver, str(Path(solver).resolve()))
     if solver not in SOLVERS:
         raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(SOLVERS)}")
     return SOLVERS[solver]

@@ -33,7 +33,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class LinkReport:
-    """What a schedule does to one link.
+    """Load and contention of one link.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class LinkReport:
     contention
         Mean weighted unserved bandwidth, weight * Mbit/s.
     late
-        Mean unserved bandwidth, nobody preferred, Mbit/s.
+        Mean unserved bandwidth without priorities, Mbit/s.
     score
         CASSINI's compatibility, ``1 - late / capacity``.
     jobs
@@ -208,10 +208,12 @@ def assignment_faults(
         idle = stretch.get(name, 0)
         # No period is above the limit of the instance, whatever share of it is allowed.
         share = math.floor((stretch_limit or 0) * job.period)
-        most = max(job.max_stretch, min(share, instance.hyperperiod_limit - job.period))
+        maximum = max(job.max_stretch, min(share, instance.hyperperiod_limit - job.period))
         place = f"offsets.{name}"
-        if not 0 <= idle <= most:
-            faults.append(Violation(f"stretch.{name}", quote(idle), f"it must be in [0, {most}]"))
+        if not 0 <= idle <= maximum:
+            faults.append(
+                Violation(f"stretch.{name}", quote(idle), f"it must be in [0, {maximum}]")
+            )
         elif name not in offsets:
             faults.append(Violation(place, "nothing", "every job needs an offset"))
         elif not 0 <= offsets[name] < job.period + idle:
@@ -290,7 +292,7 @@ def pieces(runs: list[Run], hyperperiod: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Rates:
-    """What jobs send in a hyperperiod: the rates of all that come together, and in how many slots.
+    """Rates of the jobs of a link in a hyperperiod: combinations, and the slots that each takes.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ def test_strict_priority_serves_class_after_class(
     assert check(instance, result.schedule) == ()
 
 
-def test_a_hundred_times_the_weight_is_not_priority_at_any_price() -> None:
+def test_large_weight_is_not_strict_priority() -> None:
     """Two heavy jobs give up 1 Mbit/s each, so that a light one does not lack 51."""
     instance = network(
         job("a", 4, (0, 2, 51), weight=100),

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.text import Text
 
@@ -55,39 +54,39 @@ AFTER_LIGHT = (0, 0, 0, 40, 0, 0, 0, 40, 0, 0, 0, 40)
 AFTER_HEAVY = (15, 0, 30, 0, 0, 15, 15, 0, 30, 0, 0, 15)
 
 
-# ------------------------------------------------------------------ what is in a figure
+# ------------------------------------------------------------------ contents of a figure
 
 
-def with_id(figure: Figure, pattern: str) -> Iterator[Artist]:
+def with_id(figure: Artist, pattern: str) -> Iterator[Artist]:
     def matches(artist: Artist) -> bool:
         return re.fullmatch(pattern, artist.get_gid() or "") is not None
 
     yield from figure.findobj(matches)
 
 
-def texts(figure: Figure) -> list[str]:
-    found = figure.findobj(Text)
-    return [text.get_text() for text in found if isinstance(text, Text) and text.get_text()]
+def texts(figure: Artist) -> list[str]:
+    everything = figure.findobj(Text)
+    return [text.get_text() for text in everything if isinstance(text, Text) and text.get_text()]
 
 
-def polygons(figure: Figure, gid: str) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+def polygons(figure: Artist, gid: str) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
     """Return the corners of the areas of one name, the first of each at the end again."""
-    (found,) = with_id(figure, re.escape(gid))
-    if isinstance(found, PolyCollection):
-        return [np.asarray(path.vertices) for path in found.get_paths()]
-    assert isinstance(found, PathPatch)
-    return [np.asarray(each) for each in found.get_path().to_polygons()]
+    (area,) = with_id(figure, re.escape(gid))
+    if isinstance(area, PolyCollection):
+        return [np.asarray(path.vertices) for path in area.get_paths()]
+    assert isinstance(area, PathPatch)
+    return [np.asarray(each) for each in area.get_path().to_polygons()]
 
 
-def boxes(figure: Figure, gid: str) -> list[tuple[float, float, float, float]]:
-    """Return (left, right, lowest, highest) of each area."""
+def boxes(figure: Artist, gid: str) -> list[tuple[float, float, float, float]]:
+    """Return (left, right, bottom, top) of each area."""
     return [
         (float(x.min()), float(x.max()), float(y.min()), float(y.max()))
         for x, y in (corners.T for corners in polygons(figure, gid))
     ]
 
 
-def check_dollars(figure: Figure) -> None:
+def check_dollars(figure: Artist) -> None:
     """Check that a name with dollar signs is in a figure and not read as a formula."""
     named = [text for text in figure.findobj(Text) if isinstance(text, Text)]
     dollars = [text for text in named if "$" in text.get_text()]

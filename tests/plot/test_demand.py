@@ -8,7 +8,15 @@ from hypothesis import given, settings
 
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
-from metronome_opt.plot.demand import bursts, drawn_slots, find_link, link_demand, runs
+from metronome_opt.plot.demand import (
+    LinkDemand,
+    bursts,
+    busiest_link,
+    drawn_slots,
+    find_link,
+    prepare,
+    runs,
+)
 from metronome_opt.verify import evaluate
 from tests.plot.examples import (
     AFTER,
@@ -22,6 +30,12 @@ from tests.plot.examples import (
     instance,
 )
 from tests.strategies import assigned
+
+
+def link_demand(
+    problem: Instance, offsets: dict[str, int], link: Link, slots: int | None = None
+) -> LinkDemand:
+    return prepare(problem, offsets).demand(link, slots)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +71,7 @@ def test_demand_repeats_itself_and_can_be_cut() -> None:
 
 @settings(deadline=None)
 @given(assigned())
-def test_late_demand_is_what_the_judge_says(case: tuple[Instance, dict[str, int]]) -> None:
+def test_late_demand_agrees_with_evaluate(case: tuple[Instance, dict[str, int]]) -> None:
     drawn, offsets = case
     for link, report in zip(drawn.links, evaluate(drawn, offsets).links, strict=True):
         demand = link_demand(drawn, offsets, link)
@@ -116,3 +130,31 @@ def test_rates_beyond_64_bits_are_refused() -> None:
     huge = example.replace(links=(example.links[0], Link(name="node-0", capacity=10**30)))
     with pytest.raises(InputError, match=r"'node-0'.*too much to draw"):
         link_demand(huge, BEFORE, find_link(huge, "node-0"))
+
+
+def test_busiest_link_is_the_most_contended_with_ties_by_name() -> None:
+    def case(*periods: int) -> Instance:
+        return Instance(
+            name="i",
+            slot_ms=2,
+            links=tuple(Link(name=f"l{n}", capacity=10) for n in range(len(periods))),
+            jobs=tuple(
+                Job(
+                    name=f"j{n}",
+                    period=period,
+                    phases=(Phase(start=0, length=1, rate=20),),
+                    links={f"l{n}": 1},
+                )
+                for n, period in enumerate(periods)
+            ),
+        )
+
+    offsets = {"j0": 0, "j1": 0, "j2": 0}
+    assert busiest_link(case(5, 3, 4), offsets) == "l1"  # late a third of the time
+    assert busiest_link(case(6, 6, 6), offsets) == "l0"
+    lonely = instance().replace(
+        jobs=(Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={}),)
+    )
+    assert busiest_link(lonely, {"j": 0}) is None
+    numbers = {LIGHT: np.int64(3), HEAVY: np.int32(2)}
+    assert busiest_link(instance(), numbers) == "node-0"  # type: ignore[arg-type]

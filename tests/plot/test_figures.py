@@ -1,26 +1,34 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
+from matplotlib import pyplot
+from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance, Job, Link, Phase
 from metronome_opt.plot import (
-    busiest_link,
     plot_circle,
     plot_heatmap,
     plot_overview,
+    plot_result,
     plot_timeline,
+    save_figure,
     style,
 )
-from metronome_opt.plot.heatmap import select_rows, shades, spread
+from metronome_opt.plot.heatmap import select_rows, shades
 from metronome_opt.plot.picture import job_entries
+from metronome_opt.solvers import solve
+from tests.builders import two_jobs
 from tests.plot.examples import (
     AFTER,
     BEFORE,
@@ -34,71 +42,73 @@ from tests.plot.examples import (
     with_id,
 )
 
+# Every figure of one schedule, by name.
+Plot = Callable[[Instance, Any], Axes]
+PLOTS: dict[str, Plot] = {
+    "circle": lambda case, offsets: plot_circle(case, offsets, "node-0"),
+    "timeline": lambda case, offsets: plot_timeline(case, offsets, "node-0"),
+    "heatmap": plot_heatmap,
+}
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Any:
+    yield
+    pyplot.close("all")
+
+
 # ------------------------------------------------------------------ circle
 
 
-def arcs(figure: Figure, pattern: str) -> list[tuple[float, float]]:
+def arcs(axes: Axes, gid: str) -> list[tuple[float, float]]:
     """Return start and length of arcs in slots."""
     return [
         (round(arc.get_x() / math.tau * 12, 6), round(arc.get_width() / math.tau * 12, 6))
-        for arc in with_id(figure, pattern)
+        for arc in with_id(axes, gid)
         if isinstance(arc, Rectangle)
     ]
 
 
-def test_circle_turns_with_the_offsets_and_says_what_it_shows() -> None:
-    figure = plot_circle(instance(), BEFORE, AFTER, "node-0")
-    assert arcs(figure, "circle-before-job-2-.*") == [(0, 1), (4, 1), (8, 1)]
-    assert arcs(figure, "circle-after-job-2-.*") == [(3, 1), (7, 1), (11, 1)]
-    for side in ("before", "after"):
-        drawn = Counter(arc.get_label() for arc in with_id(figure, f"circle-{side}-job-.*"))
-        assert drawn == {LIGHT: 3, HEAVY: 4}
-    assert arcs(figure, "circle-before-overload-.*") == [(0, 1), (4, 1)]
-    assert arcs(figure, "circle-after-overload-.*") == [(11, 1)]
-    said = texts(figure)
-    assert "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms" in said
-    assert "before: contention 2,083\nweight × Mbit/s" in said
-    assert "after: contention 417\nweight × Mbit/s" in said
-    assert f"1  {HEAVY} (weight 4)" in said
-    assert f"2  {LIGHT} (weight 1, 2 flows)" in said
-    assert said.count("1") == said.count("2") == 2  # beside the arcs of both circles
+def test_circle_rotates_with_the_offsets() -> None:
+    before = plot_circle(instance(), BEFORE, "node-0")
+    after = plot_circle(instance(), AFTER, "node-0")
+    assert arcs(before, "circle-job-2") == [(0, 1), (4, 1), (8, 1)]
+    assert arcs(after, "circle-job-2") == [(3, 1), (7, 1), (11, 1)]
+    assert len(arcs(after, "circle-job-1")) == 4
+    assert arcs(before, "circle-overload") == [(0, 1), (4, 1)]
+    assert arcs(after, "circle-overload") == [(11, 1)]
+    (title,) = (text for text in texts(before) if text.startswith("Link"))
+    assert title == (
+        "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms\ncontention 2,083 weight × Mbit/s"
+    )
+    assert {f"1  {HEAVY} (weight 4)", f"2  {LIGHT} (weight 1, 2 flows)"} <= set(texts(before))
 
 
 def test_circle_of_an_unused_link_is_empty() -> None:
-    figure = plot_circle(instance(), BEFORE, AFTER, "spare")
-    assert list(with_id(figure, "circle-.*")) == []
-    assert "no job uses this link" in texts(figure)
+    axes = plot_circle(instance(), AFTER, "spare")
+    assert list(with_id(axes, "circle-.*")) == []
+    assert "no job uses this link" in texts(axes)
 
 
 # ------------------------------------------------------------------ timeline
 
 
-def test_timeline_stacks_jobs_and_marks_what_exceeds_the_capacity() -> None:
-    figure = plot_timeline(instance(), BEFORE, AFTER, "node-0")
-    assert boxes(figure, "timeline-before-job-1") == [
+def test_timeline_stacks_jobs_and_hatches_excess_demand() -> None:
+    axes = plot_timeline(instance(), BEFORE, "node-0")
+    assert boxes(axes, "timeline-job-1") == [
         (0, 5, 0, 30),
         (15, 25, 0, 15),
         (30, 35, 0, 30),
         (45, 55, 0, 15),
     ]
-    assert boxes(figure, "timeline-before-job-2") == [
-        (0, 5, 30, 70),
-        (20, 25, 15, 55),
-        (40, 45, 0, 40),
-    ]
-    assert boxes(figure, "timeline-after-job-2") == [
-        (15, 20, 0, 40),
-        (35, 40, 0, 40),
-        (55, 60, 15, 55),
-    ]
-    assert boxes(figure, "timeline-before-overload") == [(0, 5, 50, 70), (20, 25, 50, 55)]
-    assert boxes(figure, "timeline-after-overload") == [(55, 60, 50, 55)]
-    above, below = figure.axes
-    assert above.get_xlim() == below.get_xlim() == (0, 60)
-    assert above.get_ylim() == below.get_ylim()
-    said = texts(figure)
-    assert {"capacity 50 Gbit/s", "demand above capacity", "Gbit/s", "time (ms)"} <= set(said)
-    assert "before: contention 2,083 weight × Mbit/s" in said
+    assert boxes(axes, "timeline-job-2") == [(0, 5, 30, 70), (20, 25, 15, 55), (40, 45, 0, 40)]
+    assert boxes(axes, "timeline-overload") == [(0, 5, 50, 70), (20, 25, 50, 55)]
+    assert axes.get_xlim() == (0, 60)
+    labels = {"capacity 50 Gbit/s", "demand above capacity", "Gbit/s", "time (ms)"}
+    assert labels <= set(texts(axes))
+    after = plot_timeline(instance(), AFTER, "node-0")
+    assert boxes(after, "timeline-job-2") == [(15, 20, 0, 40), (35, 40, 0, 40), (55, 60, 15, 55)]
+    assert boxes(after, "timeline-overload") == [(55, 60, 50, 55)]
 
 
 def test_timeline_areas_hold_the_traffic() -> None:
@@ -110,52 +120,48 @@ def test_timeline_areas_hold_the_traffic() -> None:
             example.jobs[1],
         )
     )
-    figure = plot_timeline(wide, BEFORE, BEFORE, "node-0")
-    (corners,) = polygons(figure, "timeline-before-job-2")
+    axes = plot_timeline(wide, BEFORE, "node-0")
+    (corners,) = polygons(axes, "timeline-job-2")
     x, y = corners.T
     area = 0.5 * abs(float(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))))
     assert area == pytest.approx(40 * 60)
     assert (float(y.min()), float(y.max())) == (0, 70)
 
 
-def test_timeline_writes_a_name_where_it_fits() -> None:
-    job = Job(name="bert", period=10, phases=(Phase(start=0, length=5, rate=10),), links={"l": 1})
-    link = Link(name="l", capacity=20)
-    alone = Instance(name="i", slot_ms=1, links=(link,), jobs=(job,))
-    assert "1  bert" in texts(plot_timeline(alone, {"bert": 0}, {"bert": 3}, "l"))
-
-
 # ------------------------------------------------------------------ heat map
 
 
+def shares(axes: Axes) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    (image,) = axes.images
+    return np.asarray(image.get_array())
+
+
+def rows(axes: Axes) -> list[str]:
+    return [label.get_text() for label in axes.get_yticklabels()]
+
+
 def test_heatmap_shows_demand_as_a_share_of_capacity() -> None:
-    figure = plot_heatmap(instance(), BEFORE, AFTER)
-    before, after = (image for image in figure.findobj(AxesImage) if image.axes.get_title("left"))
-    assert isinstance(before, AxesImage)
-    assert isinstance(after, AxesImage)
+    axes = plot_heatmap(instance(), BEFORE)
     share = np.array([70, 0, 0, 15, 55, 0, 30, 0, 40, 15, 15, 0]) / 50
-    assert np.asarray(before.get_array()) == pytest.approx(np.minimum(share, 1)[np.newaxis])
+    assert shares(axes) == pytest.approx(np.minimum(share, 1)[np.newaxis])
+    assert boxes(axes, "heatmap-overload") == [(0, 5, -0.5, 0.5), (20, 25, -0.5, 0.5)]
+    after = plot_heatmap(instance(), AFTER)
     share = np.array([15, 0, 30, 40, 0, 15, 15, 40, 30, 0, 0, 55]) / 50
-    assert np.asarray(after.get_array()) == pytest.approx(np.minimum(share, 1)[np.newaxis])
-    marks = [(0, 5, -0.5, 0.5), (20, 25, -0.5, 0.5)]
-    assert boxes(figure, "heatmap-before-overload") == marks
-    assert boxes(figure, "heatmap-after-overload") == [(55, 60, -0.5, 0.5)]
-    said = texts(figure)
-    assert "example: demand on 1 link" in said
-    assert "1 unused link left out" in said
-    assert "spare" not in said
+    assert shares(after) == pytest.approx(np.minimum(share, 1)[np.newaxis])
+    assert boxes(after, "heatmap-overload") == [(55, 60, -0.5, 0.5)]
+    title = "example: demand on 1 link; contention 2,083 weight × Mbit/s"
+    assert axes.get_title("left") == title
+    assert "1 unused link left out" in axes.get_xlabel()
+    assert rows(axes) == ["node-0"]
 
 
-def test_heatmap_of_chosen_links() -> None:
-    figure = plot_heatmap(instance(), BEFORE, AFTER, links=["spare"])
-    said = texts(figure)
-    assert "spare" in said
-    assert "node-0" not in said
-    assert "before: contention 0 weight × Mbit/s" in said
-    assert polygons(figure, "heatmap-before-overload") == []
+def test_heatmap_of_chosen_links_has_a_row_for_each() -> None:
+    axes = plot_heatmap(instance(), BEFORE, links=["spare"])
+    assert rows(axes) == ["spare"]
+    assert polygons(axes, "heatmap-overload") == []
 
 
-def test_links_that_are_alike_are_one_row_and_the_most_contended_is_on_top() -> None:
+def test_links_that_are_alike_are_one_row() -> None:
     burst = (Phase(start=0, length=2, rate=20),)
     names = ("quiet", "n0", "n1", "n2", "wide")
     capacities = {"quiet": 40, "wide": 30}
@@ -169,16 +175,12 @@ def test_links_that_are_alike_are_one_row_and_the_most_contended_is_on_top() -> 
             for job, links in uses.items()
         ),
     )
-    figure = plot_heatmap(case, {"a": 0, "b": 0}, {"a": 0, "b": 2})
-    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    # For half of the time 20 of 40 are late on each n, 10 of 40 on the wide one.
-    assert rows == ["n0 and 2 alike", "wide", "quiet"]
-    said = texts(figure)
-    assert "alike: demand on 5 links" in said
-    assert "before: contention 35 weight × Mbit/s" in said  # 3 * 10 + 5
-    chosen = plot_heatmap(case, {"a": 0, "b": 0}, {"a": 0, "b": 2}, links=["n1", "quiet", "n0"])
-    rows = [label.get_text() for label in chosen.axes[0].get_yticklabels()]
-    assert rows == ["n1", "quiet", "n0"]
+    axes = plot_heatmap(case, {"a": 0, "b": 0})
+    assert rows(axes) == ["quiet", "n0 and 2 alike", "wide"]
+    # For half of the time 20 of 40 are late on each n, 10 of 40 on the wide one: 3 * 10 + 5.
+    assert axes.get_title("left") == "alike: demand on 5 links; contention 35 weight × Mbit/s"
+    chosen = plot_heatmap(case, {"a": 0, "b": 0}, links=["n1", "quiet", "n0"])
+    assert rows(chosen) == ["n1", "quiet", "n0"]
 
 
 def link_per_period(*periods: int) -> Instance:
@@ -199,47 +201,33 @@ def link_per_period(*periods: int) -> Instance:
 
 
 def test_links_repeat_on_the_common_axis() -> None:
-    rows = select_rows(link_per_period(4, 6))
-    assert (rows.slots, rows.notes) == (12, ())
-    zero = {"j4": 0, "j6": 0}
-    marks = boxes(plot_heatmap(link_per_period(4, 6), zero, zero), "heatmap-after-overload")
-    assert [(left, (low + high) / 2) for left, _, low, high in marks] == [
-        (0, 0),
-        (8, 0),
-        (16, 0),
-        (0, 1),
-        (12, 1),
-    ]
+    case = link_per_period(4, 6)
+    assert select_rows(case)[2:] == (12, ())
+    late = boxes(plot_heatmap(case, {"j4": 0, "j6": 0}), "heatmap-overload")
+    places = [(left, (low + high) / 2) for left, _, low, high in late]
+    assert places == [(0, 0), (8, 0), (16, 0), (0, 1), (12, 1)]
 
 
 def test_long_axis_is_cut_with_a_note() -> None:
-    rows = select_rows(link_per_period(1009, 1013))
-    assert rows.slots == 1013
-    assert rows.notes == ("the first 2,026 ms of a longer common hyperperiod",)
+    chosen = select_rows(link_per_period(1009, 1013))
+    assert chosen.slots == 1013
+    assert chosen.notes == ("the first 2,026 ms of a longer common hyperperiod",)
     assert select_rows(link_per_period(50_000)).slots == 4000
 
 
 def test_a_column_of_several_slots_keeps_its_peak() -> None:
-    case = link_per_period(1013)
-    figure = plot_heatmap(case, {"j1013": 0}, {"j1013": 1012})
-    images = [image for image in figure.findobj(AxesImage) if image.axes.get_title("left")]
-    after = images[1]
-    assert isinstance(after, AxesImage)
-    values = np.asarray(after.get_array())
+    axes = plot_heatmap(link_per_period(1013), {"j1013": 1012})
+    values = shares(axes)
     assert values.shape == (1, 338)  # three slots each, the last has two
-    assert values[0, -1] == 1
-    assert values.sum() == 1
-    assert "each column is the peak of 3 slots" in texts(figure)
+    assert values[0, -1] == values.sum() == 1
+    assert "each column is the peak of 3 slots" in axes.get_xlabel()
 
 
 def test_names_of_many_rows_keep_their_distance() -> None:
-    assert spread([5, 6, 0, 1, 2, 3, 4, 7, 8, 9], 3) == [0, 5, 8]
     case = link_per_period(*range(1, 301))
-    zero = {job.name: 0 for job in case.jobs}
-    axes = plot_heatmap(case, zero, zero, links=[link.name for link in case.links]).axes[0]
+    axes = plot_heatmap(case, {job.name: 0 for job in case.jobs})
     named = [round(tick) for tick in axes.get_yticks()]
-    assert 0 in named  # the most contended: always overloaded
-    assert 60 <= len(named) < 150
+    assert 40 <= len(named) < 150
     assert all(after - before >= 3 for before, after in pairwise(named))
 
 
@@ -252,44 +240,83 @@ def test_shades_darken_all_the_way_and_stay_off_black() -> None:
     assert luminance[-1] > 0.08  # black under crosses, which is overload, stands out
 
 
-# ------------------------------------------------------------------ the rest
+# ------------------------------------------------------------------ comparisons, input, files
 
 
-def test_overview_shows_all_three_pictures_of_the_busiest_link() -> None:
-    figure = plot_overview(instance(), BEFORE, AFTER)
+def test_overview_compares_schedules_on_all_links_and_the_busiest() -> None:
+    figure = plot_overview(instance(), {"before": BEFORE, "after": AFTER})
     said = texts(figure)
     assert "example: 2 jobs on 1 link" in said
     assert "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms" in said
-    for part in ("circle-before-job-2-arc-0", "timeline-after-job-2", "heatmap-before-overload"):
-        assert len(list(with_id(figure, part))) == 1
-    ids = [artist.get_gid() for artist in with_id(figure, ".+")]
-    assert len(ids) == len(set(ids)) == 7 * 2 + 3 + 3 * 2 + 2
+    assert "after: contention 417 weight × Mbit/s" in said
+    for gid in ("timeline-job-2", "heatmap-overload"):
+        assert len(list(with_id(figure, gid))) == 2
+    assert len({axes.get_ylim() for axes in figure.axes if axes.get_ylabel() == "Gbit/s"}) == 1
     check_dollars(figure)
 
 
-def test_overview_without_links_is_a_picture_still() -> None:
+def test_overview_without_links_is_a_figure_still() -> None:
     job = Job(name="j", period=4, phases=(Phase(start=0, length=1, rate=1),), links={})
     lonely = Instance(name="lonely", slot_ms=1, links=(), jobs=(job,))
-    assert "lonely: 1 job on 0 links" in texts(plot_overview(lonely, {"j": 0}, {"j": 1}))
+    assert "lonely: 1 job on 0 links" in texts(plot_overview(lonely, {"a": {"j": 1}}))
 
 
-def test_busiest_link_is_the_most_contended_before() -> None:
-    case = link_per_period(5, 3, 4)
-    zero = {job.name: 0 for job in case.jobs}
-    assert busiest_link(case, zero, zero) == "l3"  # late a third of the time
-    same = case.replace(
-        jobs=tuple(job.model_copy(update={"period": 6}) for job in reversed(case.jobs))
-    )
-    assert busiest_link(same, zero, zero) == "l3"  # all alike: by name
-    assert busiest_link(instance(), BEFORE, AFTER) == "node-0"
+def test_result_is_drawn_beside_the_unshifted_schedule() -> None:
+    said = texts(plot_result(solve(two_jobs(), "greedy")))
+    assert any(text.startswith("unshifted: contention") for text in said)
+    assert "greedy: contention 0 weight × Mbit/s" in said
 
 
-def test_jobs_stay_apart_in_colour_and_in_grey() -> None:
-    looks = [style.look(position) for position in range(384)]
-    assert len(set(looks)) == 384
-    assert len({look.colour for look in looks[:8]}) == 8
-    assert len({look.hatch for look in looks[:16]}) == 16
-    assert style.OVERLOAD["hatch"] not in {look.hatch for look in looks}
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+def test_figures_are_drawn_on_the_axes_they_are_given(plot: Plot) -> None:
+    del plot
+    figure = pyplot.figure()
+    above = figure.add_subplot(211)
+    below = figure.add_subplot(212, projection="polar")
+    assert plot_timeline(instance(), AFTER, "node-0", ax=above) is above
+    assert plot_circle(instance(), AFTER, "node-0", ax=below) is below
+    assert plot_heatmap(instance(), AFTER, ax=above) is above
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ({LIGHT: 0}, "offsets.*_heavy.*every job needs an offset"),
+        (AFTER | {"stranger": 0}, "offsets.*stranger.*no such job"),
+        (AFTER | {LIGHT: 4}, r"offsets.light.*it must be in \[0, 4\)"),
+        (BEFORE | {HEAVY: 1.0}, "offsets.*heavy.*must be an integer, got 1.0"),
+        (BEFORE | {LIGHT: "0"}, "offsets.light: must be an integer, got '0'"),
+    ],
+)
+def test_wrong_offsets_are_refused(plot: Plot, offsets: Mapping[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        plot(instance(), offsets)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_stretch_is_held_to_its_limit() -> None:
+    sides = {"before": BEFORE, "after": AFTER | {LIGHT: 4}}
+    with pytest.raises(InputError, match=r"^stretch\.light: stated 1"):
+        plot_overview(instance(), sides, stretch={LIGHT: 1})
+    figure = plot_overview(instance(), sides, stretch={LIGHT: 1}, stretch_limit=Fraction(1, 4))
+    assert any("at the stretched periods" in text for text in texts(figure))
+
+
+def test_unknown_links_are_refused() -> None:
+    for plot in (plot_circle, plot_timeline):
+        with pytest.raises(InputError, match="no link 'nowhere'; there are 'spare', 'node-0'"):
+            plot(instance(), BEFORE, "nowhere")
+    with pytest.raises(InputError, match="list of names, got the text 'node-0'"):
+        plot_heatmap(instance(), BEFORE, links="node-0")
+
+
+def test_jobs_differ_in_colour_and_in_grey() -> None:
+    patches = [style.job_style(position) for position in range(128)]
+    assert len({(patch["facecolor"], patch["hatch"]) for patch in patches}) == 128
+    assert len({patch["facecolor"] for patch in patches[:8]}) == 8
+    assert len({patch["hatch"] for patch in patches[:16]}) == 16
+    assert style.OVERLOAD["hatch"] not in {patch["hatch"] for patch in patches}
 
 
 def test_long_names_lose_their_middle() -> None:
@@ -305,3 +332,44 @@ def test_very_many_jobs_are_counted_in_the_legend(jobs: int, entries: int) -> No
     shown = job_entries(["j"] * jobs, "none")
     assert len(shown) == entries
     assert (shown[-1].get_label() == f"and {jobs - 40} more") == (jobs > 40)
+
+
+# The first bytes of a file of each kind.
+MAGIC = {".svg": b"<?xml", ".PNG": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+def test_files_are_of_the_kind_that_their_suffix_says(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    save_figure(plot_timeline(instance(), AFTER, "node-0"), path)
+    assert path.read_bytes().startswith(MAGIC[suffix])
+
+
+def test_svg_holds_text_as_text(tmp_path: Path) -> None:
+    save_figure(plot_circle(instance(), AFTER, "node-0"), tmp_path / "a.svg")
+    root = ElementTree.parse(tmp_path / "a.svg").getroot()
+    said = {"".join(node.itertext()).strip() for node in root.iter() if node.tag.endswith("}text")}
+    assert {f"1  {HEAVY} (weight 4)", f"2  {LIGHT} (weight 1, 2 flows)"} <= said
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a", "a.svg.gz"])
+def test_other_suffixes_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=r"end it in \.svg, \.png or \.pdf"):
+        save_figure(plot_timeline(instance(), AFTER, "node-0"), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_the_previous_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object, **_options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "a.svg"
+    path.write_text("before")
+    axes = plot_timeline(instance(), AFTER, "node-0")
+    monkeypatch.setattr(axes.figure, "savefig", fail)
+    with pytest.raises(InputError, match="No space left on device"):
+        save_figure(axes, path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,5 +1,3 @@
-"""Who pays and who gains, against numbers worked by hand."""
-
 from __future__ import annotations
 
 from fractions import Fraction
@@ -9,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.report.classes import (
-    PriorityClass,
-    classes_frame,
-    jobs_frame,
-    priority_classes,
-)
+from metronome_opt.report.classes import classes_frame, jobs_frame
 from metronome_opt.report.tables import classes_table
 from metronome_opt.slowdown.times import Times
 from metronome_opt.verify import Evaluation, evaluate
@@ -40,19 +33,11 @@ TIMES = Times({**PERIODS, "a": F(70, 3)}, PERIODS)
 """Beside b an iteration of a takes a sixth longer."""
 
 
-def test_classes_stand_heaviest_first_with_all_at_the_end() -> None:
-    assert priority_classes(PROBLEM, TOGETHER, APART, TIMES) == (
-        PriorityClass(4, 1, 0, 0, F(1), F(1), F(0), F(0)),
-        PriorityClass(1, 2, 1, 0, (F(7, 6) + 1) / 2, F(1), F(10), F(0)),
-        PriorityClass(None, 3, 1, 0, (F(7, 6) + 2) / 3, F(1), F(10), F(0)),
-    )
-
-
 @pytest.mark.parametrize(("time", "slower"), [("20.2", 0), ("20.21", 1)])
 def test_a_change_of_one_percent_is_none(time: str, slower: int) -> None:
     times = Times(PERIODS, {**PERIODS, "b": F(time)})
-    heavy, *_ = priority_classes(PROBLEM, TOGETHER, APART, times)
-    assert (heavy.faster, heavy.slower) == (0, slower)
+    heavy = classes_frame(PROBLEM, TOGETHER, APART, times).loc[4]
+    assert (heavy["faster"], heavy["slower"]) == (0, slower)
 
 
 def test_jobs_frame_is_in_milliseconds() -> None:
@@ -91,7 +76,7 @@ def test_classes_frame_has_the_classes_by_weight() -> None:
     assert frame.loc["all", "iteration_before"] == pytest.approx(19 / 18)
 
 
-def test_what_is_not_known_is_missing() -> None:
+def test_unknown_values_are_missing() -> None:
     classes = classes_frame(PROBLEM, None, TOGETHER)
     unknown = ["faster", "slower", "iteration_before", "iteration_after", "unserved_before"]
     assert classes[unknown].isna().all(axis=None)
@@ -114,26 +99,12 @@ def test_the_table_shows_a_class_a_row(before: Evaluation | None, unserved: list
 
 @given(st.data())
 @examples(50, deadline=None)
-def test_classes_add_up_to_all_and_gains_are_losses_the_other_way(data: st.DataObject) -> None:
+def test_unserved_bandwidth_of_classes_adds_up_to_contention(data: st.DataObject) -> None:
     problem = data.draw(instances(weights=(0, 1, 2), max_jobs=4))
     before, after = (evaluate(problem, data.draw(offsets_of(problem))) for _ in range(2))
-    lengths = st.fixed_dictionaries(
-        {each.name: st.fractions(min_value=each.period, max_value=1000) for each in problem.jobs}
-    )
-    times = Times(data.draw(lengths), data.draw(lengths))
-    *classes, every = priority_classes(problem, before, after, times)
-    assert every.jobs == sum(each.jobs for each in classes) == len(problem.jobs)
-    assert every.iteration_after is not None
-    means = [c.iteration_after * c.jobs for c in classes if c.iteration_after is not None]
-    assert every.iteration_after * every.jobs == sum(means)
-    assert sum(each.unserved_after for each in classes) == every.unserved_after
-    assert every.unserved_after == sum(link.late for link in after.links)
-    weighted = sum((each.weight or 0) * each.unserved_after for each in classes)
-    assert weighted == after.contention
-    for one, other in zip(
-        (*classes, every),
-        priority_classes(problem, after, before, Times(times.after, times.before)),
-        strict=True,
-    ):
-        assert (one.faster, one.slower) == (other.slower, other.faster)
-        assert one.iteration_before == other.iteration_after
+    frame = classes_frame(problem, before, after)
+    classes, everything = frame.drop(index="all"), frame.loc["all"]
+    assert everything["jobs"] == classes["jobs"].sum() == len(problem.jobs)
+    assert everything["unserved_after"] == pytest.approx(float(sum(x.late for x in after.links)))
+    weighted = sum(weight * classes.loc[weight, "unserved_after"] for weight in classes.index)
+    assert weighted == pytest.approx(float(after.contention))

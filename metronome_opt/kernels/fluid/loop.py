@@ -146,9 +146,7 @@ def _happen(world: World, job: int) -> bool:
     """Let the next event of a job happen; return whether it has finished."""
     row = world.jobs[job]
     stage = row.stage
-    if stage == COMPUTING:
-        _note_computing(world, job)
-    elif stage in (WAITING, HELD):
+    if stage in (WAITING, HELD):
         held = stage == HELD
         due = world.segments[row.first_segment + row.segment].due if held else 0.0
         start = postponed(world, job, due)
@@ -159,7 +157,6 @@ def _happen(world: World, job: int) -> bool:
             _begin(world, job)
     elif stage == BURSTING:
         row.sent += _volume(world, job)
-        _note_burst(world, job)
         end_burst(world, job)
     return _go_on(world, job, stage)
 
@@ -180,7 +177,6 @@ def _go_on(world: World, job: int, stage: int) -> bool:
     now = world.clock[0].now
     while True:
         segment = row.first_segment + row.segment
-        world.segments[segment].since = now
         if stage == WAITING and world.segments[segment].compute > 0.0:
             _until(
                 world, job, COMPUTING, now + world.segments[segment].compute * _factor(world, job)
@@ -220,36 +216,12 @@ def _send(world: World, job: int) -> None:
     row.order = job  # bursts that end go before those that begin
     row.left = _volume(world, job)
     row.rate = -1.0  # none yet, not even 0
-    segment = row.first_segment + row.segment
-    world.segments[segment].since = world.clock[0].now
-    world.segments[segment].began = world.clock[0].now
     if row.uses > 0:
         if world.clock[0].tcp:
             row.share = share_of_burst(world, job, _draw(row))
         begin_burst(world, job)
     else:
         set_rate(world, job, own_rate(world, job))
-
-
-@apart
-def _note_computing(world: World, job: int) -> None:
-    """Take down how long the computing took that is over."""
-    row = world.jobs[job]
-    seen = world.segments[row.first_segment + row.segment]
-    if world.clock[0].observed:
-        time = world.clock[0].now - seen.since
-        seen.computed += 1
-        seen.computing += time
-        seen.squares += time * time
-
-
-@apart
-def _note_burst(world: World, job: int) -> None:
-    """Take down how long the burst took that is over."""
-    row = world.jobs[job]
-    seen = world.segments[row.first_segment + row.segment]
-    if world.clock[0].observed:
-        seen.shortest = min(seen.shortest, world.clock[0].now - seen.since)
 
 
 @apart

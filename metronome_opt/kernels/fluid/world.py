@@ -33,13 +33,6 @@ SEGMENT = np.dtype(
         ("volume", _F),
         ("rate", _F),
         ("due", _F),  # of a paced job: when in an iteration the burst has its slot
-        # What somebody who watches the job has seen since the last look.
-        ("since", _F),  # beginning of the computing, or of the burst, that goes on
-        ("computed", _I),  # how often
-        ("computing", _F),  # sum of the times
-        ("squares", _F),  # of their squares
-        ("shortest", _F),  # burst
-        ("began", _F),  # the latest burst
     ]
 )
 """Computing, then a burst; the last segment of an iteration has no burst (volume 0)."""
@@ -124,7 +117,6 @@ CLOCK = np.dtype(
         ("mark", _I),  # of the links that are looked at
         ("finished", _I),  # the job that a run ended with
         ("traced", _I),
-        ("observed", _I),  # whether what jobs do is taken down for a controller
         ("jitter", _F),
         ("stragglers", _F),
         ("straggling", _F),
@@ -179,7 +171,6 @@ def empty_world(
     world.jobs["place"], world.jobs["begun"], world.jobs["shortest"] = -1, -1.0, np.inf
     world.jobs["speed"], world.jobs["share"] = 1.0, 1.0
     world.links["head"] = -1
-    world.segments["shortest"] = np.inf
     return world
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.manifests import claimed_traffic
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import CLAIM, VERSION, Manifest
-from metronome_opt.scheduling.gang import Claim
-from metronome_opt.scheduling.state import ClusterState
 
 OURS = {"app.kubernetes.io/managed-by": MANAGER}
 """Labels of all claims that we write."""
@@ -32,7 +32,7 @@ def claim_labels(job: str) -> dict[str, str]:
 
 
 def claim_manifests(
-    state: ClusterState, claim: Claim, tasks: Sequence[Assignment], slots: Slots
+    state: ClusterState, claim: Reservation, tasks: Sequence[Assignment], slots: Slots
 ) -> list[Manifest]:
     """Return the claims of some tasks of a job that has its place."""
     if not tasks:

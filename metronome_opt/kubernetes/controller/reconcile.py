@@ -17,16 +17,17 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.kubernetes.controller.claims import Assignment, claim_manifests, key, matches
 from metronome_opt.kubernetes.controller.nodes import Nodes
-from metronome_opt.kubernetes.controller.pods import Members, Pod, gang_of, jobs_of
+from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.slots import Slots, slots_of
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
-from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.nodes import why_not
 from metronome_opt.scheduling.place import place_job
-from metronome_opt.scheduling.state import ClusterState
 
 _LONGEST_PAUSE_S = 3600.0
 _GOOD_NEWS = ("Placed", "Rephased")
@@ -217,7 +218,7 @@ class Controller:
         elif self._clock() >= until:
             waiting.append((gang, members))
 
-    def _recover(self, members: Members) -> Claim | None:
+    def _recover(self, members: Members) -> Reservation | None:
         """Reserve what the annotations of pods say; None if that is impossible."""
         assigned = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
         slots, slot_us = slots_of(assigned[0]), 1000 * self.state.cluster.slot_ms
@@ -226,7 +227,7 @@ class Controller:
             if slots is not None and len(assigned) == gang.tasks:
                 # A job that was measured may iterate faster than its annotations say.
                 period = max(slots.period_us // slot_us, gang.period)
-                claim = Claim(
+                claim = Reservation(
                     gang=gang,
                     nodes=tuple(pod.place or "" for pod in assigned),
                     offset=slots.offset_us // slot_us,
@@ -283,7 +284,7 @@ class Controller:
         self.state.reserve(decision.claim)
         self._apply(decision.claim, members)
 
-    def _apply(self, claim: Claim, members: Members) -> None:
+    def _apply(self, claim: Reservation, members: Members) -> None:
         """Make pods and claims agree with the reservation, where they do not."""
         slots = Slots.of(self.state, claim)
         tasks = _tasks(claim, members)
@@ -315,7 +316,7 @@ class Controller:
             self._report(members, "Waiting", few)
 
 
-def _tasks(claim: Claim, members: Members) -> list[Assignment]:
+def _tasks(claim: Reservation, members: Members) -> list[Assignment]:
     """Return the tasks of pods that are not leaving, first those that have their place.
 
     Nodes are given in the order of the claim, so that neighbours in rank are neighbours in racks.
@@ -340,7 +341,7 @@ def _tasks(claim: Claim, members: Members) -> list[Assignment]:
     return tasks
 
 
-def _misplaced(claim: Claim, members: Members) -> bool:
+def _misplaced(claim: Reservation, members: Members) -> bool:
     spare = Counter(claim.nodes)
     spare.subtract(pod.place or "" for pod in members.placed if not pod.leaving)
     return min(spare.values()) < 0

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from metronome_opt.cluster import Store
+from metronome_opt.cluster.gang import Gang
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.controller import Controller
-from metronome_opt.kubernetes.controller.pods import Pod
-from metronome_opt.scheduling import Store, place_job
-from metronome_opt.scheduling.cycle import Decision
-from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.scheduling import place_job
+from metronome_opt.scheduling.cycle import PlaceDecision
 from tests.kubernetes.controller.fake import GPU, TRAFFIC, FakeCluster, Killed, spec_of
 
 SLOTS = ("offset-ms", "period-ms", "starts-ms", "cushion-ms", "gated")
@@ -84,7 +85,7 @@ def test_search_without_result_is_repeated_only_after_a_change(
 ) -> None:
     searched: list[str] = []
 
-    def place(state: ClusterState, gang: Gang) -> Decision | None:
+    def place(state: ClusterState, gang: Gang) -> PlaceDecision | None:
         searched.append(gang.name)
         return place_job(state, gang)
 
@@ -142,7 +143,7 @@ def test_priority_without_preemption(store: Store) -> None:
     ("annotations", "words"),
     [
         ({"traffic": "{periodMicroseconds: 100}"}, "phases"),
-        ({"tasks": "four"}, "must be a whole number, got 'four'"),
+        ({"tasks": "four"}, "must be an integer, got 'four'"),
         ({"traffic": "nothing"}, "traffic"),
         ({"priority": "-1"}, "priority"),
         ({"tasks": "99"}, "4 of 99 pods are there"),
@@ -324,7 +325,7 @@ def test_deleted_or_changed_claims_are_written_again(store: Store) -> None:
 )
 def test_labels_of_operators_name_the_job(labels: dict[str, str]) -> None:
     metadata = {"name": "p", "namespace": "n", "labels": labels}
-    assert Pod({"metadata": metadata, "spec": {}}).job == "n/j"
+    assert Pod.of({"metadata": metadata, "spec": {}}).job == "n/j"
 
 
 def test_surplus_pods_wait_with_an_event(store: Store) -> None:

@@ -1,0 +1,360 @@
+"""Jobs rotated in a real browser: every number that the page shows is exact."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.sync_api import Page
+
+from metronome_opt.instance import Instance
+from metronome_opt.kubernetes import build_manifests
+from metronome_opt.kubernetes.files import dump_objects
+from metronome_opt.report.tables import CUSHION_LEGEND
+from metronome_opt.scenario import Problem, load
+from metronome_opt.schedule import Schedule
+from metronome_opt.verify import check, evaluate
+from tests.builders import job, network, two_jobs
+from tests.report.page.making import (
+    assert_shows,
+    open_page,
+    page_of,
+    schedule_of,
+    shown,
+    turn,
+    wait_for_frames,
+)
+from tests.strategies import crowded, instances
+from tests.tiers import examples
+
+SUITES = Path(__file__).parents[3] / "benchmarks" / "suites"
+
+
+def crowd() -> Instance:
+    """Three jobs that always overload a link, one of them on another link as well."""
+    return network(
+        job("heavy", 12, (0, 4, 50), weight=8),
+        job("middle", 12, (0, 3, 60), (6, 2, 40), weight=4, links={"link": 2, "other": 1}),
+        job("light", 6, (0, 3, 70), links={"link": 1, "other": 1}),
+        other=90,
+    )
+
+
+def offsets_after(page: Page, instance: Instance) -> dict[str, int]:
+    values = page.locator("[data-offset]").evaluate_all("all => all.map((each) => each.value)")
+    return {each.name: int(value) for each, value in zip(instance.jobs, values, strict=True)}
+
+
+def taken_schedule(page: Page) -> Schedule:
+    with page.expect_download() as download:
+        page.click("#save-schedule")
+    return Schedule.from_dict(json.loads(Path(download.value.path()).read_text()))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Instance, dict[str, int], int, list[dict[str, int]]]:
+    """Draw an instance, stretches, how much longer bursts are, and a few choices of offsets."""
+    drawn = instances(max_jobs=4, max_links=3, max_stretch=3, weights=(0, 1, 2, 10**20))
+    instance = draw(crowded() | drawn)
+    stretch = {each.name: draw(st.integers(0, each.max_stretch)) for each in instance.jobs}
+    turns = [
+        {
+            each.name: draw(st.integers(0, each.period + stretch[each.name] - 1))
+            if each.fixed_offset is None
+            else each.fixed_offset
+            for each in instance.jobs
+        }
+        for _ in range(3)
+    ]
+    return instance, stretch, draw(st.sampled_from((0, 0, 1, 3))), turns
+
+
+@pytest.mark.slow
+@examples(15)
+@given(case=cases())
+def test_the_page_shows_the_exact_values_of_any_offsets(
+    lasting: Page,
+    tmp_path_factory: pytest.TempPathFactory,
+    case: tuple[Instance, dict[str, int], int, list[dict[str, int]]],
+) -> None:
+    instance, stretch, longer, (first, *turns) = case
+    schedule = schedule_of(instance, first, stretch, longer=longer)
+    open_page(lasting, tmp_path_factory.getbasetemp(), page_of(instance, schedule))
+    assert lasting.is_hidden("#disagreement")
+    assert_shows(lasting, evaluate(instance, first, stretch, longer=longer))
+    for offsets in turns:
+        turn(lasting, instance, offsets)
+        assert_shows(lasting, evaluate(instance, offsets, stretch, longer=longer))
+    taken = taken_schedule(lasting)
+    assert taken.offsets == turns[-1]
+    assert check(instance, taken) == ()
+
+
+def test_a_cushion_is_a_dash_a_number_of_slots_or_no_limit(lasting: Page, tmp_path: Path) -> None:
+    two = network(job("a", 10, (0, 3, 60)), job("b", 10, (0, 3, 60)))
+    alone = network(job("a", 10, (0, 3, 60)))
+    cases = [(two, {"a": 0, "b": 0}, "–"), (two, {"a": 0, "b": 5}, "2 slots")]
+    for instance, offsets, text in [*cases, (alone, {"a": 0}, "no limit")]:
+        open_page(lasting, tmp_path, page_of(instance, schedule_of(instance, offsets)))
+        assert lasting.text_content('[data-link-value="cushion"]') == text
+        assert CUSHION_LEGEND in (lasting.text_content(".summary") or "")
+
+
+def test_a_hyperperiod_of_half_a_million_slots_is_counted_exactly(
+    lasting: Page, tmp_path: Path
+) -> None:
+    instance = network(
+        job("a", 97, (0, 40, 60), weight=3), job("b", 89, (0, 31, 50)), job("c", 61, (5, 20, 30))
+    )
+    assert math.prod(each.period for each in instance.jobs) == 526_613
+    open_page(lasting, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
+    offsets = {"a": 5, "b": 17, "c": 60}
+    turn(lasting, instance, offsets)
+    assert_shows(lasting, evaluate(instance, offsets))
+
+
+# ------------------------------------------------------------------ by hand
+
+
+def test_a_ring_is_rotated_with_the_mouse(page: Page, tmp_path: Path) -> None:
+    instance = crowd()
+    open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
+    assert shown(page, "contention") == evaluate(instance, instance.unshifted).contention
+    ring = page.locator("#circle-now .ring").first  # the outermost, of the heaviest
+    knob = ring.locator(".knob circle").bounding_box()
+    face = page.locator("#circle-now svg").bounding_box()
+    assert knob is not None
+    assert face is not None
+    middle = face["x"] + face["width"] / 2, face["y"] + face["height"] / 2
+    start = knob["x"] + knob["width"] / 2, knob["y"] + knob["height"] / 2
+    radius = middle[1] - start[1]  # the burst begins at slot 0, at the top
+    page.mouse.move(*start)
+    page.mouse.down()
+    for step in range(1, 6):  # to the fifth of twelve slots, clockwise
+        angle = math.tau * step / 12
+        page.mouse.move(
+            middle[0] + radius * math.sin(angle), middle[1] - radius * math.cos(angle), steps=3
+        )
+    page.mouse.up()
+    wait_for_frames(page)
+    assert offsets_after(page, instance) == {"heavy": 5, "middle": 0, "light": 0}
+    assert_shows(page, evaluate(instance, {"heavy": 5, "middle": 0, "light": 0}))
+
+
+def test_a_ring_is_rotated_with_a_finger(phone: Page, tmp_path: Path) -> None:
+    instance = crowd()
+    open_page(phone, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
+    circle = phone.locator("#circle-now svg")
+    circle.scroll_into_view_if_needed()
+    phone.evaluate("() => document.querySelector('#circle-now').scrollIntoView({block: 'center'})")
+    knob = phone.locator("#circle-now .ring").first.locator(".knob circle").bounding_box()
+    face = circle.bounding_box()
+    assert knob is not None
+    assert face is not None
+    middle = face["x"] + face["width"] / 2, face["y"] + face["height"] / 2
+    radius = middle[1] - (knob["y"] + knob["height"] / 2)
+    session = phone.context.new_cdp_session(phone)
+
+    def touch(kind: str, *slots: int) -> None:
+        points = [
+            {
+                "x": middle[0] + radius * math.sin(math.tau * slot / 12),
+                "y": middle[1] - radius * math.cos(math.tau * slot / 12),
+            }
+            for slot in slots
+        ]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 0)
+    for slot in (-1, -2, -3):  # against the clock
+        touch("touchMove", slot)
+    touch("touchEnd")
+    wait_for_frames(phone)
+    turned = {"heavy": 9, "middle": 0, "light": 0}
+    assert offsets_after(phone, instance) == turned
+    assert_shows(phone, evaluate(instance, turned))
+
+
+def test_the_keyboard_rotates_a_job(page: Page, tmp_path: Path) -> None:
+    instance = two_jobs()
+    open_page(page, tmp_path, page_of(instance, schedule_of(instance, {"a": 3, "b": 12})))
+    slider = page.get_by_role("slider", name="Offset of a in slots")
+    slider.focus()
+
+    def after(*keys: str) -> int:
+        for key in keys:
+            slider.press(key)
+        wait_for_frames(page)
+        offsets = offsets_after(page, instance)
+        assert_shows(page, evaluate(instance, offsets))
+        return offsets["a"]
+
+    assert after("ArrowRight") == 4
+    assert after("Shift+ArrowRight") == 14
+    assert after("PageDown", "ArrowLeft") == 3
+    assert after("ArrowDown", "Shift+ArrowDown") == 32  # round the beginning of its 40 slots
+    assert after("End") == 0  # unshifted
+    assert after("Home") == 3  # the solver's
+    assert slider.get_attribute("aria-valuetext") == "3 of 40 slots, 15 ms"
+
+
+def test_a_fixed_job_stays(page: Page, tmp_path: Path) -> None:
+    instance = network(job("fixed", 8, (0, 4, 60), fixed_offset=2), job("free", 8, (0, 4, 60)))
+    open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
+    assert page.get_by_role("slider", name="Offset of fixed in slots").is_disabled()
+    assert page.locator("#circle-now .ring.turnable").count() == 1
+    ring = page.locator("#circle-now .ring").first
+    ring.locator(".knob circle").drag_to(page.locator("#circle-now svg"), force=True)
+    wait_for_frames(page)
+    assert offsets_after(page, instance) == {"fixed": 2, "free": 0}
+
+
+# ------------------------------------------------------------------ taking away
+
+
+def test_an_unchanged_schedule_is_downloaded_as_it_is(page: Page, tmp_path: Path) -> None:
+    instance = two_jobs()
+    schedule = schedule_of(
+        instance, {"a": 0, "b": 8}, status="optimal", lower_bound=Fraction(0), seed=2**70
+    )
+    open_page(page, tmp_path, page_of(instance, schedule))
+    assert taken_schedule(page) == schedule
+
+
+def test_a_changed_schedule_keeps_only_what_is_still_true(page: Page, tmp_path: Path) -> None:
+    instance = two_jobs()
+    schedule = schedule_of(
+        instance,
+        {"a": 0, "b": 8},
+        status="optimal",
+        lower_bound=Fraction(0),
+        objectives={"contention": Fraction(0), "wait": Fraction(8)},
+    )
+    open_page(page, tmp_path, page_of(instance, schedule))
+    turn(page, instance, {"a": 0, "b": 7})
+    taken = taken_schedule(page)
+    assert check(instance, taken) == ()
+    assert (taken.status, taken.solver, taken.seed) == ("feasible", "local, turned by hand", None)
+    assert list(taken.objectives.items()) == [
+        ("contention", Fraction(750)),
+        ("wait", Fraction(7)),
+    ]
+    assert taken.lower_bound == 0  # true of the instance, whatever the offsets
+    assert page.is_hidden("#refuted")
+
+
+def test_a_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -> None:
+    instance = two_jobs()
+    schedule = schedule_of(
+        instance,
+        {"a": 0, "b": 8},
+        {"a": 0, "b": 5},
+        stretch_limit=Fraction(1, 4),
+        gated={"a": False, "b": True},
+        expected_ms={"a": Fraction(200), "b": Fraction(125)},
+        objectives={"slowdown": Fraction(21, 20)},
+        lower_bound=Fraction(1),
+    )
+    assert check(instance, schedule) == ()
+    open_page(page, tmp_path, page_of(instance, schedule, schedule))  # two, to choose from
+    assert "slowdown 1.05" in page.inner_text("#points")
+    assert taken_schedule(page) == schedule
+    turn(page, instance, {"a": 0, "b": 9})
+    taken = taken_schedule(page)
+    assert check(instance, taken) == ()
+    assert (taken.gated, taken.expected_ms, taken.lower_bound) == (None, None, None)
+    assert (taken.stretch["b"], taken.stretch_limit) == (5, Fraction(1, 4))
+    assert list(taken.objectives) == ["contention", "latency"]
+    assert page.is_hidden("#refuted")
+
+
+def test_a_refuted_bound_is_dropped_with_a_notice(page: Page, tmp_path: Path) -> None:
+    instance = network(job("a", 8, (0, 4, 60), ready=2), job("b", 8, (0, 4, 60)))
+    offsets = {"a": 2, "b": 0}
+    bound = evaluate(instance, offsets).contention  # the judge has nothing to refute it with
+    schedule = schedule_of(instance, offsets, lower_bound=bound)
+    assert check(instance, schedule) == ()
+    open_page(page, tmp_path, page_of(instance, schedule))
+    assert page.is_hidden("#refuted")
+    turn(page, instance, {"a": 4, "b": 0})
+    assert page.is_visible("#refuted")
+    assert taken_schedule(page).lower_bound is None
+
+
+def test_names_of_javascript_properties_are_names(page: Page, tmp_path: Path) -> None:
+    names = ["__proto__", "10", "9", "constructor", "toString"]
+    instance = network(*(job(name, 6, (0, 2, 60)) for name in names))
+    open_page(page, tmp_path, page_of(instance, schedule_of(instance, instance.unshifted)))
+    offsets = {name: number for number, name in enumerate(names)}
+    turn(page, instance, offsets)
+    assert list(taken_schedule(page).offsets.items()) == list(offsets.items())
+
+
+@pytest.mark.parametrize("longer", [0, 2])
+def test_claims_follow_the_offsets(page: Page, tmp_path: Path, longer: int) -> None:
+    instance = network(
+        job("a", 20, (0, 5, 60), max_stretch=4, links={"link": 2}),
+        job("b", 20, (0, 5, 60), max_stretch=4, links={"link": 1, "1e3": 1}),
+        job("alone", 10, (0, 5, 60), links={}),
+        capacity=150,
+        **{"1e3": 100},
+    )
+    stretch = {"a": 4, "b": 4, "alone": 0}
+    gated = {"a": True, "b": True, "alone": False}
+
+    def claims_of(offsets: dict[str, int]) -> str:
+        schedule = schedule_of(instance, offsets, stretch, longer=longer, gated=gated)
+        manifests = build_manifests(instance, schedule, Problem(instance).deployment)
+        return dump_objects(manifests["claims.yaml"])
+
+    def taken() -> str:
+        with page.expect_download() as download:
+            page.click("#save-claims")
+        return Path(download.value.path()).read_text()
+
+    solved = {"a": 0, "b": 9, "alone": 0}
+    schedule = schedule_of(instance, solved, stretch, longer=longer, gated=gated)
+    open_page(page, tmp_path, page_of(instance, schedule))
+    assert taken() == claims_of(solved)
+    assert "as it was solved" in page.inner_text("#claim-which")
+    turned = {"a": 3, "b": 14, "alone": 0}
+    turn(page, instance, turned)
+    assert taken() == claims_of(turned)
+    assert "as they are turned now" in page.inner_text("#claim-which")
+
+
+def test_claims_of_a_scenario_name_its_nodes(page: Page, tmp_path: Path) -> None:
+    from metronome_opt.report.page import Point, build_page
+
+    problem = load("paper-24")
+    schedule = schedule_of(problem.instance, problem.instance.unshifted)
+    open_page(page, tmp_path, build_page(problem, [Point(Path("s.json"), schedule)]))
+    page.select_option("#claim-job", label="vgg19")
+    assert "    node: node-" in page.inner_text("#claim-text")
+    assert "every link is taken for a node" not in page.inner_text("#claim-note")
+
+
+# ------------------------------------------------------------------ several schedules
+
+
+def test_a_page_of_several_schedules_offers_a_choice(page: Page, tmp_path: Path) -> None:
+    instance = crowd()
+    choices = [
+        {"heavy": 0, "middle": 0, "light": 0},
+        {"heavy": 6, "middle": 1, "light": 4},
+    ]
+    text = page_of(instance, *(schedule_of(instance, offsets) for offsets in choices))
+    open_page(page, tmp_path, text)
+    assert_shows(page, evaluate(instance, choices[0]))
+    turn(page, instance, {"heavy": 1, "middle": 2, "light": 3})
+    page.select_option("#points", "1")
+    assert_shows(page, evaluate(instance, choices[1]))
+    assert page.inner_text("#turned") == "as the solver left it"
+    page.locator("#front-dots .dot").first.click()
+    assert page.input_value("#points") == "0"
+    assert_shows(page, evaluate(instance, choices[0]))
