@@ -5,21 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from metronome_opt.kubernetes.cluster import Connection, Kind
-from metronome_opt.kubernetes.cluster.connect import each
-from metronome_opt.kubernetes.cluster.objects import NODES
+from lightkube.core.client import Client
+
+from metronome_opt.kubernetes.client import NODES, apply, merge, resource
 
 _HAS = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 
 
-def prepare(connection: Connection, namespace: str, nodes: Mapping[str, int]) -> None:
+def prepare(client: Client, namespace: str, nodes: Mapping[str, int]) -> None:
     """Make a namespace in which pods may be made, and ready nodes with so many GPUs each."""
-    spaces = Kind("v1", "Namespace", "namespaces", namespaced=False)
-    accounts = Kind("v1", "ServiceAccount", "serviceaccounts", namespaced=True)
+    spaces = resource("v1", "Namespace", "namespaces", namespaced=False)
+    accounts = resource("v1", "ServiceAccount", "serviceaccounts")
     metadata = {"name": namespace}
-    connection.apply(spaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    apply(client, spaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     account = {"name": "default", "namespace": namespace}
-    connection.apply(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    apply(client, accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     ready = {
         "type": "Ready",
@@ -30,13 +30,11 @@ def prepare(connection: Connection, namespace: str, nodes: Mapping[str, int]) ->
         "lastTransitionTime": now,
     }
 
-    def make(name: str) -> None:
+    for name in nodes:
         has = {**_HAS, "nvidia.com/gpu": str(nodes[name])}
         status = {"capacity": has, "allocatable": has, "conditions": [ready]}
         labels = {"kubernetes.io/hostname": name, "pool": namespace}
         metadata = {"name": name, "labels": labels}
-        connection.apply(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
-        connection.merge(NODES, f"{name}/status", None, {"status": status})
-        connection.merge(NODES, name, None, {"spec": {"taints": None}})
-
-    each(make, [*nodes])
+        apply(client, NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        merge(client, NODES, f"{name}/status", None, {"status": status})
+        merge(client, NODES, name, None, {"spec": {"taints": None}})
