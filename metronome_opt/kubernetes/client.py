@@ -59,6 +59,7 @@ ALL_NAMESPACES = "*"
 _UNSUPPORTED = ("proxy-url", "tls-server-name", "as", "as-uid", "as-groups", "as-user-extra")
 _CREDENTIALS = "client.authentication.k8s.io"
 _KUBECONFIG = Path("~/.kube/config")
+_TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 _PAGE = 500
 _LONGEST = 300  # characters of what a server says
 _PASSING = (408, 410, 429)
@@ -99,7 +100,7 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> Clien
     """
     try:
         config = _read_config(kubeconfig, context)
-        return Client(config, field_manager=MANAGER)
+        return Client(config, timeout=_TIMEOUT, field_manager=MANAGER)
     except MetronomeError:
         raise
     except Exception as error:  # whatever the library raises: its text may quote the file
