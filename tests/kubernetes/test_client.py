@@ -32,7 +32,7 @@ from metronome_opt.kubernetes.client import (
 )
 from metronome_opt.kubernetes.controller.claims import Assignment
 from metronome_opt.kubernetes.controller.live import LiveCluster, LostLeadershipError
-from metronome_opt.kubernetes.controller.pods import SCHEDULER, Pod
+from metronome_opt.kubernetes.pods import SCHEDULER, Pod
 from metronome_opt.kubernetes.controller.slots import Slots
 
 TOKEN = "planted-5up3r-s3cret"
@@ -241,7 +241,7 @@ def test_without_the_extra_a_line_says_what_to_install(tmp_path: Path) -> None:
 
 def test_pod_is_bound_with_its_slots_in_one_request(server: Server, client: Client) -> None:
     metadata = {"name": "a-0", "namespace": "team", "uid": "uid-1"}
-    pod = Pod({"metadata": metadata, "spec": {"schedulerName": SCHEDULER}})
+    pod = Pod.of({"metadata": metadata, "spec": {"schedulerName": SCHEDULER}})
     server.replies = [Reply(201, {"kind": "Status", "metadata": {}, "status": "Success"})]
     slots = Slots(0, 200_000, (100_000,))
     LiveCluster(client).assign([Assignment(pod, 0, "n1")], slots)

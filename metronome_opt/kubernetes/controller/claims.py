@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from metronome_opt.cluster.gang import Reservation
 from metronome_opt.cluster.state import ClusterState
-from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.manifests import claimed_traffic
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import CLAIM, VERSION, Manifest
 
 OURS = {"app.kubernetes.io/managed-by": MANAGER}

@@ -26,9 +26,9 @@ from metronome_opt.kubernetes.client import (
     resource,
 )
 from metronome_opt.kubernetes.controller.claims import OURS, Assignment, claim_labels, key
-from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
 from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
 
 EVENTS = resource("v1", "Event", "events")
@@ -74,7 +74,7 @@ class LiveCluster:
 
     def pods(self) -> list[Pod]:
         """Return all pods of the cluster."""
-        return [Pod(item) for item in listed(self._client, PODS, ALL_NAMESPACES)]
+        return [Pod.of(item) for item in listed(self._client, PODS, ALL_NAMESPACES)]
 
     def nodes(self) -> list[Mapping[str, Any]]:
         """Return all nodes."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.controller.pods import Pod
-from metronome_opt.kubernetes.reading.objects import Field
-from metronome_opt.kubernetes.reading.resources import GPU_RESOURCES, has_of
+from metronome_opt.kubernetes.fields import Field
+from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.resources import has_of
 from metronome_opt.scenario.network import Resources
 
 Node = Mapping[str, Any]
@@ -91,7 +91,7 @@ class Nodes:
         if not stated:
             return None
         if name not in self._has or self._has[name][0] != stated:
-            self._has[name] = stated, has_of(Field(node, f"Node {name}"), GPU_RESOURCES)
+            self._has[name] = stated, has_of(Field(node, f"Node {name}"))
         return self._has[name][1]
 
 

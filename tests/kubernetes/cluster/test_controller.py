@@ -23,8 +23,8 @@ from metronome_opt.kubernetes.client import (
 )
 from metronome_opt.kubernetes.controller.lease import Leadership
 from metronome_opt.kubernetes.controller.live import CLAIMS, EVENTS
-from metronome_opt.kubernetes.controller.pods import SCHEDULER
-from metronome_opt.kubernetes.inject import MOUNT, SCHEDULING_GATE, VARIABLES, VOLUME
+from metronome_opt.kubernetes.inject import MOUNT, VARIABLES, VOLUME
+from metronome_opt.kubernetes.pods import SCHEDULER, SCHEDULING_GATE
 from tests.kubernetes.cluster.conftest import Grant
 from tests.kubernetes.cluster.gangs import (
     claims,

@@ -16,8 +16,7 @@ from lightkube.core.client import Client
 
 from metronome_opt.__main__ import main
 from metronome_opt.cluster.store import Store
-from metronome_opt.kubernetes.controller.pods import SCHEDULER, Pod
-from metronome_opt.kubernetes.inject import SCHEDULING_GATE
+from metronome_opt.kubernetes.pods import SCHEDULER, SCHEDULING_GATE, Pod
 from tests.kubernetes.cluster.gangs import claims, make_nodes, pods, remove, remove_nodes, submit
 from tests.kubernetes.cluster.server import ApiServer
 from tests.kubernetes.controller.fake import GPUS, spec_of
@@ -72,7 +71,7 @@ class Jobs:
 
     def check(self, store: Store) -> int:
         """Check that pods, claims and the state say the same; return how many gangs are placed."""
-        there = [Pod(item) for item in pods(self.cluster, self.namespace).values()]
+        there = [Pod.of(item) for item in pods(self.cluster, self.namespace).values()]
         assert {pod.job for pod in there if pod.place} == set(store.state.claims)
         used: Counter[str | None] = Counter()
         for job, claim in store.state.claims.items():

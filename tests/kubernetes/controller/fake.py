@@ -8,9 +8,8 @@ from copy import deepcopy
 from typing import Any
 
 from metronome_opt.kubernetes.controller.claims import Assignment
-from metronome_opt.kubernetes.controller.pods import Pod
 from metronome_opt.kubernetes.controller.slots import Slots
-from metronome_opt.kubernetes.inject import SCHEDULING_GATE
+from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
 from metronome_opt.kubernetes.schemas import Manifest
 from metronome_opt.scenario.cluster import ClusterSpec
 
@@ -107,7 +106,7 @@ class FakeCluster:
     @property
     def pods(self) -> list[Pod]:
         """All pods."""
-        return [Pod(pod) for pod in self.pods_by_name.values()]
+        return [Pod.of(pod) for pod in self.pods_by_name.values()]
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
@@ -181,4 +180,4 @@ class FakeCluster:
         self, about: Sequence[Mapping[str, Any]], reason: str, message: str, **_: bool
     ) -> None:
         pod = self.pods_by_name.get(about[0]["name"])
-        self.events.append((Pod(pod).job if pod else about[0]["name"], reason, message))
+        self.events.append((Pod.of(pod).job if pod else about[0]["name"], reason, message))

@@ -13,7 +13,7 @@ from metronome_opt.cluster import Store
 from metronome_opt.cluster.gang import Gang
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.controller import Controller
-from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.scheduling import place_job
 from metronome_opt.scheduling.cycle import PlaceDecision
 from tests.kubernetes.controller.fake import GPU, TRAFFIC, FakeCluster, Killed, spec_of
@@ -143,7 +143,7 @@ def test_priority_without_preemption(store: Store) -> None:
     ("annotations", "words"),
     [
         ({"traffic": "{periodMicroseconds: 100}"}, "phases"),
-        ({"tasks": "four"}, "must be a whole number, got 'four'"),
+        ({"tasks": "four"}, "must be an integer, got 'four'"),
         ({"traffic": "nothing"}, "traffic"),
         ({"priority": "-1"}, "priority"),
         ({"tasks": "99"}, "4 of 99 pods are there"),
@@ -325,7 +325,7 @@ def test_deleted_or_changed_claims_are_written_again(store: Store) -> None:
 )
 def test_labels_of_operators_name_the_job(labels: dict[str, str]) -> None:
     metadata = {"name": "p", "namespace": "n", "labels": labels}
-    assert Pod({"metadata": metadata, "spec": {}}).job == "n/j"
+    assert Pod.of({"metadata": metadata, "spec": {}}).job == "n/j"
 
 
 def test_surplus_pods_wait_with_an_event(store: Store) -> None:
