@@ -37,7 +37,7 @@ from metronome_opt.scenario import (
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.model import COMPUTED
 from metronome_opt.scenario.network import Gpu
-from metronome_opt.scenario.workload import Measure, workload_named
+from metronome_opt.scenario.workload import Quantity, workload_named
 from metronome_opt.slowdown.times import Times
 
 SCENARIO = "paper-24-measured"
@@ -108,7 +108,7 @@ def _computed(scenario: Scenario, steps: Mapping[str, MeasuredStep], folder: Pat
         workload = _as_measured(workload_named(step.model, find_workloads()), step)
         (folder / f"{step.model.lower()}.json").write_text(json.dumps(workload))
     device = steps[_REFERENCE].device
-    speed = Measure(value=_flops(steps) / 10**12, assumed=f"as {_REFERENCE} was measured")
+    speed = Quantity(value=_flops(steps) / 10**12, assumed=f"as {_REFERENCE} was measured")
     gpu = Gpu(name=device.name, sustained_tflops=speed)
     return Scenario.model_validate(
         {

@@ -22,7 +22,7 @@ from benchmarks.registry import Figure, benchmark
 from metronome_opt.cluster.gang import Gang
 from metronome_opt.cluster.state import ClusterState
 from metronome_opt.cluster.views import instance_of
-from metronome_opt.scenario import Cluster, data_folder, read_scenario
+from metronome_opt.scenario import UniformCluster, data_folder, read_scenario
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scheduling.cpsat import place_exactly
 from metronome_opt.scheduling.cycle import Cycle, First, Partial, PlaceDecision, decide
@@ -198,7 +198,7 @@ def _brought(state: ClusterState) -> dict[str, float]:
 def _filled(seed: int, rounds: int) -> dict[str, ClusterState]:
     """Return the cluster with all jobs placed by each of `_PLACES`; all have the same jobs."""
     example = read_scenario(data_folder() / "scenarios" / "paper-24.yaml")
-    cluster = Cluster.model_validate({**dict(example.cluster), "gpus": 2})
+    cluster = UniformCluster.model_validate({**dict(example.cluster), "gpus": 2})
     spec = ClusterSpec.of_cluster("free", cluster, example.slot_ms, example.hyperperiod_ms or 0)
     gangs = [gang for index in range(rounds) for gang in _paper_gangs(rounds * seed + index)]
     while True:

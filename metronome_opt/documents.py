@@ -299,7 +299,7 @@ class _YamlReader:
         self._add(1, event)
         value: Any
         if isinstance(event, yaml.ScalarEvent):
-            value = _scalar(event.value) if event.implicit[0] else event.value
+            value = event.value if event.style else _scalar(event.value)
         elif not left:
             raise InputError(f"line {_line(event)}: nested deeper than {MAX_DEPTH} levels")
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -328,7 +328,7 @@ class _YamlReader:
                 raise InputError(f"line {_line(event)}: keys must be text, got {quote(key)}")
             if key in mapping:
                 raise InputError(f"line {_line(event)}: key {quote(key)} is given twice")
-            if key == "<<" and event.implicit[0]:
+            if key == "<<":
                 for each in reversed(value if isinstance(value, list) else [value]):
                     if not isinstance(each, dict):
                         raise InputError(f"line {_line(event)}: << merges mappings alone")
@@ -358,7 +358,7 @@ class _YamlReader:
 
 
 def _line(event: yaml.Event) -> int:
-    return event.start_mark.line + 1
+    return event.start_mark.line + 1 if event.start_mark else 0
 
 
 _CONSTANTS: Mapping[str, bool | None] = {

@@ -121,9 +121,9 @@ def faults(error: ValidationError, cls: type[Record] | None = None) -> list[str]
     cls
         Of the document, if known: of its fields the one is named that is most like an unknown one.
     """
-    found = error.errors(include_url=False)
-    found.sort(key=lambda fault: fault["type"] != "extra_forbidden")
-    return [_line(fault, found, cls) for fault in found]
+    details = error.errors(include_url=False)
+    details.sort(key=lambda fault: fault["type"] != "extra_forbidden")
+    return [_line(fault, details, cls) for fault in details]
 
 
 def explain(error: ValidationError, cls: type[Record] | None = None) -> str:
@@ -132,7 +132,7 @@ def explain(error: ValidationError, cls: type[Record] | None = None) -> str:
     return str(InputError(first, others))
 
 
-def _line(fault: ErrorDetails, found: list[ErrorDetails], cls: type[Record] | None) -> str:
+def _line(fault: ErrorDetails, details: list[ErrorDetails], cls: type[Record] | None) -> str:
     path = list(fault["loc"])
     if fault["type"] == "inconsistent":
         inner = fault["ctx"]["place"]
@@ -143,7 +143,7 @@ def _line(fault: ErrorDetails, found: list[ErrorDetails], cls: type[Record] | No
     words = _WORDS.get(fault["type"])
     message = words.format(**fault.get("ctx", {})) if words else fault["msg"]
     if fault["type"] == "extra_forbidden":
-        missing = [each["loc"][-1] for each in found if each["loc"][:-1] == fault["loc"][:-1]]
+        missing = [each["loc"][-1] for each in details if each["loc"][:-1] == fault["loc"][:-1]]
         known = [*(cls.model_fields if cls and len(path) == 1 else ()), *missing]
         message += _nearest(path[-1], [name for name in known if name != path[-1]])
     value = "" if fault["type"] == "missing" else f", got {quote(fault['input'])}"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -112,22 +109,11 @@ def test_a_record_that_cannot_be_written_is_one_warning(
     assert messages(caplog) == [said]
 
 
-def test_a_pipe_that_nobody_reads_does_not_hold_up_training(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    clock = Clock()
-    gate = clock.gate(claim(0, 100), record=tmp_path / "pipe")
-    run(clock, gate, 10, *[2000] * 500)
-    gate.close()
-    (said,) = messages(caplog)
-    assert said.endswith("pipe: Resource temporarily unavailable; bursts are not recorded any more")
-
-
 @pytest.mark.parametrize(
     ("metrics", "said"),
     [
         ("/nowhere/x.prom", "No such file or directory; no metrics are written any more"),
+        ("x\0.prom", "embedded null byte; no metrics are written any more"),
         ("9100", "must be HOST:PORT, or a path that ends in .prom; no metrics are given"),
         ("127.0.0.1:x", "must be HOST:PORT, or a path that ends in .prom; no metrics are given"),
         ("127.0.0.1:99999", "no metrics are given"),
@@ -144,14 +130,6 @@ def test_metrics_that_cannot_be_given_are_one_warning(
     (line,) = messages(caplog)
     assert line.startswith(f"{metrics}: ")
     assert line.endswith(said)
-
-
-def test_a_port_in_use_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        gate = Clock().gate(claim(0, 100), metrics=f"127.0.0.1:{port}")
-        assert gate.address is None
-    assert messages(caplog) == [f"127.0.0.1:{port}: Address already in use; no metrics are given"]
 
 
 class Unwilling:
@@ -198,17 +176,6 @@ def test_a_gate_that_breaks_lets_everything_through(caplog: pytest.LogCaptureFix
     run(clock, gate, 10, 0, 0, 0)
     assert clock.now == 30 * MS
     assert messages(caplog) == ["OverflowError: 0.05 s; bursts do not wait any more, report this"]
-
-
-def test_a_log_handler_that_fails_is_not_the_training_s_fault(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fails(*_: object) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr(logging.Logger, "warning", fails)
-    with Clock().gate().burst():
-        pass
 
 
 def test_a_process_ends_although_a_gate_serves(tmp_path: Path) -> None:

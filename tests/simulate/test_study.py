@@ -119,20 +119,6 @@ def test_cells_are_all_combinations_in_order_and_go_where_they_belong() -> None:
     assert len(set(made.cells)) == 4
 
 
-def test_a_study_without_a_grid_has_one_cell() -> None:
-    (cell,) = study().cells
-    assert (cell.settings, cell.label) == ({}, "all")
-    usual = ("default", "exclusive", "cassini", "metronome-greedy", "metronome", "ideal")
-    assert study().policies == usual
-
-
-def test_a_study_is_read_as_it_is_written() -> None:
-    draw = {"dynamic": {"count": 3, "priorities": "1/10", "workers": [2, 4], "load": 0.5}}
-    made = study(draw=draw, grid={"priorities": ["1/10", "1/4/16"], "cushions": [True]})
-    written = made.model_dump(mode="json", include={"draw", "grid", "conditions", "policies"})
-    assert study(**yaml.safe_load(yaml.safe_dump(written))) == made
-
-
 def test_a_scenario_is_a_study_of_itself(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(yaml.safe_dump(scenario()))
