@@ -32,8 +32,8 @@ from metronome_opt.kubernetes.client import (
 )
 from metronome_opt.kubernetes.controller.claims import Assignment
 from metronome_opt.kubernetes.controller.live import LiveCluster, LostLeadershipError
-from metronome_opt.kubernetes.pods import SCHEDULER, Pod
 from metronome_opt.kubernetes.controller.slots import Slots
+from metronome_opt.kubernetes.pods import SCHEDULER, Pod
 
 TOKEN = "planted-5up3r-s3cret"
 GROUP = "metronome.x-k8s.io"
