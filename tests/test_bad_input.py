@@ -86,7 +86,7 @@ def refused(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-def test_every_file_is_expected_to_say_something() -> None:
+def test_every_bad_file_has_an_expected_message() -> None:
     files = {path.relative_to(BAD).as_posix() for path in BAD.rglob("*") if path.is_file()}
     assert files == {*EXPECTED, "expected.yaml"}
     assert all(EXPECTED.values())
@@ -111,7 +111,7 @@ def test_a_bad_schedule_is_refused(
     assert EXPECTED[name] in said
 
 
-def test_good_input_is_not_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_good_input_is_accepted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What the bad files are variations of."""
     files = {
         "instance.json": json.dumps(GOOD_INSTANCE),

@@ -277,7 +277,7 @@ def test_jobs_share_patterns_and_need_no_gpu_for_them() -> None:
     assert (one.period, two.period) == (20, 25)
 
 
-def test_a_job_that_overloads_a_link_by_itself_is_told() -> None:
+def test_job_that_overloads_a_link_alone_is_noted() -> None:
     document = shared()
     document["cluster"]["nic_gbps"] = 20  # 6 x 20 / 2: uplinks carry 30
     built = build_scenario(Scenario.from_dict(document))
@@ -289,7 +289,7 @@ def test_a_job_that_overloads_a_link_by_itself_is_told() -> None:
     assert node.startswith("job one overloads node-00 by itself: 2 x 12,500 Mbit/s at once, 20,000")
 
 
-def test_an_iteration_that_slots_lengthen_much_is_told() -> None:
+def test_iteration_extended_by_slots_is_noted() -> None:
     burst = {"period_ms": 12, "phases": [{"start_ms": 7, "length_ms": 1, "rate_gbps": 5}]}
     built = build_scenario(Scenario.from_dict(shared(traffic=burst)))
     # 7 ms are a slot, 1 ms takes one as well, and 4 ms are none.
