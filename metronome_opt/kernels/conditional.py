@@ -26,7 +26,7 @@ import networkx as nx
 import numpy as np
 
 from metronome_opt.instance import Job
-from metronome_opt.kernels.compiling import inner
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.jobs import put_use, score_use
 from metronome_opt.kernels.tables import Compiled, Ints, Rows, State
 
@@ -142,7 +142,7 @@ def users_of(compiled: Compiled, contacts: Contacts) -> Users:
     )
 
 
-@inner
+@kernel
 def least_addition(state: State, contacts: Contacts, users: Users, offset: Ints, link: int) -> int:
     """Return the least that the jobs whose `offset` is -1 add to a link, scaled.
 
@@ -166,7 +166,7 @@ def least_addition(state: State, contacts: Contacts, users: Users, offset: Ints,
     return least
 
 
-@inner
+@kernel
 def _key(jobs: Rows, users: Users, offset: Ints, link: int) -> int:
     """Return a number for the link, who is placed on it and how they are shifted."""
     key = np.int64(0)
@@ -196,7 +196,7 @@ class _Levels(NamedTuple):
     at: Ints  # at which offset
 
 
-@inner
+@kernel
 def _search(
     state: State, contacts: Contacts, users: Users, offset: Ints, link: int, turn: int
 ) -> int:
@@ -259,7 +259,7 @@ def _search(
     return best
 
 
-@inner
+@kernel
 def _score_open(state: State, users: Users, levels: _Levels, level: int) -> int:
     """Score the open users of a link; return what they add at least, each by itself."""
     total = 0
@@ -275,7 +275,7 @@ def _score_open(state: State, users: Users, levels: _Levels, level: int) -> int:
     return total
 
 
-@inner
+@kernel
 def _advance(
     jobs: Rows, contacts: Contacts, users: Users, levels: _Levels, level: int, best: int
 ) -> bool:
@@ -296,7 +296,7 @@ def _advance(
     return False
 
 
-@inner
+@kernel
 def _put(state: State, users: Users, levels: _Levels, level: int, sign: int) -> None:
     """Place what is tried at a level, or take it away."""
     user = levels.first + levels.user[level]
@@ -305,7 +305,7 @@ def _put(state: State, users: Users, levels: _Levels, level: int, sign: int) -> 
     levels.offset[job] = o if sign > 0 else -1
 
 
-@inner
+@kernel
 def _abuts(contacts: Contacts, offset: Ints, job: int, o: int) -> bool:
     """Return whether a job at an offset abuts on one that has one."""
     for entry in range(contacts.ptr[job], contacts.ptr[job + 1]):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.jobs import put_job, scored
 from metronome_opt.kernels.tables import Ints, State
 
@@ -170,7 +170,7 @@ def try_offsets(state: State, few: Few, nodes: int) -> int:
     return taken
 
 
-@inner
+@kernel
 def _go_down(state: State, few: Few, offset: int, value: int) -> None:
     depth = few.counters[_DEPTH]
     job = few.job[depth]
@@ -183,7 +183,7 @@ def _go_down(state: State, few: Few, offset: int, value: int) -> None:
         few.turn[depth + 1] = np.lcm(few.turn[depth], state.tables.jobs[job]["period"])
 
 
-@inner
+@kernel
 def _go_up(state: State, few: Few) -> None:
     depth = few.counters[_DEPTH]
     if few.number.shape[0] > 0:
@@ -196,7 +196,7 @@ def _go_up(state: State, few: Few) -> None:
         put_job(state, few.job[depth - 1], few.offset[depth - 1], -1)
 
 
-@inner
+@kernel
 def _expand(state: State, few: Few) -> None:
     """Bound a node; choose the job to place, or go back up if it cannot be better than the best."""
     counters = few.counters
@@ -239,7 +239,7 @@ def _expand(state: State, few: Few) -> None:
     few.following[depth] = 0
 
 
-@inner
+@kernel
 def _choose(few: Few, depth: int, chosen: int) -> None:
     """Let the job that waits at a position be the next to be placed."""
     job = few.job[chosen]
@@ -251,7 +251,7 @@ def _choose(few: Few, depth: int, chosen: int) -> None:
     few.job[depth] = job
 
 
-@inner
+@kernel
 def _different(few: Few, depth: int, job: int, period: int) -> Ints:
     """Return the rotations of a job of which none leads to another by rotating everything."""
     domain = np.gcd(few.turn[depth], period)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.jobs import put_job, scored
 from metronome_opt.kernels.tables import Compiled, Ints, State
 
@@ -111,7 +111,7 @@ def descend(descent: Descent, nodes: int) -> int:
             _take(descent, depth)
 
 
-@inner
+@kernel
 def _take(descent: Descent, depth: int) -> None:
     """Take away the job that was placed at a depth."""
     job = descent.order[depth]
@@ -119,7 +119,7 @@ def _take(descent: Descent, depth: int) -> None:
     descent.offsets[job] = -1
 
 
-@inner
+@kernel
 def _tightest(room: Ints) -> int:
     """Return the job with the fewest offsets left; -1 if all are placed."""
     best = -1
@@ -129,7 +129,7 @@ def _tightest(room: Ints) -> int:
     return best
 
 
-@inner
+@kernel
 def _list_candidates(descent: Descent, depth: int, job: int) -> None:
     """List the offsets that a job may take, those where it touches others first."""
     cost, _ = scored(descent.state, job)
@@ -144,7 +144,7 @@ def _list_candidates(descent: Descent, depth: int, job: int) -> None:
     descent.tried[depth], descent.most[depth] = 0, count
 
 
-@inner
+@kernel
 def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
     """Count the offsets that are left to those whom a job meets; return whether all have some."""
     jobs = descent.state.tables.jobs
@@ -164,7 +164,7 @@ def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
     return True
 
 
-@inner
+@kernel
 def _meet(state: State, one: int, other: int) -> bool:
     jobs, uses = state.tables.jobs, state.tables.uses
     for use in range(jobs[one]["first_use"], jobs[one]["end_use"]):

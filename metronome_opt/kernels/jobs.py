@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.sliding import (
     add_multiple,
     add_windows,
@@ -72,7 +72,7 @@ def score_use(state: State, job: int, use: int, cost: Ints) -> int:
     return _score_uses(state, job, use, use + 1, cost)
 
 
-@inner
+@kernel
 def _score_uses(state: State, job: int, first: int, last: int, cost: Ints) -> int:
     tables, work = state.tables, state.work
     period = tables.jobs[job]["period"]
@@ -98,7 +98,7 @@ def _score_uses(state: State, job: int, first: int, last: int, cost: Ints) -> in
     return least
 
 
-@inner
+@kernel
 def scored(state: State, job: int) -> tuple[Ints, int]:
     """Score a job; return its cost at every offset, in scratch memory, and the least of them."""
     cost = state.work[: state.tables.jobs[job]["period"]]

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.kernels.compiling import inner, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.jobs import put_job, scored
 from metronome_opt.kernels.sliding import first_offset
 from metronome_opt.kernels.tables import Compiled, Ints, State
@@ -102,7 +102,7 @@ def anneal(
     return temperature
 
 
-@inner
+@kernel
 def _draw(cost: Ints, temperature: float, noise: Floats) -> int:
     """Return an offset from the Boltzmann distribution of `cost`."""
     drawn = 0
@@ -237,7 +237,7 @@ def take_steps(
         _step(state, offsets, around, walk, generator)
 
 
-@inner
+@kernel
 def _step(
     state: State, offsets: Ints, around: Neighbours, walk: Walk, generator: np.random.Generator
 ) -> None:
@@ -261,7 +261,7 @@ def _step(
     walk.counters[STEPS] += 1
 
 
-@inner
+@kernel
 def _keep(offsets: Ints, walk: Walk, tolerance: Floats, generator: np.random.Generator) -> bool:
     """Judge the last kick; keep the schedule, or return False."""
     counters = walk.counters
@@ -281,7 +281,7 @@ def _keep(offsets: Ints, walk: Walk, tolerance: Floats, generator: np.random.Gen
     return True
 
 
-@inner
+@kernel
 def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> None:
     """Mark and queue a few jobs, each but the first a neighbour of one before it."""
     size = _better_of_two(walk, generator)
@@ -304,7 +304,7 @@ def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> Non
             _enqueue(walk, job)
 
 
-@inner
+@kernel
 def _better_of_two(walk: Walk, generator: np.random.Generator) -> int:
     """Return a size of kick: of two at random the one with more gains per step."""
     one = generator.integers(1, _LARGEST_KICK + 1)
@@ -317,13 +317,13 @@ def _better_of_two(walk: Walk, generator: np.random.Generator) -> int:
     return int(other)
 
 
-@inner
+@kernel
 def _enqueue_neighbours(walk: Walk, around: Neighbours, job: int) -> None:
     for entry in range(around.ptr[job], around.ptr[job + 1]):
         _enqueue(walk, around.other[entry])
 
 
-@inner
+@kernel
 def _enqueue(walk: Walk, job: int) -> None:
     if walk.queued[job]:
         return
@@ -333,7 +333,7 @@ def _enqueue(walk: Walk, job: int) -> None:
     walk.counters[WAITING] += 1
 
 
-@inner
+@kernel
 def _dequeue(walk: Walk) -> int:
     job: int = walk.ring[walk.counters[HEAD]]
     walk.counters[HEAD] = (walk.counters[HEAD] + 1) % walk.ring.shape[0]
@@ -368,7 +368,7 @@ def recombine(
     return child
 
 
-@inner
+@kernel
 def _best_turn(
     state: State, free: Ints, one: Ints, other: Ints, generator: np.random.Generator
 ) -> int:
@@ -391,7 +391,7 @@ def _best_turn(
     return best
 
 
-@inner
+@kernel
 def _draw_part(around: Neighbours, generator: np.random.Generator) -> Ints:
     """Return some free jobs, nearly all of them connected."""
     free = around.free
