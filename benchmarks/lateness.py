@@ -10,7 +10,7 @@ from statistics import mean
 from benchmarks.registry import Figure, benchmark
 from benchmarks.testbed.cases import STORED, read_cases
 from metronome_opt.compatible import solve_choices
-from metronome_opt.compatible.choices import Choice
+from metronome_opt.compatible.choices import PeriodChoice
 from metronome_opt.instance import Instance
 from metronome_opt.simulate.runner import Lateness
 from metronome_opt.slowdown.plan import Plan
@@ -50,7 +50,7 @@ def _kept(instance: Instance) -> Plan | None:
     """Return slots for all jobs with 2 % of idle time or somewhat more, if there are any."""
     choices = {
         job.name: tuple(
-            Choice(period, Fraction(period, job.period))
+            PeriodChoice(period, Fraction(period, job.period))
             for period in range(
                 ceil(job.period * (1 + _IDLE)), int(job.period * (1 + _MOST_IDLE)) + 1
             )

@@ -24,6 +24,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.instance import Instance
 from metronome_opt.multiobjective.goals import exact
 from metronome_opt.report.tables import fit_table, terminal
+from metronome_opt.result import Stop
 from metronome_opt.schedule import Schedule, Status, write_schedule
 from metronome_opt.solvers import DEFAULT_TIME_LIMIT
 from metronome_opt.solvers.solve import versions_of
@@ -92,6 +93,9 @@ def fit(
         _print(instance, found, price if drop or limit is not None else None)
     if kept is not None:
         options.wrote(output)
+    if found.stop is Stop.INTERRUPTED:
+        options.note("interrupted: this is what was known by then")
+        return options.INTERRUPTED
     return 0 if kept is not None else 1
 
 
@@ -99,9 +103,11 @@ def _decide(instance: Instance, arguments: dict[str, Any]) -> Chosen:
     decision = decide(instance, **arguments)
     refutations = () if decision.refutation is None else (decision.refutation,)
     if decision.offsets is None:
-        return Chosen(None, None, None if refutations else Fraction(0), refutations)
+        bound = None if refutations else Fraction(0)
+        return Chosen(None, None, bound, refutations, decision.stop)
     periods = {job.name: job.period for job in instance.jobs}
-    return Chosen(Kept(periods, decision.offsets), Fraction(0), Fraction(0))
+    kept = Kept(periods, decision.offsets)
+    return Chosen(kept, Fraction(0), Fraction(0), stop=decision.stop)
 
 
 def _schedule(

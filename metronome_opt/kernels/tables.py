@@ -35,8 +35,8 @@ class SharedLink:
 
     Attributes
     ----------
-    capacity
-        In units.
+    capacity, peak
+        In units; `peak` is the demand if all its jobs burst at once.
     weights
         The distinct weights of its jobs, ascending: v_1 < v_2 < ...
     prices
@@ -47,6 +47,7 @@ class SharedLink:
 
     name: str
     capacity: int
+    peak: int
     hyperperiod: int
     weights: tuple[int, ...]
     prices: tuple[int, ...]
@@ -210,6 +211,7 @@ def _shared_links(instance: Instance, unit: int) -> tuple[SharedLink, ...]:
             SharedLink(
                 name=link.name,
                 capacity=link.capacity // unit,
+                peak=peak // unit,
                 hyperperiod=instance.hyperperiods[link.name],
                 weights=weights,
                 prices=tuple(b - a for a, b in zip((0, *weights), weights, strict=False)),
@@ -231,13 +233,7 @@ def _check_fits(
             f"jobs[{index}] ({job.name}): a rate of {quote(job.peak)} does not fit 64-bit "
             "integers; use rates and capacities with a larger common divisor"
         )
-    worst = 0
-    for link in links:
-        peak = sum(
-            instance.jobs[job].peak // unit * flows
-            for job, flows in zip(link.jobs, link.flows, strict=True)
-        )
-        worst += scale * max(1, link.weights[-1]) * (peak + link.capacity)
+    worst = sum(scale * max(1, link.weights[-1]) * (link.peak + link.capacity) for link in links)
     if worst >= _LARGEST:
         raise CostTooLargeError(
             f"jobs[{index}] ({job.name}): its cost over {scale} slots may reach "

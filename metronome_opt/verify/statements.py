@@ -71,8 +71,10 @@ def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]
     """Return the true values of what is stated."""
     truth: dict[str, Fraction | None] = {}
     # Jobs that run freely may have no common hyperperiod with the others, so that only what is
-    # asked for is computed.
-    if any(name in OBJECTIVES for name in schedule.objectives or (schedule.first,)):
+    # stated is computed.
+    bounded = schedule.lower_bound is not None or schedule.status is Status.OPTIMAL
+    stated = schedule.objectives or ((schedule.first,) if bounded else ())
+    if any(name in OBJECTIVES for name in stated):
         judged = evaluate(
             instance,
             schedule.offsets,
