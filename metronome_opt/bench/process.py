@@ -11,7 +11,7 @@ tree is killed when it goes over the limit, so what is allocated between two loo
 for a moment, and pages that two of the processes share are counted twice. The limits that the
 kernel offers fit less well: RLIMIT_AS counts address space, of which a run of OR-Tools with 8
 threads reserves 2.5 times what it uses; RLIMIT_DATA counts what was reserved and never touched;
-both hold for each process alone, where HiGHS and CBC are second processes; and an allocation that
+both hold for each process alone, where HiGHS is a second process; and an allocation that
 is refused inside a library ends in an abort, which cannot be told from a crash.
 
 Programs that a task starts are known by a variable in their environment, since those of a process

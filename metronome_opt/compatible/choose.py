@@ -76,7 +76,7 @@ class _Master:
         costs = [choice.cost for job in instance.jobs for choice in choices[job.name]]
         self.scale = min(
             Fraction(math.lcm(*(cost.denominator for cost in costs))),
-            self.largest_cost / (1 + sum(costs)),
+            self.largest_cost / (1 + sum(costs, Fraction(0))),
         )
         self.costs = [int(cost * self.scale) for cost in costs]
         self.rows: list[Row] = []

@@ -16,13 +16,13 @@ import numpy as np
 from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.conditional import least_addition
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, Groups, Marks, Search, Tree
+from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, Groups, Marks, Tree, TreeSearch
 
-_MOST_OPEN = 3  # jobs to be placed on a link whose own optimum is worth computing
+_MAX_OPEN = 3  # jobs to be placed on a link whose own optimum is worth computing
 
 
 @kernel
-def add_up(search: Search, at: Ints, least: Ints) -> int:
+def add_up(search: TreeSearch, at: Ints, least: Ints) -> int:
     """Return the supermodular bound; `NONE` if some job has nowhere to go.
 
     `at` and `least` become, per job that is not placed, its cheapest offset and what it adds there.
@@ -47,7 +47,7 @@ def add_up(search: Search, at: Ints, least: Ints) -> int:
 
 
 @kernel
-def domain_of(search: Search, job: int) -> int:
+def domain_of(search: TreeSearch, job: int) -> int:
     """Return how many offsets of a job are not alike.
 
     Rotating everything by the common multiple of the placed periods leaves what is placed where it
@@ -57,7 +57,7 @@ def domain_of(search: Search, job: int) -> int:
     depth = tree.counters[0]["depth"]
     if tree.touched[depth, search.contacts.component[job]] == 0:
         return 1  # nothing it could abut on is placed: where it is does not matter
-    domain: int = np.gcd(tree.depths[depth]["turn"], search.state.tables.jobs[job]["period"])
+    domain: int = np.gcd(tree.depths[depth]["rotation"], search.state.tables.jobs[job]["period"])
     return domain
 
 
@@ -71,7 +71,7 @@ def _is_alone(tree: Tree, job: int) -> bool:
 
 
 @kernel
-def _mark(search: Search, job: int, domain: int) -> None:
+def _mark(search: TreeSearch, job: int, domain: int) -> None:
     """Mark the offsets at which a job abuts on placed ones, and those that are closed to it."""
     tree, contacts = search.tree, search.contacts
     mark = tree.mark[job]
@@ -105,7 +105,7 @@ def _close_to_alike(tree: Tree, job: int, domain: int, period: int) -> None:
     while alike >= 0:
         depth = tree.jobs[alike]["position"] - fixed
         if depth >= 0:
-            modulus = np.gcd(tree.depths[depth]["turn"], period)
+            modulus = np.gcd(tree.depths[depth]["rotation"], period)
             for child in range(tree.depths[depth]["following"] - 1):
                 if tree.child_job[depth, child] == alike:
                     for o in range(tree.child_offset[depth, child], domain, modulus):
@@ -114,7 +114,7 @@ def _close_to_alike(tree: Tree, job: int, domain: int, period: int) -> None:
 
 
 @kernel
-def _sum_uses(search: Search, job: int, domain: int) -> None:
+def _sum_uses(search: TreeSearch, job: int, domain: int) -> None:
     """Add up what a job adds to its links."""
     tree, tables = search.tree, search.state.tables
     cost = tree.cost[job]
@@ -137,7 +137,7 @@ def _least(cost: Ints, mark: Marks, domain: int) -> tuple[int, int]:
 
 
 @kernel
-def bound_links(search: Search) -> None:
+def bound_links(search: TreeSearch) -> None:
     """Bound the links of the job that was placed last, each alone, where few jobs are open."""
     tree, tables, users = search.tree, search.state.tables, search.users
     depth = tree.counters[0]["depth"]
@@ -155,13 +155,13 @@ def bound_links(search: Search) -> None:
         open_jobs = 0
         for user in range(users.ptr[link], users.ptr[link + 1]):
             open_jobs += offset[users.job[user]] < 0
-        if users.nameable[link] and 2 <= open_jobs <= _MOST_OPEN:
+        if users.nameable[link] and 2 <= open_jobs <= _MAX_OPEN:
             added = least_addition(search.state, search.contacts, users, offset, link)
             tree.own[depth, link] = max(tree.own[depth, link], tree.base[depth, link] + added)
 
 
 @kernel
-def take_out(search: Search, at: Ints, total: int, least: Ints) -> int:
+def take_out(search: TreeSearch, at: Ints, total: int, least: Ints) -> int:
     """Return the bound with the links and groups taken out of which more is known; -1 if none is.
 
     `at` and `total` are what `add_up` found. `least` becomes what each job that is not placed adds
@@ -186,7 +186,7 @@ def take_out(search: Search, at: Ints, total: int, least: Ints) -> int:
 
 
 @kernel
-def _reduce(search: Search, job: int, domain: int) -> None:
+def _reduce(search: TreeSearch, job: int, domain: int) -> None:
     """Compute what a job adds to the links that are not taken out."""
     tree, tables = search.tree, search.state.tables
     reduced = tree.reduced[job]
@@ -199,7 +199,7 @@ def _reduce(search: Search, job: int, domain: int) -> None:
 
 
 @kernel
-def _give_back(search: Search, group: int) -> None:
+def _give_back(search: TreeSearch, group: int) -> None:
     """Let one job feel again what it adds to a group that is taken out, beyond the group's bound.
 
     The group costs at least its own bound, and at least what is placed, plus what this job adds at
@@ -233,7 +233,7 @@ def _give_back(search: Search, group: int) -> None:
 
 
 @kernel
-def _sum_group(search: Search, job: int, group: int) -> bool:
+def _sum_group(search: TreeSearch, job: int, group: int) -> bool:
     """Add up what a job adds to the links of a group, in ``tree.share``; False if it is on none."""
     tree, tables = search.tree, search.state.tables
     found = False
@@ -252,7 +252,7 @@ def _sum_group(search: Search, job: int, group: int) -> bool:
 
 
 @kernel
-def _hoped(search: Search, at: Ints) -> int:
+def _hoped(search: TreeSearch, at: Ints) -> int:
     """Mark the groups whose own bound is better than what their parts add up to; return the sum."""
     tree, groups, tables = search.tree, search.groups, search.state.tables
     depth = tree.counters[0]["depth"]

@@ -5,6 +5,7 @@ All of them take a minute or two, once. `python -m metronome_opt.kernels` compil
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
@@ -14,31 +15,37 @@ from typing import Any, TypeVar
 import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
+_KEPT = 2  # versions of all kernels
 
 
 def kernel(function: F) -> F:
     """Compile a function when it is called first, and keep it on disk."""
     njit: Any = numba.njit
+    config: Any = numba.config
+    usual = config.CACHE_DIR  # NUMBA_CACHE_DIR
+    config.CACHE_DIR = str(_folder(usual))
     try:
+        # Where the folder cannot be written, numba takes one of the user's.
         compiled = njit(nogil=True, cache=True)(function)
-        if compiled is not function:  # NUMBA_DISABLE_JIT leaves functions as they are
-            _remove_outdated(Path(compiled.stats.cache_path))
-    except (RuntimeError, OSError):  # no folder can be written, not even that of the user
+    except RuntimeError:  # nor that one
         compiled = njit(nogil=True)(function)
+    finally:
+        config.CACHE_DIR = usual
     return compiled  # type: ignore[no-any-return]
 
 
 @cache
-def _remove_outdated(folder: Path) -> None:
-    """Empty a folder of kernels that were compiled from other sources.
+def _folder(usual: str) -> Path:
+    """Return the folder for kernels of these very sources.
 
-    numba looks at the file of the kernel that it loads, not at those that this one calls.
+    numba would look at the file of the kernel that it loads, not at those that this one calls.
     """
     sources = sorted(Path(__file__).parent.rglob("*.py"))
     digest = sha256(b"".join(map(Path.read_bytes, sources))).hexdigest()
-    stamp = folder / "sources.sha256"
-    if not stamp.exists() or stamp.read_text() != digest:
-        for kept in folder.glob("*.nb[ci]"):
-            kept.unlink(missing_ok=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(digest)
+    parent = Path(usual or Path(__file__).parent / "__pycache__")
+    folder = parent / f"kernels-{digest[:16]}"
+    if not folder.exists():
+        versions = sorted(parent.glob("kernels-*"), key=lambda each: each.stat().st_mtime)
+        for outdated in versions[: 1 - _KEPT]:
+            shutil.rmtree(outdated, ignore_errors=True)
+    return folder

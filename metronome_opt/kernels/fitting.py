@@ -16,7 +16,7 @@ import numpy as np
 
 from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.jobs import put_job, scored
-from metronome_opt.kernels.tables import Compiled, Ints, State
+from metronome_opt.kernels.tables import Compiled, DemandState, Ints
 
 FOUND = 0
 REFUTED = 1
@@ -26,7 +26,7 @@ EXHAUSTED = 2
 class Descent(NamedTuple):
     """Where the search is; it can be left and resumed."""
 
-    state: State
+    state: DemandState
     depth: Ints  # how many jobs are placed beyond those that are fixed, shape (1,)
     order: Ints  # the job at each depth
     offsets: Ints  # of each job, -1 for one that is not placed
@@ -146,7 +146,7 @@ def _list_candidates(descent: Descent, depth: int, job: int) -> None:
 
 @kernel
 def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
-    """Count the offsets that are left to those whom a job meets; return whether all have some."""
+    """Count the offsets that are left to the jobs that one meets; return whether all have some."""
     jobs = descent.state.tables.jobs
     room, domain = descent.room[depth + 1], descent.domain[depth + 1]
     room[:], domain[:] = descent.room[depth], descent.domain[depth]
@@ -165,7 +165,7 @@ def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
 
 
 @kernel
-def _meet(state: State, one: int, other: int) -> bool:
+def _meet(state: DemandState, one: int, other: int) -> bool:
     jobs, uses = state.tables.jobs, state.tables.uses
     for use in range(jobs[one]["first_use"], jobs[one]["end_use"]):
         for theirs in range(jobs[other]["first_use"], jobs[other]["end_use"]):
@@ -175,7 +175,7 @@ def _meet(state: State, one: int, other: int) -> bool:
 
 
 @kernel
-def _room_of(state: State, job: int) -> int:
+def _room_of(state: DemandState, job: int) -> int:
     """Return at how many offsets a job adds no contention to what is placed."""
     cost, least = scored(state, job)
     if least > 0:

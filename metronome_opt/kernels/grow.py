@@ -22,13 +22,13 @@ from metronome_opt.kernels.bounding import add_up, bound_links, domain_of, take_
 from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.conditional import Contacts
 from metronome_opt.kernels.jobs import put_job, score_use
-from metronome_opt.kernels.tables import Ints, State
-from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, TO_EXPAND, Search, Tree
+from metronome_opt.kernels.tables import DemandState, Ints
+from metronome_opt.kernels.tree import ABUTS, CLOSED, NONE, TO_EXPAND, Tree, TreeSearch
 
 
 @kernel
 def _branch(
-    search: Search, total: int, least: Ints, reduced_total: int, reduced_least: Ints
+    search: TreeSearch, total: int, least: Ints, reduced_total: int, reduced_least: Ints
 ) -> None:
     """Make the children of a node that its bound does not end.
 
@@ -165,7 +165,7 @@ def _sort_children(tree: Tree) -> None:
 
 
 @kernel
-def grow(search: Search, budget: int) -> None:
+def grow(search: TreeSearch, budget: int) -> None:
     """Expand up to `budget` nodes, or until the tree is done."""
     tree = search.tree
     counters = tree.counters[0]
@@ -191,7 +191,7 @@ def grow(search: Search, budget: int) -> None:
 
 
 @kernel
-def _expand(search: Search) -> int:
+def _expand(search: TreeSearch) -> int:
     """Bound a node and make its children, none if it cannot be better; return its bound."""
     tree = search.tree
     jobs = tree.jobs.shape[0]
@@ -243,7 +243,7 @@ def _learn(tree: Tree, bound: int) -> None:
 
 
 @kernel
-def _go_down(search: Search, child: int) -> None:
+def _go_down(search: TreeSearch, child: int) -> None:
     """Place the job of a child, and see what the others now add."""
     tables, tree = search.state.tables, search.tree
     depth = tree.counters[0]["depth"]
@@ -253,7 +253,7 @@ def _go_down(search: Search, child: int) -> None:
     tree.counters[0]["depth"] = below
     above, here = tree.depths[depth], tree.depths[below]
     here["following"] = TO_EXPAND
-    here["turn"] = np.lcm(above["turn"], tables.jobs[job]["period"])
+    here["rotation"] = np.lcm(above["rotation"], tables.jobs[job]["period"])
     here["top"] = above["top"]
     tree.placed[number]["job"], tree.placed[number]["offset"] = job, offset
     tree.jobs[job]["position"] = number
@@ -273,7 +273,7 @@ def _go_down(search: Search, child: int) -> None:
 
 
 @kernel
-def _score_again(state: State, tree: Tree, placed: int, job: int) -> None:
+def _score_again(state: DemandState, tree: Tree, placed: int, job: int) -> None:
     """Compute what a job adds to the links on which another has just been placed."""
     jobs, uses = state.tables.jobs, state.tables.uses
     depth = tree.counters[0]["depth"]
@@ -287,7 +287,7 @@ def _score_again(state: State, tree: Tree, placed: int, job: int) -> None:
 
 
 @kernel
-def _go_up(search: Search) -> None:
+def _go_up(search: TreeSearch) -> None:
     tree = search.tree
     depth = tree.counters[0]["depth"]
     if depth == 0:

@@ -90,8 +90,8 @@ def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]
     # Jobs that run freely may have no common hyperperiod with the others, so that only what is
     # stated is computed.
     bounded = schedule.lower_bound is not None or schedule.status is Status.OPTIMAL
-    stated = schedule.objectives or ((schedule.first,) if bounded else ())
-    if any(name in OBJECTIVES for name in stated):
+    asked = schedule.objectives or ((schedule.first,) if bounded else ())
+    if any(name in OBJECTIVES for name in asked):
         judged = evaluate(
             instance,
             schedule.offsets,
