@@ -128,7 +128,6 @@ _OWN = (
         exact=True,
     ),
     _own("milp", "the same as MILP, HiGHS", "models:run_highs", "pulp", "highspy", exact=True),
-    _own("milp-cbc", "the same as MILP, CBC", "models:run_cbc", "pulp", exact=True),
     _own(
         "milp-textbook",
         "textbook time-indexed MILP, HiGHS",
@@ -149,7 +148,6 @@ _OWN = (
         "elimination:run",
         exact=True,
     ),
-    _own("exhaustive", "every combination of offsets", "exhaustive:run", exact=True, seeded=False),
 )
 
 
