@@ -46,15 +46,6 @@ def test_suites_are_found_by_name_from_a_folder_below(checkout: Path) -> None:
         assert families("all", start) == ["one", "two"]
 
 
-def test_a_suite_may_be_any_folder(
-    checkout: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    away = write_suite(tmp_path_factory.mktemp("away") / "mine", [(called("m"), "test")])
-    assert families(str(away), checkout) == ["mine"]
-    assert families("mine", away.parent) == ["mine"]
-    assert families(f"one,{away}", checkout) == ["one", "mine"]
-
-
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
     """A folder without an index: an instance, a scenario, and other files."""
