@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState, Mode
 from metronome_opt.instance import Link, Phase
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Distance, Host, Rack, Resources
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.gang import Claim, Gang
-from metronome_opt.scheduling.state import ClusterState, Mode
 
 _RACK_COST = 2
 LARGE_HYPERPERIOD = 400
@@ -129,7 +129,7 @@ def _small_gang(draw: random.Random, name: str, tasks: int, *, gpus: int) -> Gan
 def _reserve_if_it_fits(state: ClusterState, gang: Gang, homes: Sequence[str], offset: int) -> None:
     crossed = state.cluster.flows(homes)
     if all(count * gang.peak <= state.room(link) for link, count in crossed.items()):
-        state.reserve(Claim(gang=gang, nodes=tuple(homes), offset=offset))
+        state.reserve(Reservation(gang=gang, nodes=tuple(homes), offset=offset))
 
 
 # ------------------------------------------------------------------ a large one
@@ -163,7 +163,7 @@ def large_state(nodes: int, claims: int, seed: int = 0) -> ClusterState:
         )
         homes = _neighbours(draw, state, gang.tasks)
         offset = draw.randrange(gang.period)
-        state.take(Claim(gang=gang, nodes=tuple(homes), offset=offset))
+        state.take(Reservation(gang=gang, nodes=tuple(homes), offset=offset))
     return state
 
 

@@ -10,23 +10,23 @@ import random
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from metronome_opt.instance import Link, Phase
-from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scenario.network import Host, Rack, Resources
-from metronome_opt.scheduling.gang import (
+from metronome_opt.cluster.gang import (
     CapacityChanged,
-    Claim,
     Event,
     Gang,
     NodeChanged,
+    Reservation,
     Reserved,
     Revised,
     Unreserved,
 )
-from metronome_opt.scheduling.state import ClusterState
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.instance import Link, Phase
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Host, Rack, Resources
 
 Kind = Literal["arrival", "departure", "node", "capacity", "revision", "mistake"]
-Place = Callable[[random.Random, ClusterState, Gang], Claim | None]
+Place = Callable[[random.Random, ClusterState, Gang], Reservation | None]
 
 _OFTEN: dict[Kind, int] = {
     "arrival": 40,
@@ -117,7 +117,7 @@ def draw_gang(chance: random.Random, name: str) -> Gang:
     )
 
 
-def somewhere(chance: random.Random, state: ClusterState, gang: Gang) -> Claim | None:
+def somewhere(chance: random.Random, state: ClusterState, gang: Gang) -> Reservation | None:
     """Return any place with enough GPUs and wide enough links, and any rotation.
 
     None if the nodes that are tried first will not do.
@@ -138,7 +138,7 @@ def somewhere(chance: random.Random, state: ClusterState, gang: Gang) -> Claim |
     flows = state.cluster.flows(nodes)
     if any(count * gang.peak > state.room(link) for link, count in flows.items()):
         return None
-    return Claim(gang=gang, nodes=nodes, offset=offset, stretch=stretch)
+    return Reservation(gang=gang, nodes=nodes, offset=offset, stretch=stretch)
 
 
 def _traffic(chance: random.Random, period: int) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _revision(chance: random.Random, state: ClusterState) -> Event:
     return Revised(claims=tuple(_revised(chance, state.claims[job]) for job in jobs))
 
 
-def _revised(chance: random.Random, claim: Claim) -> Claim:
+def _revised(chance: random.Random, claim: Reservation) -> Reservation:
     gang = claim.gang
     if chance.random() < 0.4:
         changes = {"weight": chance.choice((0, 1, 2, 4)), **_traffic(chance, gang.period)}
@@ -185,7 +185,7 @@ def _mistake(chance: random.Random, state: ClusterState) -> Event:
     mistakes: list[Event] = [
         Reserved(claim=claim),
         # The last of its nodes has no room any more.
-        Reserved(claim=Claim(gang=crowd, nodes=(node.name, node.name), offset=0)),
+        Reserved(claim=Reservation(gang=crowd, nodes=(node.name, node.name), offset=0)),
         Unreserved(job="nobody"),
         Revised(claims=(_revised(chance, claim), nobody)),
         Revised(claims=(moved,)),

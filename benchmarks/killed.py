@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from benchmarks.happenings import draw, somewhere
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.store import Store
+from metronome_opt.cluster.views import differences
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.state import ClusterState
-from metronome_opt.scheduling.store import Store
-from metronome_opt.scheduling.views import differences
 
 _ROOT = Path(__file__).parent.parent
 _LONGEST = 20  # events from one snapshot to the next, so that some kills meet one

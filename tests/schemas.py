@@ -13,9 +13,9 @@ from typing import Any
 from numpydoc.docscrape import NumpyDocString  # type: ignore[import-untyped]
 from pydantic import TypeAdapter
 
+from metronome_opt.cluster.gang import DescribedJob, Gang
 from metronome_opt.scenario import Scenario, Workload, data_folder
 from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scheduling.gang import DescribedJob, Gang
 
 DOCUMENTS: dict[str, TypeAdapter[Any]] = {
     "scenario": TypeAdapter(Scenario),

@@ -22,16 +22,15 @@ COMMANDS = {
     "costs.",
     "controller": "Give waiting pods of a cluster nodes and slots, all pods of a job together.",
     "inject": "Let the workloads of FILE wait for their places, and find their slots.",
-    "profile": "Find the period of a job and its bursts in the throughput of FILE.",
-    "monitor": "Compare what jobs do with what they claim; decide who is to wait, once, and for "
-    "how long.",
+    "profile": "Find the period of a job and its bursts, as a job file states them.",
+    "monitor": "Compare what jobs do with what they claim, and give them other slots if that pays.",
     "report": "Write RESULT as a page in which jobs can be turned by hand, contention following "
     "exactly.",
     "verify": "Recompute every number that SCHEDULE states; exit 0 only if all are true.",
     "export": "Write the rotation problem of FILE for other solvers.",
     "demo": "Schedule the shipped 24-node scenario: table, pictures, claims.",
     "bench": "Compare solvers on stored instances, or on those of a folder.",
-    "claims": "Write claims as manifests, and apply them to a cluster.",
+    "claims": "Write SCHEDULE as manifests for a cluster: definitions, capacities and claims.",
 }
 
 

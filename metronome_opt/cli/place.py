@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,9 +12,9 @@ from metronome_opt.cli import options
 from metronome_opt.errors import InputError, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.scheduling.cycle import Decision, First
-    from metronome_opt.scheduling.gang import CapacityChanged, Gang, NodeChanged
-    from metronome_opt.scheduling.state import ClusterState, Mode
+    from metronome_opt.cluster.gang import CapacityChanged, Gang, NodeChanged
+    from metronome_opt.cluster.state import ClusterState
+    from metronome_opt.scheduling.cycle import PlaceDecision
 
     Change = CapacityChanged | NodeChanged
 
@@ -40,32 +40,11 @@ def place(
     with_jobs: Annotated[
         bool, typer.Option("--with-jobs", help="With the jobs of the scenario, where it has them.")
     ] = False,
-    schedule: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="With --with-jobs: the jobs have the offsets of this schedule."
-        ),
-    ] = None,
-    exclusive: Annotated[
-        bool,
-        typer.Option("--exclusive", help="Make STATE one where each burst's bandwidth is its own."),
-    ] = False,
-    search: Annotated[
-        Literal["tree", "beam", "greedy", "cpsat"],
-        typer.Option(help="How a place is looked for; docs/cluster.md."),
-    ] = "tree",
-    first: Annotated[
-        Literal["compatibility", "contention"],
-        typer.Option(
-            help="What places are compared by first: compatibility, on how many links jobs get in "
-            "each other's way, or contention, by how much."
-        ),
-    ] = "compatibility",
     remove: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Let a job go first, with all its claims; it stays if JOB finds no place.",
+            help="Remove a job first, with all its claims; it stays if JOB finds no place.",
         ),
     ] = None,
     down: Annotated[
@@ -89,14 +68,12 @@ def place(
 ) -> int:
     """Place all tasks of JOB together, in their best rotation; prints where, and what it costs.
 
-    What is reserved is kept in STATE and on the disk before it is told.
+    What is reserved is on the disk in STATE before it is printed.
     """
-    from metronome_opt.scheduling.store import Store
+    from metronome_opt.cluster.store import Store
 
-    if cluster is None and (with_jobs or exclusive or schedule is not None):
-        raise InputError(
-            "--cluster: missing; --with-jobs, --schedule and --exclusive are for a new STATE"
-        )
+    if cluster is None and with_jobs:
+        raise InputError("--cluster: missing; --with-jobs is for a new STATE")
     changes = _changes_of(down or (), up or (), capacity or ())
     if dry_run and changes:
         raise InputError("--dry-run: changes nothing; leave out --down, --up and --capacity")
@@ -108,30 +85,20 @@ def place(
         check_folder(claims)
     new = None
     if cluster is not None:
-        new = new_state(
-            cluster, with_jobs=with_jobs, schedule=schedule, exclusive=exclusive, first=first
-        )
-        _asked(new, state, job, remove, changes)  # what is wrong is found before STATE is made
+        new = new_state(cluster, with_jobs=with_jobs)
+        _read_gang(new, state, job, remove, changes)  # what is wrong is found before STATE is made
     with Store(state) if new is None else Store.keep(state, new) as store:
         before = store.state.sequence
-        gang = _asked(store.state, state, job, remove, changes)
+        gang = _read_gang(store.state, state, job, remove, changes)
         for change in changes:
-            typer.echo(_carry_out(store.state, change), err=True)
+            typer.echo(_apply(store.state, change), err=True)
         if gang is None:
             placed = True
             if remove is not None:
-                _let_go(store.state, remove)
-            _show(store.state, as_json=as_json)
+                _remove(store.state, remove)
+            _print_state(store.state, as_json=as_json)
         else:
-            placed = _place(
-                store.state,
-                gang,
-                search,
-                first,
-                remove=remove,
-                dry_run=dry_run,
-                as_json=as_json,
-            )
+            placed = _place(store.state, gang, remove=remove, dry_run=dry_run, as_json=as_json)
         is_changed = new is not None or store.state.sequence > before
         options.wrote(state if is_changed else None)
         if claims is not None:
@@ -140,8 +107,8 @@ def place(
 
 
 def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:
-    """Return what is to happen to nodes and links."""
-    from metronome_opt.scheduling.gang import CapacityChanged, NodeChanged
+    """Return the changes of nodes and links that options name."""
+    from metronome_opt.cluster.gang import CapacityChanged, NodeChanged
 
     both = sorted(set(down) & set(up))
     if both:
@@ -159,8 +126,8 @@ def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str])
     return changes
 
 
-def _carry_out(state: ClusterState, change: Change) -> str:
-    """Carry out a change, and return in one line what it is and which jobs it concerns."""
+def _apply(state: ClusterState, change: Change) -> str:
+    """Apply a change, and return in one line what it is and which jobs it concerns."""
     if change.event == "capacity":
         state.set_capacity(change.link, change.capacity)
         jobs = [job for job in state.claims if change.link in state.flows(job)]
@@ -173,11 +140,11 @@ def _carry_out(state: ClusterState, change: Change) -> str:
     return f"{what}; {', '.join(jobs) or 'no job'} {are} on it"
 
 
-def _asked(
+def _read_gang(
     state: ClusterState, folder: Path, job: Path | None, remove: str | None, changes: list[Change]
 ) -> Gang | None:
     """Return the job that asks for a place, if one does; refuse what cannot be done."""
-    from metronome_opt.scheduling.gang import read_request
+    from metronome_opt.cluster.gang import read_request
 
     for change in changes:
         state.check(change)
@@ -188,7 +155,7 @@ def _asked(
     gang = read_request(job, state.cluster)
     if gang.name in state.claims and gang.name != remove:
         raise InputError(
-            f"{job}: name: {quote(gang.name)} runs already; let it go with --remove, or rename it"
+            f"{job}: name: {quote(gang.name)} runs already; remove it with --remove, or rename it"
         )
     return gang
 
@@ -196,19 +163,17 @@ def _asked(
 def _place(
     state: ClusterState,
     gang: Gang,
-    search: str,
-    first: First,
     *,
     remove: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> bool:
-    """Place a job, perhaps instead of another one, and tell so; return whether there was room."""
+    """Place a job, perhaps instead of another one, and print so; return whether there was room."""
     from metronome_opt.scheduling.nodes import why_not
     from metronome_opt.scheduling.place import place_job
 
     left = state if remove is None else _without(state, remove)
-    decision = place_job(left, gang, search=search, first=first)
+    decision = place_job(left, gang)
     if decision is None:
         reason = why_not(left, gang)
         if as_json:
@@ -217,30 +182,30 @@ def _place(
         return False
     if not dry_run:
         if remove is not None:
-            _let_go(state, remove)
+            _remove(state, remove)
         state.reserve(decision.claim)
     if as_json:
         options.print_json(_document(state, decision, reserved=not dry_run))
     else:
-        _tell(state, decision, reserved=not dry_run)
+        _print_place(state, decision, reserved=not dry_run)
     return True
 
 
-def _let_go(state: ClusterState, job: str) -> None:
+def _remove(state: ClusterState, job: str) -> None:
     state.unreserve(job)
     typer.echo(f"removed {job}", err=True)
 
 
 def _without(state: ClusterState, job: str) -> ClusterState:
     """Return a copy of a state without a job."""
-    from metronome_opt.scheduling.views import restore, snapshot_of
+    from metronome_opt.cluster.views import restore, snapshot_of
 
     left = restore(snapshot_of(state))
     left.unreserve(job)
     return left
 
 
-def _document(state: ClusterState, decision: Decision, *, reserved: bool) -> dict[str, Any]:
+def _document(state: ClusterState, decision: PlaceDecision, *, reserved: bool) -> dict[str, Any]:
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     return {
         "job": claim.job,
@@ -260,7 +225,7 @@ def _document(state: ClusterState, decision: Decision, *, reserved: bool) -> dic
     }
 
 
-def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
+def _print_place(state: ClusterState, decision: PlaceDecision, *, reserved: bool) -> None:
     from metronome_opt.errors import counted
     from metronome_opt.report.tables import number, on_nodes
 
@@ -277,17 +242,17 @@ def _tell(state: ClusterState, decision: Decision, *, reserved: bool) -> None:
     elif decision.cushion < claim.period:
         late = f"bursts may grow by {decision.cushion * slot_ms} ms"
     else:
-        late = "nobody is in its way"
+        late = "no job is in its way"
     typer.echo(
         f"offset {claim.offset * slot_ms} ms of a period of {claim.period * slot_ms} ms, "
         f"of it {claim.stretch * slot_ms} ms idle; score {decision.score}; {late}"
     )
 
 
-def _show(state: ClusterState, *, as_json: bool) -> None:
+def _print_state(state: ClusterState, *, as_json: bool) -> None:
+    from metronome_opt.cluster.views import snapshot_of
     from metronome_opt.report.state import state_tables
     from metronome_opt.report.tables import terminal
-    from metronome_opt.scheduling.views import snapshot_of
 
     if as_json:
         options.print_json(snapshot_of(state).model_dump(mode="json"))
@@ -299,35 +264,25 @@ def _show(state: ClusterState, *, as_json: bool) -> None:
 # ------------------------------------------------------------------ a state to begin with
 
 
-def new_state(
-    path: Path,
-    *,
-    with_jobs: bool,
-    schedule: Path | None,
-    exclusive: bool,
-    first: First = "compatibility",
-) -> ClusterState:
+def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     """Return the state of a cluster, or of a scenario's, by its file or its name."""
+    from metronome_opt.cluster.state import ClusterState
     from metronome_opt.documents import read_document
     from metronome_opt.scenario import locate, read_scenario, with_hyperperiod
     from metronome_opt.scenario.cluster import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.model import SCENARIO_FORMAT
     from metronome_opt.scheduling.place import place_scenario
-    from metronome_opt.scheduling.state import ClusterState
 
-    if schedule is not None and not with_jobs:
-        raise InputError("--schedule: is for the jobs of --with-jobs")
     path = locate(path)
-    mode: Mode = "exclusive" if exclusive else "shared"
     kind = read_document(path).get("format")
     if kind == CLUSTER_FORMAT:
         if with_jobs:
             raise InputError(f"--with-jobs: {path} is a cluster, and has no jobs")
-        return ClusterState(read_cluster(path), mode=mode)
+        return ClusterState(read_cluster(path))
     if kind != SCENARIO_FORMAT:
-        told = "missing" if kind is None else f"got {quote(kind)}"
+        got = "missing" if kind is None else f"got {quote(kind)}"
         raise InputError(
-            f"{path}: format: must be {quote(CLUSTER_FORMAT)} or {quote(SCENARIO_FORMAT)}, {told}"
+            f"{path}: format: must be {quote(CLUSTER_FORMAT)} or {quote(SCENARIO_FORMAT)}, {got}"
         )
     scenario = read_scenario(path)
     try:
@@ -337,41 +292,13 @@ def new_state(
     spec = ClusterSpec.of_cluster(
         scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms or 0
     )
-    state = ClusterState(spec, mode=mode)
+    state = ClusterState(spec)
     if with_jobs:
         try:
-            place_scenario(state, scenario, first=first)
+            place_scenario(state, scenario)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-    if schedule is not None:
-        _take_over(state, schedule)
     return state
-
-
-def _take_over(state: ClusterState, path: Path) -> None:
-    """Let all jobs run at the offsets of a schedule, with its idle slots."""
-    from metronome_opt.schedule import read_schedule
-
-    schedule = read_schedule(path)
-    if schedule.instance != state.cluster.name or set(schedule.offsets) != set(state.claims):
-        raise InputError(
-            f"{path}: is a schedule of {quote(schedule.instance)} with "
-            f"{len(schedule.offsets)} jobs, not of these; solve the same scenario"
-        )
-    gated = schedule.gated or {}
-    try:
-        state.revise(
-            claim.model_copy(
-                update={
-                    "offset": schedule.offsets[job],
-                    "stretch": schedule.stretch.get(job, 0),
-                    "gated": gated.get(job, True),
-                }
-            )
-            for job, claim in state.claims.items()
-        )
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 # ------------------------------------------------------------------ claims
@@ -379,8 +306,8 @@ def _take_over(state: ClusterState, path: Path) -> None:
 
 def export_state(state: ClusterState, folder: Path) -> None:
     """Write all claims in force to a folder, as manifests; where there are none it stays."""
+    from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
     from metronome_opt.kubernetes import export_claims
-    from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
 
     if not state.claims:
         options.note(f"no claims are in force; {folder} stays as it is")
@@ -391,8 +318,8 @@ def export_state(state: ClusterState, folder: Path) -> None:
 
 def is_exported(state: ClusterState, folder: Path) -> bool:
     """Whether a folder holds all claims in force already, and no others."""
+    from metronome_opt.cluster.views import deployment_of, instance_of, schedule_of
     from metronome_opt.kubernetes import build_manifests, is_written
-    from metronome_opt.scheduling.views import deployment_of, instance_of, schedule_of
 
     manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
     return is_written(manifests, folder)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.progress import live_line
-from metronome_opt.documents import check_targets
 from metronome_opt.errors import InputError
 
 if TYPE_CHECKING:
-    from metronome_opt.instance import Phase
-    from metronome_opt.profiles import Profile
+    from metronome_opt.cluster.profile import Profile
+    from metronome_opt.scenario.traffic import Traffic
 
 
 def profile(
@@ -23,7 +20,7 @@ def profile(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="CSV: times in the first column, then throughput. Or .jsonl: a gate's record.",
+            help="The record of a gate (.jsonl), or a CSV file: times, then throughput in Mbit/s.",
         ),
     ],
     column: Annotated[
@@ -33,99 +30,79 @@ def profile(
         ),
     ] = None,
     counter: Annotated[
-        bool, typer.Option("--counter", help="Values count what was sent; they may begin anew.")
+        bool, typer.Option("--counter", help="Values count the bytes that were sent.")
     ] = False,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="UNIT",
-            help="bit, byte, kbit, Mbit or Gbit; per second if it is no counter.",
-            show_default="Mbit, or byte for a counter",
-        ),
-    ] = None,
-    slot_ms: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="MS", help="State the bursts in slots of this length, too."),
-    ] = None,
     as_json: options.Json = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw samples and bursts: SVG, PNG or PDF.")
-    ] = None,
 ) -> int:
-    """Find the period of a job and its bursts in the throughput of FILE.
+    """Find the period of a job and its bursts, as a job file states them.
 
-    The exit status is 1 if nothing repeats, or if samples are too far apart to tell; the reason is
-    printed.
+    The exit status is 1 if nothing repeats, or if samples are too far apart; the reason is printed.
     """
-    from metronome_opt.profiles import profile as measure
-    from metronome_opt.profiles import read_csv, read_gate
+    from metronome_opt.cluster.iterations import profile_record
+    from metronome_opt.cluster.profile import profile_throughput
+    from metronome_opt.cluster.recorded import read_record
+    from metronome_opt.cluster.throughput import read_csv
 
-    if plot is not None:
-        from metronome_opt.plot import check_suffix
-
-        check_suffix(plot)
-    check_targets([file], [plot])
     if file.suffix != ".jsonl":
-        samples = read_csv(file, column=column, counter=counter, unit=unit)
-    elif counter or column is not None or unit is not None:
-        raise InputError(
-            f"{file}: is a gate's record, which --column, --counter, --unit do not suit"
-        )
+        found = profile_throughput(read_csv(file, column=column, counter=counter))
+    elif counter or column is not None:
+        raise InputError(f"{file}: is a gate's record, which has no --column and no --counter")
     else:
-        samples = read_gate(file)
-    found = measure(samples)
-    phases = found.phases(slot_ms) if slot_ms and found.period_ms is not None else None
-    if plot is not None:
-        from metronome_opt.plot import plot_profile, save_figure
-
-        with live_line(f"drawing {plot}", str):
-            save_figure(plot_profile(samples, found), plot)
+        bursts = read_record(file)
+        try:
+            found = profile_record(bursts)
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
     if as_json:
-        _print_json(found, slot_ms, phases)
+        options.print_json(_document(found))
+    elif found.traffic is None:
+        typer.echo(found.reason)
     else:
-        _print_tables(found, slot_ms, phases)
-    options.wrote(plot)
-    return 1 if found.period_ms is None else 0
+        _print_tables(found, found.traffic)
+    return 1 if found.traffic is None else 0
 
 
-def _print_json(found: Profile, slot_ms: int | None, phases: tuple[Phase, ...] | None) -> None:
-    document = asdict(found)
-    if phases is not None:
-        document["slot_ms"] = slot_ms
-        document["phases"] = [phase.model_dump() for phase in phases]
-    options.print_json(document)
+def _document(found: Profile) -> dict[str, Any]:
+    """Return a profile as JSON; ``traffic`` is what a job file takes."""
+    traffic = None
+    if found.traffic is not None:
+        phases = [
+            {
+                "start_ms": float(phase.start_ms),
+                "length_ms": float(phase.length_ms),
+                "rate_mbps": phase.rate,
+            }
+            for phase in found.traffic.phases
+        ]
+        traffic = {"period_ms": float(found.traffic.period_ms), "phases": phases}
+    errors = ("period_error_ms", "burst_error_ms", "rate_error")
+    return {
+        "traffic": traffic,
+        **{name: getattr(found, name) for name in errors},
+        "cycles": found.cycles,
+        "mean_mbps": found.mean_mbps,
+        "reason": found.reason,
+    }
 
 
-def _print_tables(found: Profile, slot_ms: int | None, phases: tuple[Phase, ...] | None) -> None:
+def _print_tables(found: Profile, traffic: Traffic) -> None:
     from metronome_opt.report.tables import plain_table, terminal
 
-    if found.reason is not None:
-        typer.echo(found.reason)
-        return
+    error_ms, rate_error = found.burst_error_ms or 0.0, found.rate_error or 0.0
     measured = {
-        "period": f"{found.period_ms:,.2f} ± {found.period_error_ms:.2g} ms",
-        "duty": f"{found.duty:.1%}",
-        "jitter": f"{found.jitter:.1%} of the period",
+        "period": f"{float(traffic.period_ms):,.2f} ± {found.period_error_ms:.2g} ms",
         "mean rate": f"{found.mean_mbps:,.0f} Mbit/s",
-        "confidence": f"{found.confidence:.2f}",
-        "missing samples": f"{found.missing:.1%}",
+        "cycles": f"{found.cycles:,}",
     }
     bursts = [
         (
             str(number),
-            f"{burst.start_ms:,.2f} ± {burst.start_error_ms:.2g}",
-            f"{burst.length_ms:,.2f} ± {burst.length_error_ms:.2g}",
-            f"{burst.rate_mbps:,.0f} ± {burst.rate_error_mbps:,.0f}",
+            f"{float(phase.start_ms):,.2f} ± {error_ms:.2g}",
+            f"{float(phase.length_ms):,.2f} ± {error_ms:.2g}",
+            f"{phase.rate:,} ± {rate_error:.0%}",
         )
-        for number, burst in enumerate(found.bursts, start=1)
+        for number, phase in enumerate(traffic.phases, start=1)
     ]
     console = terminal()
     console.print(plain_table(("", "measured"), measured.items()))
     console.print(plain_table(("burst", "start (ms)", "length (ms)", "rate (Mbit/s)"), bursts))
-    if phases is not None:
-        rows = [
-            (str(number), str(phase.start), str(phase.length), f"{phase.rate:,}")
-            for number, phase in enumerate(phases, start=1)
-        ]
-        headings = (f"slots of {slot_ms} ms", "start", "length", "rate (Mbit/s)")
-        console.print(plain_table(headings, rows))

@@ -11,7 +11,7 @@ from rich.table import Table
 from metronome_opt.report.tables import NODES_SHOWN, number, on_nodes, percent, plain_table
 
 if TYPE_CHECKING:
-    from metronome_opt.scheduling.state import ClusterState
+    from metronome_opt.cluster.state import ClusterState
 
 _BUSIEST = 20
 _RESOURCES = {"GPUs": 1, "CPU (cores)": 1000, "memory (GiB)": 1024}

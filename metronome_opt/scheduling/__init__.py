@@ -1,29 +1,18 @@
-"""A cluster's state, and places for jobs in it."""
+"""Searches for the places of jobs in a cluster."""
 
-from metronome_opt.scenario.cluster import ClusterSpec, read_cluster
-from metronome_opt.scheduling.cycle import Cycle, Decision, Partial
-from metronome_opt.scheduling.gang import Claim, Gang, read_request
+from metronome_opt.scheduling.cycle import Cycle, Partial, PlaceDecision
 from metronome_opt.scheduling.nodes import filter_nodes, normalise, refusals, score_nodes, why_not
 from metronome_opt.scheduling.place import SEARCHES, place_job, place_scenario
-from metronome_opt.scheduling.state import ClusterState
-from metronome_opt.scheduling.store import Store
 
 __all__ = [
     "SEARCHES",
-    "Claim",
-    "ClusterSpec",
-    "ClusterState",
     "Cycle",
-    "Decision",
-    "Gang",
     "Partial",
-    "Store",
+    "PlaceDecision",
     "filter_nodes",
     "normalise",
     "place_job",
     "place_scenario",
-    "read_cluster",
-    "read_request",
     "refusals",
     "score_nodes",
     "why_not",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metronome_opt.errors import InputError, SolverError
-from metronome_opt.scheduling.cycle import Cycle, Decision, decide
+from metronome_opt.scheduling.cycle import Cycle, PlaceDecision, decide
 from metronome_opt.solvers.backends import import_cp_model
 from metronome_opt.solvers.budget import Budget, run_interruptibly
 
@@ -31,7 +31,7 @@ _LARGEST = 2**53  # CP-SAT tells objectives as doubles
 
 def place_exactly(
     cycle: Cycle, *, time_limit: float, workers: int = 1
-) -> tuple[Decision | None, bool]:
+) -> tuple[PlaceDecision | None, bool]:
     """Return the best place that CP-SAT finds in `time_limit` seconds, and if none is better.
 
     Conflicts if they count, contention, racks and fragments are one objective, a unit of the
@@ -98,7 +98,7 @@ class _Model:
         self._add_racks()
         model.minimize(self._objective())
 
-    def decision(self, solver: cp_model.CpSolver) -> Decision:
+    def decision(self, solver: cp_model.CpSolver) -> PlaceDecision:
         """Return what a solution means; an error if it is not worth what CP-SAT states."""
         nodes = [n for n, literal in self._alone.items() if solver.value(literal)] * self._tasks
         for node, counts in enumerate(self._on):

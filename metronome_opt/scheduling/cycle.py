@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError
 from metronome_opt.kernels.placing import Burden, cost_rows
 from metronome_opt.kernels.sliding import first_offset, roomiest_offset
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.scheduling.gang import Claim, Gang
-from metronome_opt.scheduling.state import ClusterState
 
 First = Literal["compatibility", "contention"]
 """What places are compared by first."""
@@ -246,7 +246,7 @@ def _leaves(holds_all: NDArray[np.bool_], used: Mapping[int, int]) -> NDArray[np
 
 
 @dataclass(frozen=True)
-class Decision:
+class PlaceDecision:
     """A place for all tasks of a gang, in their best rotation there; nothing is reserved yet.
 
     Attributes
@@ -296,10 +296,10 @@ class Decision:
         return int(self.cycle.scores(*values)[0])
 
     @cached_property
-    def claim(self) -> Claim:
+    def claim(self) -> Reservation:
         """What to reserve."""
         hosts = self.cycle.state.cluster.nodes
-        return Claim(
+        return Reservation(
             gang=self.cycle.gang,
             nodes=tuple(hosts[node].name for node in self.nodes),
             offset=self.offset,
@@ -307,7 +307,7 @@ class Decision:
         )
 
 
-def decide(cycle: Cycle, partial: Partial) -> Decision:
+def decide(cycle: Cycle, partial: Partial) -> PlaceDecision:
     """Return the decision to run all tasks where they are, at the best offset."""
     nodes = tuple(sorted(Counter(dict(partial.nodes)).elements()))
     offset, least, cushion = cycle.best_offset(cycle.cost(partial))
@@ -315,4 +315,4 @@ def decide(cycle: Cycle, partial: Partial) -> Decision:
     cost = least - conflicts * cycle.conflict
     fragments = sum(cycle.fragments(node, tasks) for node, tasks in partial.nodes.items())
     racks = len(partial.racks)
-    return Decision(cycle, nodes, offset, least, conflicts, cost, cushion, racks, fragments)
+    return PlaceDecision(cycle, nodes, offset, least, conflicts, cost, cushion, racks, fragments)

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from metronome_opt.cluster.gang import Gang
+from metronome_opt.cluster.state import ClusterState, lacking
 from metronome_opt.kernels.placing import best_of_each
 from metronome_opt.kernels.tables import Ints
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scheduling.cycle import Costs, Cycle, Partial
-from metronome_opt.scheduling.gang import Gang
-from metronome_opt.scheduling.state import ClusterState, lacking
 
 _SAME_ZONE = 1
 _UNKNOWN = 100

@@ -11,12 +11,13 @@ from typing import get_args
 
 import numpy as np
 
+from metronome_opt.cluster.gang import Gang
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.model import Scenario
 from metronome_opt.scheduling.cpsat import place_exactly
-from metronome_opt.scheduling.cycle import Cycle, Decision, First, Partial, decide
-from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.cycle import Cycle, First, Partial, PlaceDecision, decide
 from metronome_opt.scheduling.nodes import (
     filter_nodes,
     network_costs,
@@ -24,7 +25,6 @@ from metronome_opt.scheduling.nodes import (
     normalised,
     score_nodes,
 )
-from metronome_opt.scheduling.state import ClusterState
 from metronome_opt.scheduling.tree import place_on_tree
 
 _TIME_LIMIT = 60.0
@@ -32,7 +32,7 @@ _WIDTH = 8  # partial places that a beam search keeps for each number of tasks
 _BRANCHING = 8  # nodes that it tries for the next task of each
 
 
-def place_greedily(cycle: Cycle) -> Decision | None:
+def place_greedily(cycle: Cycle) -> PlaceDecision | None:
     """Filter, score, normalise and take the best node for each task, as a scheduler of pods does.
 
     None if there is no room: the filter lets no node pass that leaves none for the others.
@@ -56,7 +56,7 @@ def rank_nodes(cycle: Cycle, partial: Partial) -> list[int]:
     return [int(nodes[index]) for index in order]
 
 
-def place_by_beam(cycle: Cycle) -> Decision | None:
+def place_by_beam(cycle: Cycle) -> PlaceDecision | None:
     """Return the best place that a beam search finds, None if there is no room.
 
     Tasks are alike, so that a partial place is how many are on which node. It is ranked by what its
@@ -110,7 +110,7 @@ def _rank(cycle: Cycle, partial: Partial) -> tuple[int, int, int, tuple[tuple[in
     return int(costs.min()), len(partial.racks), fragments, key
 
 
-_SEARCHES: Mapping[str, tuple[str, Callable[[Cycle], Decision | None]]] = {
+_SEARCHES: Mapping[str, tuple[str, Callable[[Cycle], PlaceDecision | None]]] = {
     "tree": (
         "the best place there is, by dynamic programming over nodes and racks",
         place_on_tree,
@@ -135,7 +135,7 @@ FIRST: tuple[First, ...] = get_args(First)
 
 def place_job(
     state: ClusterState, gang: Gang, *, search: str = "tree", first: First = "compatibility"
-) -> Decision | None:
+) -> PlaceDecision | None:
     """Find a place for all tasks of a job together; nothing is reserved yet.
 
     Parameters
@@ -147,7 +147,7 @@ def place_job(
 
     Returns
     -------
-    Decision or None
+    PlaceDecision or None
         None if there is no room; `why_not` says why.
 
     Raises

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from metronome_opt.kernels.placing import merge, pack
 from metronome_opt.kernels.tables import Ints
-from metronome_opt.scheduling.cycle import Cycle, Decision, decide
+from metronome_opt.scheduling.cycle import Cycle, PlaceDecision, decide
 
 _NEVER = 2**61  # dearer than anything that costs are counted in
 _RACK = 2**32  # the second criterion: racks first, then fragments
@@ -66,7 +66,7 @@ class _Table:
         return int(least), int(self.second[tasks, offset]), offset
 
 
-def place_on_tree(cycle: Cycle) -> Decision | None:
+def place_on_tree(cycle: Cycle) -> PlaceDecision | None:
     """Return the best place there is, but for the order of nodes; None if there is no room.
 
     Conflicts if they count, then contention, then racks, then fragments are the least that any

@@ -1,4 +1,4 @@
-"""Conditions that disturb a run: none, unless somebody says so."""
+"""Conditions that disturb a run: none by default."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pydantic import Field
 from metronome_opt.records import Record
 
 Sharing = Literal["fair", "strict", "weighted", "tcp"]
-Control = Literal["once", "slots", "monitor"]
+Control = Literal["once", "slots"]
 
 Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 class TcpShares(NamedTuple):
-    """What the shares of bursts over TCP are like.
+    """Shares of bursts over TCP.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ TCP = TcpShares(spread=0.2, newcomer=0.7)
 
 
 class Conditions(Record):
-    """Under what conditions jobs run.
+    """Conditions under which jobs run.
 
     Parameters
     ----------
@@ -57,9 +57,8 @@ class Conditions(Record):
     cushions
         Whether policies that reserve cushions against jitter do so.
     control
-        What becomes of a plan: jobs are shifted ``once`` and run on freely, keep their ``slots``,
-        or are watched by a ``monitor`` as well, which corrects claims and re-phases jobs, and keep
-        a slot for every burst.
+        What becomes of a plan: jobs are shifted ``once`` and run on freely, or keep their
+        ``slots``.
     horizon_s
         When the simulation ends; None for when the last job has left.
     """
@@ -77,5 +76,5 @@ class Conditions(Record):
 
     @property
     def random(self) -> bool:
-        """Whether anything that happens to the jobs is random."""
+        """True if anything about the jobs is random."""
         return bool(self.jitter or self.stragglers or self.drift_ppm or self.background)

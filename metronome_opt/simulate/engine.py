@@ -34,7 +34,7 @@ class Engine:
     capacities
         Mbit/s per link.
     runners
-        Everybody who may ever enter.
+        All jobs that may ever enter.
     sharing
         How links are shared.
     conditions
@@ -44,9 +44,7 @@ class Engine:
     watched
         Links whose rates are traced.
     contends
-        Whether links carry no more than their capacity; otherwise nobody ever holds up anybody.
-    observed
-        Whether what jobs do is taken down, to be looked at by `look`.
+        Whether links carry no more than their capacity; otherwise no job delays another.
     tcp
         What shares are like where they are those of TCP.
     """
@@ -61,7 +59,6 @@ class Engine:
         seed: int = 0,
         watched: Sequence[str] = (),
         contends: bool = True,
-        observed: bool = False,
         tcp: TcpShares = TCP,
     ) -> None:
         conditions = conditions or Conditions()
@@ -69,16 +66,15 @@ class Engine:
         self.links = tuple(capacities)
         self._index = {name: index for index, name in enumerate(self.links)}
         background = len(self.links) if conditions.background else 0
-        everybody = [*self.runners, *[_background()] * background]
+        entrants = [*self.runners, *[_background()] * background]
         self.capacities = np.array(list(capacities.values()), dtype=np.float64)
-        self._world = _make_world(everybody, len(capacities), traced=bool(watched))
+        self._world = _make_world(entrants, len(capacities), traced=bool(watched))
         self._world.links["capacity"] = self.capacities if contends else math.inf
         self._nominal = self._world.links["capacity"].copy()
         self._world.links["watched"] = [name in set(watched) for name in capacities]
         if conditions.random or sharing == "tcp":
-            self._set_chance(len(everybody), conditions, seed)
-        self._set_classes(everybody, sharing, tcp)
-        self._world.clock["observed"] = observed
+            self._set_chance(len(entrants), conditions, seed)
+        self._set_classes(entrants, sharing, tcp)
         self._groups = 0
         self._traces: list[Rows] = []
         self._room = 2 * len(self._world.uses) if watched else 0  # no event writes more
@@ -161,12 +157,8 @@ class Engine:
         row = self._world.jobs[job]
         return float(row["planned"] + self._world.shifts[row["group"]] - row["seen"])
 
-    def allow(self, job: int, cushion_ms: float) -> None:
-        """Let a job be off its slot by so much from now on."""
-        self._world.jobs[job]["cushion"] = cushion_ms
-
     def new_group(self) -> int:
-        """Return a group that hardly anybody is in: the one that was made longest ago."""
+        """Return a group with few members, if any: the one that was made longest ago."""
         self._groups = (self._groups + 1) % len(self._world.shifts)
         return self._groups
 
@@ -230,7 +222,7 @@ class Engine:
 
     @property
     def events(self) -> int:
-        """How many events have happened."""
+        """The number of events so far."""
         return int(self._world.clock["events"][0])
 
     def run(self, until: float) -> int | None:
@@ -285,23 +277,6 @@ class Engine:
     def rephasings(self, job: int) -> int:
         """Return how often a job had to stop and wait."""
         return int(self._world.jobs[job]["rephasings"])
-
-    def look(self, job: int) -> Rows:
-        """Return what was seen of a job since the last look at it.
-
-        A row of `world.SEGMENT` for each computing and the burst after it: how often it computed,
-        the sum of these times in ms and of their squares; the volume of a flow, 0 for no burst; of
-        the times that the burst took the shortest, in ms, infinite if it was not seen; and when it
-        began last, minus infinity for never.
-        """
-        row = self._world.jobs[job]
-        first = int(row["first_segment"])
-        segments = self._world.segments[first : first + int(row["segments"])]
-        seen = segments.copy()
-        for name in ("computed", "computing", "squares"):
-            segments[name] = 0
-        segments["shortest"] = np.inf
-        return seen
 
     def busy(self) -> tuple[Floats, Floats]:
         """Return for each link the time with a burst, and with demand above capacity, in ms."""
@@ -362,8 +337,6 @@ class Engine:
         for segment, compute in enumerate(pattern.compute):
             row = self._world.segments[first + segment]
             row["compute"] = float(compute)
-            row["computed"], row["computing"], row["squares"] = 0, 0.0, 0.0
-            row["shortest"], row["began"] = math.inf, -math.inf
             if segment < len(pattern.volume):
                 row["volume"] = float(pattern.volume[segment])
                 row["rate"] = min(float(pattern.rate[segment]), limit)
@@ -380,10 +353,10 @@ class Engine:
             wrong = np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
             jobs[job]["speed"] = 1.0 + 1e-6 * conditions.drift_ppm * wrong
 
-    def _set_classes(self, everybody: Sequence[Runner], sharing: Sharing, tcp: TcpShares) -> None:
+    def _set_classes(self, entrants: Sequence[Runner], sharing: Sharing, tcp: TcpShares) -> None:
         jobs, clock = self._world.jobs, self._world.clock
         clock["tcp"], clock["spread"], clock["newcomer"] = sharing == "tcp", *tcp
-        weights = [runner.weight for runner in everybody]
+        weights = [runner.weight for runner in entrants]
         jobs["rank"], jobs["share"] = 0, 1.0
         if sharing == "strict":
             jobs["rank"] = np.unique(weights, return_inverse=True)[1] if weights else []

@@ -14,10 +14,9 @@ from metronome_opt.simulate.cluster import Machines, Placement
 from metronome_opt.simulate.conditions import Conditions
 from metronome_opt.simulate.engine import Engine
 from metronome_opt.simulate.measures import Facts, Run, Sample, make_run
-from metronome_opt.simulate.monitoring import INTERVAL_S, Monitoring
 from metronome_opt.simulate.policies import find_policy
 from metronome_opt.simulate.runner import Runner, Slot, alone_ms
-from metronome_opt.simulate.state import Order, Placed, State, TrainingJob, training_jobs
+from metronome_opt.simulate.state import Order, Running, SimState, TrainingJob, training_jobs
 from metronome_opt.verify import evaluate
 
 Progress = Callable[[float], None]
@@ -102,16 +101,10 @@ class _Simulation:
             seed=seed,
             watched=watch,
             contends=self._policy.contends,
-            observed=conditions.control == "monitor",
         )
-        self._state = State(self._machines, self._engine, conditions.cushions, sharing)
+        self._state = SimState(self._machines, self._engine, conditions.cushions, sharing)
         self._once = conditions.control == "once"
         self._releases: dict[int, float] = {}
-        self._monitoring: Monitoring | None = None
-        if conditions.control == "monitor" and self._policy.contends:
-            self._state.paced = True
-            self._monitoring = Monitoring(self._state, seed)
-        self._next_check = math.inf if self._monitoring is None else 1000 * INTERVAL_S
         self._facts: list[Facts] = [
             {
                 "job": job.name,
@@ -137,7 +130,7 @@ class _Simulation:
         arrivals = sorted(
             ((1000 * job.work.arrival_s, job.index) for job in self._jobs), reverse=True
         )
-        left: list[Placed] = []
+        left: list[Running] = []
         changed = False
         total = sum(job.iterations for job in self._jobs)
         finished_iterations = 0
@@ -152,7 +145,7 @@ class _Simulation:
             left, changed = [], False
             arrival = arrivals[-1][0] if arrivals else math.inf
             release = min(self._releases.values(), default=math.inf)
-            until = min(self._end_ms, arrival, self._next_sample, self._next_check, release)
+            until = min(self._end_ms, arrival, self._next_sample, release)
             if self._queue and not arrivals and not self._state.running:
                 job = self._jobs[self._queue[0]]
                 raise InputError(
@@ -177,12 +170,11 @@ class _Simulation:
             self._facts,
             used_ms=self._used,
             samples=self._samples,
-            notes=() if self._monitoring is None else self._monitoring.notes,
         )
 
     # ------------------------------------------------------------------ coming and going
 
-    def _change(self, left: Sequence[Placed]) -> None:
+    def _change(self, left: Sequence[Running]) -> None:
         """Start waiting jobs that there is a place for, and plan anew if anything has changed."""
         came: dict[int, None] = {}
         free = self._machines.free_gpus
@@ -191,7 +183,7 @@ class _Simulation:
             placement = self._place(job) if job.work.gpus <= free else None
             if placement is not None:
                 self._state.changes += 1
-                self._state.add(Placed(job, placement))
+                self._state.add(Running(job, placement))
                 free -= job.work.gpus
                 came[index] = None
         self._queue = [index for index in self._queue if index not in came]
@@ -210,24 +202,9 @@ class _Simulation:
         if now >= self._next_sample:
             self._sample()
             self._next_sample += self._sample_ms
-        if now >= self._next_check:
-            self._check()
-            self._next_check += 1000 * INTERVAL_S
         for index in [index for index, time in self._releases.items() if time <= now]:
             del self._releases[index]
             self._engine.assign(index, None)
-
-    def _check(self) -> None:
-        """Let monitors look, and carry out what they say."""
-        if self._monitoring is None:
-            return
-        self._state.now = self._engine.now
-        orders, corrected = self._monitoring.check()
-        if corrected:
-            self._state.changes += 1
-            orders += self._policy.plan(self._state, corrected, [])
-        for order in orders:
-            self._redirect(order)
 
     def _let_go(self, order: Order, start: float) -> None:
         """Let a job that was shifted once run on freely from then on."""
@@ -277,7 +254,7 @@ class _Simulation:
         self._engine.assign(order.index, order.slot, order.start_ms)
         self._let_go(order, order.start_ms)
 
-    def _leave(self, index: int) -> Placed:
+    def _leave(self, index: int) -> Running:
         placed = self._state.remove(index)
         self._releases.pop(index, None)
         self._state.changes += 1
@@ -290,10 +267,10 @@ class _Simulation:
     def _stop_using(self, link: str) -> None:
         self._used[link] += self._engine.now - self._used_since.pop(link)  # type: ignore[assignment]
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ samples
 
     def _sample(self) -> None:
-        """Take down how much was carried since the last sample, and who runs."""
+        """Record the volume carried since the last sample, and the jobs that run."""
         carried = float(self._engine.carried(len(self._jobs)).sum())
         capacity = sum(self._machines.capacities.values()) * self._sample_ms
         self._samples.append(

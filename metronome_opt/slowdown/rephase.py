@@ -1,10 +1,10 @@
-"""New slots for jobs that run, if jobs are played to gain by them.
+"""New slots for running jobs, if simulated iterations become shorter by them.
 
-Of jobs that hang together each of these is played: to leave everything as it is; the claims put
-right where they are; few moves after which bursts fit; a plan of least slowdown; and nobody gated.
-A later one is taken over an earlier only if iterations become noticeably shorter, with what it
-costs to wait once counted in. No job may become slower than it is or would be if nobody kept
-slots, unless a more important one gains as much.
+Of each connected component of jobs these are simulated: to leave everything as it is; the corrected
+claims where they are; few moves after which bursts fit; a plan of minimum slowdown; and no job
+gated. A later one is taken over an earlier only if iterations become noticeably shorter, with the
+cost of waiting once counted in. No job may become slower than it is or would be without any slots,
+unless a more important one gains as much.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from immutabledict import immutabledict
 
-from metronome_opt.control.claims import Claims
-from metronome_opt.control.monitor import Choice, Settings
-from metronome_opt.control.reconfigure import Pricing, resolve, turned
 from metronome_opt.instance import Instance
 from metronome_opt.kernels.fluid.world import Floats
 from metronome_opt.presolve.components import components
+from metronome_opt.slowdown.claims import Claims
 from metronome_opt.slowdown.minimise import Terms, long_periods, minimise
 from metronome_opt.slowdown.plan import Plan
 from metronome_opt.slowdown.player import Player, plays
+from metronome_opt.slowdown.reconfigure import PRICE, Pricing, resolve, rotated
 from metronome_opt.solvers.budget import Budget
 
 _CLOSE = 0.005  # jobs that are so close to being alone are left in peace
@@ -33,6 +34,33 @@ _STRETCH = Fraction(1, 4)  # of a period: to slow a job down by more is worse th
 _FIRST_SEED = 300  # of plays; those of the search for plans have others
 _SECONDS = 20.0  # for a plan of least slowdown, at most
 _MOST_NAMED = 3
+_MIN_GAIN = Fraction(1, 100)  # of an iteration, with moves paid
+
+
+class NewSlots(NamedTuple):
+    """Slots that running jobs get.
+
+    Attributes
+    ----------
+    offsets
+        Of the jobs that move.
+    postponed
+        Jobs and links that are left as they are claimed for now, whatever was measured of them.
+    later
+        Jobs that would move if they had not been moved not long ago.
+    why
+        In words, what moves bring, or why no job moves.
+    periods, gated
+        Of jobs that get other periods than the corrected ones, and of those that begin or cease to
+        keep slots.
+    """
+
+    offsets: Mapping[str, int]
+    postponed: Collection[str]
+    later: Collection[str]
+    why: str
+    periods: Mapping[str, int] = immutabledict()
+    gated: Mapping[str, bool] = immutabledict()
 
 
 def least_slowdown(
@@ -40,23 +68,20 @@ def least_slowdown(
     right: Claims,
     suspects: Collection[str],
     resting: Collection[str],
-    settings: Settings,
     seed: int = 0,
-) -> Choice:
+) -> NewSlots:
     """Choose new slots for the jobs that hang together with suspects; see the module.
 
     Parameters
     ----------
     claims
-        What jobs, or their gates, go by.
+        The schedule in force.
     right
         The same with what was measured in place of what was claimed.
     suspects
-        Jobs and links of which something was found.
+        Jobs and links that are decided about.
     resting
         Jobs that were moved not long ago, and stay where they are.
-    settings
-        The price of moves, and what has to be gained, both as shares of an iteration.
     """
     offsets: dict[str, int] = {}
     periods: dict[str, int] = {}
@@ -69,7 +94,7 @@ def least_slowdown(
         everything = names | {link.name for link in part.links}
         if everything.isdisjoint(suspects):
             continue
-        group = _Group(claims, right, part, settings, seed)
+        group = _Group(claims, right, part, seed)
         if group.fits_as_claimed:
             continue  # how much idle time there really is shows when they run
         way, better_later = group.choose(resting)
@@ -87,7 +112,7 @@ def least_slowdown(
                 periods[name] = way.periods[name]
                 if way.offsets[name] != right.offsets[name] % way.periods[name]:
                     offsets[name] = way.offsets[name]
-    return Choice(offsets, postponed, later, "; ".join(why), periods, gated)
+    return NewSlots(offsets, postponed, later, "; ".join(why), periods, gated)
 
 
 @dataclass(frozen=True)
@@ -97,7 +122,6 @@ class _Group:
     claims: Claims
     right: Claims
     part: Instance  # with the periods of `right`
-    settings: Settings
     seed: int
 
     @cached_property
@@ -154,7 +178,7 @@ class _Group:
         if all(map(self.right.is_gated, names)):
             reserved = self.right.reserved
             near = self.part.replace(jobs=tuple(reserved.job(name) for name in names))
-            found = resolve(near, price=self.settings.price, held=resting, seed=self.seed)
+            found = resolve(near, price=PRICE, held=resting, seed=self.seed)
             if not found.contention_after:
                 yield self._in_slots(dict(zip(names, found.offsets, strict=True)))
         terms = Terms(stretch_limit=_STRETCH, seed=self.seed, hyperperiod=self.right.hyperperiod)
@@ -164,9 +188,9 @@ class _Group:
         yield self._free
 
     def _near(self, plan: Plan) -> Plan:
-        """Return a plan turned such that waiting for it costs least."""
+        """Return a plan rotated such that waiting for it costs least."""
         kept = list(plan.periods)
-        ways = turned(
+        ways = rotated(
             list(plan.periods.values()),
             [self.right.offsets[name] % plan.periods[name] for name in kept],
             [plan.offsets[name] for name in kept],
@@ -181,16 +205,15 @@ class _Group:
 
     def choose(self, resting: Collection[str]) -> tuple[Plan, bool]:
         """Return the best plan, and whether a better one would move jobs that are resting."""
-        least = self.settings.minimum_gain
         chosen, better_later = self._put_right, False
-        if not self._is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= least:
+        if not self._is_harmless(chosen) or self._cost(chosen) - self._cost(self.stay) >= _MIN_GAIN:
             chosen = self.stay
-        if not self._fits and self._cost(chosen) > self._cost(self._free) - least:
+        if not self._fits and self._cost(chosen) > self._cost(self._free) - _MIN_GAIN:
             # Who is gated all the same may starve: to be late is to wait for the next slot.
             chosen, better_later = self._or_later(chosen, self._free, resting)
         if self._value(chosen) > 1 + _CLOSE:
             for way in self._others(resting):
-                if self._cost(chosen) - self._cost(way) < least or not self._is_harmless(way):
+                if self._cost(chosen) - self._cost(way) < _MIN_GAIN or not self._is_harmless(way):
                     continue
                 chosen, better_later = self._or_later(chosen, way, resting)
         return chosen, better_later
@@ -209,7 +232,7 @@ class _Group:
             if (
                 not self.claims.is_gated(job.name)
                 or (job.period, job.phases) != (before.period, before.phases)
-                or any(whole is None or whole % length == 0 for length in shorter)
+                or any(whole % length == 0 for length in shorter)
             ):
                 return False
         return self._fits
@@ -246,7 +269,7 @@ class _Group:
             if not self.right.is_gated(job.name):
                 waits = Fraction(1, 2)  # nobody knows where it is
             total += Fraction(share) * (1 + waits) * bool(waits)
-        return self.settings.price * total
+        return PRICE * total
 
     def _moved(self, plan: Plan) -> set[str]:
         """Return the jobs that are told other slots than those put right."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.scheduling.store import Store
+from metronome_opt.cluster.store import Store
 from tests.cli.placing import Folder, job, lines
 
 Captured = pytest.CaptureFixture[str]
@@ -64,7 +64,7 @@ def test_a_job_that_runs_already_is_refused(folder: Folder, capsys: Captured) ->
     capsys.readouterr()
     assert folder.place(job("a")) == 2
     (line,) = lines(capsys)
-    assert "name: 'a' runs already; let it go with --remove, or rename it" in line
+    assert "name: 'a' runs already; remove it with --remove, or rename it" in line
 
 
 def test_a_damaged_state_is_one_line(folder: Folder, capsys: Captured) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.report.state import state_tables
 from metronome_opt.scenario.network import Resources
-from metronome_opt.scheduling.state import ClusterState
 from tests.report.printed import lines
 from tests.scheduling.clusters import cluster, gang, running, state_of
 

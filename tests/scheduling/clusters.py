@@ -11,15 +11,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from benchmarks.clusters import make_cluster, small_case
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.views import instance_of
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Resources
 from metronome_opt.scheduling.cycle import Cycle
-from metronome_opt.scheduling.gang import Claim, Gang
 from metronome_opt.scheduling.place import FIRST
-from metronome_opt.scheduling.state import ClusterState, Mode
-from metronome_opt.scheduling.views import instance_of
 from metronome_opt.verify import evaluate
 
 Price = tuple[tuple[int, Fraction], int, int]
@@ -75,14 +75,14 @@ def running(
     offset: int = 0,
     gpus: int = 0,
     **fields: Any,
-) -> Claim:
+) -> Reservation:
     """Return the claim of a job with a task on each of `nodes`, "n0 n1"."""
     names = tuple(nodes.split())
     asked = gang(len(names), *bursts, name=name, each=Resources(gpus=gpus), **fields)
-    return Claim(gang=asked, nodes=names, offset=offset)
+    return Reservation(gang=asked, nodes=names, offset=offset)
 
 
-def state_of(spec: ClusterSpec, *claims: Claim, mode: Mode = "shared") -> ClusterState:
+def state_of(spec: ClusterSpec, *claims: Reservation, mode: Mode = "shared") -> ClusterState:
     """Return a cluster with some claims in force."""
     state = ClusterState(spec, mode=mode)
     for claim in claims:
@@ -109,7 +109,7 @@ def with_gang(cycle: Cycle, nodes: Sequence[int], offset: int) -> ClusterState:
     """
     state = copy.deepcopy(cycle.state)
     names = tuple(state.cluster.nodes[node].name for node in nodes)
-    state.reserve(Claim(gang=cycle.gang, nodes=names, offset=offset, stretch=cycle.stretch))
+    state.reserve(Reservation(gang=cycle.gang, nodes=names, offset=offset, stretch=cycle.stretch))
     return state
 
 

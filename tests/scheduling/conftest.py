@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.scheduling.store import Store
+from metronome_opt.cluster.store import Store
 from tests.scheduling.clusters import cluster
 from tests.scheduling.states import change
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scheduling.gang import Claim
-from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import cluster, running
 
 
-def flows_by_definition(spec: ClusterSpec, claim: Claim, link: str) -> int:
+def flows_by_definition(spec: ClusterSpec, claim: Reservation, link: str) -> int:
     """Count the tasks that cross a link: those that have others of their job on its far side."""
     homes = {node.name: node for node in spec.nodes}
     uplinks = {rack.name: rack.uplink for rack in spec.racks}

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from metronome_opt.cluster.gang import Reservation, Revised
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.views import differences, rebuilt
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Link
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Resources
-from metronome_opt.scheduling.gang import Claim, Revised
-from metronome_opt.scheduling.state import ClusterState
-from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import cluster, gang, running, state_of
 from tests.scheduling.states import A, B
 
@@ -23,9 +23,9 @@ def usual() -> ClusterState:
     return state_of(cluster([2, 2]), A, B)
 
 
-def claim(asked: int, nodes: str, *bursts: tuple[int, int, int], **fields: Any) -> Claim:
+def claim(asked: int, nodes: str, *bursts: tuple[int, int, int], **fields: Any) -> Reservation:
     place = {"offset": fields.pop("offset", 0), "stretch": fields.pop("stretch", 0)}
-    return Claim(gang=gang(asked, *bursts, **fields), nodes=tuple(nodes.split()), **place)
+    return Reservation(gang=gang(asked, *bursts, **fields), nodes=tuple(nodes.split()), **place)
 
 
 NEEDS_CPU = Resources(cpu_millicores=1)
@@ -51,7 +51,7 @@ NEEDS_CPU = Resources(cpu_millicores=1)
         (claim(1, "n3", (0, 4, 10**70)), "new: an integer of 233 bits Mbit/s: must be below"),
     ],
 )
-def test_a_claim_that_does_not_fit_is_refused(asked: Claim, message: str) -> None:
+def test_a_claim_that_does_not_fit_is_refused(asked: Reservation, message: str) -> None:
     check_refused(usual(), lambda state: state.reserve(asked), message)
 
 
@@ -99,7 +99,7 @@ def test_exclusive_bandwidth_is_given_once_to_running_jobs_too() -> None:
         ),
     ],
 )
-def test_one_wrong_revision_holds_back_all(revised: list[Claim], message: str) -> None:
+def test_one_wrong_revision_holds_back_all(revised: list[Reservation], message: str) -> None:
     shifted = [
         each.model_copy(update={"offset": 3}) if each in (A, B) else each for each in revised
     ]

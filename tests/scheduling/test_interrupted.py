@@ -12,11 +12,11 @@ import pytest
 
 from benchmarks.happenings import draw, small_cluster, somewhere
 from benchmarks.killed import kill_a_writer
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.store import Store
+from metronome_opt.cluster.views import differences, rebuilt
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.gang import Claim
-from metronome_opt.scheduling.state import ClusterState
-from metronome_opt.scheduling.store import Store
-from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import running
 from tests.scheduling.states import A, B, interrupt, usual
 
@@ -29,7 +29,7 @@ def refusal(call: Callable[[], object]) -> str | None:
     return None
 
 
-def shifted(claim: Claim) -> Claim:
+def shifted(claim: Reservation) -> Reservation:
     return claim.model_copy(update={"offset": 0})
 
 

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from metronome_opt.cluster.gang import Gang
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.instance import Link
 from metronome_opt.scenario.cluster import ClusterSpec
 from metronome_opt.scenario.network import Distance, Host, Rack, Resources
 from metronome_opt.scheduling.cycle import Cycle, First, Partial
-from metronome_opt.scheduling.gang import Gang
 from metronome_opt.scheduling.nodes import (
     Scores,
     filter_nodes,
@@ -25,7 +26,6 @@ from metronome_opt.scheduling.nodes import (
     refusals,
     score_nodes,
 )
-from metronome_opt.scheduling.state import ClusterState
 from tests.scheduling.clusters import (
     CASES,
     cluster,

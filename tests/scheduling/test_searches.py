@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 
 from benchmarks.clusters import small_case
+from metronome_opt.cluster.gang import Gang
 from metronome_opt.errors import InputError
 from metronome_opt.instance import Phase
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scheduling.cpsat import place_exactly
-from metronome_opt.scheduling.cycle import Cycle, Decision, First
-from metronome_opt.scheduling.gang import Gang
+from metronome_opt.scheduling.cycle import Cycle, First, PlaceDecision
 from metronome_opt.scheduling.place import FIRST, place_by_beam, place_greedily
 from metronome_opt.scheduling.tree import place_on_tree
 from tests.scheduling.clusters import (
@@ -29,10 +29,10 @@ from tests.scheduling.clusters import (
 )
 from tests.tiers import examples
 
-Search = Callable[[Cycle], Decision | None]
+Search = Callable[[Cycle], PlaceDecision | None]
 
 
-def by_cpsat(cycle: Cycle) -> Decision | None:
+def by_cpsat(cycle: Cycle) -> PlaceDecision | None:
     decision, proved = place_exactly(cycle, time_limit=60)
     assert proved
     return decision
@@ -47,7 +47,7 @@ SEARCHES: dict[str, Search] = {
 EXACT = ("tree", "cpsat")
 
 
-def price_of(cycle: Cycle, decision: Decision) -> Price:
+def price_of(cycle: Cycle, decision: PlaceDecision) -> Price:
     conflicts = decision.conflicts if cycle.conflict else 0
     return (conflicts, decision.contention), decision.racks, decision.fragments
 

@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pydantic import TypeAdapter
 
 from benchmarks.happenings import draw, small_cluster, somewhere
+from metronome_opt.cluster.gang import Event, Reserved
+from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.cluster.views import differences, instance_of, rebuilt, schedule_of
 from metronome_opt.errors import InputError
-from metronome_opt.scheduling.gang import Event, Reserved
-from metronome_opt.scheduling.state import ClusterState, Mode
-from metronome_opt.scheduling.views import differences, instance_of, rebuilt, schedule_of
 from metronome_opt.verify import evaluate
 from tests.scheduling.clusters import cluster, running, state_of
 from tests.scheduling.states import flows_by_definition, residual_by_definition

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from metronome_opt import documents
+from metronome_opt.cluster.store import Store
+from metronome_opt.cluster.views import differences, rebuilt
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import ClusterSpec
-from metronome_opt.scheduling.store import Store
-from metronome_opt.scheduling.views import differences, rebuilt
 from tests.scheduling.clusters import cluster, running
 from tests.scheduling.states import usual
 from tests.test_journal import at_most
@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_one_process_at_a_time_has_the_state(folder: Path) -> None:
-    script = f"from metronome_opt.scheduling.store import Store; Store({str(folder)!r})"
+    script = f"from metronome_opt.cluster.store import Store; Store({str(folder)!r})"
     command = [sys.executable, "-c", script]
     with Store(folder) as store:
         other = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -205,7 +205,7 @@ def test_a_snapshot_that_could_not_be_read_again_is_not_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = (folder / "state.json").stat().st_size
-    monkeypatch.setattr("metronome_opt.scheduling.store._MOST_BYTES", size)
+    monkeypatch.setattr("metronome_opt.cluster.store._MOST_BYTES", size)
     with Store(folder) as store:
         with pytest.raises(InputError, match=r"state\.json: would be \d+ bytes, too large to be"):
             store.compact()

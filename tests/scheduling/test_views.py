@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.errors import InputError
-from metronome_opt.scheduling.gang import Claim
-from metronome_opt.scheduling.state import ClusterState
-from metronome_opt.scheduling.views import (
-    Snapshot,
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.cluster.views import (
+    StateSnapshot,
     deployment_of,
     differences,
     instance_of,
@@ -20,6 +19,7 @@ from metronome_opt.scheduling.views import (
     schedule_of,
     snapshot_of,
 )
+from metronome_opt.errors import InputError
 from metronome_opt.verify import check
 from tests.scheduling.clusters import cluster, gang, running, state_of
 from tests.scheduling.states import A, B, usual
@@ -33,7 +33,7 @@ def document() -> dict[str, Any]:
 
 
 def test_a_state_comes_back_from_its_document() -> None:
-    assert differences(restore(Snapshot.from_dict(document())), usual()) == []
+    assert differences(restore(StateSnapshot.from_dict(document())), usual()) == []
 
 
 def test_what_is_in_force_stays_so_where_nothing_would_be_had_today() -> None:
@@ -73,7 +73,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 )
 def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        restore(Snapshot.from_dict(changed(path, value)))
+        restore(StateSnapshot.from_dict(changed(path, value)))
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
@@ -138,7 +138,7 @@ def test_without_claims_there_is_no_instance() -> None:
 
 def test_the_judge_finds_nothing_false_in_the_schedule() -> None:
     asked = gang(2, (0, 5, 90), name="stretched", period=7)
-    stretched = Claim(gang=asked, nodes=("n0", "n2"), offset=7, stretch=1)
+    stretched = Reservation(gang=asked, nodes=("n0", "n2"), offset=7, stretch=1)
     state = state_of(cluster([2, 2], gpus=3), A, B, stretched)
     schedule = schedule_of(state)
     assert dict(schedule.offsets) == {"a": 2, "b": 7, "stretched": 7}

@@ -1,4 +1,4 @@
-"""What each policy and the monitor stand for, on scenarios small enough to know what is best."""
+"""What each policy stands for, on scenarios small enough to know what is best."""
 
 from __future__ import annotations
 
@@ -164,31 +164,7 @@ def test_an_unknown_policy_is_refused_with_those_that_are_known() -> None:
     assert all(name in str(caught.value) for name in POLICIES)
 
 
-def test_an_iteration_longer_than_the_hyperperiod_is_refused_in_one_line() -> None:
-    study = find_study("drift")
-    scenario = study.scenario(study.cells[0], seed=0)
-    slow = scenario.jobs[0].model_copy(update={"batch": 16384})
-    scenario = scenario.model_copy(update={"jobs": (slow, *scenario.jobs[1:])})
-    with pytest.raises(InputError, match=r"jobs\[0\]\.batch: 16384: .*'proposal'"):
-        simulate(scenario, "proposal")
-
-
-@pytest.mark.slow
-def test_claims_that_the_monitor_puts_right_are_taken_over() -> None:
-    study = find_study("wrong-profile")
-    scenario = study.scenario(study.cells[11], seed=0)
-    conditions = study.conditions_of(study.cells[11])
-    watched = conditions.model_copy(update={"control": "monitor"})
-    held = simulate(scenario, "proposal", conditions=conditions).jobs["completion_s"].mean()
-    right = simulate(scenario, "proposal", conditions=watched)
-    assert "claims corrected" in right.notes[0]
-    assert right.jobs["completion_s"].mean() < held
-
-
-# ------------------------------------------------------------------ the monitor
-
-
-CONTROLS: tuple[Control, ...] = ("monitor", "slots", "once")
+# ------------------------------------------------------------------ shifted once
 
 
 def scenario(mix: str, seed: int = 1000) -> Scenario:
@@ -201,43 +177,13 @@ def scenario(mix: str, seed: int = 1000) -> Scenario:
     return drawn.model_copy(update={"jobs": jobs})
 
 
-def completion(mix: str, conditions: Conditions | None = None) -> float:
-    run = simulate(scenario(mix), "metronome", seed=2, conditions=conditions)
-    return float(run.jobs["completion_s"].mean())
-
-
-@pytest.mark.parametrize("mix", ["two-1.00", "three-1.00", "four-1.00"])
-def test_with_a_monitor_unsteady_jobs_lose_less_than_five_percent(mix: str) -> None:
-    steady = completion(mix)
-    watched, kept, once = (
-        completion(mix, Conditions(control=control, jitter=0.05, drift_ppm=100.0))
-        for control in CONTROLS
-    )
-    assert watched < 1.05 * steady
-    assert watched < kept < once
-
-
-@pytest.mark.parametrize("mix", ["two-1.00", "four-1.00"])
-def test_wrong_claims_are_corrected(mix: str) -> None:
-    true = completion(mix)
-    wrong = completion(mix, Conditions(claim_error=0.2))
-    watched = completion(mix, Conditions(claim_error=0.2, control="monitor"))
-    assert watched < 1.05 * true < wrong
-
-
 @pytest.mark.parametrize("policy", ["default", "ideal"])
-def test_jobs_that_nobody_shifts_are_let_alone(policy: str) -> None:
+def test_control_changes_nothing_of_a_policy_without_slots(policy: str) -> None:
     def run(control: Control) -> pd.DataFrame:
         conditions = Conditions(control=control, jitter=0.05, drift_ppm=100.0)
         return simulate(scenario("two-1.00"), policy, conditions=conditions).jobs
 
-    for control in CONTROLS:
-        pd.testing.assert_frame_equal(run(control), run("slots"))
-
-
-def test_true_claims_of_steady_jobs_are_not_corrected() -> None:
-    run = simulate(scenario("four-1.00"), "metronome", conditions=Conditions(control="monitor"))
-    assert run.notes == ("monitor: 6 checks, 0 claims corrected, jobs re-phased: none",)
+    pd.testing.assert_frame_equal(run("once"), run("slots"))
 
 
 def test_jobs_that_are_shifted_once_are_never_held_back_again() -> None:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from metronome_opt.kernels.compiling import apart, kernel
+from metronome_opt.kernels.compiling import kernel
 from metronome_opt.kernels.fluid.sharing import (
     begin_burst,
     end_burst,
@@ -40,7 +40,7 @@ _UNIT = 1.0 / 2.0**53
 _CUT = 3.0  # standard deviations
 
 
-@apart
+@kernel
 def mix(state: np.uint64, step: int) -> np.uint64:
     """Return a number that looks as if it had nothing to do with `state` and `step`.
 
@@ -55,19 +55,19 @@ def mix(state: np.uint64, step: int) -> np.uint64:
     return z ^ (z >> _S31)
 
 
-@apart
+@kernel
 def _uniform(state: np.uint64) -> float:
     """Return a number in (0, 1)."""
     return (float(state >> _S11) + 0.5) * _UNIT
 
 
-@apart
+@kernel
 def _exponential(state: np.uint64) -> float:
     """Return an exponential number of mean 1."""
     return -math.log(_uniform(state))
 
 
-@apart
+@kernel
 def _normal(state: np.uint64) -> float:
     """Return a standard normal number, no further from 0 than three standard deviations."""
     radius = math.sqrt(2.0 * _exponential(mix(state, 0)))
@@ -75,7 +75,7 @@ def _normal(state: np.uint64) -> float:
     return min(max(number, -_CUT), _CUT)
 
 
-@apart
+@kernel
 def _slowness(state: np.uint64, jitter: float, stragglers: float, straggling: float) -> float:
     """Return by what factor a computing time is longer than usual."""
     factor = 1.0
@@ -86,7 +86,7 @@ def _slowness(state: np.uint64, jitter: float, stragglers: float, straggling: fl
     return factor
 
 
-@apart
+@kernel
 def share_of_burst(world: World, job: int, draw: np.uint64) -> float:
     """Return the share of a burst that begins now, which it keeps to its end.
 
@@ -141,14 +141,12 @@ def run(world: World, until: float, most_events: int, room: int) -> int:
     return REACHED
 
 
-@apart
+@kernel
 def _happen(world: World, job: int) -> bool:
     """Let the next event of a job happen; return whether it has finished."""
     row = world.jobs[job]
     stage = row.stage
-    if stage == COMPUTING:
-        _note_computing(world, job)
-    elif stage in (WAITING, HELD):
+    if stage in (WAITING, HELD):
         held = stage == HELD
         due = world.segments[row.first_segment + row.segment].due if held else 0.0
         start = postponed(world, job, due)
@@ -159,12 +157,11 @@ def _happen(world: World, job: int) -> bool:
             _begin(world, job)
     elif stage == BURSTING:
         row.sent += _volume(world, job)
-        _note_burst(world, job)
         end_burst(world, job)
     return _go_on(world, job, stage)
 
 
-@apart
+@kernel
 def _begin(world: World, job: int) -> None:
     """Begin an iteration."""
     row = world.jobs[job]
@@ -173,14 +170,13 @@ def _begin(world: World, job: int) -> None:
     row.segment = 0
 
 
-@apart
+@kernel
 def _go_on(world: World, job: int, stage: int) -> bool:
     """Go on to what takes time next, now that `stage` is over; return whether nothing is left."""
     row = world.jobs[job]
     now = world.clock[0].now
     while True:
         segment = row.first_segment + row.segment
-        world.segments[segment].since = now
         if stage == WAITING and world.segments[segment].compute > 0.0:
             _until(
                 world, job, COMPUTING, now + world.segments[segment].compute * _factor(world, job)
@@ -212,7 +208,7 @@ def _go_on(world: World, job: int, stage: int) -> bool:
         _begin(world, job)
 
 
-@apart
+@kernel
 def _send(world: World, job: int) -> None:
     """Begin the burst of the segment."""
     row = world.jobs[job]
@@ -220,9 +216,6 @@ def _send(world: World, job: int) -> None:
     row.order = job  # bursts that end go before those that begin
     row.left = _volume(world, job)
     row.rate = -1.0  # none yet, not even 0
-    segment = row.first_segment + row.segment
-    world.segments[segment].since = world.clock[0].now
-    world.segments[segment].began = world.clock[0].now
     if row.uses > 0:
         if world.clock[0].tcp:
             row.share = share_of_burst(world, job, _draw(row))
@@ -231,28 +224,7 @@ def _send(world: World, job: int) -> None:
         set_rate(world, job, own_rate(world, job))
 
 
-@apart
-def _note_computing(world: World, job: int) -> None:
-    """Take down how long the computing took that is over."""
-    row = world.jobs[job]
-    seen = world.segments[row.first_segment + row.segment]
-    if world.clock[0].observed:
-        time = world.clock[0].now - seen.since
-        seen.computed += 1
-        seen.computing += time
-        seen.squares += time * time
-
-
-@apart
-def _note_burst(world: World, job: int) -> None:
-    """Take down how long the burst took that is over."""
-    row = world.jobs[job]
-    seen = world.segments[row.first_segment + row.segment]
-    if world.clock[0].observed:
-        seen.shortest = min(seen.shortest, world.clock[0].now - seen.since)
-
-
-@apart
+@kernel
 def _leave(world: World, job: int) -> None:
     """Take a job that sends nothing out of the simulation."""
     row = world.jobs[job]
@@ -278,7 +250,7 @@ def enter(world: World, job: int, start: float) -> None:
     _until(world, job, WAITING, start)
 
 
-@apart
+@kernel
 def _until(world: World, job: int, stage: int, time: float) -> None:
     row = world.jobs[job]
     row.stage = stage
@@ -287,7 +259,7 @@ def _until(world: World, job: int, stage: int, time: float) -> None:
     put_event(world.heap, world.clock, world.jobs, job)
 
 
-@apart
+@kernel
 def _factor(world: World, job: int) -> float:
     clock, row = world.clock[0], world.jobs[job]
     if row.random:
@@ -297,20 +269,20 @@ def _factor(world: World, job: int) -> float:
     return 1.0
 
 
-@apart
+@kernel
 def _volume(world: World, job: int) -> float:
     row = world.jobs[job]
     volume: float = world.segments[row.first_segment + row.segment].volume
     return volume * _exponential(mix(_draw(row), 1)) if row.random else volume
 
 
-@apart
+@kernel
 def _draw(row: Rows) -> np.uint64:
     """Return where the numbers of this segment of this iteration come from."""
     return mix(mix(row.chance, row.done), row.segment)
 
 
-@apart
+@kernel
 def _time_iteration(world: World, job: int) -> None:
     """Take down how long the iteration took that is over, if there was one.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.kernels.compiling import apart
+from metronome_opt.kernels.compiling import kernel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -33,13 +33,6 @@ SEGMENT = np.dtype(
         ("volume", _F),
         ("rate", _F),
         ("due", _F),  # of a paced job: when in an iteration the burst has its slot
-        # What somebody who watches the job has seen since the last look.
-        ("since", _F),  # beginning of the computing, or of the burst, that goes on
-        ("computed", _I),  # how often
-        ("computing", _F),  # sum of the times
-        ("squares", _F),  # of their squares
-        ("shortest", _F),  # burst
-        ("began", _F),  # the latest burst
     ]
 )
 """Computing, then a burst; the last segment of an iteration has no burst (volume 0)."""
@@ -124,7 +117,6 @@ CLOCK = np.dtype(
         ("mark", _I),  # of the links that are looked at
         ("finished", _I),  # the job that a run ended with
         ("traced", _I),
-        ("observed", _I),  # whether what jobs do is taken down for a controller
         ("jitter", _F),
         ("stragglers", _F),
         ("straggling", _F),
@@ -179,18 +171,17 @@ def empty_world(
     world.jobs["place"], world.jobs["begun"], world.jobs["shortest"] = -1, -1.0, np.inf
     world.jobs["speed"], world.jobs["share"] = 1.0, 1.0
     world.links["head"] = -1
-    world.segments["shortest"] = np.inf
     return world
 
 
-@apart
+@kernel
 def _earlier(jobs: Rows, one: int, other: int) -> bool:
     a, b = jobs[one].key, jobs[other].key
     earlier: bool = a < b or (a == b and jobs[one].order < jobs[other].order)
     return earlier
 
 
-@apart
+@kernel
 def _rise(heap: Ints, jobs: Rows, place: int, job: int) -> None:
     while place > 0:
         above = (place - 1) >> 1
@@ -203,7 +194,7 @@ def _rise(heap: Ints, jobs: Rows, place: int, job: int) -> None:
     jobs[job].place = place
 
 
-@apart
+@kernel
 def _sink(heap: Ints, size: int, jobs: Rows, place: int, job: int) -> None:
     while True:
         below = 2 * place + 1
@@ -220,7 +211,7 @@ def _sink(heap: Ints, size: int, jobs: Rows, place: int, job: int) -> None:
     jobs[job].place = place
 
 
-@apart
+@kernel
 def put_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
     """Put a job in, or where it belongs now that its key or order has changed."""
     place = jobs[job].place
@@ -234,7 +225,7 @@ def put_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
         _sink(heap, clock[0].heap, jobs, place, job)
 
 
-@apart
+@kernel
 def take_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
     """Take a job out, if it is in."""
     place = jobs[job].place

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from metronome_opt.kubernetes.controller.pods import Pod
+from metronome_opt.cluster.gang import Reservation
+from metronome_opt.cluster.state import ClusterState
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.quantities import milliseconds
-from metronome_opt.scheduling.gang import Claim
-from metronome_opt.scheduling.state import ClusterState
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Slots:
     gated: bool = True
 
     @classmethod
-    def of(cls, state: ClusterState, claim: Claim) -> Slots:
+    def of(cls, state: ClusterState, claim: Reservation) -> Slots:
         """Return the slots of a reservation."""
         slot_us = 1000 * state.cluster.slot_ms
         return cls(

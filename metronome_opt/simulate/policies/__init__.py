@@ -24,7 +24,7 @@ _ENTRY_POINTS = "metronome_opt.policies"
 
 @dataclass(frozen=True)
 class Registration:
-    """What is known of a policy before it is loaded.
+    """Entry in the policy registry.
 
     Attributes
     ----------
@@ -84,11 +84,6 @@ _OURS: dict[str, Registration] = {
         f"{_HERE}.plain:MetronomeGreedy",
         line=("#009E73", (0, (3, 1.2)), 1.6),
         usual=True,
-    ),
-    "proposal": Registration(
-        "filter, score and reserve on one hyperperiod, as a cluster would",
-        f"{_HERE}.proposal:Proposal",
-        line=("#E69F00", (0, (7, 1.5)), 1.6),
     ),
     "metronome": Registration(
         "placement, admission and offsets by what they bring, priorities, cushions",

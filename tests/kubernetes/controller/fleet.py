@@ -10,20 +10,18 @@ import heapq
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from immutabledict import immutabledict
 
+from metronome_opt.cluster.gang import Gang, Reservation
+from metronome_opt.cluster.gates import GateCounter
+from metronome_opt.cluster.state import ClusterState
+from metronome_opt.errors import RemoteError
 from metronome_opt.gate.plan import Claim as Told
 from metronome_opt.gate.plan import Plan
 from metronome_opt.instance import Phase
 from metronome_opt.kubernetes.controller.rephase import THREAD, Rephasing
-from metronome_opt.profiles import Samples
-from metronome_opt.scheduling.gang import Claim, Gang
-from metronome_opt.scheduling.state import ClusterState
 from tests.kubernetes.controller.fake import spec_of
 
 LINK_MBPS = 50_000
@@ -113,7 +111,7 @@ class Fleet:
         gang = worker.gang(self.state.cluster.hyperperiod)
         stretch = gang.stretch_for(self.state.cluster.hyperperiod)
         self.state.reserve(
-            Claim(gang=gang, nodes=nodes, offset=offset, stretch=stretch, gated=gated)
+            Reservation(gang=gang, nodes=nodes, offset=offset, stretch=stretch, gated=gated)
         )
         self._tell()
         self._compute(worker)
@@ -246,20 +244,15 @@ class Fleet:
                 points = self._scraped.setdefault((name, counter), [])
                 points.append((self.now_ms / 1000, value))
 
-    def read(self, _: str, begin_s: float, end_s: float) -> Mapping[Any, Samples]:
+    def read(self, begin_s: float, end_s: float) -> list[GateCounter]:
         """Return what was scraped, as Prometheus does."""
         if self.down:
-            from metronome_opt.profiles.prometheus import PrometheusError
-
-            raise PrometheusError("http://p: cannot be reached")
-        found = {}
+            raise RemoteError("http://p: cannot be reached")
+        found = []
         for (name, counter), points in self._scraped.items():
             inside = np.array([point for point in points if begin_s <= point[0] <= end_s])
-            if len(inside) > 1:
-                spans = np.diff(inside[:, 0])
-                rates = np.diff(inside[:, 1]) * _MBIT / spans
-                labels = {"__name__": f"metronome_gate_{counter}_total", "job": name}
-                found[immutabledict(labels)] = Samples(inside[1:, 0], rates, spans)
+            if len(inside):
+                found.append(GateCounter(name, counter, inside[:, 0], inside[:, 1]))
         return found
 
     def _look(self) -> None:

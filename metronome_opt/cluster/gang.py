@@ -1,0 +1,315 @@
+"""Gangs, claims and events of a cluster: a record each.
+
+The tasks of a gang are all alike, and so is the traffic of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from metronome_opt.errors import InputError, quote
+from metronome_opt.instance import HYPERPERIOD_LIMIT, Job, Phase
+from metronome_opt.records import (
+    Name,
+    NonNegative,
+    Positive,
+    Record,
+    build,
+    read_as,
+    refuse,
+)
+from metronome_opt.scenario.bursts import Iteration
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.model import Folder, Work, find_sources, in_folder
+from metronome_opt.scenario.network import ONE_GPU, AllReduce, Resources
+
+JOB_FORMAT = "metronome-job/1"
+
+
+class Gang(Record):
+    """The tasks of one job: all of them are placed, or none.
+
+    Parameters
+    ----------
+    tasks, each
+        How many, and what one task needs.
+    period, phases
+        The traffic of one task, in slots and Mbit/s, wherever it runs.
+    allreduce
+        Whether each task sends over the network, or a ring in order of rank, from node to node.
+    weight
+        Priority, larger is more important.
+    ready
+        The slot at which it would start if nobody shifted it.
+    max_stretch
+        How many idle slots may be added to its period, so that it divides the hyperperiod.
+    most_racks
+        How many racks it may span; None for any number.
+    """
+
+    format: Literal["metronome-job/1"] = "metronome-job/1"
+    name: Name
+    tasks: Annotated[int, Field(ge=1, le=MAX_TASKS)]
+    each: Resources = ONE_GPU
+    period: Positive
+    phases: Annotated[tuple[Phase, ...], Field(strict=False, min_length=1)]
+    allreduce: AllReduce = "tasks"
+    weight: NonNegative = 1
+    ready: NonNegative = 0
+    max_stretch: NonNegative = 0
+    most_racks: Positive | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            self.job({})
+        except InputError as error:
+            where, _, fault = str(error).removeprefix("Job: ").partition(": ")
+            refuse(where, fault)
+        longest = self.period + self.max_stretch
+        if longest > HYPERPERIOD_LIMIT:
+            refuse(
+                "max_stretch" if self.max_stretch else "period",
+                f"an iteration may take {quote(longest)} slots, above the limit of "
+                f"{HYPERPERIOD_LIMIT}; coarsen the slots",
+            )
+        return self
+
+    def job(
+        self, links: Mapping[str, int], *, stretch: int = 0, current_offset: int | None = None
+    ) -> Job:
+        """Return it as a job with some flows per link, to which `stretch` is possible at least."""
+        return Job(
+            name=self.name,
+            period=self.period,
+            weight=self.weight,
+            ready=self.ready,
+            max_stretch=max(stretch, self.max_stretch),
+            phases=self.phases,
+            links=dict(links),
+            current_offset=current_offset,
+        )
+
+    @property
+    def peak(self) -> int:
+        """The fastest that a task sends, in Mbit/s."""
+        return max(phase.rate for phase in self.phases)
+
+    @property
+    def volume(self) -> int:
+        """What a task sends in one iteration, in Mbit/s * slots."""
+        return sum(phase.length * phase.rate for phase in self.phases)
+
+    def stretch_for(self, hyperperiod: int) -> int:
+        """Return the fewest idle slots that make the period divide the hyperperiod.
+
+        Raises an `InputError` if it takes more of them than the gang allows.
+        """
+        period, longest = self.period, self.period + self.max_stretch
+        least = next((p for p in range(period, hyperperiod + 1) if hyperperiod % p == 0), None)
+        if least is not None and least <= longest:
+            return least - period
+        remedy = "choose a longer hyperperiod"
+        if least:
+            remedy = f"allow a max_stretch of {least - period}"
+        raise InputError(
+            f"{self.name}: period: {period} slots do not divide the hyperperiod of "
+            f"{hyperperiod}, nor does anything up to {longest}; {remedy}"
+        )
+
+
+class Reservation(Record):
+    """A job that has its place.
+
+    Parameters
+    ----------
+    gang, nodes
+        What it asked for, and the node of each of its tasks.
+    offset
+        When its pattern begins, in slots.
+    stretch
+        Idle slots at the end of each iteration.
+    gated
+        Whether its bursts wait for their slots; if not, the slots only say how much it sends.
+    """
+
+    gang: Gang
+    nodes: Annotated[tuple[Name, ...], Field(strict=False)]
+    offset: NonNegative
+    stretch: NonNegative = 0
+    gated: bool = True
+
+    @property
+    def job(self) -> str:
+        """Name of the job."""
+        return self.gang.name
+
+    @property
+    def period(self) -> int:
+        """Length of an iteration with its idle time, in slots."""
+        return self.gang.period + self.stretch
+
+
+class Reserved(Record):
+    """All claims of a job came into force."""
+
+    event: Literal["reserve"] = "reserve"
+    claim: Reservation
+
+
+class Unreserved(Record):
+    """A job gave back all that it had."""
+
+    event: Literal["unreserve"] = "unreserve"
+    job: Name
+
+
+class Revised(Record):
+    """Running jobs changed what they claim, all at once: their offsets, say, or their traffic."""
+
+    event: Literal["revise"] = "revise"
+    claims: Annotated[tuple[Reservation, ...], Field(strict=False)]
+
+
+class CapacityChanged(Record):
+    """A link carries more or less than before, in Mbit/s; 0 if it failed."""
+
+    event: Literal["capacity"] = "capacity"
+    link: Name
+    capacity: NonNegative
+
+
+class NodeChanged(Record):
+    """A node takes no more tasks, or does again. What runs there is not touched."""
+
+    event: Literal["node"] = "node"
+    node: Name
+    up: bool
+
+
+Event = Annotated[
+    Reserved | Unreserved | Revised | CapacityChanged | NodeChanged, Field(discriminator="event")
+]
+"""Anything that changes a cluster."""
+
+
+# ------------------------------------------------------------------ files that ask for a place
+
+
+class DescribedJob(Work):
+    """A job as a scenario describes it, by its traffic in ms or by its model.
+
+    Parameters
+    ----------
+    rate_gbps, rate_mbps
+        Left out of a job by model, its share of an interface if there is one worker for each GPU of
+        a node; of a ring all of it.
+    most_racks
+        As in `Gang`.
+    workloads, measured
+        As of a `Scenario`.
+    """
+
+    format: Literal["metronome-job/1"] = "metronome-job/1"
+    most_racks: Positive | None = None
+    workloads: Folder | None = None
+    measured: Folder | None = None
+
+
+def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
+    """Read a job that asks for a place: a `Gang`, or one with ``traffic`` in ms or a ``model``.
+
+    Raises
+    ------
+    InputError
+        One line that names the file, the place in it and the value.
+    """
+    return read_as(path, lambda document: request(document, cluster, folder=Path(path).parent))
+
+
+def read_job(path: str | Path) -> Gang | DescribedJob:
+    """Read the same without a cluster to put it in: what a cluster would make of it is left open.
+
+    Errors are as of `read_request`.
+    """
+    return read_as(path, lambda document: _described(document, Path(path).parent))
+
+
+def _described(document: Mapping[str, Any], folder: Path) -> Gang | DescribedJob:
+    if {"model", "traffic", "workers"} & set(document):
+        return build(DescribedJob, in_folder(document, folder), JOB_FORMAT)
+    return build(Gang, document, JOB_FORMAT)
+
+
+def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) -> Gang:
+    """Return the gang that a document describes; `folder` is what its workloads are relative to."""
+    job = _described(document, folder)
+    if isinstance(job, Gang):
+        fastest = max(range(len(job.phases)), key=lambda index: job.phases[index].rate)
+        _check_rate(f"phases[{fastest}].rate", job.phases[fastest].rate, job, cluster)
+        return job
+    gang = _rounded(job, cluster)
+    rate = job.rate if job.stated is None else job.stated.fastest
+    if rate is not None:
+        _check_rate("rate_mbps" if job.stated is None else "traffic", rate, gang, cluster)
+    return gang
+
+
+def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None:
+    """Refuse a rate that no interface carries, unless all tasks fit onto one node."""
+    widest = cluster.nic
+    together = [gang.tasks * needs for needs in gang.each.vector]
+    if rate > widest and all(
+        any(needs > has for has, needs in zip(node.has.vector, together, strict=True))
+        for node in cluster.nodes
+    ):
+        raise InputError(
+            f"{where}: {rate} Mbit/s is more than any interface carries; use at most {widest}"
+        )
+
+
+def _rounded(job: DescribedJob, cluster: ClusterSpec) -> Gang:
+    """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
+    if job.stated is not None:
+        exact = job.iteration(job.stated.fastest, None, None)
+        place, remedy = "traffic.period_ms", "choose a longer hyperperiod"
+    else:
+        exact = _iteration(job, cluster)
+        place, remedy = f"batch: {job.batch}", "lower the batch or raise rate_mbps"
+        if job.is_measured:
+            place, remedy = f"model: {quote(job.model)}", "choose a longer hyperperiod"
+    rounded = exact.round_to(cluster.slot_ms, cluster.hyperperiod, place, remedy)
+    return Gang(
+        name=job.name,
+        tasks=job.workers,
+        each=job.each,
+        period=rounded.busy,
+        max_stretch=rounded.period - rounded.busy,
+        phases=rounded.phases,
+        allreduce=job.algorithm,
+        weight=job.priority,
+        ready=job.ready_ms // cluster.slot_ms,
+        most_racks=job.most_racks,
+    )
+
+
+def _iteration(job: DescribedJob, cluster: ClusterSpec) -> Iteration:
+    """Return the iteration of a job by model."""
+    source = find_sources(job.workloads, job.measured)(job, "model")
+    if job.algorithm == "hierarchical":
+        raise InputError(
+            "allreduce: 'hierarchical': what the job sends would depend on its place; write ring"
+        )
+    rate = job.rate or min(
+        cluster.capacities[node.rails[0]]
+        // (max(1, node.has.gpus) if job.algorithm == "tasks" else 1)
+        for node in cluster.nodes
+    )
+    if not rate:
+        raise InputError("rate_mbps: missing; an interface has less than 1 Mbit/s for each GPU")
+    return job.iteration(rate, source, cluster.gpu)

@@ -1,0 +1,469 @@
+"""The cluster at a moment: what is free, what the links carry, and the claims in force."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from metronome_opt.cluster.gang import (
+    CapacityChanged,
+    Event,
+    Gang,
+    NodeChanged,
+    Reservation,
+    Reserved,
+    Revised,
+    Unreserved,
+)
+from metronome_opt.errors import InputError, quote
+from metronome_opt.kernels.tables import Ints
+from metronome_opt.records import explain
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.network import Resources
+
+Mode = Literal["shared", "exclusive"]
+
+_MOST_DEMAND = 2**30  # Mbit/s on one link: capacities and demand are kept in 32 bits
+_MOST_ENTRIES = 2**29  # in all layers, 2 GiB; one more layer takes as much while it is made
+
+
+class _Demand:
+    """Layers of demand over one hyperperiod, for all links.
+
+    Attributes
+    ----------
+    weights, users
+        The distinct weights of the jobs in force, ascending, and how many jobs have each.
+    layers
+        int32, shape (links, layers, H), one layer per weight, and one if there is none: layer k
+        holds the demand of the jobs whose weight is at least the k-th.
+    highest, peaks
+        Shape (links,): the largest entry of the lowest layer, and what all would send if they all
+        burst at once.
+    """
+
+    def __init__(self, links: int, hyperperiod: int) -> None:
+        self.weights: list[int] = []
+        self.layers: NDArray[Any] = np.zeros((links, 1, hyperperiod), dtype=np.int32)
+        self.highest: Ints = np.zeros(links, dtype=np.int64)
+        self.peaks: Ints = np.zeros(links, dtype=np.int64)
+        self.users: Counter[int] = Counter()
+
+    def put(self, claim: Reservation, flows: Mapping[int, int], sign: int) -> None:
+        """Add a job, with its flows by index of the link, or take it away with a `sign` of -1."""
+        weight = claim.gang.weight
+        at = bisect_left(self.weights, weight)
+        if weight not in self.users:
+            # A layer for a weight that nobody has had: who is in the next one is in it too.
+            if self.weights:
+                above = self.layers[:, at] if at < len(self.weights) else np.int32(0)
+                self.layers = np.insert(self.layers, at, above, axis=1)
+            self.weights.insert(at, weight)
+        self.users[weight] += sign
+        upto = at + 1
+        pattern = np.zeros(claim.period, dtype=np.int32)  # of one flow, slot by slot
+        for phase in claim.gang.phases:
+            pattern[phase.start : phase.end] = phase.rate
+        pattern = np.roll(pattern, claim.offset)
+        for link, count in flows.items():
+            rows = self.layers[link, :upto].reshape(upto, -1, len(pattern))
+            rows += (sign * count) * pattern
+            self.highest[link] = self.layers[link, 0].max()
+            self.peaks[link] += sign * count * claim.gang.peak
+        if not self.users[weight]:
+            del self.users[weight], self.weights[at]
+            if self.weights:
+                self.layers = np.delete(self.layers, at, axis=1)
+
+    def below(self, weight: int) -> tuple[list[int], list[int]]:
+        """Return the layers that a job of some weight competes with, and what overload costs there.
+
+        A layer of -1 is empty: nobody is as important as the job.
+        """
+        upto = bisect_right(self.weights, weight)
+        steps = self.weights[:upto]
+        layers = list(range(upto))
+        if not steps or steps[-1] < weight:
+            steps = [*steps, weight]
+            layers.append(upto if upto < len(self.weights) else -1)
+        return layers, [high - low for low, high in zip([0, *steps], steps, strict=False)]
+
+    def contention(self, capacity: Ints) -> Fraction:
+        """Return the contention, in weight * Mbit/s, of links that carry `capacity` Mbit/s."""
+        total = 0
+        for layer, (low, high) in enumerate(zip([0, *self.weights], self.weights, strict=False)):
+            excess = self.layers[:, layer] - capacity[:, np.newaxis]
+            total += (high - low) * int(np.maximum(excess, 0).sum())
+        return Fraction(total, self.layers.shape[2])
+
+
+class ClusterState:
+    """Nodes and links of a cluster, with the claims that are in force on them.
+
+    Whatever changes it is an event. An event is checked in full first, then noted, then carried
+    out; so one that is refused, or cannot be noted, leaves everything as it was. What an event
+    costs depends on what it changes, not on how large the cluster is; only the first job of a
+    weight class and the last one add a layer to all links, or drop one.
+
+    Parameters
+    ----------
+    cluster
+        Nodes, links and the grid of time.
+    mode
+        ``shared``: jobs may share links, in turns. ``exclusive``: the bandwidth of a job's bursts
+        is its own for as long as it runs, as schedulers have it that do not know of time.
+
+    Attributes
+    ----------
+    note
+        Called with each event before it is carried out: a journal, say.
+    claims, crossed
+        In force, by job; and how many tasks of each job cross which link, by index of the link.
+    sequence
+        How many events have been carried out.
+    total, free
+        GPUs, CPU in millicores and memory in MiB, in all and free, shape (nodes, 3).
+    others
+        What is held there by others, of whom no claim speaks: no place is looked for in it. It is
+        no part of what is kept. Shape (nodes, 3).
+    up, interface, uplink, rack
+        Of each node whether it takes tasks, and indices, shape (nodes,); an uplink of -1 for none.
+        Nodes that are in no rack count as one.
+    capacity, demand
+        What each link carries, Mbit/s, shape (links,), and what the claims put on the links.
+    """
+
+    def __init__(self, cluster: ClusterSpec, *, mode: Mode = "shared") -> None:
+        for link in cluster.links:
+            _check_size(link.name, link.capacity)
+        _check_layers(cluster, ())
+        self.cluster, self.mode = cluster, mode
+        self.note: Callable[[Event], None] = lambda _: None
+        self.claims: dict[str, Reservation] = {}
+        self.sequence = 0
+        self._links = {link.name: index for index, link in enumerate(cluster.links)}
+        self._nodes = {node.name: index for index, node in enumerate(cluster.nodes)}
+        racks = [node.rack for node in cluster.nodes]
+        numbers = {name: index for index, name in enumerate(dict.fromkeys(racks))}
+        uplinks = {rack: self._links[up] for rack, up in cluster.uplinks.items() if up is not None}
+        self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
+        self.free: Ints = self.total.copy()
+        self.others: Ints = np.zeros_like(self.total)
+        self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
+        self.rack = _ints(numbers[rack] for rack in racks)
+        self.interface = _ints(self._links[node.rails[0]] for node in cluster.nodes)
+        self.uplink = _ints(uplinks.get(rack or "", -1) for rack in racks)
+        self.capacity = _ints(link.capacity for link in cluster.links)
+        self.demand = _Demand(len(cluster.links), cluster.hyperperiod)
+        self.crossed: dict[str, dict[int, int]] = {}
+
+    # ------------------------------------------------------------------ names and numbers
+
+    def node_index(self, name: str) -> int:
+        """Return the index of a node."""
+        if name not in self._nodes:
+            raise InputError(f"there is no node {quote(name)}")
+        return self._nodes[name]
+
+    def link_index(self, name: str) -> int:
+        """Return the index of a link."""
+        if name not in self._links:
+            raise InputError(f"there is no link {quote(name)}")
+        return self._links[name]
+
+    def claim(self, job: str) -> Reservation:
+        """Return the claim of a job that runs."""
+        if job not in self.claims:
+            raise InputError(f"there is no job {quote(job)} with claims in force")
+        return self.claims[job]
+
+    def flows(self, job: str) -> Mapping[str, int]:
+        """Return how many tasks of a job in force cross each link."""
+        links = self.cluster.links
+        return {links[link].name: count for link, count in self.crossed[job].items()}
+
+    def senders(self, job: str) -> list[int]:
+        """Return the tasks of a job in force that cross links: of a ring the last on each node."""
+        claim = self.claims[job]
+        routes = self.cluster.routes(claim.nodes, claim.gang.allreduce)
+        return [task for task, links in enumerate(routes.tasks) if links]
+
+    def peak(self, link: str) -> int:
+        """Return what the jobs on a link would send if all burst at once, in Mbit/s."""
+        return int(self.demand.peaks[self.link_index(link)])
+
+    def room(self, link: str) -> int:
+        """Return how fast one more job may send on a link, in Mbit/s."""
+        capacity = int(self.capacity[self.link_index(link)])
+        return max(0, capacity - self.peak(link)) if self.mode == "exclusive" else capacity
+
+    def residual(self, link: str) -> Ints:
+        """Return what a link could carry beside its claims, slot by slot, shape (H,), in Mbit/s.
+
+        Negative where they ask for more than there is.
+        """
+        index = self.link_index(link)
+        residual: Ints = self.capacity[index] - self.demand.layers[index, 0].astype(np.int64)
+        return residual
+
+    def contention(self) -> Fraction:
+        """Return the contention of the claims in force, in weight * Mbit/s."""
+        return self.demand.contention(self.capacity)
+
+    def fits(self, gang: Gang) -> Ints:
+        """Return how many tasks of a gang each node has resources for, shape (nodes,)."""
+        needs = np.array(gang.each.vector, dtype=np.int64)
+        spare = self.free - self.others
+        counts = np.where(needs > 0, spare // np.maximum(needs, 1), gang.tasks)
+        return np.where(self.up, counts.min(axis=1).clip(0, gang.tasks), 0)
+
+    @property
+    def fragments(self) -> int:
+        """How many GPUs are free on nodes that are in use: no large job can have them together."""
+        free, total = self.free[:, 0], self.total[:, 0]
+        return int(free[free < total].sum())
+
+    def jobs_on(self, node: str) -> list[str]:
+        """Return the jobs that have tasks on a node."""
+        return [job for job, claim in self.claims.items() if node in claim.nodes]
+
+    # ------------------------------------------------------------------ what may happen
+
+    def reserve(self, claim: Reservation) -> bool:
+        """Bring all claims of a job into force, or none; return whether they were not yet.
+
+        Raises
+        ------
+        InputError
+            If the job has another claim, or there is no room for this one.
+        """
+        if self.claims.get(claim.job) == claim:
+            return False
+        self.apply(Reserved(claim=claim))
+        return True
+
+    def unreserve(self, job: str) -> bool:
+        """Give back all that a job has; return whether it had anything."""
+        if job not in self.claims:
+            return False
+        self.apply(Unreserved(job=job))
+        return True
+
+    def revise(self, claims: Iterable[Reservation]) -> bool:
+        """Change what running jobs claim, all at once; return whether that changes anything.
+
+        Raises
+        ------
+        InputError
+            If one of them does not run, would run elsewhere, or would have bandwidth that an
+            exclusive cluster has given to others.
+        """
+        changed = tuple(claim for claim in claims if self.claims.get(claim.job) != claim)
+        if changed:
+            self.apply(Revised(claims=changed))
+        return bool(changed)
+
+    def set_capacity(self, link: str, capacity: int) -> bool:
+        """Let a link carry so many Mbit/s from now on; return whether that is a change."""
+        if self.capacity[self.link_index(link)] == capacity:
+            return False
+        _check_size(link, capacity)
+        self.apply(CapacityChanged(link=link, capacity=capacity))
+        return True
+
+    def set_node(self, node: str, *, up: bool) -> bool:
+        """Let a node take tasks from now on, or no more; return whether that is a change."""
+        if bool(self.up[self.node_index(node)]) == up:
+            return False
+        self.apply(NodeChanged(node=node, up=up))
+        return True
+
+    def apply(self, event: Event) -> None:
+        """Check an event, note it, and carry it out.
+
+        Raises
+        ------
+        InputError
+            If it cannot be; everything is as before. (An exception from outside, Ctrl-C say, may
+            come in the middle; the state is then of no use, and `sequence` is as before.)
+        """
+        self.check(event)
+        self.note(event)
+        self._carry_out(event)
+
+    def check(self, event: Event) -> None:
+        """Raise an `InputError` of one line if an event cannot happen."""
+        try:  # records are validated when they are made, but not when copied with changes
+            type(event).model_validate(event.model_dump(warnings=False))
+        except ValidationError as error:
+            raise InputError(f"{event.event}: {explain(error)}") from None
+        match event:
+            case Reserved(claim=claim):
+                self._check_new(claim)
+            case Unreserved(job=job):
+                self.claim(job)
+            case Revised(claims=claims):
+                self._check_revised(claims)
+            case CapacityChanged(link=link, capacity=capacity):
+                self.link_index(link)
+                _check_size(link, capacity)
+            case NodeChanged(node=node):
+                self.node_index(node)
+
+    def restore(self, claim: Reservation) -> None:
+        """Take a claim in that is in force, even if today there would be no bandwidth for it.
+
+        Raises an `InputError` if it fits no state of this cluster.
+        """
+        if claim.job in self.claims:
+            raise InputError(f"{claim.job}: is there twice")
+        self._check_claim(claim)
+        _check_layers(self.cluster, [*self.demand.weights, claim.gang.weight])
+        for link, count in self.cluster.flows(claim.nodes, claim.gang.allreduce).items():
+            _check_size(link, self.peak(link) + count * claim.gang.peak)
+        self.take(claim)
+        for node in claim.nodes:
+            if (self.free[self._nodes[node]] < 0).any():
+                raise InputError(f"{claim.job}: node {node}: has less than its tasks take")
+
+    def _check_new(self, claim: Reservation) -> None:
+        gang, hosts = claim.gang, self.cluster.hosts
+        if claim.job in self.claims:
+            raise InputError(
+                f"{claim.job}: has other claims in force already; unreserve it first, or rename it"
+            )
+        self._check_claim(claim)
+        _check_layers(self.cluster, [*self.demand.weights, gang.weight])
+        racks = len({hosts[node].rack for node in claim.nodes})
+        if gang.most_racks is not None and racks > gang.most_racks:
+            raise InputError(
+                f"{claim.job}: nodes: they stand in {racks} racks, and it may span "
+                f"{gang.most_racks}"
+            )
+        for node, count in sorted(Counter(claim.nodes).items()):
+            index = self._nodes[node]
+            short = lacking(self.free[index], gang.each, count) if self.up[index] else "is down"
+            if short is not None:
+                raise InputError(f"{claim.job}: node {node}: {short}")
+        for link, count in self.cluster.flows(claim.nodes, gang.allreduce).items():
+            asked, room = count * gang.peak, self.room(link)
+            if asked > room:
+                raise InputError(f"{claim.job}: {link}: {asked} Mbit/s asked for, {room} to be had")
+            _check_size(link, self.peak(link) + asked)
+
+    def _check_revised(self, claims: Sequence[Reservation]) -> None:
+        twice = [job for job, n in Counter(claim.job for claim in claims).items() if n > 1]
+        if twice:
+            raise InputError(f"{twice[0]}: is revised twice at once")
+        grown: Counter[str] = Counter()
+        for claim in claims:
+            before = self.claim(claim.job)
+            if (claim.nodes, claim.gang.each) != (before.nodes, before.gang.each):
+                raise InputError(f"{claim.job}: runs already, and cannot be moved to other nodes")
+            self._check_claim(claim)
+            for link, count in self.flows(claim.job).items():
+                grown[link] += count * (claim.gang.peak - before.gang.peak)
+        for link, more in grown.items():
+            _check_size(link, self.peak(link) + more)
+            room = self.room(link)
+            if self.mode == "exclusive" and more > room:
+                raise InputError(f"{link}: {more} Mbit/s more asked for, {room} to be had")
+        weights = [claim.gang.weight for claim in claims]
+        _check_layers(self.cluster, [*self.demand.weights, *weights])
+
+    def _check_claim(self, claim: Reservation) -> None:
+        """Refuse a claim that contradicts itself, or fits no state of this cluster."""
+        for index, node in enumerate(claim.nodes):
+            if node not in self._nodes:
+                raise InputError(f"{claim.job}: nodes[{index}]: there is no node {quote(node)}")
+        if len(claim.nodes) != claim.gang.tasks:
+            raise InputError(f"{claim.job}: {len(claim.nodes)} nodes for {claim.gang.tasks} tasks")
+        _check_size(claim.job, claim.gang.peak)
+        hyperperiod = self.cluster.hyperperiod
+        if hyperperiod % claim.period:
+            raise InputError(
+                f"{claim.job}: period: {claim.period} slots do not divide the hyperperiod of "
+                f"{hyperperiod}; stretch it"
+            )
+        if claim.offset >= claim.period:
+            raise InputError(
+                f"{claim.job}: offset: {claim.offset} must be below the period of "
+                f"{claim.period} slots"
+            )
+
+    # ------------------------------------------------------------------ carrying out
+
+    def _carry_out(self, event: Event) -> None:
+        match event:
+            case Reserved(claim=claim):
+                self.take(claim)
+            case Unreserved(job=job):
+                claim = self.claims.pop(job)
+                self._give(claim, 1)
+                self.demand.put(claim, self.crossed.pop(job), -1)
+            case Revised(claims=claims):
+                for claim in claims:
+                    flows = self.crossed[claim.job]
+                    self.demand.put(self.claims[claim.job], flows, -1)
+                    self.demand.put(claim, flows, 1)
+                    self.claims[claim.job] = claim
+            case CapacityChanged(link=link, capacity=capacity):
+                self.capacity[self._links[link]] = capacity
+            case NodeChanged(node=node, up=up):
+                self.up[self._nodes[node]] = up
+        self.sequence += 1
+
+    def take(self, claim: Reservation) -> None:
+        """Take a claim in without asking whether there is room for it, and without a note."""
+        crossed = sorted(self.cluster.flows(claim.nodes, claim.gang.allreduce).items())
+        flows = {self._links[link]: count for link, count in crossed}
+        self.claims[claim.job] = claim
+        self.crossed[claim.job] = flows
+        self._give(claim, -1)
+        self.demand.put(claim, flows, 1)
+
+    def _give(self, claim: Reservation, sign: int) -> None:
+        each = sign * np.array(claim.gang.each.vector, dtype=np.int64)
+        for node in claim.nodes:
+            self.free[self._nodes[node]] += each
+
+
+def _check_size(where: str, rate: int) -> None:
+    """Refuse a bandwidth below 0, or above what numbers have room for."""
+    if rate < 0:
+        raise InputError(f"{where}: {quote(rate)} Mbit/s: must be at least 0")
+    if rate >= _MOST_DEMAND:
+        raise InputError(
+            f"{where}: {quote(rate)} Mbit/s: must be below {_MOST_DEMAND}; use larger units"
+        )
+
+
+def _check_layers(cluster: ClusterSpec, weights: Iterable[int]) -> None:
+    """Refuse a cluster on which the demand of jobs of some weights takes too much memory."""
+    links, layers = len(cluster.links), len(set(weights)) or 1
+    if links * layers * cluster.hyperperiod > _MOST_ENTRIES:
+        raise InputError(
+            f"{cluster.name}: hyperperiod: {cluster.hyperperiod} slots on {links} links, "
+            f"{layers} times for its weights, are more than {_MOST_ENTRIES} numbers; "
+            "coarsen the slots or use fewer weights"
+        )
+
+
+def lacking(free: Ints, each: Resources, count: int) -> str | None:
+    """Return which resource of a node, free of shape (3,), is short for so many tasks, if any."""
+    words = (("GPUs", ""), ("CPU", "m"), ("memory", " MiB"))
+    for has, needs, (name, unit) in zip(free.tolist(), each.vector, words, strict=True):
+        if count * needs > has:
+            return f"{name}: {has}{unit} free, {count * needs}{unit} needed"
+    return None
+
+
+def _ints(numbers: Iterable[int]) -> Ints:
+    return np.array(list(numbers), dtype=np.int64)

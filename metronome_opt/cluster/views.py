@@ -1,0 +1,202 @@
+"""A state in the words of other parts: as a document and back, instance, schedule, deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from metronome_opt.cluster.gang import CapacityChanged, NodeChanged, Reservation
+from metronome_opt.cluster.state import ClusterState, Mode
+from metronome_opt.errors import InputError, format_path
+from metronome_opt.instance import Instance, Link
+from metronome_opt.records import FrozenMap, Name, NonNegative, Record, build
+from metronome_opt.scenario.cluster import ClusterSpec
+from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.schedule import Schedule, Status
+from metronome_opt.verify import evaluate
+
+STATE_FORMAT = "metronome-state/1"
+
+
+class StateSnapshot(Record):
+    """A state as a document.
+
+    Parameters
+    ----------
+    claims
+        In force, in the order in which they came.
+    capacities, down
+        Of links that do not carry what the cluster's description says, in Mbit/s, and nodes that
+        take no tasks.
+    cluster, mode, sequence
+        As in `ClusterState`.
+    """
+
+    format: Literal["metronome-state/1"] = "metronome-state/1"
+    cluster: ClusterSpec
+    mode: Mode = "shared"
+    sequence: NonNegative = 0
+    claims: Annotated[tuple[Reservation, ...], Field(strict=False)] = ()
+    capacities: FrozenMap[Name, NonNegative] = Field(default_factory=dict)
+    down: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StateSnapshot:
+        """Build a snapshot from a document of format ``metronome-state/1``."""
+        return build(cls, data, STATE_FORMAT)
+
+
+def snapshot_of(state: ClusterState) -> StateSnapshot:
+    """Return a state as a document."""
+    links, nodes = state.cluster.links, state.cluster.nodes
+    return StateSnapshot(
+        cluster=state.cluster,
+        mode=state.mode,
+        sequence=state.sequence,
+        claims=tuple(state.claims.values()),
+        capacities={
+            link.name: carries
+            for link, carries in zip(links, state.capacity.tolist(), strict=True)
+            if link.capacity != carries
+        },
+        down=tuple(node.name for node, up in zip(nodes, state.up, strict=True) if not up),
+    )
+
+
+def restore(snapshot: StateSnapshot) -> ClusterState:
+    """Build a state from its document.
+
+    Claims that were in force stay so, even if today there would be no bandwidth for them.
+
+    Raises
+    ------
+    InputError
+        If the document contradicts itself.
+    """
+    state = ClusterState(snapshot.cluster, mode=snapshot.mode)
+    for index, claim in enumerate(snapshot.claims):
+        with _at(f"claims[{index}]"):
+            state.restore(claim)
+    for link, capacity in snapshot.capacities.items():
+        with _at(format_path(["capacities", link])):
+            state.apply(CapacityChanged(link=link, capacity=capacity))
+    for index, node in enumerate(snapshot.down):
+        with _at(f"down[{index}]"):
+            state.apply(NodeChanged(node=node, up=False))
+    state.sequence = snapshot.sequence
+    return state
+
+
+@contextmanager
+def _at(where: str) -> Iterator[None]:
+    """Let errors begin with the place in the document."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def rebuilt(state: ClusterState) -> ClusterState:
+    """Return a state made from scratch, of no more than what the document of another one says."""
+    return restore(StateSnapshot.model_validate_json(snapshot_of(state).model_dump_json()))
+
+
+def differences(one: ClusterState, other: ClusterState) -> list[str]:
+    """Return in which parts two states differ, a line each; none if they are the same.
+
+    Everything is compared that decisions are made of, to the last number: claims and their order,
+    what is free, what the links carry, and the demand on them. Of an array the first number that
+    differs is told.
+    """
+    if one.cluster != other.cluster:
+        return [f"cluster: {one.cluster.name} and {other.cluster.name} are not alike"]
+    found = []
+    for (name, mine), its in zip(_parts(one).items(), _parts(other).values(), strict=True):
+        if not isinstance(mine, np.ndarray):
+            if mine != its:
+                found.append(f"{name}: {mine} and {its}")
+        elif (mine.dtype, mine.shape) != (its.dtype, its.shape):
+            found.append(f"{name}: {mine.dtype}{mine.shape} and {its.dtype}{its.shape}")
+        elif (mine != its).any():
+            at = np.argwhere(mine != its)[0].tolist()
+            found.append(f"{name}{at}: {mine[tuple(at)]} and {its[tuple(at)]}")
+    return found
+
+
+def _parts(state: ClusterState) -> dict[str, Any]:
+    demand = state.demand
+    return {
+        **{name: getattr(state, name) for name in ("mode", "sequence", "crossed")},
+        "claims": list(state.claims.items()),
+        **{name: getattr(state, name) for name in ("total", "free", "up", "capacity")},
+        **{name: getattr(state, name) for name in ("interface", "uplink", "rack")},
+        **vars(demand),
+        "users": dict(demand.users),  # counters are equal even if one has zeros
+    }
+
+
+def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Instance:
+    """Return the claims in force as an instance, their offsets as the current ones.
+
+    A link that has failed carries 1 Mbit/s there, since instances know no less.
+
+    Parameters
+    ----------
+    jobs
+        Only these, with the links that they cross; all jobs and all links if None.
+    """
+    chosen = [state.claim(job) for job in (state.claims if jobs is None else jobs)]
+    if not chosen:
+        raise InputError(f"{state.cluster.name}: no claims are in force")
+    flows = [state.flows(claim.job) for claim in chosen]
+    crossed = {link for each in flows for link in each}
+    return Instance(
+        name=state.cluster.name,
+        slot_ms=state.cluster.slot_ms,
+        links=tuple(
+            Link(name=link.name, capacity=max(1, carries))
+            for link, carries in zip(state.cluster.links, state.capacity.tolist(), strict=True)
+            if jobs is None or link.name in crossed
+        ),
+        jobs=tuple(
+            claim.gang.job(links, stretch=claim.stretch, current_offset=claim.offset)
+            for claim, links in zip(chosen, flows, strict=True)
+        ),
+    )
+
+
+def schedule_of(state: ClusterState) -> Schedule:
+    """Return the offsets and stretches in force as a schedule of `instance_of`, judged."""
+    offsets = {job: claim.offset for job, claim in state.claims.items()}
+    stretch = {job: claim.stretch for job, claim in state.claims.items()}
+    gated = {job: claim.gated for job, claim in state.claims.items()}
+    evaluation = evaluate(instance_of(state), offsets, stretch)
+    return Schedule(
+        instance=state.cluster.name,
+        offsets=offsets,
+        stretch=stretch,
+        status=Status.FEASIBLE,
+        objectives=evaluation.objectives,
+        lower_bound=None,
+        solver="place",
+        seed=None,
+        runtime_s=0.0,
+        gated=None if all(gated.values()) else gated,
+    )
+
+
+def deployment_of(state: ClusterState) -> Deployment:
+    """Return the nodes, and where the tasks run."""
+    cluster = state.cluster
+    tasks = [
+        Task(job, index, node, links)
+        for job, claim in state.claims.items()
+        for index, (node, links) in enumerate(
+            zip(claim.nodes, cluster.routes(claim.nodes, claim.gang.allreduce).tasks, strict=True)
+        )
+    ]
+    return Deployment(cluster.deployment_nodes(), tuple(tasks), cluster.rack_cost)
