@@ -225,9 +225,7 @@ def solve_stretched(instance: Instance, request: Request, cushion_slots: int) ->
     ]
     if proved or (least > 0 and names[0] != CUSHION):
         bound = as_stated(names[0], least)
-    notes = [
-        "periods were chosen first, then offsets" + ("" if proved else ": not proved the best")
-    ]
+    notes = [] if proved else ["periods were chosen first: others may be better"]
     if instance.needs_stretch and STRETCH not in goal.names:
         notes.append("jobs are stretched: without, hyperperiods are above the limit")
     return Solution(
